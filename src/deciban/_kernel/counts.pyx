@@ -1,0 +1,134 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Counts by class, from category codes and from sparse matrices."""
+from libc.math cimport isfinite
+
+ctypedef fused code:
+    unsigned char
+    int
+    long long
+    float
+    double
+
+ctypedef fused index:
+    int
+    long long
+
+ctypedef fused value:
+    int
+    long long
+    float
+    double
+
+
+def code_range(const code[:, :] X, double[::1] low, double[::1] high):
+    """Lower `low` and raise `high` to each column's least and greatest code; NaN is passed over.
+
+    Returns the first row and column that holds an infinity, or (−1, −1).
+    """
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], i, j
+    cdef Py_ssize_t bad_row = -1, bad_column = -1
+    cdef double v
+    with nogil:
+        for i in range(n):
+            for j in range(d):
+                v = <double> X[i, j]
+                if v < low[j]:
+                    low[j] = v
+                if v > high[j]:
+                    high[j] = v
+                if (code is float or code is double) and bad_row < 0 and v == v and not isfinite(v):
+                    bad_row = i
+                    bad_column = j
+    return bad_row, bad_column
+
+
+def code_counts(const code[:, :] X, const int[::1] y, const double[::1] weight,
+                const Py_ssize_t[::1] offset, double[:, ::1] counts):
+    """counts[class, offset[j] + code] += w for every entry; codes outside a column's range drop out."""
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = counts.shape[0], i, j, cell
+    cdef int c
+    cdef double w = 1.0
+    cdef bint weighted = weight is not None
+    with nogil:
+        for i in range(n):
+            c = y[i]
+            if c < 0 or c >= k:
+                continue
+            if weighted:
+                w = weight[i]
+            for j in range(d):
+                if code is float or code is double:
+                    if X[i, j] != X[i, j]:
+                        continue
+                cell = <Py_ssize_t> X[i, j]
+                if 0 <= cell < offset[j + 1] - offset[j]:
+                    counts[c, offset[j] + cell] += w
+
+
+def code_counts_soft(const code[:, :] X, const double[:, ::1] labels,
+                     const Py_ssize_t[::1] offset, double[:, ::1] counts):
+    """counts[cell, c] += labels[i, c] for every entry: `counts` is cell-major here."""
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = counts.shape[1], i, j, c, cell
+    with nogil:
+        for i in range(n):
+            for j in range(d):
+                if code is float or code is double:
+                    if X[i, j] != X[i, j]:
+                        continue
+                cell = <Py_ssize_t> X[i, j]
+                if 0 <= cell < offset[j + 1] - offset[j]:
+                    for c in range(k):
+                        counts[offset[j] + cell, c] += labels[i, c]
+
+
+def csr_sums(const value[::1] data, const index[::1] indices, const index[::1] indptr, const int[::1] y,
+             const double[::1] weight, double[:, ::1] x, double[:, ::1] xx, bint squares,
+             bint binary=False, double threshold=0.0):
+    """x[class, column] += w·value (and xx += w·value²) over the stored entries of rows; returns the least value."""
+    cdef Py_ssize_t n = indptr.shape[0] - 1, k = x.shape[0], i, e
+    cdef int c
+    cdef double w = 1.0, v, low = 0.0
+    cdef bint weighted = weight is not None
+    with nogil:
+        for i in range(n):
+            c = y[i]
+            if c < 0 or c >= k:
+                continue
+            if weighted:
+                w = weight[i]
+            for e in range(indptr[i], indptr[i + 1]):
+                v = <double> data[e]
+                if v < low:
+                    low = v
+                if binary:
+                    v = 1.0 if v > threshold else (0.0 if v == v else v)
+                x[c, indices[e]] += w * v
+                if squares:
+                    xx[c, indices[e]] += w * v * v
+    return low
+
+
+def csc_sums(const value[::1] data, const index[::1] indices, const index[::1] indptr, const int[::1] y,
+             const double[::1] weight, double[:, ::1] x, double[:, ::1] xx, bint squares,
+             bint binary=False, double threshold=0.0):
+    """As csr_sums for compressed columns: `indices` are rows, `indptr` runs over columns."""
+    cdef Py_ssize_t d = indptr.shape[0] - 1, k = x.shape[0], j, e
+    cdef int c
+    cdef double w, v, low = 0.0
+    cdef bint weighted = weight is not None
+    with nogil:
+        for j in range(d):
+            for e in range(indptr[j], indptr[j + 1]):
+                c = y[indices[e]]
+                if c < 0 or c >= k:
+                    continue
+                w = weight[indices[e]] if weighted else 1.0
+                v = <double> data[e]
+                if v < low:
+                    low = v
+                if binary:
+                    v = 1.0 if v > threshold else (0.0 if v == v else v)
+                x[c, j] += w * v
+                if squares:
+                    xx[c, j] += w * v * v
+    return low

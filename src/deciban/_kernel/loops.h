@@ -1,0 +1,131 @@
+/* The innermost loops, in C for two things Cython cannot say: `restrict`, and a second copy of each loop for
+ * processors with AVX2, chosen when the library is loaded (other compilers and processors get the plain one). */
+#ifndef DECIBAN_LOOPS_H
+#define DECIBAN_LOOPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define CLONES
+#endif
+
+enum { TILE = 64 }; /* rows scored at a time */
+
+/* x[c] += w (row - p[c]), and with xx also xx[c] += w (row - p[c])^2, for rows of class c = y[i]. */
+CLONES static void sum_rows(const double *restrict rows, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d, ptrdiff_t k,
+                            const int *restrict y, const double *restrict weight, const double *restrict pivot,
+                            double *restrict one, ptrdiff_t one_stride, double *restrict x, double *restrict xx) {
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const int c = y[i];
+        if (c < 0 || c >= k) continue;
+        const double w = weight ? weight[i] : 1.0;
+        if (w == 0.0) continue;
+        const double *restrict row = rows + i * stride;
+        const double *restrict p = pivot + c * d;
+        double *restrict s = x + c * d;
+        one[c * one_stride] += w;
+        if (xx) {
+            double *restrict q = xx + c * d;
+            for (ptrdiff_t j = 0; j < d; j++) {
+                const double t = row[j] - p[j];
+                s[j] += w * t;
+                q[j] += w * t * t;
+            }
+        } else {
+            for (ptrdiff_t j = 0; j < d; j++) s[j] += w * (row[j] - p[j]);
+        }
+    }
+}
+
+/* The same, an entry that is NaN dropping out of every sum. */
+CLONES static void sum_rows_missing(const double *restrict rows, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d,
+                                    ptrdiff_t k, const int *restrict y, const double *restrict weight,
+                                    const double *restrict pivot, double *restrict one, double *restrict x,
+                                    double *restrict xx) {
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const int c = y[i];
+        if (c < 0 || c >= k) continue;
+        const double w = weight ? weight[i] : 1.0;
+        if (w == 0.0) continue;
+        const double *restrict row = rows + i * stride;
+        const double *restrict p = pivot + c * d;
+        double *restrict m = one + c * d;
+        double *restrict s = x + c * d;
+        double *restrict q = xx ? xx + c * d : NULL;
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const int there = row[j] == row[j];
+            const double u = there ? w : 0.0, t = there ? row[j] - p[j] : 0.0;
+            m[j] += u;
+            s[j] += u * t;
+            if (q) q[j] += u * t * t;
+        }
+    }
+}
+
+/* sums[c][r] -= sum_j h[c][j] (tile[j][r] - m[c][j])^2 over a tile of TILE rows stored column by column.
+ * Rows lie side by side, so nothing is reassociated and nothing waits on a reduction; two columns at a time
+ * halve the traffic to the sums. */
+CLONES static void squares_tile(const double *restrict tile, const double *restrict mean,
+                                const double *restrict precision, ptrdiff_t stride, ptrdiff_t columns, ptrdiff_t k,
+                                double *restrict sums) {
+    for (ptrdiff_t c = 0; c < k; c++) {
+        const double *restrict m = mean + c * stride;
+        const double *restrict h = precision + c * stride;
+        double *restrict s = sums + c * TILE;
+        ptrdiff_t j = 0;
+        for (; j + 1 < columns; j += 2) {
+            const double *restrict v = tile + j * TILE;
+            const double m0 = m[j], m1 = m[j + 1], h0 = h[j], h1 = h[j + 1];
+            for (int r = 0; r < TILE; r++) {
+                const double t0 = v[r] - m0, t1 = v[TILE + r] - m1;
+                s[r] -= t0 * t0 * h0 + t1 * t1 * h1;
+            }
+        }
+        if (j < columns)
+            for (int r = 0; r < TILE; r++) {
+                const double t = tile[j * TILE + r] - m[j];
+                s[r] -= t * t * h[j];
+            }
+    }
+}
+
+/* v[i] = exp(v[i]) for v[i] <= 0 (or NaN), within two units in the last place.
+ * exp(v) = 2^n exp(r), n = round(v / ln 2), |r| <= ln(2)/2, Taylor's series to r^13 (remainder below 4e-18);
+ * 2^n is written into the exponent bits in two halves, so that results below 2^-1022 underflow gradually. */
+CLONES static void exp_block(double *restrict v, ptrdiff_t n) {
+    const double inverse_ln2 = 1.4426950408889634, ln2_high = 6.93147180369123816490e-01,
+                 ln2_low = 1.90821492927058770002e-10, round_bits = 6755399441055744.0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double x = v[i] < -746.0 ? -746.0 : v[i];
+        const double shifted = x * inverse_ln2 + round_bits; /* the integer n sits in the low bits */
+        const double whole = shifted - round_bits;
+        const double r = (x - whole * ln2_high) - whole * ln2_low;
+        double p = 1.0 / 6227020800.0;
+        p = p * r + 1.0 / 479001600.0;
+        p = p * r + 1.0 / 39916800.0;
+        p = p * r + 1.0 / 3628800.0;
+        p = p * r + 1.0 / 362880.0;
+        p = p * r + 1.0 / 40320.0;
+        p = p * r + 1.0 / 5040.0;
+        p = p * r + 1.0 / 720.0;
+        p = p * r + 1.0 / 120.0;
+        p = p * r + 1.0 / 24.0;
+        p = p * r + 1.0 / 6.0;
+        p = p * r + 0.5;
+        p = p * r * r + r + 1.0;
+        int64_t bits;
+        memcpy(&bits, &shifted, sizeof bits);
+        const int32_t whole_bits = (int32_t)bits, half = whole_bits >> 1;
+        const int64_t first = (int64_t)(half + 1023) << 52, second = (int64_t)(whole_bits - half + 1023) << 52;
+        double scale_first, scale_second;
+        memcpy(&scale_first, &first, sizeof first);
+        memcpy(&scale_second, &second, sizeof second);
+        v[i] = p * scale_first * scale_second;
+    }
+}
+
+#endif

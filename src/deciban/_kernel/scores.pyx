@@ -1,0 +1,67 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Log-probabilities that are sums of table entries: category codes, and linear forms of sparse rows."""
+
+ctypedef fused code:
+    unsigned char
+    int
+    long long
+    float
+    double
+
+ctypedef fused index:
+    int
+    long long
+
+ctypedef fused value:
+    int
+    long long
+    float
+    double
+
+
+def code_scores(const code[:, :] X, const Py_ssize_t[::1] offset, const double[:, ::1] table,
+                const double[:, ::1] unseen, double[:, ::1] out):
+    """out[i] += Σ_j table[offset[j] + x_ij], rows of K classes; a code past the table adds unseen[j],
+    a negative code or NaN (missing) adds nothing."""
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j, c, cell
+    cdef const double* entry
+    cdef double* total
+    if n == 0 or d == 0 or k == 0:
+        return
+    with nogil:
+        for i in range(n):
+            total = &out[i, 0]
+            for j in range(d):
+                if code is float or code is double:
+                    if X[i, j] != X[i, j]:
+                        continue
+                cell = <Py_ssize_t> X[i, j]
+                if cell < 0:
+                    continue
+                if cell < offset[j + 1] - offset[j]:
+                    entry = &table[offset[j] + cell, 0]
+                else:
+                    entry = &unseen[j, 0]
+                for c in range(k):
+                    total[c] += entry[c]
+
+
+def csr_dot(const value[::1] data, const index[::1] indices, const index[::1] indptr,
+            const double[:, ::1] weights, double[:, ::1] out, bint binary=False, double threshold=0.0):
+    """out[i] += Σ_e value_e · weights[column_e], `weights` of shape (columns, K)."""
+    cdef Py_ssize_t n = indptr.shape[0] - 1, k = out.shape[1], i, e, c
+    cdef double v
+    cdef const double* entry
+    cdef double* total
+    if n == 0 or k == 0:
+        return
+    with nogil:
+        for i in range(n):
+            total = &out[i, 0]
+            for e in range(indptr[i], indptr[i + 1]):
+                v = <double> data[e]
+                if binary:
+                    v = 1.0 if v > threshold else (0.0 if v == v else v)
+                entry = &weights[indices[e], 0]
+                for c in range(k):
+                    total[c] += v * entry[c]

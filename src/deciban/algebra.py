@@ -1,0 +1,118 @@
+"""Statistics: a commutative group. Learning and merging are `+`, forgetting is `−`, decay is `scale`.
+
+    >>> import numpy as np
+    >>> from deciban.schema import Columns, Schema
+    >>> schema = Schema(np.array(["ham", "spam"]), (Columns(2),))
+    >>> a = Stats(schema, np.array([3.0, 1.0]), ({"x": np.array([[4.0, 0.0], [1.0, 2.0]])},))
+    >>> (a + a - a).same_as(a)
+    True
+    >>> a.scale(0.5).weight
+    array([1.5, 0.5])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deciban._typing import Array, Floats, Sums
+from deciban.schema import Columns, Schema, category_positions, find
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stats:
+    """Sums of T(x) by class: `weight` is n_y, `sums` has one mapping (measure → array) per block of columns.
+
+    Every array's first axis is the class. `one` may have a single column where no entry was missing.
+    """
+
+    schema: Schema
+    weight: Floats
+    sums: tuple[Sums, ...]
+
+    @property
+    def classes(self) -> Array:
+        return self.schema.classes
+
+    def __add__(self, other: Stats) -> Stats:
+        return self._combine(other, np.add)
+
+    def __sub__(self, other: Stats) -> Stats:
+        return self._combine(other, np.subtract)
+
+    def scale(self, factor: float) -> Stats:
+        """Every sum times a number: a weight, or decay."""
+        sums = tuple({name: array * factor for name, array in block.items()} for block in self.sums)
+        return replace(self, weight=self.weight * factor, sums=sums)
+
+    def _combine(self, other: Stats, operation: Callable[[Array, Array], Array]) -> Stats:
+        schema = self.schema if self.schema is other.schema else self.schema.union(other.schema)
+        a, b = self.embed(schema), other.embed(schema)
+        sums = tuple(
+            {name: operation(mine[name], theirs[name]) for name in mine}
+            for mine, theirs in zip(a.sums, b.sums, strict=True)
+        )
+        return Stats(schema, operation(a.weight, b.weight), sums)
+
+    def embed(self, schema: Schema) -> Stats:
+        """The same sums in a larger schema: new classes and categories are zero, moments move to its pivots."""
+        if schema is self.schema:
+            return self
+        rows = find(self.classes, schema.classes)
+        k = len(schema.classes)
+        same = len(self.classes) == k
+        weight = self.weight if same else scatter(self.weight, rows, k)
+        sums = []
+        for block, old, new in zip(self.sums, self.schema.blocks, schema.blocks, strict=True):
+            moved = dict(block) if same else {name: scatter(array, rows, k) for name, array in block.items()}
+            if old.categories != new.categories:
+                moved["is"] = move_cells(moved["is"], old, new)
+            if new.pivot is not None and old.pivot is not None:
+                moved = shift(moved, (old.pivot if same else scatter(old.pivot, rows, k)) - new.pivot)
+            sums.append(moved)
+        return Stats(schema, weight, tuple(sums))
+
+    def same_as(self, other: Stats, tolerance: float = 1e-9) -> bool:
+        """Whether two sums agree up to rounding, wherever their pivots are."""
+        if not np.array_equal(self.classes, other.classes):
+            return False
+        if [b.categories for b in self.schema.blocks] != [b.categories for b in other.schema.blocks]:
+            return False
+        other = other.embed(self.schema)
+        pairs = [(self.weight, other.weight)]
+        for mine, theirs in zip(self.sums, other.sums, strict=True):
+            pairs += [(mine[name], theirs[name]) for name in mine]
+        return all(
+            bool(np.all(np.abs(a - b) <= tolerance * (1.0 + np.maximum(np.abs(a), np.abs(b))))) for a, b in pairs
+        )
+
+
+def scatter(array: Floats, rows: Array, k: int) -> Floats:
+    """Spread an array's rows over k classes, the others zero."""
+    out = np.zeros((k, *array.shape[1:]))
+    out[rows] = array
+    return out
+
+
+def move_cells(cells: Floats, old: Columns, new: Columns) -> Floats:
+    """Counts by category, moved to where the categories stand in the larger schema."""
+    assert old.categories is not None
+    assert new.categories is not None
+    positions = [
+        start + category_positions(a, b)
+        for a, b, start in zip(old.categories, new.categories, new.offsets, strict=False)
+    ]
+    out = np.zeros((len(cells), int(new.offsets[-1])))
+    if positions:
+        out[:, np.concatenate(positions).astype(np.intp)] = cells
+    return out
+
+
+def shift(sums: Sums, by: Floats) -> dict[str, Floats]:
+    """Moments about the pivot p, moved to the pivot p − by: linear, so it adds and subtracts as they do."""
+    if not np.any(by):
+        return dict(sums)
+    one, x, xx = sums["one"], sums["x"], sums["xx"]
+    return {"one": one, "x": x + one * by, "xx": xx + 2.0 * by * x + one * by**2}

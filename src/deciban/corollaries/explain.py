@@ -1,0 +1,180 @@
+"""Explanation: log-odds are a sum, so every column's share of a decision is a number of decibans."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from deciban._typing import Data, Floats
+from deciban.bayes import DECIBANS, log_evidence
+from deciban.joint import Model
+from deciban.show import Table, plain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Why one row is `target` rather than `against`: prior + Σ evidence = total, all in decibans (dB).
+
+    10 dB is ten to one, 3 dB about two to one, negative speaks for `against`. `items` are (name, value, dB), the
+    strongest first. `probability` is the posterior of `target` among all classes.
+    """
+
+    target: Any
+    against: Any
+    prior: float
+    items: tuple[tuple[str, Any, float], ...]
+    probability: float
+
+    @property
+    def total(self) -> float:
+        """10·log₁₀ of the posterior odds of `target` over `against`."""
+        return float(self.prior + sum(db for _, _, db in self.items))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "target": self.target,
+            "against": self.against,
+            "prior": self.prior,
+            "evidence": [{"name": name, "value": value, "decibans": db} for name, value, db in self.items],
+            "total": self.total,
+            "probability": self.probability,
+        }
+
+    def to_table(self, most: int = 12) -> Table:
+        shown = list(self.items[:most])
+        rest = self.items[most:]
+        rows: list[tuple[Any, ...]] = [("prior odds", "", f"{self.prior:+.2f}", _bar(self.prior))]
+        rows += [(name, _value(value), f"{db:+.2f}", _bar(db)) for name, value, db in shown]
+        if rest:
+            others = sum(db for _, _, db in rest)
+            rows.append((f"{len(rest)} more", "", f"{others:+.2f}", _bar(others)))
+        rows.append(("total", f"P = {self.probability:.4f}", f"{self.total:+.2f}", _bar(self.total)))
+        return Table(
+            f"{self.target} rather than {self.against}: {self.total:+.2f} dB, P({self.target}) = {self.probability:.4f}",
+            ("evidence", "value", "dB", ""),
+            rows,
+        )
+
+    def to_frame(self) -> Any:
+        """A pandas data frame of the items (an optional dependency)."""
+        return Table("", ("name", "value", "decibans"), list(self.items)).to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Bars of evidence, with matplotlib (an optional dependency); returns the axes."""
+        import matplotlib.pyplot as plt
+
+        ax = ax if ax is not None else plt.subplots()[1]
+        shown = [("prior odds", None, self.prior), *self.items[:20]][::-1]
+        labels = [name if value is None else f"{name} = {_value(value)}" for name, value, _ in shown]
+        values = [db for _, _, db in shown]
+        ax.barh(labels, values, color=["tab:blue" if v >= 0 else "tab:red" for v in values])
+        ax.axvline(0.0, color="black", linewidth=0.8)
+        ax.set_xlabel(f"evidence for {self.target} over {self.against} (dB)")
+        return ax
+
+    def __repr__(self) -> str:
+        return repr(self.to_table())
+
+    def __rich__(self) -> Any:
+        from rich.table import Table as RichTable
+
+        plain_table = self.to_table()
+        table = RichTable(title=plain_table.title, title_justify="left")
+        for name, side in zip(plain_table.columns, ("left", "left", "right", "left"), strict=True):
+            table.add_column(name, justify=side)  # type: ignore[arg-type]  # rich wants a Literal
+        for row in plain_table.rows:
+            table.add_row(*row, style="green" if row[2].startswith("+") else "red")
+        return table
+
+    def _repr_html_(self) -> str:
+        table = self.to_table()
+        rows = "".join(
+            f"<tr style='color:{'#1a7f37' if row[2].startswith('+') else '#cf222e'}'>"
+            + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row)
+            + "</tr>"
+            for row in table.rows
+        )
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
+        return f"<table><caption>{html.escape(table.title)}</caption><tr>{head}</tr>{rows}</table>"
+
+
+def _value(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _bar(decibans: float) -> str:
+    """A bar, one mark for 2 dB, twelve at most."""
+    size = min(12, round(abs(decibans) / 2)) if np.isfinite(decibans) else 12
+    return ("+" if decibans >= 0 else "-") * int(size)
+
+
+def explain(model: Model, data: Data, target: int | None = None, against: int | None = None) -> Evidence:
+    """One row's evidence for a class over another; without them, for the likeliest over the runner-up."""
+    if len(model.classes) < 2:
+        raise ValueError("there is only one class, so there is nothing to explain it against")
+    log_joint = model.log_joint(data)[0]
+    order = np.argsort(-log_joint, kind="stable")
+    target = int(order[0]) if target is None else target
+    against = int(next(c for c in order if c != target)) if against is None else against
+    if target == against:
+        raise ValueError(f"evidence for {model.classes[target]} over itself is always 0: name another class")
+    prior = 0.0
+    if model.generative:
+        prior = float(model.log_prior[target] - model.log_prior[against]) * DECIBANS
+    items: list[tuple[str, Any, float]] = []
+    for b, X in enumerate(data):
+        columns = model.columns(b)
+        row = X.toarray().ravel() if sp.issparse(X) else np.asarray(X).ravel()
+        at, said = model.joint.blocks[b].family.terms(model.params[b], columns, X)
+        for j, db in zip(at, difference(said, target, against) * DECIBANS, strict=True):
+            value = plain(row[j])
+            if columns.categories is not None:
+                known = columns.categories[j]
+                value = known[int(value)] if int(value) < len(known) else "(never seen)"
+            items.append((columns.name(int(j)), plain(value), float(db)))
+    # What no single column says: the length of a document whose word probabilities were integrated out.
+    odds = log_joint[target] - log_joint[against]
+    if np.isfinite(odds):
+        left = float(odds) * DECIBANS - prior - sum(db for _, _, db in items)
+        if abs(left) > 1e-9 * (1.0 + abs(prior) + sum(abs(db) for _, _, db in items)):
+            items.append(("(length)", float(sum(X.sum() for X in data)), left))
+    items.sort(key=lambda item: -abs(item[2]))
+    evidence = log_evidence(log_joint[None])[0]
+    probability = np.exp(log_joint[target] - evidence) if np.isfinite(evidence) else np.exp(model.log_prior[target])
+    names = model.classes
+    return Evidence(plain(names[target]), plain(names[against]), prior, tuple(items), float(probability))
+
+
+def difference(said: Floats, target: int, against: int) -> Floats:
+    """log-odds of every term; where both classes call it impossible, it speaks for neither."""
+    a, b = said[:, target], said[:, against]
+    both = np.isneginf(a) & np.isneginf(b)
+    return np.where(both, 0.0, np.where(both, 0.0, a) - np.where(both, 0.0, b))
+
+
+def strongest(model: Model, target: int, most: int) -> list[tuple[str, float]]:
+    """What speaks most for a class: each item's evidence for it against the other classes, in decibans.
+
+    For words and categories: log P(item | class) over the others' average probability. For Gaussian columns:
+    what a value drawn from the class says on average.
+    """
+    if len(model.classes) < 2:
+        raise ValueError("there is only one class, so nothing speaks for it against another")
+    items: list[tuple[str, float]] = []
+    others = np.arange(len(model.classes)) != target
+    weights = np.exp(model.log_prior[others])
+    weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1.0 / len(weights))
+    for b, block in enumerate(model.joint.blocks):
+        names, said = block.family.typical(model.params[b], model.columns(b))
+        if block.family.name == "gaussian":
+            evidence = said[:, target]
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                evidence = said[:, target] - np.log(np.exp(said[:, others]) @ weights)
+        evidence = np.nan_to_num(evidence, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        items += [(names[int(j)], float(evidence[j] * DECIBANS)) for j in np.argsort(-evidence)[:most]]
+    return sorted(items, key=lambda item: -item[1])[:most]

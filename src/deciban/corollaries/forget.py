@@ -1,0 +1,116 @@
+"""Forgetting is subtraction: the model afterwards is the one that never saw the rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from deciban._typing import Array, Floats, Sums
+from deciban.algebra import Stats
+from deciban.errors import ForgetError
+from deciban.families.linear import RESIDUE
+from deciban.joint import Model
+from deciban.schema import Columns, Schema
+
+
+def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> Model:
+    """The model without these statistics; classes and categories that nothing is left of go too.
+
+    Raises ForgetError, and changes nothing, where the statistics hold what the model never learned. `least` is
+    how many integer categories each column keeps in any case.
+    """
+    unknown = [c for c in stats.classes.tolist() if c not in set(model.classes.tolist())]
+    if unknown:
+        raise ForgetError(f"cannot forget rows of class {unknown[0]!r}: the model never learned that class")
+    before = model.stats
+    after = before - stats
+    weight = subtract_checked(before.weight, after.weight, "rows of class {}", [str(c) for c in before.classes])
+    blocks = []
+    for b, sums in enumerate(after.sums):
+        columns, family = after.schema.blocks[b], model.joint.blocks[b].family
+        was = before.embed(after.schema).sums[b]
+        left = dict(sums)
+        names = [columns.name(j) for j in range(columns.size)]
+        if "one" in left:
+            left["one"] = subtract_checked(was["one"], left["one"], "values of column {}", names)
+        if "is" in left:
+            left["is"] = subtract_checked(was["is"], left["is"], "values of column {}", cell_columns(columns))
+        if "xx" in left:
+            left = settle_moments(was, left, columns)
+        elif "x" in left and family.name != "gaussian":
+            left["x"] = subtract_checked(was["x"], left["x"], "counts of column {}", names)
+        blocks.append(left)
+    settled = Stats(after.schema, weight, tuple(blocks))
+    return replace(model, stats=prune(settled, least), _cache={})
+
+
+def subtract_checked(was: Floats, left: Floats, what: str, names: list[str]) -> Floats:
+    """What is left, rounding residue being nothing; less than nothing was never learned."""
+    scale = np.broadcast_to(was, left.shape)
+    left = np.where(np.abs(left) <= np.abs(scale) * RESIDUE, 0.0, left)
+    if (left < 0).any():
+        at = np.argwhere(left < 0)[0]
+        name = names[int(at[-1])] if len(names) > 1 or len(at) == 1 else names[0]
+        raise ForgetError(
+            f"cannot forget more {what.format(repr(name))} than the model has learned: "
+            f"it has {scale[tuple(at)]:g}, and {scale[tuple(at)] - left[tuple(at)]:g} were to go"
+        )
+    return left
+
+
+def settle_moments(was: Sums, left: dict[str, Floats], columns: Columns) -> dict[str, Floats]:
+    """Moments of nothing are zero; a sum of squares below zero was never learned."""
+    nothing = np.broadcast_to(left["one"], left["x"].shape) <= 0
+    left["x"] = np.where(nothing, 0.0, left["x"])
+    left["xx"] = np.where(nothing, 0.0, left["xx"])
+    n = np.where(nothing, 1.0, np.broadcast_to(left["one"], left["x"].shape))
+    scatter = left["xx"] - left["x"] ** 2 / n
+    # Rounding can take a scatter below zero by a share of what was subtracted, not by more.
+    if (scatter < -RESIDUE * (np.abs(was["xx"]) + np.abs(left["xx"]) + left["x"] ** 2 / n)).any():
+        at = np.argwhere(scatter < 0)[0]
+        raise ForgetError(
+            f"cannot forget these values of column {columns.name(int(at[1]))!r}: the model never learned them "
+            "(its sum of squares would be negative)"
+        )
+    return left
+
+
+def cell_columns(columns: Columns) -> list[str]:
+    """The column's name for every cell."""
+    return [columns.name(j) for j, size in enumerate(np.diff(columns.offsets)) for _ in range(size)]
+
+
+def prune(stats: Stats, least: tuple[int, ...] | None) -> Stats:
+    """Drop classes and categories without any weight, as if they had never come."""
+    schema = stats.schema
+    keep = np.ones(len(schema.classes), dtype=bool) if schema.closed else stats.weight > 0
+    weight = stats.weight[keep]
+    blocks, sums = [], []
+    for columns, block in zip(schema.blocks, stats.sums, strict=True):
+        kept = {name: array[keep] for name, array in block.items()}
+        if columns.pivot is not None:
+            columns = replace(columns, pivot=columns.pivot[keep])
+        if columns.categories is not None:
+            columns, kept["is"] = prune_categories(columns, kept["is"], least)
+        blocks.append(columns)
+        sums.append(kept)
+    return Stats(Schema(schema.classes[keep], tuple(blocks), schema.closed), weight, tuple(sums))
+
+
+def prune_categories(columns: Columns, cells: Floats, least: tuple[int, ...] | None) -> tuple[Columns, Floats]:
+    """Labels that were never counted go; integer codes run up to the greatest that was."""
+    assert columns.categories is not None
+    categories, positions = [], []
+    used = cells.sum(axis=0) > 0
+    for j, (values, start) in enumerate(zip(columns.categories, columns.offsets, strict=False)):
+        mine: Array = np.flatnonzero(used[start : start + len(values)])
+        if isinstance(values, range):
+            size = max(int(mine[-1]) + 1 if len(mine) else 0, least[j] if least is not None else 0)
+            categories.append(range(min(size, len(values))))
+            mine = np.arange(len(categories[-1]))
+        else:
+            categories.append(tuple(values[i] for i in mine))
+        positions.append(start + mine)
+    at = np.concatenate(positions).astype(np.intp) if positions else np.zeros(0, dtype=np.intp)
+    return replace(columns, categories=tuple(categories)), np.ascontiguousarray(cells[:, at])

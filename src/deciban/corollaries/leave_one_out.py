@@ -1,0 +1,94 @@
+"""Exact leave-one-out: subtract T(x_i), predict x_i. No refit, about the cost of predicting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array, Data, Floats, Labels
+from deciban.bayes import log_evidence
+from deciban.engines import local
+from deciban.joint import Block, Joint, Model
+from deciban.priors import search
+from deciban.show import Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeaveOneOut:
+    """Every row's posterior under the model that never saw it.
+
+    A row whose class has no other row counts as a mistake with infinite log loss: without it, its class is unknown.
+    """
+
+    classes: Array
+    log_proba: Floats  # (n, k)
+    truth: Array  # class codes
+    weight: Floats | None = None
+
+    @property
+    def predictions(self) -> Array:
+        return self.classes[np.argmax(self.log_proba, axis=1)]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rows the model would have got right without them."""
+        return float(np.average(np.argmax(self.log_proba, axis=1) == self.truth, weights=self.weight))
+
+    @property
+    def log_losses(self) -> Floats:
+        """−log P(true class), a row."""
+        return np.asarray(-self.log_proba[np.arange(len(self.truth)), self.truth])
+
+    @property
+    def log_loss(self) -> float:
+        return float(np.average(self.log_losses, weights=self.weight))
+
+    @property
+    def proba(self) -> Floats:
+        return np.asarray(np.exp(self.log_proba))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"rows": len(self.truth), "accuracy": self.accuracy, "log_loss": self.log_loss}
+
+    def to_table(self) -> Table:
+        return Table(f"leave-one-out over {len(self.truth)} rows", ("measure", "value"), [*self.to_dict().items()][1:])
+
+    def __repr__(self) -> str:
+        return repr(self.to_table())
+
+    def __rich__(self) -> Any:
+        return self.to_table().__rich__()
+
+    def _repr_html_(self) -> str:
+        return self.to_table()._repr_html_()
+
+
+def leave_one_out(
+    model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
+) -> LeaveOneOut:
+    """Posterior of every row without itself. The rows must be among those the model learned."""
+    log_joint = local.leave_one_out(data, model, y, weight, n_jobs)
+    evidence = log_evidence(log_joint)
+    possible = np.isfinite(evidence)
+    log_proba = np.where(possible[:, None], log_joint - np.where(possible, evidence, 0.0)[:, None], model.log_prior)
+    return LeaveOneOut(model.classes, log_proba, y, weight)
+
+
+def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> float:
+    """The prior strength with the least exact leave-one-out log loss.
+
+    Rows whose class has no other row are left out of the comparison: no prior helps them.
+    """
+    alone = model.stats.weight[y] <= (1.0 if weight is None else weight) * (1.0 + 2.0**-30)
+
+    def loss(alpha: float) -> float:
+        blocks = tuple(Block(block.family, alpha) for block in model.joint.blocks)
+        trial = model.with_joint(Joint(blocks, model.joint.class_prior))
+        losses = leave_one_out(trial, data, y, weight, n_jobs).log_losses[~alone]
+        if len(losses) == 0:
+            return 0.0
+        return float(np.average(losses, weights=None if weight is None else weight[~alone]))
+
+    return search(loss, tolerance=1e-3)

@@ -1,0 +1,74 @@
+"""Naive Bayes is a linear classifier: log-odds = Σ x·θ + θ_0 (S5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array, Floats
+from deciban.joint import Model
+from deciban.show import Table, plain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearForm:
+    """log p(x, y) = x·weights[y] + offsets[y], but for a term that every class shares.
+
+    `weights` is (k, items) and `offsets` (k,), the log prior included. `pair(a, b)` is the form for two classes.
+    """
+
+    classes: Array
+    items: list[str]
+    weights: Floats
+    offsets: Floats
+
+    def pair(self, positive: Any, negative: Any) -> tuple[Floats, float]:
+        """θ and θ_0 of log P(positive | x)/P(negative | x) = x·θ + θ_0."""
+        a, b = (self._index(label) for label in (positive, negative))
+        return self.weights[a] - self.weights[b], float(self.offsets[a] - self.offsets[b])
+
+    def _index(self, label: Any) -> int:
+        where = np.flatnonzero(self.classes == label)
+        if len(where) == 0:
+            raise ValueError(f"{label!r} is not one of the classes {self.classes.tolist()}")
+        return int(where[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "classes": self.classes.tolist(),
+            "items": list(self.items),
+            "weights": self.weights.tolist(),
+            "offsets": self.offsets.tolist(),
+        }
+
+    def to_table(self) -> Table:
+        names = ("item", *(str(plain(c)) for c in self.classes))
+        rows: list[tuple[Any, ...]] = [("(offset)", *self.offsets.tolist())]
+        rows += [(item, *column) for item, column in zip(self.items, self.weights.T.tolist(), strict=True)]
+        return Table("linear form: weights in nats", names, rows)
+
+    def __repr__(self) -> str:
+        return repr(self.to_table())
+
+    def __rich__(self) -> Any:
+        return self.to_table().__rich__()
+
+    def _repr_html_(self) -> str:
+        return self.to_table()._repr_html_()
+
+
+def linear_form(model: Model) -> LinearForm:
+    """The blocks' linear forms side by side, with the class prior in the offset."""
+    items: list[str] = []
+    weights = []
+    offsets = model.log_prior.copy() if model.generative else np.zeros(len(model.classes))
+    for b, block in enumerate(model.joint.blocks):
+        if getattr(block.family, "predictive", False):
+            raise TypeError("with predictive=True the parameters are integrated out, and the form is not linear")
+        names, table, offset = block.family.linear(model.params[b], model.columns(b))
+        items += names
+        weights.append(table)
+        offsets = offsets + offset
+    return LinearForm(model.classes, items, np.hstack(weights), offsets)

@@ -1,0 +1,46 @@
+"""Missing entries: whatever says "nothing here" (None, NaN, NA, a mask) becomes NaN, which drops out of every sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, pandas' NA and NaT.
+
+    >>> [is_missing(v) for v in (None, float("nan"), 0, "", "nan")]
+    [True, True, False, False, False]
+    """
+    if value is None:
+        return True
+    if isinstance(value, str | bytes):
+        return False
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas' NA refuses to be a truth value
+        return True
+
+
+def missing_where(values: Array) -> Array:
+    """Which entries of an array of any type are missing."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, dtype=bool)
+    flat = np.fromiter((is_missing(v) for v in values.ravel()), dtype=bool, count=values.size)
+    return flat.reshape(values.shape)
+
+
+def unmask(X: Any) -> Any:
+    """A masked array as floats with NaN under the mask; anything else as it is."""
+    if isinstance(X, np.ma.MaskedArray):
+        if X.dtype.kind == "O":
+            return X.filled(None)
+        return X.astype(np.float64 if X.dtype.kind != "f" else X.dtype).filled(np.nan)
+    return X

@@ -1,0 +1,289 @@
+"""Arrays in memory, in threads: a block of rows is a partial sum, and sums merge by `+`.
+
+Kernels release the GIL, so plain threads do. Blocks have a fixed size and merge in order, so that a result
+does not depend on how many threads there were.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from deciban._kernel import counts, moments
+from deciban._kernel import posterior as posterior_kernel
+from deciban._typing import Array, Data, Floats, Labels, Matrix
+from deciban.algebra import Stats
+from deciban.bayes import report
+from deciban.errors import DecibanError
+from deciban.families.linear import as_value
+from deciban.joint import Joint, Model
+from deciban.measure import XX, Above, Is, Measure, One
+from deciban.schema import Columns, Schema
+
+Result = TypeVar("Result")
+
+ENTRIES = 1 << 20  # numbers in a block of rows: long enough to hide the overhead, short enough to share out
+CODES = (np.uint8, np.int32, np.int64, np.float32, np.float64)
+
+
+def threads(n_jobs: int | None, work: int) -> int:
+    """How many threads: all cores unless said otherwise (negative counts from the end), one for little work."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = cores if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return max(1, min(wanted, work // ENTRIES + 1))
+
+
+def row_blocks(data: Data) -> list[slice]:
+    """Slices of rows, about ENTRIES numbers each."""
+    n = data[0].shape[0]
+    size = sum(X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1] for X in data)
+    step = max(1, int(ENTRIES * n // max(1, size))) if n else 1
+    return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+
+
+def over_rows(data: Data, n_jobs: int | None, work: Callable[[slice], Result]) -> list[Result]:
+    """work(rows) for every block of rows, in order, in threads."""
+    blocks = row_blocks(data)
+    size = sum(X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1] for X in data)
+    workers = threads(n_jobs, size)
+    if workers == 1 or len(blocks) == 1:
+        return [work(rows) for rows in blocks]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, blocks))
+
+
+def collect(
+    data: Data, joint: Joint, schema: Schema, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None
+) -> Stats:
+    """Sums of T(x) by class over all rows. Labels are class codes (−1: no class), or an (n, k) matrix of weights."""
+    k = len(schema.classes)
+    soft = labels.ndim == 2
+    if soft:
+        labels = labels if weight is None else labels * weight[:, None]
+        class_weight = labels.sum(axis=0)
+    else:
+        labels = np.ascontiguousarray(labels, dtype=np.int32)
+        counted = labels >= 0
+        class_weight = np.bincount(
+            labels[counted], weights=None if weight is None else weight[counted], minlength=k
+        ).astype(np.float64)
+    total = []
+    for block, columns, X in zip(joint.blocks, schema.blocks, data, strict=True):
+        total.append(collect_block(block.family.measures(columns), columns, X, labels, weight, k, n_jobs))
+    return Stats(schema, class_weight, tuple(total))
+
+
+def collect_block(
+    measures: Sequence[Measure],
+    columns: Columns,
+    X: Matrix,
+    labels: Array,
+    weight: Floats | None,
+    k: int,
+    n_jobs: int | None,
+) -> dict[str, Floats]:
+    """One block's sums, whatever its measures and its storage."""
+    if any(isinstance(m, Is) for m in measures):
+        return {"is": count_codes(columns, X, labels, weight, k, n_jobs)}
+    squares = any(isinstance(m, XX) for m in measures)
+    above = next((m.threshold for m in measures if isinstance(m, Above)), None)
+    pivot = columns.pivot if columns.pivot is not None else np.zeros((k, columns.size))
+    pivot = np.ascontiguousarray(pivot)
+    if sp.issparse(X):
+        sums = sparse_sums(columns, X, labels, weight, k, squares, above)
+        sums = about(sums, pivot) if squares else sums
+    else:
+        sums = dense_sums(X, labels, weight, k, pivot, squares, above, n_jobs)
+    bad = [name for name, array in sums.items() if not np.isfinite(array).all()]
+    if bad:
+        complain(X, columns)
+    wanted = {m.name for m in measures}
+    if not any(isinstance(m, One) for m in measures):
+        sums.pop("one")
+    return {name: array for name, array in sums.items() if name in wanted}
+
+
+def dense_sums(
+    X: Array,
+    labels: Array,
+    weight: Floats | None,
+    k: int,
+    pivot: Floats,
+    squares: bool,
+    above: float | None,
+    n_jobs: int | None,
+) -> dict[str, Floats]:
+    d = X.shape[1]
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    soft = labels.ndim == 2
+    seen_missing = False
+
+    def sums_of(rows: slice, missing: bool) -> tuple[Floats, Floats, Floats | None]:
+        one = np.zeros((k, d if missing else 1))
+        x = np.zeros((k, d))
+        xx = np.zeros((k, d)) if squares else None
+        how = (missing, above is not None, above or 0.0)
+        if soft:
+            moments.soft_sums(X[rows], np.asfortranarray(labels[rows]), pivot, one, x, xx, *how)
+        else:
+            w = None if weight is None else weight[rows]
+            moments.class_sums(X[rows], labels[rows], w, pivot, one, x, xx, *how)
+        return one, x, xx
+
+    def work(rows: slice) -> tuple[Floats, Floats, Floats | None]:
+        nonlocal seen_missing
+        if not seen_missing:
+            # NaN poisons a sum, so the sums themselves tell whether an entry was missing: no separate pass.
+            part = sums_of(rows, False)
+            if not np.isnan(part[1]).any():
+                return part
+            seen_missing = True
+        return sums_of(rows, True)
+
+    with np.errstate(invalid="ignore"):
+        parts = over_rows([X], n_jobs, work)
+        total = {"one": np.zeros((k, 1)), "x": np.zeros((k, d))}
+        if squares:
+            total["xx"] = np.zeros((k, d))
+        for one, x, xx in parts:
+            total["one"] = total["one"] + one
+            total["x"] += x
+            if xx is not None:
+                total["xx"] += xx
+    return total
+
+
+def sparse_sums(
+    columns: Columns, X: Matrix, labels: Array, weight: Floats | None, k: int, squares: bool, above: float | None
+) -> dict[str, Floats]:
+    """Sums about zero: entries that are not stored are zeros and add nothing but their weight."""
+    d = columns.size
+    soft = labels.ndim == 2
+    binary, threshold = above is not None, above or 0.0
+    data = as_value(X.data)
+    missing = data.dtype.kind == "f" and bool(np.isnan(data).any())
+    if soft:
+        values = np.where(np.isnan(data), 0.0, (data > threshold) if binary else data)
+        stored = sp.csr_matrix(X) if X.format != "csr" else X
+        if X.format != "csr":
+            data = as_value(stored.data)
+            values = np.where(np.isnan(data), 0.0, (data > threshold) if binary else data)
+        S = sp.csr_matrix((values, stored.indices, stored.indptr), shape=stored.shape)
+        sums = {"one": labels.sum(axis=0)[:, None], "x": np.ascontiguousarray((S.T @ labels).T)}
+        if squares:
+            sums["xx"] = np.ascontiguousarray((S.power(2).T @ labels).T)
+        if missing:
+            gone = sp.csr_matrix((np.isnan(data).astype(float), stored.indices, stored.indptr), shape=stored.shape)
+            sums["one"] = sums["one"] - (gone.T @ labels).T
+        return sums
+    x = np.zeros((k, d))
+    xx = np.zeros((k, d)) if squares else None
+    add = counts.csc_sums if X.format == "csc" else counts.csr_sums
+    clean = np.where(np.isnan(data), 0.0, data) if missing else data
+    # A missing value must not pass for "not above a negative threshold", so it is zero and never binary.
+    add(clean, X.indices, X.indptr, labels, weight, x, xx, squares, binary, threshold)
+    w = np.ones(len(labels)) if weight is None else weight
+    one = np.bincount(labels[labels >= 0], weights=w[labels >= 0], minlength=k)[:, None].astype(np.float64)
+    if missing:
+        gone_x = np.zeros((k, d))
+        add(np.isnan(data).astype(float), X.indices, X.indptr, labels, weight, gone_x, None, False)
+        one = one - gone_x
+    sums = {"one": one, "x": x}
+    if xx is not None:
+        sums["xx"] = xx
+    return sums
+
+
+def about(sums: dict[str, Floats], pivot: Floats) -> dict[str, Floats]:
+    """Moments about zero, moved to the pivots."""
+    one, x, xx = sums["one"], sums["x"], sums["xx"]
+    return {"one": one, "x": x - one * pivot, "xx": xx - 2.0 * pivot * x + one * pivot**2}
+
+
+def count_codes(
+    columns: Columns, X: Array, labels: Array, weight: Floats | None, k: int, n_jobs: int | None
+) -> Floats:
+    offsets = columns.offsets
+    cells = int(offsets[-1])
+    soft = labels.ndim == 2
+
+    def work(rows: slice) -> Floats:
+        if soft:
+            out = np.zeros((cells, k))
+            counts.code_counts_soft(X[rows], np.ascontiguousarray(labels[rows]), offsets, out)
+            return out.T
+        out = np.zeros((k, cells))
+        w = None if weight is None else weight[rows]
+        counts.code_counts(X[rows], labels[rows], w, offsets, out)
+        return out
+
+    total = np.zeros((k, cells))
+    for part in over_rows([X], n_jobs, work):
+        total += part
+    return total
+
+
+def complain(X: Matrix, columns: Columns) -> None:
+    """Point at the entry that made a sum overflow."""
+    values = X.tocoo() if sp.issparse(X) else X
+    data = values.data if sp.issparse(X) else X
+    big = np.isinf(data) | (np.abs(np.nan_to_num(data)) > 1e150)
+    where = np.argwhere(big)
+    if len(where) == 0:
+        raise DecibanError("the sums overflowed: the values are too large for float64")
+    first = where[0]
+    row, column = (values.row[first[0]], values.col[first[0]]) if sp.issparse(X) else (first[0], first[1])
+    value = data[tuple(first)]
+    raise DecibanError(
+        f"Input X contains infinity or a value too large for dtype('float64'): row {row}, "
+        f"column {columns.name(int(column))!r} is {value}. Remove it, or make it NaN if it is missing."
+    )
+
+
+def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None = None) -> Floats:
+    """Score rows in threads: "log_joint", "posterior" or "log_posterior", each (n, k)."""
+    n, k = data[0].shape[0], len(model.classes)
+    out = np.empty((n, k))
+    _ = model.params, model.log_prior  # estimated once, before the threads share them
+    log_prior = np.ascontiguousarray(model.log_prior)
+
+    def work(rows: slice) -> tuple[int, int]:
+        part = model.log_joint([X[rows] for X in data])
+        ties, bad = 0, -1
+        if how != "log_joint":
+            ties, bad = posterior_kernel.normalise(part, log_prior, None, how == "log_posterior")
+        out[rows] = part
+        return ties, bad + rows.start if bad >= 0 else -1
+
+    found: list[tuple[int, int]] = over_rows(data, n_jobs, work) if n else []
+    bad_rows = [bad for _, bad in found if bad >= 0]
+    if bad_rows or (found and sum(ties for ties, _ in found)):
+        for X, columns in zip(data, model.schema.blocks, strict=True):
+            values: Any = X.data if sp.issparse(X) else X
+            if values.dtype.kind == "f" and np.isinf(values).any():
+                complain(X, columns)
+    report(sum(ties for ties, _ in found), bad_rows[0] if bad_rows else -1, n)
+    return out
+
+
+def leave_one_out(
+    data: Data, model: Model, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
+) -> Floats:
+    """log p(x_i, y) without row i, for every row, in threads."""
+    out = np.empty((data[0].shape[0], len(model.classes)))
+    for b in range(len(data)):
+        model.alpha(b)
+
+    def work(rows: slice) -> None:
+        w = None if weight is None else weight[rows]
+        out[rows] = model.leave_one_out([X[rows] for X in data], y[rows], w)
+
+    if len(out):
+        over_rows(data, n_jobs, work)
+    return out

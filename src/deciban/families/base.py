@@ -1,0 +1,77 @@
+"""The contract of a family: a law of x given the class whose statistics add up.
+
+One file is one family, its methods in the order below. `X` is a block of n rows and d columns, dense or sparse;
+`sums` are the block's statistics; `alpha` says how strong the prior is (a number, one per column, or one per
+class and column).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.measure import Measure
+from deciban.schema import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Family(ABC):
+    """A law of a block of columns given the class. `Params` is whatever `estimate` returns."""
+
+    name: ClassVar[str]
+    generative: ClassVar[bool] = True  # whether log_prob is a log-density, so that p(x) and samples exist
+
+    @abstractmethod
+    def measures(self, columns: Columns) -> tuple[Measure, ...]:
+        """T(x): what to add up."""
+
+    @abstractmethod
+    def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
+        """The prior as statistics that were not observed: strength × E[T] under a guess."""
+
+    @abstractmethod
+    def estimate(self, sums: Sums, columns: Columns) -> Any:
+        """Parameters from statistics to which the prior's have been added."""
+
+    @abstractmethod
+    def expect(self, params: Any, columns: Columns) -> Sums:
+        """E[T] of one row: estimate(expect(params)) = params."""
+
+    @abstractmethod
+    def log_prob(self, params: Any, columns: Columns, X: Matrix) -> Floats:
+        """log p(x | class), shape (n, k). A missing entry contributes nothing."""
+
+    @abstractmethod
+    def leave_one_out(
+        self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
+    ) -> Floats:
+        """log p(x_i | class) under the statistics without row i, shape (n, k); exactly what a refit gives."""
+
+    @abstractmethod
+    def sample(self, params: Any, columns: Columns, y: Array, rng: np.random.Generator, length: Array) -> Floats:
+        """One row for every class code in y. `length` is each row's number of words, where that means something."""
+
+    @abstractmethod
+    def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
+        """log ∫ p(data | params) p(params | prior) by class, in closed form."""
+
+    @abstractmethod
+    def terms(self, params: Any, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
+        """What one row's log_prob is made of: which columns speak, and what each says, shape (m, k)."""
+
+    @abstractmethod
+    def typical(self, params: Any, columns: Columns) -> tuple[list[str], Floats]:
+        """Items (a word, column = category, …) and each one's log-probability by class, shape (m, k)."""
+
+    @abstractmethod
+    def table(self, params: Any, columns: Columns) -> dict[str, Floats]:
+        """Parameters as columns of a table, each of shape (k, items), items as in `typical`."""
+
+    def linear(self, params: Any, columns: Columns) -> tuple[list[str], Floats, Floats]:
+        """Items, weights (k, items) and offsets (k,) of log p(x | class) as a linear form, if it is one."""
+        del params, columns
+        raise TypeError(f"the {self.name} family is not linear in x")

@@ -1,0 +1,134 @@
+"""Bernoulli: word j is there or not, p(x_j = 1 | class) = φ_j (S8). An absent word is evidence too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import betaln
+
+from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.families.base import Family
+from deciban.families.linear import entries, finite, groups, score, spread, without
+from deciban.measure import Above, Measure, One
+from deciban.schema import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class BernoulliParams:
+    log_present: Floats  # (k, d) log φ
+    log_absent: Floats  # (k, d) log (1 − φ)
+
+
+@dataclass(frozen=True, slots=True)
+class Bernoulli(Family):
+    """Presence and absence. x counts as present above `threshold` (None: it is 0 or 1 already)."""
+
+    name: ClassVar[str] = "bernoulli"
+    threshold: float | None = 0.0
+
+    def measures(self, columns: Columns) -> tuple[Measure, ...]:
+        del columns
+        return (One(), Above(self.threshold))
+
+    def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
+        table = spread(alpha, len(sums["x"]), columns.size)
+        return {"one": 2.0 * table, "x": table}
+
+    def estimate(self, sums: Sums, columns: Columns) -> BernoulliParams:
+        del columns
+        present = sums["x"]
+        seen = np.broadcast_to(sums["one"], present.shape)
+        absent = without(seen, present)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_present, log_absent = np.log(present / seen), np.log(absent / seen)
+        never = seen <= 0  # no row spoke of the word in this class: it is there or not, who knows
+        half = -np.log(2.0)
+        return BernoulliParams(np.where(never, half, log_present), np.where(never, half, log_absent))
+
+    def expect(self, params: BernoulliParams, columns: Columns) -> Sums:
+        del columns
+        return {"one": np.ones_like(params.log_present), "x": np.exp(params.log_present)}
+
+    def log_prob(self, params: BernoulliParams, columns: Columns, X: Matrix) -> Floats:
+        del columns
+        return two_point(self._binary(X), params.log_absent, params.log_present)
+
+    def leave_one_out(
+        self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
+    ) -> Floats:
+        prior = self.pseudo(alpha, columns, sums)
+        X = self._binary(X)
+        whole = {name: sums[name] + prior[name] for name in prior}
+        params = self.estimate(whole, columns)
+        out = two_point(X, params.log_absent, params.log_present)
+        for c, w, rows in groups(y, weight):
+            present, seen = sums["x"][c], np.broadcast_to(sums["one"], sums["x"].shape)[c]
+            pseudo = prior["x"][c]
+            present_left, absent_left = without(present, w), without(without(seen, present), w)
+            left = without(seen, w) + 2.0 * pseudo
+            with np.errstate(divide="ignore", invalid="ignore"):
+                # Where fewer than w rows had the word (or not), no row of this group did: the entry is never read.
+                said = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
+                unsaid = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
+            said, unsaid = (np.where(left > 0, v, -np.log(2.0)) for v in (said, unsaid))
+            out[rows, c] = two_point(X[rows], unsaid[None], said[None])[:, 0]
+        return out
+
+    def sample(
+        self, params: BernoulliParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
+    ) -> Floats:
+        del length
+        return (rng.random((len(y), columns.size)) < np.exp(params.log_present)[y]).astype(np.float64)
+
+    def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
+        del columns
+        a, b = prior["x"], prior["one"] - prior["x"]
+        present, absent = sums["x"], without(np.broadcast_to(sums["one"], sums["x"].shape), sums["x"])
+        return np.asarray((betaln(a + present, b + absent) - betaln(a, b)).sum(axis=1))
+
+    def terms(self, params: BernoulliParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
+        del columns
+        row = self._binary(X)
+        row = np.asarray(row.todense() if sp.issparse(row) else row, dtype=float).ravel()
+        at = np.flatnonzero(~np.isnan(row))
+        return at, np.where(row[at, None] > 0, params.log_present[:, at].T, params.log_absent[:, at].T)
+
+    def typical(self, params: BernoulliParams, columns: Columns) -> tuple[list[str], Floats]:
+        return [columns.name(j) for j in range(columns.size)], params.log_present.T
+
+    def table(self, params: BernoulliParams, columns: Columns) -> dict[str, Floats]:
+        del columns
+        return {"probability": np.exp(params.log_present)}
+
+    def linear(self, params: BernoulliParams, columns: Columns) -> tuple[list[str], Floats, Floats]:
+        """log p = Σ_j log (1−φ_j) + Σ_j x_j log φ_j/(1−φ_j)."""
+        if np.isneginf(params.log_absent).any() or np.isneginf(params.log_present).any():
+            raise ValueError("a probability is exactly 0 or 1, so its weight would be infinite: use alpha > 0")
+        names = [columns.name(j) for j in range(columns.size)]
+        return names, params.log_present - params.log_absent, params.log_absent.sum(axis=1)
+
+    def _binary(self, X: Matrix) -> Matrix:
+        """x as 0 or 1, a missing entry staying missing."""
+        if self.threshold is None:
+            return X
+        if sp.issparse(X):
+            rows, at, values = entries(X)
+            if np.isnan(X.data).any() if X.data.dtype.kind == "f" else False:
+                data = np.where(np.isnan(X.data), np.nan, (X.data > self.threshold).astype(float))
+                return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
+            keep = values > self.threshold
+            return sp.csr_matrix((np.ones(keep.sum()), (rows[keep], at[keep])), shape=X.shape)
+        present = (X > self.threshold).astype(np.float64)
+        if X.dtype.kind == "f":
+            missing = np.isnan(X)
+            if missing.any():
+                present[missing] = np.nan
+        return present
+
+
+def two_point(X: Matrix, absent: Floats, present: Floats) -> Floats:
+    """Σ_j of what presence or absence of each word says."""
+    return score(X, absent, present, finite(present) - finite(absent))

@@ -1,0 +1,145 @@
+"""Categorical: column i takes value c with probability θ_ic given the class (S7); Laplace (#+α)/(n+α|X_i|) (S9).
+
+Rows come as category codes: a negative code or NaN is missing, a code past the known ones is a category that was
+never seen, which has the prior's probability: that of a category known but never counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from deciban._kernel import scores as kernel
+from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.families.base import Family
+from deciban.families.linear import spread, without
+from deciban.families.multinomial import dirichlet_log_marginal
+from deciban.measure import Is, Measure
+from deciban.schema import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class CategoricalParams:
+    log_theta: Floats  # (k, cells)
+    log_unseen: Floats  # (k, d) a category not in the schema
+
+
+@dataclass(frozen=True, slots=True)
+class Categorical(Family):
+    """One table of category probabilities per column and class."""
+
+    name: ClassVar[str] = "categorical"
+
+    def measures(self, columns: Columns) -> tuple[Measure, ...]:
+        return (Is(tuple(columns.offsets.tolist())),)
+
+    def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
+        table = spread(alpha, len(sums["is"]), columns.size)
+        return {"is": np.repeat(table, np.diff(columns.offsets), axis=1), "unseen": table}
+
+    def estimate(self, sums: Sums, columns: Columns) -> CategoricalParams:
+        counts = sums["is"]
+        total = self._totals(counts, columns)
+        sizes = np.diff(columns.offsets)
+        unseen = sums.get("unseen", np.zeros((len(counts), columns.size)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_theta = np.log(counts) - np.log(np.repeat(total, sizes, axis=1))
+            log_unseen = np.log(unseen) - np.log(total + unseen)
+            even = -np.log(np.maximum(sizes, 1))  # a class that says nothing of a column: all values alike
+        log_theta = np.where(np.repeat(total > 0, sizes, axis=1), log_theta, np.repeat(even, sizes))
+        log_unseen = np.where(total + unseen > 0, log_unseen, -np.log(sizes + 1.0))
+        return CategoricalParams(log_theta, log_unseen)
+
+    def expect(self, params: CategoricalParams, columns: Columns) -> Sums:
+        del columns
+        return {"is": np.exp(params.log_theta)}
+
+    def log_prob(self, params: CategoricalParams, columns: Columns, X: Matrix) -> Floats:
+        out = np.zeros((X.shape[0], len(params.log_theta)))
+        kernel.code_scores(
+            X,
+            columns.offsets,
+            np.ascontiguousarray(params.log_theta.T),
+            np.ascontiguousarray(params.log_unseen.T),
+            out,
+        )
+        return out
+
+    def leave_one_out(
+        self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
+    ) -> Floats:
+        prior = self.pseudo(alpha, columns, sums)
+        out = self.log_prob(self.estimate({**prior, "is": sums["is"] + prior["is"]}, columns), columns, X)
+        offsets, counts = columns.offsets, sums["is"]
+        sizes = np.diff(offsets)
+        total = self._totals(counts, columns)
+        known = np.flatnonzero(y >= 0)
+        said = np.zeros(len(known))
+        own = y[known]
+        w = np.ones(len(known)) if weight is None else weight[known]
+        for j in range(columns.size):
+            code = X[known, j]
+            there = (code >= 0) & (code < sizes[j])
+            cell = offsets[j] + np.where(there, code, 0).astype(np.intp)
+            left = without(counts[own, cell], w) + prior["is"][own, cell]
+            rest = without(total[own, j], w) + prior["unseen"][own, j] * sizes[j]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                term = np.where(rest > 0, np.log(left / rest), -np.log(max(1, sizes[j])))
+            said += np.where(there, term, 0.0)
+        out[known, own] = said
+        return out
+
+    def sample(
+        self, params: CategoricalParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
+    ) -> Floats:
+        del length
+        out = np.empty((len(y), columns.size))
+        draws = rng.random((len(y), columns.size))
+        for j, (start, stop) in enumerate(zip(columns.offsets[:-1], columns.offsets[1:], strict=True)):
+            ladder = np.cumsum(np.exp(params.log_theta[:, start:stop]), axis=1)
+            ladder /= ladder[:, -1:]
+            out[:, j] = (draws[:, j, None] >= ladder[y]).sum(axis=1)
+        return out
+
+    def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
+        total = np.zeros(len(sums["is"]))
+        for start, stop in zip(columns.offsets[:-1], columns.offsets[1:], strict=True):
+            total += dirichlet_log_marginal(sums["is"][:, start:stop], prior["is"][:, start:stop])
+        return total
+
+    def terms(self, params: CategoricalParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
+        row = np.asarray(X, dtype=float).ravel()
+        at = np.flatnonzero(~np.isnan(row) & (row >= 0))
+        code = row[at].astype(np.intp)
+        seen = code < np.diff(columns.offsets)[at]
+        cell = np.where(seen, columns.offsets[at] + code, 0)
+        return at, np.where(seen[:, None], params.log_theta.T[cell], params.log_unseen.T[at])
+
+    def typical(self, params: CategoricalParams, columns: Columns) -> tuple[list[str], Floats]:
+        return self._cells(columns), params.log_theta.T
+
+    def table(self, params: CategoricalParams, columns: Columns) -> dict[str, Floats]:
+        del columns
+        return {"probability": np.exp(params.log_theta)}
+
+    def linear(self, params: CategoricalParams, columns: Columns) -> tuple[list[str], Floats, Floats]:
+        """Linear in the indicators 1[x_i = c], one for every cell."""
+        return self._cells(columns), params.log_theta, np.zeros(len(params.log_theta))
+
+    @staticmethod
+    def _cells(columns: Columns) -> list[str]:
+        assert columns.categories is not None
+        return [f"{columns.name(j)}={value}" for j, values in enumerate(columns.categories) for value in values]
+
+    @staticmethod
+    def _totals(cells: Floats, columns: Columns) -> Floats:
+        """Σ over a column's categories, (k, d)."""
+        starts = columns.offsets[:-1]
+        sizes = np.diff(columns.offsets)
+        out = np.zeros((len(cells), columns.size))
+        filled = np.flatnonzero(sizes > 0)
+        if len(filled):
+            out[:, filled] = np.add.reduceat(cells, starts[filled], axis=1)
+        return out

@@ -1,0 +1,82 @@
+"""Complement naive Bayes (Rennie et al. 2003): a class is scored by how little its complement explains the words.
+
+Its counts are exactly total − class, so they add and subtract; but its score is not a log-density, so there is
+no p(x) and nothing to sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.families.linear import dot, entries, row_length, row_sums, spread, without
+from deciban.families.multinomial import Multinomial, MultinomialParams
+from deciban.schema import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Complement(Multinomial):
+    """−log of the complement's smoothed word frequencies; `norm` divides them by their sum, as the paper does."""
+
+    name: ClassVar[str] = "complement"
+    generative: ClassVar[bool] = False
+    norm: bool = False
+
+    def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
+        return {"x": np.zeros_like(sums["x"]), "complement": spread(alpha, len(sums["x"]), columns.size)}
+
+    def estimate(self, sums: Sums, columns: Columns) -> MultinomialParams:
+        """`log_theta` here holds the weights w = −log θ̃ (or normalised), which score like a log θ."""
+        del columns
+        counts = sums["x"]
+        return MultinomialParams(self._weights(counts.sum(axis=0) - counts + sums.get("complement", 0.0)))
+
+    def _weights(self, complement: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(complement / complement.sum(axis=1, keepdims=True))
+            weights = logs / logs.sum(axis=1, keepdims=True) if self.norm else -logs
+        return np.where(np.isnan(weights), 0.0, weights)
+
+    def log_prob(self, params: MultinomialParams, columns: Columns, X: Matrix) -> Floats:
+        del columns
+        endless = np.isposinf(params.log_theta)
+        out = dot(X, np.ascontiguousarray(np.where(endless, 0.0, params.log_theta).T))
+        if endless.any():  # a word only this class has, unsmoothed: nothing else could have said it
+            out[np.asarray((X > 0) @ endless.astype(float).T) > 0.5] = np.finfo(float).max / 4
+        return out
+
+    def leave_one_out(
+        self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
+    ) -> Floats:
+        """Taking a row out of class y leaves y's complement as it was and changes every other one."""
+        prior = self.pseudo(alpha, columns, sums)["complement"]
+        counts = sums["x"]
+        complement = counts.sum(axis=0) - counts + prior
+        out = self.log_prob(MultinomialParams(self._weights(complement)), columns, X)
+        rows, at, values = entries(X)
+        length = row_length(X)
+        w = np.ones(len(y)) if weight is None else weight
+        with np.errstate(divide="ignore", invalid="ignore"):
+            all_logs = np.log(complement).sum(axis=1)
+            for c in range(len(counts)):
+                before = complement[c, at]
+                after = without(before, w[rows] * values)
+                total = complement[c].sum() - w * length
+                logs = np.log(after)
+                said = row_sums(values * logs, rows, len(y)) - length * np.log(total)
+                if self.norm:
+                    norm = all_logs[c] + row_sums(logs - np.log(before), rows, len(y))
+                    said = said / (norm - columns.size * np.log(total))
+                else:
+                    said = -said
+                said = np.where(np.isposinf(said), np.finfo(float).max / 4, np.where(np.isnan(said), 0.0, said))
+                others = (y != c) & (y >= 0)
+                out[others, c] = said[others]
+        return out
+
+    def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
+        del sums, prior, columns
+        raise TypeError("complement naive Bayes is not a generative model: it has no marginal likelihood")

@@ -1,0 +1,139 @@
+"""Multinomial: a bag of words, P(D | class) = Π_w θ_w^n(w) (S3, S4); Dirichlet pseudo-counts (S6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.families.base import Family
+from deciban.families.linear import entries, finite, row_length, row_sums, score, spread, without
+from deciban.measure import Measure, X
+from deciban.schema import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class MultinomialParams:
+    log_theta: Floats  # (k, d)
+    pseudo: Floats | None = None  # (k, d) Dirichlet parameters, for the posterior predictive
+
+
+@dataclass(frozen=True, slots=True)
+class Multinomial(Family):
+    """Counts of words. `predictive` integrates θ out: the Dirichlet-multinomial law of a whole document."""
+
+    name: ClassVar[str] = "multinomial"
+    predictive: bool = False
+
+    def measures(self, columns: Columns) -> tuple[Measure, ...]:
+        del columns
+        return (X(),)
+
+    def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
+        return {"x": spread(alpha, len(sums["x"]), columns.size)}
+
+    def estimate(self, sums: Sums, columns: Columns) -> MultinomialParams:
+        counts = sums["x"]
+        total = counts.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_theta = np.log(counts) - np.log(total)
+        # A class without a single word says nothing about words: every one is as likely.
+        log_theta = np.where(total > 0, log_theta, -np.log(max(1, columns.size)))
+        return MultinomialParams(log_theta, counts if self.predictive else None)
+
+    def expect(self, params: MultinomialParams, columns: Columns) -> Sums:
+        del columns
+        return {"x": np.exp(params.log_theta)}
+
+    def log_prob(self, params: MultinomialParams, columns: Columns, X: Matrix) -> Floats:
+        del columns
+        if params.pseudo is not None:
+            rows, at, values = entries(X)
+            length = row_length(X)
+            out = np.empty((X.shape[0], len(params.pseudo)))
+            for c, pseudo in enumerate(params.pseudo):
+                out[:, c] = dirichlet_multinomial(pseudo[at], values, rows, pseudo.sum(), length)
+            return out
+        return score(X, np.zeros_like(params.log_theta), params.log_theta, finite(params.log_theta))
+
+    def leave_one_out(
+        self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
+    ) -> Floats:
+        prior = self.pseudo(alpha, columns, sums)["x"]
+        counts = sums["x"]
+        out = self.log_prob(self.estimate({"x": counts + prior}, columns), columns, X)
+        rows, at, values = entries(X)
+        length = row_length(X)
+        w = np.ones(len(y)) if weight is None else weight
+        own = y[rows]
+        left = without(counts[own, at], w[rows] * values) + prior[own, at]
+        total = without(counts.sum(axis=1)[y], w * length) + prior.sum(axis=1)[y]
+        if self.predictive:
+            said = dirichlet_multinomial(left, values, rows, total, length)
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                said = row_sums(values * np.log(left), rows, len(y)) - xlogy(length, total)
+            said = np.where(total > 0, said, -length * np.log(max(1, columns.size)))
+        known = y >= 0
+        out[known, y[known]] = said[known]
+        return out
+
+    def sample(
+        self, params: MultinomialParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
+    ) -> Floats:
+        out = np.zeros((len(y), columns.size))
+        for c in np.unique(y):
+            rows = y == c
+            theta = np.exp(params.log_theta[c])
+            out[rows] = rng.multinomial(length[rows], theta / theta.sum())
+        return out
+
+    def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
+        del columns
+        return dirichlet_log_marginal(sums["x"], prior["x"])
+
+    def terms(self, params: MultinomialParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
+        del columns
+        _, at, values = entries(X)
+        if params.pseudo is not None:  # the document's length speaks too: explain shows it as what is left over
+            pseudo = params.pseudo[:, at].T
+            return at, gammaln(np.where(pseudo > 0, pseudo, 1.0) + values[:, None]) - log_gamma(pseudo)
+        return at, values[:, None] * params.log_theta[:, at].T
+
+    def typical(self, params: MultinomialParams, columns: Columns) -> tuple[list[str], Floats]:
+        return [columns.name(j) for j in range(columns.size)], params.log_theta.T
+
+    def table(self, params: MultinomialParams, columns: Columns) -> dict[str, Floats]:
+        del columns
+        return {"probability": np.exp(params.log_theta)}
+
+    def linear(self, params: MultinomialParams, columns: Columns) -> tuple[list[str], Floats, Floats]:
+        """S5: log P(D | class) = Σ_w n(w) log θ_w, with no offset of its own."""
+        names = [columns.name(j) for j in range(columns.size)]
+        return names, params.log_theta, np.zeros(len(params.log_theta))
+
+
+def dirichlet_log_marginal(counts: Floats, pseudo: Floats) -> Floats:
+    """log of the Dirichlet-multinomial integral of each row of counts (a sequence of draws, in order)."""
+    total, strength = counts.sum(axis=-1), pseudo.sum(axis=-1)
+    inside = np.where(counts > 0, gammaln(np.where(counts > 0, counts + pseudo, 1.0)) - log_gamma(pseudo), 0.0)
+    said = inside.sum(axis=-1) + gammaln(strength) - gammaln(strength + total)
+    return np.asarray(np.where(total > 0, said, 0.0), dtype=np.float64)
+
+
+def log_gamma(pseudo: Floats) -> Floats:
+    """log Γ, with Γ(0) = ∞: a word with no pseudo-count has probability zero."""
+    return np.asarray(np.where(pseudo > 0, gammaln(np.where(pseudo > 0, pseudo, 1.0)), np.inf))
+
+
+def dirichlet_multinomial(
+    pseudo: Floats, values: Floats, rows: Array, strength: Floats | float, length: Floats
+) -> Floats:
+    """log p of each document's words in order, θ integrated out: Γ(A)/Γ(A+N) Π Γ(a_w+n_w)/Γ(a_w)."""
+    said = row_sums(gammaln(np.where(pseudo > 0, pseudo, 1.0) + values) - log_gamma(pseudo), rows, len(length))
+    return np.asarray(
+        np.where(length > 0, said + gammaln(strength) - gammaln(strength + length), 0.0), dtype=np.float64
+    )

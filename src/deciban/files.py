@@ -1,0 +1,223 @@
+"""One safe file: statistics, schema and choices in safetensors format. Reading it runs no code.
+
+The tensors are the sums; a JSON document beside them says what they are about. A checksum covers both. A file is
+written beside its place and moved there, so that a reader finds the old one or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array, Categories
+from deciban.algebra import Stats
+from deciban.errors import FileError
+from deciban.families import FAMILIES, Family
+from deciban.joint import Block, Joint, Model
+from deciban.schema import Columns, Schema
+
+FORMAT = 1
+
+
+def write(path: str | os.PathLike[str], model: Model, about: dict[str, Any]) -> None:
+    """Save a model; `about` is what its owner wants back (names, settings), as JSON."""
+    from safetensors.numpy import save
+
+    tensors, blocks = {"weight": np.ascontiguousarray(model.stats.weight)}, []
+    for b, (block, columns, sums) in enumerate(
+        zip(model.joint.blocks, model.schema.blocks, model.stats.sums, strict=True)
+    ):
+        for name, array in sums.items():
+            tensors[f"{b}.{name}"] = np.ascontiguousarray(array)
+        if columns.pivot is not None:
+            tensors[f"{b}.pivot"] = np.ascontiguousarray(columns.pivot)
+        blocks.append(
+            {
+                "family": block.family.name,
+                "settings": {f.name: getattr(block.family, f.name) for f in fields(block.family)},
+                "alpha": encode(block.alpha),
+                "size": columns.size,
+                "names": None if columns.names is None else list(columns.names),
+                "categories": None if columns.categories is None else [categories_out(c) for c in columns.categories],
+            }
+        )
+    document = {
+        "format": FORMAT,
+        "classes": encode(model.classes),
+        "closed": model.schema.closed,
+        "class_prior": encode(model.joint.class_prior),
+        "blocks": blocks,
+        "about": {key: encode(value) for key, value in about.items()},
+    }
+    text = json.dumps(document, sort_keys=True)
+    write_atomically(Path(path), save(tensors, metadata={"deciban": text, "sha256": checksum(text, tensors)}))
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
+    """Load a model and what its owner said about it; every size and kind is checked against the document."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no model file {str(path)!r}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        raise FileError(f"{str(path)!r} is not a whole deciban model file: {error}") from None
+    if "deciban" not in metadata:
+        raise FileError(f"{str(path)!r} is a safetensors file, but not a deciban model")
+    text = metadata["deciban"]
+    if metadata.get("sha256") != checksum(text, tensors):
+        raise FileError(f"{str(path)!r} is damaged: its checksum does not match")
+    try:
+        document = json.loads(text)
+        if not isinstance(document, dict):
+            raise FileError(f"{str(path)!r} is damaged: its description is not an object")
+        if document.get("format") != FORMAT:
+            raise FileError(
+                f"{str(path)!r} has format {document.get('format')!r}, and this version reads format {FORMAT}: "
+                "it was written by another version of deciban"
+            )
+        return rebuild(document, tensors), {key: decode(value) for key, value in document["about"].items()}
+    except FileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise FileError(f"{str(path)!r} is damaged: {type(error).__name__}: {error}") from None
+
+
+def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
+    classes = decode(document["classes"])
+    k = len(classes)
+    blocks, columns, sums = [], [], []
+    for b, said in enumerate(document["blocks"]):
+        family = rebuild_family(said["family"], said["settings"])
+        categories = None if said["categories"] is None else tuple(categories_in(c) for c in said["categories"])
+        names = None if said["names"] is None else tuple(str(name) for name in said["names"])
+        size = int(said["size"])
+        if categories is not None and len(categories) != size:
+            raise FileError(f"block {b} has {size} columns, but categories for {len(categories)}")
+        if names is not None and len(names) != size:
+            raise FileError(f"block {b} has {size} columns, but {len(names)} names")
+        pivot = checked(tensors, f"{b}.pivot", (k, size)) if f"{b}.pivot" in tensors else None
+        block = Columns(size, names, categories, pivot)
+        cells = int(block.offsets[-1]) if categories is not None else 0
+        widths = {"one": (1, size), "x": (size,), "xx": (size,), "is": (cells,)}
+        blocks.append(Block(family, decode(said["alpha"])))
+        columns.append(block)
+        sums.append(
+            {
+                m.name: checked(tensors, f"{b}.{m.name}", *[(k, width) for width in widths[m.name]])
+                for m in family.measures(block)
+            }
+        )
+    schema = Schema(classes, tuple(columns), bool(document["closed"]))
+    stats = Stats(schema, checked(tensors, "weight", (k,)), tuple(sums))
+    return Model(Joint(tuple(blocks), decode(document["class_prior"])), stats)
+
+
+def rebuild_family(name: str, settings: dict[str, Any]) -> Family:
+    if name not in FAMILIES:
+        raise FileError(f"the file needs the family {name!r}, which this version does not have")
+    family = FAMILIES[name]
+    known = {f.name for f in fields(family)}
+    if set(settings) - known:
+        raise FileError(f"the family {name!r} has no setting {sorted(set(settings) - known)}")
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+    return family(**values)
+
+
+def checked(tensors: dict[str, Array], name: str, *shapes: tuple[int, ...]) -> Array:
+    array = tensors[name]
+    if array.shape not in shapes or array.dtype != np.float64:
+        raise FileError(f"{name} is {array.dtype}{array.shape}, expected float64 of {' or '.join(map(str, shapes))}")
+    if not np.isfinite(array).all():
+        raise FileError(f"{name} holds a value that is not a number")
+    return np.array(array)
+
+
+def encode(value: Any) -> Any:
+    """Arrays with their type; everything else as JSON has it."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "biufUO":
+            raise TypeError(f"labels of type {value.dtype} cannot be saved: use strings or numbers")
+        return {"dtype": value.dtype.str if value.dtype.kind != "O" else "O", "values": encode(value.tolist())}
+    if isinstance(value, list | tuple):
+        return [encode(v) for v in value]
+    if isinstance(value, dict):
+        return {"dict": [[encode(k), encode(v)] for k, v in value.items()]}
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be saved: use strings or numbers")
+
+
+def decode(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"dtype", "values"}:
+        kind = np.dtype(value["dtype"])
+        if kind.kind not in "biufUO":
+            raise FileError(f"labels of type {kind} are not read")
+        if kind.kind == "O":
+            out = np.empty(len(value["values"]), dtype=object)
+            out[:] = value["values"]
+            return out
+        return np.array(value["values"], dtype=kind)
+    if isinstance(value, dict):
+        return {decode(k): decode(v) for k, v in value["dict"]}
+    if isinstance(value, list):
+        return [decode(v) for v in value]
+    return value
+
+
+def categories_out(categories: Categories) -> Any:
+    return len(categories) if isinstance(categories, range) else [encode(value) for value in categories]
+
+
+def categories_in(said: Any) -> Categories:
+    if isinstance(said, int):
+        return range(said)
+    return tuple(said)
+
+
+def checksum(text: str, tensors: dict[str, Array]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        digest.update(f"{name}{tensors[name].dtype.str}{tensors[name].shape}".encode())
+        digest.update(np.ascontiguousarray(tensors[name]).data)
+    return digest.hexdigest()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """A temporary file beside the place, flushed to disk, then moved there."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent or Path(), os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

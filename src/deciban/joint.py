@@ -1,0 +1,163 @@
+"""The joint law: class prior × product over blocks of columns. A model is a joint and a sum.
+
+Parameters are never stored: they are estimated from the statistics when first needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array, Data, Floats, Labels
+from deciban.algebra import Stats
+from deciban.errors import SchemaError
+from deciban.families import Family
+from deciban.priors import Alpha, add, empirical
+from deciban.schema import Columns, Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A family over some columns, and how strong its prior is: numbers, or "empirical"."""
+
+    family: Family
+    alpha: Alpha = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """What is assumed: the blocks, and the class prior ("empirical" n_y/n, "uniform", or probabilities) (S2)."""
+
+    blocks: tuple[Block, ...]
+    class_prior: str | Floats = "empirical"
+
+    def zero(self, schema: Schema) -> Stats:
+        """The statistics of no rows at all."""
+        k = len(schema.classes)
+        sums = []
+        for block, columns in zip(self.blocks, schema.blocks, strict=True):
+            shapes = {"one": (k, 1), "x": (k, columns.size), "xx": (k, columns.size)}
+            if columns.categories is not None:
+                shapes["is"] = (k, int(columns.offsets[-1]))
+            sums.append({m.name: np.zeros(shapes[m.name]) for m in block.family.measures(columns)})
+        return Stats(schema, np.zeros(k), tuple(sums))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A joint and the statistics it has learned: everything else is derived."""
+
+    joint: Joint
+    stats: Stats
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def classes(self) -> Array:
+        return self.stats.classes
+
+    @property
+    def schema(self) -> Schema:
+        return self.stats.schema
+
+    def columns(self, block: int = 0) -> Columns:
+        return self.schema.blocks[block]
+
+    @property
+    def log_prior(self) -> Floats:
+        """log P(y): empirical, uniform, or given."""
+        if "log_prior" not in self._cache:
+            self._cache["log_prior"] = log_class_prior(self.joint.class_prior, self.stats.weight)
+        return np.asarray(self._cache["log_prior"])
+
+    def alpha(self, block: int = 0) -> Array | float:
+        """A block's prior strength; "empirical" is resolved by maximising the marginal likelihood."""
+        asked = self.joint.blocks[block].alpha
+        if not isinstance(asked, str):
+            return asked
+        key = f"alpha{block}"
+        if key not in self._cache:
+            family = self.joint.blocks[block].family
+            self._cache[key] = empirical(family, self.stats.sums[block], self.columns(block))
+        return float(self._cache[key])
+
+    @property
+    def params(self) -> tuple[Any, ...]:
+        """estimate(stats + prior), block by block."""
+        if "params" not in self._cache:
+            found = []
+            for b, (block, sums) in enumerate(zip(self.joint.blocks, self.stats.sums, strict=True)):
+                columns, alpha = self.columns(b), self.alpha(b)
+                pseudo = block.family.pseudo(alpha, columns, sums)
+                found.append(block.family.estimate(add(sums, pseudo), columns))
+            self._cache["params"] = tuple(found)
+        return tuple(self._cache["params"])
+
+    def log_likelihood(self, data: Data) -> Floats:
+        """log p(x | y) for every class, (n, k): the blocks' log-probabilities add up."""
+        total: Floats | None = None
+        for b, X in enumerate(data):
+            part = self.joint.blocks[b].family.log_prob(self.params[b], self.columns(b), X)
+            total = part if total is None else total + part
+        if total is None:
+            raise SchemaError("a model needs at least one block of columns")
+        return total
+
+    def log_joint(self, data: Data) -> Floats:
+        """log p(x, y). Scores that are not densities (complement) leave the prior out, as their paper does."""
+        out = self.log_likelihood(data)
+        if self.generative or len(self.classes) == 1:
+            out += self.log_prior
+        return out
+
+    def leave_one_out(self, data: Data, y: Labels, weight: Floats | None) -> Floats:
+        """log p(x_i, y) under the statistics without row i, (n, k)."""
+        total = np.zeros((len(y), len(self.classes)))
+        for b, X in enumerate(data):
+            family, sums = self.joint.blocks[b].family, self.stats.sums[b]
+            total += family.leave_one_out(sums, self.alpha(b), self.columns(b), X, y, weight)
+        if self.generative or len(self.classes) == 1:
+            total += log_class_prior_without(self.joint.class_prior, self.stats.weight, y, weight)
+        return total
+
+    @property
+    def generative(self) -> bool:
+        return all(block.family.generative for block in self.joint.blocks)
+
+    def learn(self, stats: Stats) -> Model:
+        """The model that has also seen these statistics."""
+        return Model(self.joint, self.stats + stats)
+
+    def with_joint(self, joint: Joint) -> Model:
+        return Model(joint, self.stats)
+
+    def with_prior(self, class_prior: str | Floats) -> Model:
+        return Model(replace(self.joint, class_prior=class_prior), self.stats)
+
+
+def log_class_prior(asked: str | Floats, weight: Floats) -> Floats:
+    """φ_y = n_y/n; nothing seen yet is uniform."""
+    k = len(weight)
+    total = weight.sum()
+    with np.errstate(divide="ignore"):
+        if not isinstance(asked, str):
+            return np.log(np.asarray(asked, dtype=np.float64))
+        if asked == "uniform" or total <= 0:
+            return np.full(k, -np.log(max(1, k)))
+        return np.asarray(np.log(weight) - np.log(total))
+
+
+def log_class_prior_without(asked: str | Floats, weight: Floats, y: Array, row_weight: Floats | None) -> Floats:
+    """log P(y) without row i, (n, k) or (k,): a class that only row i belonged to is gone."""
+    if not isinstance(asked, str) or asked == "uniform" or weight.sum() <= 0:
+        return log_class_prior(asked, weight)
+    known = np.flatnonzero(y >= 0)
+    w = np.ones(len(y)) if row_weight is None else row_weight
+    left = np.tile(weight, (len(y), 1))
+    remain = weight[y[known]] - w[known]
+    left[known, y[known]] = np.where(remain <= weight[y[known]] * 2.0**-30, 0.0, remain)
+    total = left.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        out = np.log(left) - np.log(np.where(total > 0, total, 1.0))
+    return np.where(total > 0, out, -np.log(max(1, len(weight))))

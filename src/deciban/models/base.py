@@ -1,0 +1,580 @@
+"""The estimator behind all others: scikit-learn's methods over a model that is a sum.
+
+A subclass is a docstring, an `__init__` and `_joint()`, and where its columns need it, how rows are read. All state
+is `model_`, a value: it is replaced whole when something was learned, and left alone when something failed.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
+
+from deciban import bayes, em, files
+from deciban._typing import Array, Data, Floats, Matrix
+from deciban.algebra import Stats
+from deciban.corollaries.explain import Evidence, explain, strongest
+from deciban.corollaries.forget import forget
+from deciban.corollaries.leave_one_out import LeaveOneOut, best_alpha, leave_one_out
+from deciban.corollaries.linear_form import LinearForm, linear_form
+from deciban.corollaries.missing import unmask
+from deciban.corollaries.sample import sample
+from deciban.engines import local
+from deciban.errors import DecibanError, ForgetError, SchemaError
+from deciban.families import Family
+from deciban.joint import Block, Joint, Model
+from deciban.models.labels import Labels, read_labels
+from deciban.priors import Alpha
+from deciban.schema import Columns, Schema
+from deciban.show import Table, plain
+
+Self = TypeVar("Self", bound="GenerativeClassifier")
+
+
+class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Everything a model that is a sum can do, in scikit-learn's words and its own."""
+
+    _prior_parameter: ClassVar[str] = "class_prior"
+    _positive: ClassVar[bool] = False
+
+    # ------------------------------------------------------------------ what a model fills in
+
+    def _family(self) -> Family:
+        """The law of x given the class, from the parameters."""
+        raise TypeError("a model says which family it has")
+
+    def _strength(self) -> Alpha:
+        """How strong the family's prior is."""
+        raise TypeError("a model says how strong its prior is")
+
+    def _class_prior(self) -> str | Floats:
+        """ "empirical", "uniform" or probabilities."""
+        raise TypeError("a model says which class prior it has")
+
+    def _joint(self) -> Joint:
+        return Joint((Block(self._family(), self._strength()),), self._class_prior())
+
+    def _learn_rows(self, X: Any, columns: Columns | None, labels: Labels) -> tuple[Matrix, Columns]:
+        """Rows as the family reads them, and the block's columns as these rows know them."""
+        del columns, labels
+        return X, Columns(X.shape[1], self._names())
+
+    def _rows(self, X: Any, columns: Columns) -> Matrix:
+        """Rows to score, as the family reads them."""
+        del columns
+        return X
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows and labels, forgetting everything learned before.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Rows. Missing entries (NaN, None, masked) drop out.
+        y : array-like of shape (n,) or (n, k)
+            Labels. Missing ones (None, NaN) are found by EM; a matrix gives a weight per class.
+        sample_weight : array-like of shape (n,), optional
+            A row of weight 2 counts as two rows, one of weight 0 as none.
+        """
+        with self._unchanged_on_error():
+            self._check_parameters()
+            X, labels, weight = self._read_rows(X, y, sample_weight, reset=True)
+            self._start(X, labels, labels.classes, False, weight)
+        return self
+
+    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more rows. Any way of batching gives what `fit` on all of them gives.
+
+        With `classes` on the first call the set of classes is closed, and another label is an error, as in
+        scikit-learn; without it the set is open, and new classes join when they first appear.
+        """
+        with self._unchanged_on_error():
+            self._check_parameters()
+            first = not self.__sklearn_is_fitted__()
+            declared = None if classes is None else np.unique(np.asarray(classes))
+            if declared is not None and not first and not same_labels(self.classes_, np.asarray(classes)):
+                raise ValueError(
+                    f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
+                )
+            X, labels, weight = self._read_rows(X, y, sample_weight, reset=first, classes=declared, least=0)
+            if labels.any_missing:
+                raise DecibanError(
+                    f"row {int(np.argmax(labels.codes < 0))} of y has no label: partial_fit adds rows whose class is "
+                    "known; fit finds missing labels by EM over all rows at once"
+                )
+            known = declared if first else self.model_.classes
+            if known is not None and (first or self.model_.schema.closed):
+                self._check_known(labels, known)
+            if first:
+                start = labels.classes if declared is None else declared
+                self._start(X, labels, start, declared is not None, weight)
+            else:
+                stats, _, _ = self._collect(X, labels, weight)
+                model = self.model_.learn(stats).with_joint(self._current_joint())
+                self._check_model(model)
+                self.model_ = model
+        return self
+
+    def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Unlearn rows: afterwards the model is the one that never saw them.
+
+        Rows that were never learned are an error where the sums can tell, and the model stays as it was.
+        """
+        check_is_fitted(self)
+        if getattr(self, "n_unlabelled_", 0):
+            raise ForgetError(
+                "some labels were found by EM, so rows share responsibilities and cannot be subtracted: fit again "
+                "without the rows"
+            )
+        with self._unchanged_on_error():
+            X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
+            if labels.any_missing:
+                raise DecibanError("rows to forget need their labels")
+            unknown = [c for c in labels.classes.tolist() if c not in set(self.classes_.tolist())]
+            if unknown:
+                raise ForgetError(f"cannot forget rows of class {unknown[0]!r}: the model never learned that class")
+            stats, _, _ = self._collect(X, labels, weight)
+            self.model_ = forget(self.model_, stats, self._least_categories())
+        return self
+
+    def __add__(self: Self, other: Self) -> Self:
+        """The model that learned what both did."""
+        if type(other) is not type(self):
+            return NotImplemented
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if self.n_features_in_ != other.n_features_in_:
+            raise SchemaError(f"cannot merge a model of {self.n_features_in_} features with one of {other.n_features_in_}")
+        mine, theirs = self._family(), other._family()
+        if mine != theirs:
+            raise SchemaError(f"cannot merge models whose parameters differ: {mine} and {theirs}")
+        merged = copy.copy(self)
+        merged.model_ = Model(self._current_joint(), self.model_.stats + other.model_.stats)
+        merged._check_model(merged.model_)
+        return merged
+
+    def __radd__(self: Self, other: Any) -> Self:
+        """So that sum(models) works."""
+        return self if other == 0 else NotImplemented
+
+    def _start(self, X: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
+        for leftover in ("n_unlabelled_", "em_"):
+            vars(self).pop(leftover, None)
+        matrix, columns = self._learn_rows(X, None, self._placed(labels, classes))
+        schema = Schema(classes, (columns,), closed)
+        joint = self._joint()
+        codes = labels.soft if labels.soft is not None else labels.among(classes)
+        stats = local.collect([matrix], joint, schema, codes, weight, self.n_jobs)
+        model = Model(joint, stats)
+        self._check_model(model)
+        if self._wants("loo"):
+            if labels.soft is not None:
+                raise ValueError("alpha='loo' needs one label a row, not a matrix of weights")
+            rows = np.flatnonzero(codes >= 0)
+            chosen = best_alpha(
+                model, [matrix[rows]], codes[rows], None if weight is None else weight[rows], self.n_jobs
+            )
+            model = model.with_joint(with_alpha(joint, chosen))
+        if labels.any_missing:
+            model = self._learn_unlabelled(model, matrix, labels, codes, weight)
+        self.model_ = model
+
+    def _learn_unlabelled(
+        self, model: Model, matrix: Matrix, labels: Labels, codes: Array, weight: Floats | None
+    ) -> Model:
+        """EM over the rows without labels (S17)."""
+        if len(labels.classes) == 0:
+            raise ValueError("every label is missing: at least one row of each class needs one")
+        hidden, seen = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
+        rows, known = matrix[hidden], matrix[seen]
+        row_weight = None if weight is None else weight[hidden]
+
+        def known_score(current: Model) -> float:
+            said = local.apply([known], current, "log_joint", self.n_jobs)[np.arange(len(seen)), codes[seen]]
+            said = np.where(np.isfinite(said), said, 0.0)
+            return float((said if weight is None else said * weight[seen]).sum())
+
+        found = em.learn(
+            model.joint,
+            model.stats,
+            lambda r: local.collect([rows], model.joint, model.schema, r, row_weight, self.n_jobs),
+            lambda m: local.apply([rows], m, "log_joint", self.n_jobs),
+            known_score=known_score,
+            weight=row_weight,
+        )
+        self.n_unlabelled_ = len(hidden)
+        self.em_ = found
+        return found.model
+
+    # ------------------------------------------------------------------ reading input
+
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Array | None = None, least: int = 1
+    ) -> tuple[Any, Labels, Floats | None]:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        X = self._validate(X, reset=reset, least=least)
+        n = X.shape[0]
+        known = classes
+        if known is None and not reset:
+            known = self.classes_
+        labels = read_labels(y, n, known)
+        weight = None
+        if sample_weight is not None:
+            weight = np.ascontiguousarray(_check_sample_weight(sample_weight, X, dtype=np.float64)) if n else np.zeros(0)
+            if (weight < 0).any():
+                row = int(np.argmax(weight < 0))
+                raise ValueError(f"sample_weight[{row}] is {weight[row]:g}: to take rows away, use forget")
+            if n and least and not weight.any():
+                raise ValueError("the total weight is zero: there is nothing to learn from")
+        return X, labels, weight
+
+    def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Any:
+        """scikit-learn's checks of shape and names; infinities show up in the sums, NaN is missing."""
+        return validate_data(
+            self,
+            unmask(X),
+            reset=reset,
+            accept_sparse=["csr", "csc"],
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=least,
+        )
+
+    def _check_finite_positive(self, X: Matrix) -> None:
+        """Counts: neither negative nor infinite."""
+        values = X.data if sp.issparse(X) else X
+        if values.size == 0 or values.dtype.kind in "bu":
+            return
+        low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
+        if not np.isfinite(high) and not np.isnan(high):
+            local.complain(X, Columns(X.shape[1], self._names()))
+        if self._positive and low < 0:
+            raise ValueError(f"Negative values in data passed to {type(self).__name__} (input X): the least is {low:g}")
+
+    def _read(self, X: Any) -> Data:
+        """Rows to score."""
+        check_is_fitted(self)
+        return [self._rows(self._validate(X, reset=False, least=0), self.model_.columns())]
+
+    def _read_with_labels(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Array, Floats | None]:
+        """Rows that were learned, their class codes and weights."""
+        check_is_fitted(self)
+        X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
+        if labels.soft is not None or labels.any_missing:
+            raise DecibanError("leave-one-out needs every row's label")
+        self._check_known(labels, self.classes_)
+        return [self._rows(X, self.model_.columns())], labels.among(self.classes_), weight
+
+    def _collect(self, X: Any, labels: Labels, weight: Floats | None) -> tuple[Stats, Matrix, Array]:
+        """A batch's statistics, in a schema of its own that the model's union takes in."""
+        model = self.model_
+        classes = model.classes if model.schema.closed or labels.soft is not None else labels.classes
+        matrix, columns = self._learn_rows(X, model.columns(), self._placed(labels, classes))
+        schema = Schema(classes, (columns,), model.schema.closed)
+        codes = labels.soft if labels.soft is not None else labels.among(classes)
+        return local.collect([matrix], model.joint, schema, codes, weight, self.n_jobs), matrix, codes
+
+    def _placed(self, labels: Labels, classes: Array) -> Labels:
+        if labels.soft is not None:
+            return labels
+        return Labels(classes, labels.among(classes))
+
+    def _check_known(self, labels: Labels, known: Array) -> None:
+        unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else []
+        if len(unknown):
+            raise ValueError(f"The target label(s) {unknown} in y do not exist in the initial classes {known}")
+
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(str(name) for name in names)
+
+    def _least_categories(self) -> tuple[int, ...] | None:
+        return None
+
+    # ------------------------------------------------------------------ parameters
+
+    def _check_parameters(self) -> None:
+        self._validate_params()
+
+    def _check_model(self, model: Model) -> None:
+        """Parameters that can only be checked once classes and columns are known."""
+        prior = model.joint.class_prior
+        if not isinstance(prior, str):
+            if prior.shape != (len(model.classes),):
+                raise ValueError("Number of priors must match number of classes.")
+            if not np.isclose(prior.sum(), 1.0):
+                raise ValueError("The sum of the priors should be 1.")
+            if (prior < 0).any():
+                raise ValueError("Priors must be non-negative.")
+        alpha = model.joint.blocks[0].alpha
+        if not isinstance(alpha, str) and np.ndim(alpha) == 2 and len(alpha) != len(model.classes):
+            raise ValueError(
+                f"alpha has a row for {len(alpha)} classes, but there are {len(model.classes)}: {model.classes.tolist()}"
+            )
+
+    def _wants(self, how: str) -> bool:
+        return isinstance(getattr(self, "alpha", None), str) and self.alpha == how
+
+    def _current_joint(self) -> Joint:
+        """The joint law as the parameters have it now; what leave-one-out chose stays until the next fit."""
+        joint = self._joint()
+        return with_alpha(joint, self.model_.joint.blocks[0].alpha) if self._wants("loo") else joint
+
+    # ------------------------------------------------------------------ prediction
+
+    def predict_joint_log_proba(self, X: Any) -> Floats:
+        """log p(x, y) for every class, (n, k)."""
+        return local.apply(self._read(X), self.model_, "log_joint", self.n_jobs)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """log P(y | x), (n, k)."""
+        return local.apply(self._read(X), self.model_, "log_posterior", self.n_jobs)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """P(y | x), (n, k), columns in the order of `classes_`."""
+        return local.apply(self._read(X), self.model_, "posterior", self.n_jobs)
+
+    def predict(self, X: Any) -> Array:
+        """The likeliest class of every row."""
+        data = self._read(X)
+        log_joint = local.apply(data, self.model_, "log_joint", self.n_jobs)
+        best = np.argmax(log_joint, axis=1) if len(self.classes_) else np.zeros(len(log_joint), dtype=np.intp)
+        lost = ~(log_joint[np.arange(len(best)), best] > -np.inf)
+        if lost.any():
+            answer = local.apply([X[lost] for X in data], self.model_, "log_posterior", self.n_jobs)
+            best[lost] = np.argmax(answer, axis=1)
+        return self.classes_[best]
+
+    def score_samples(self, X: Any) -> Floats:
+        """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned."""
+        self._check_generative("p(x)")
+        return bayes.log_evidence(local.apply(self._read(X), self.model_, "log_joint", self.n_jobs))
+
+    def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> Array:
+        """The answers with the least expected cost (S20).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix
+        costs : (k, k) array or {truth: {answer: cost}}, optional
+            costs[i, j] is the cost of answering class j when i is true; what a mapping leaves out costs 1 if wrong,
+            0 if right. Without it every mistake costs 1.
+        reject : float, optional
+            The cost of not answering: rows for which every answer costs more get None.
+        """
+        chosen = bayes.decide(self.predict_proba(X), self._costs(costs), reject)
+        if reject is None:
+            return self.classes_[chosen]
+        out = np.empty(len(chosen), dtype=object)
+        out[:] = [None if c < 0 else plain(self.classes_[c]) for c in chosen]
+        return out
+
+    def explain(self, X: Any, target: Any = None, against: Any = None) -> Evidence | list[Evidence]:
+        """Why: the evidence of every column, in decibans, for `target` over `against`.
+
+        Without them, for each row's likeliest class over its runner-up. One row gives an Evidence, more a list.
+        """
+        data = self._read(X)
+        wanted = [None if label is None else self._class_index(label) for label in (target, against)]
+        out = [explain(self.model_, [X[i : i + 1] for X in data], *wanted) for i in range(data[0].shape[0])]
+        if not out:
+            raise ValueError("there is no row to explain")
+        return out[0] if len(out) == 1 else out
+
+    def top_evidence(self, n: int = 10) -> Table:
+        """What speaks most for each class against the others, in decibans."""
+        check_is_fitted(self)
+        rows: list[tuple[Any, ...]] = []
+        for c, label in enumerate(self.classes_):
+            rows += [(plain(label), name, db) for name, db in strongest(self.model_, c, n)]
+        return Table("strongest evidence for each class", ("class", "item", "dB"), rows)
+
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
+        """Every row's posterior under the model that never saw it, exactly and without refitting.
+
+        The rows must be (some of) those the model has learned, with the same weights.
+        """
+        data, codes, weight = self._read_with_labels(X, y, sample_weight)
+        self._check_learned(data, codes, weight)
+        return leave_one_out(self.model_, data, codes, weight, self.n_jobs)
+
+    def _check_learned(self, data: Data, codes: Array, weight: Floats | None) -> None:
+        """Rows of a class cannot outweigh what was learned of it."""
+        asked = np.bincount(codes, weights=weight, minlength=len(self.classes_))
+        over = np.flatnonzero(asked > self.model_.stats.weight * (1 + 1e-9))
+        if len(over):
+            c = int(over[0])
+            raise ForgetError(
+                f"leave-one-out takes rows the model has learned: of class {plain(self.classes_[c])!r} it learned "
+                f"{self.model_.stats.weight[c]:g}, and {asked[c]:g} were given"
+            )
+
+    def sample(
+        self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
+    ) -> tuple[Array, Array]:
+        """Draw n rows and their classes: y from the class prior (or `given`), then x from its law (S18).
+
+        `length` is the number of words of each row where rows are bags of words; by default it is drawn about the
+        class's mean.
+        """
+        check_is_fitted(self)
+        self._check_generative("a law of x to draw from")
+        if n < 0:
+            raise ValueError(f"n is {n}: it must not be negative")
+        seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
+        which = None if given is None else self._class_index(given)
+        blocks, codes = sample(self.model_, n, np.random.default_rng(seed), which, length)
+        return self._from_rows(blocks[0]), self.classes_[codes]
+
+    def _from_rows(self, rows: Array) -> Array:
+        return rows
+
+    def linear_form(self) -> LinearForm:
+        """θ and θ_0: the model as a linear classifier, per class and per pair (S5)."""
+        check_is_fitted(self)
+        return linear_form(self.model_)
+
+    def with_prior(self: Self, prior: Any) -> Self:
+        """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
+        check_is_fitted(self)
+        if isinstance(prior, dict):
+            missing = [c for c in self.classes_.tolist() if c not in prior]
+            extra = [c for c in prior if c not in set(self.classes_.tolist())]
+            if missing or extra:
+                raise ValueError(f"the prior must name exactly the classes {self.classes_.tolist()}: "
+                                 f"missing {missing}, unknown {extra}")
+            prior = [prior[c] for c in self.classes_.tolist()]
+        if isinstance(prior, str):
+            if prior != "uniform":
+                raise ValueError(f"prior is {prior!r}: give probabilities, or 'uniform'")
+            prior = np.full(len(self.classes_), 1.0 / len(self.classes_))
+        other = copy.copy(self)
+        setattr(other, self._prior_parameter, np.asarray(prior, dtype=np.float64))
+        other.model_ = self.model_.with_joint(other._current_joint())
+        other._check_model(other.model_)
+        return other
+
+    def adapt_prior(self: Self, X: Any) -> Self:
+        """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
+        self._check_generative("a posterior that a new prior would change")
+        proba = self.predict_proba(X)
+        prior, _ = bayes.adapt_prior(proba, np.exp(self.model_.log_prior))
+        return self.with_prior(prior)
+
+    # ------------------------------------------------------------------ looking inside, keeping
+
+    @property
+    def classes_(self) -> Array:
+        check_is_fitted(self)
+        return self.model_.classes
+
+    @property
+    def class_count_(self) -> Floats:
+        """How much was learned of each class: the sum of its rows' weights."""
+        check_is_fitted(self)
+        return self.model_.stats.weight.copy()
+
+    @property
+    def alpha_(self) -> Any:
+        """The prior strength in use: as given, or as chosen by "empirical" or "loo"."""
+        check_is_fitted(self)
+        return self.model_.alpha()
+
+    @property
+    def params(self) -> Table:
+        """The parameters as a table: a row an item, a column a class."""
+        check_is_fitted(self)
+        model = self.model_
+        family, columns = model.joint.blocks[0].family, model.columns()
+        names, _ = family.typical(model.params[0], columns)
+        tables = family.table(model.params[0], columns)
+        labels = [str(plain(c)) for c in model.classes]
+        header = ("item", *(f"{what}[{label}]" for what in tables for label in labels))
+        wide = np.vstack([tables[what] for what in tables]).T.tolist()
+        rows = [(name, *values) for name, values in zip(names, wide, strict=True)]
+        return Table(f"{family.name} parameters", header, rows)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safe file; `deciban.load` reads it."""
+        check_is_fitted(self)
+        state = {name: value for name, value in vars(self).items() if name in ("n_unlabelled_", "dtype_")}
+        about = {
+            "model": type(self).__name__,
+            "parameters": dict(self.get_params(deep=False)),
+            "n_features": int(self.n_features_in_),
+            "names": list(self._names() or []),
+            "state": state,
+        }
+        files.write(path, self.model_, about)
+
+    def _restore(self, model: Model, about: dict[str, Any]) -> None:
+        self.model_ = model
+        self.n_features_in_ = int(about["n_features"])
+        if about["names"]:
+            self.feature_names_in_ = np.array(about["names"], dtype=object)
+        vars(self).update(about["state"])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _check_generative(self, what: str) -> None:
+        if not self._family().generative:
+            raise TypeError(f"{type(self).__name__} is not a generative model: it has no {what}")
+
+    def _class_index(self, label: Any) -> int:
+        where = np.flatnonzero(self.classes_ == label)
+        if len(where) == 0:
+            raise ValueError(f"{label!r} is not one of the classes {self.classes_.tolist()}")
+        return int(where[0])
+
+    def _costs(self, costs: Any) -> Floats | None:
+        if costs is None:
+            return None
+        k = len(self.classes_)
+        if isinstance(costs, dict):
+            table = 1.0 - np.eye(k)
+            for truth, answers in costs.items():
+                for answer, cost in answers.items():
+                    table[self._class_index(truth), self._class_index(answer)] = cost
+            return table
+        table = np.asarray(costs, dtype=np.float64)
+        if table.shape != (k, k):
+            raise ValueError(f"costs must have shape ({k}, {k}), truth by answer, got {table.shape}")
+        return table
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Nothing is lost on error: the estimator is put back as it was."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+
+def with_alpha(joint: Joint, alpha: Alpha) -> Joint:
+    return replace(joint, blocks=tuple(replace(block, alpha=alpha) for block in joint.blocks))
+
+
+def same_labels(classes: Array, given: Array) -> bool:
+    """Whether `given` lists exactly these classes."""
+    return len(given) == len(classes) and bool(np.array_equal(np.sort(given), classes))

@@ -1,0 +1,78 @@
+"""What the discrete models share: scikit-learn's smoothing and class prior parameters."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from deciban._typing import Array, Floats
+from deciban.models.base import GenerativeClassifier
+from deciban.priors import Alpha
+
+ALPHA_MIN = 1e-10  # scikit-learn's bound, kept for force_alpha=False
+
+LINEAR_CONSTRAINTS: dict[str, Any] = {
+    "alpha": [Interval(Real, 0, None, closed="left"), "array-like", StrOptions({"empirical", "loo"})],
+    "fit_prior": ["boolean"],
+    "class_prior": ["array-like", None],
+    "force_alpha": ["boolean"],
+    "n_jobs": [None, int, np.integer],
+}
+
+
+class DiscreteClassifier(GenerativeClassifier):
+    """Counts with pseudo-counts: what the smoothing and prior parameters of scikit-learn's discrete models mean here."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = LINEAR_CONSTRAINTS
+
+    def _strength(self) -> Alpha:
+        if isinstance(self.alpha, str):
+            return 1.0 if self.alpha == "loo" else self.alpha  # leave-one-out chooses once the rows are there
+        return self._check_alpha()
+
+    def _class_prior(self) -> str | Floats:
+        if self.class_prior is None:
+            return "empirical" if self.fit_prior else "uniform"
+        prior = np.asarray(self.class_prior, dtype=np.float64)
+        return prior / prior.sum() if prior.ndim == 1 and prior.sum() > 0 else prior
+
+    def _check_alpha(self) -> float | Array:
+        """alpha as a number or an array that fits; scikit-learn's floor where force_alpha is off."""
+        alpha = self.alpha if isinstance(self.alpha, Real) else np.asarray(self.alpha, dtype=np.float64)
+        lowest = float(np.min(alpha))
+        if isinstance(alpha, np.ndarray):
+            if alpha.ndim not in (1, 2) or alpha.shape[-1] != self.n_features_in_:
+                raise ValueError(
+                    "When alpha is an array, it should contains `n_features`. "
+                    f"Got {alpha.shape[-1] if alpha.ndim else 1} elements instead of {self.n_features_in_}."
+                )
+            if not lowest >= 0:
+                raise ValueError("All values in alpha must be greater than 0.")
+            if not np.isfinite(alpha).all():
+                raise ValueError("alpha must be finite")
+        if lowest < ALPHA_MIN and not self.force_alpha:
+            warnings.warn(
+                f"alpha too small will result in numeric errors, setting alpha = {ALPHA_MIN:.1e}. "
+                "Use `force_alpha=True` to keep alpha unchanged.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return np.maximum(alpha, ALPHA_MIN)
+        return alpha  # type: ignore[return-value]  # a Real is a float here
+
+    @property
+    def class_log_prior_(self) -> Floats:
+        """log P(y)."""
+        check_is_fitted(self)
+        return self.model_.log_prior.copy()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        tags.input_tags.positive_only = self._positive
+        return tags

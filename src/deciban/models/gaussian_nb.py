@@ -1,0 +1,191 @@
+"""Naive Bayes for real numbers."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from deciban._typing import Array, Floats, Matrix
+from deciban.families import Family, Gaussian
+from deciban.models.base import GenerativeClassifier
+from deciban.models.labels import Labels
+from deciban.priors import Alpha
+from deciban.schema import Columns
+
+LEADING = 64  # rows of a class whose mean is its pivot: near the centre is near enough
+
+
+class GaussianNB(GenerativeClassifier):
+    """Naive Bayes for real numbers: x_j given y is Gaussian with its own mean and variance.
+
+    Kept are n, Σ(x−p) and Σ(x−p)² about a pivot p per class and column, so that means of a billion with deviations
+    of one lose no digits, batches add exactly, and rows can be taken back.
+
+    Parameters
+    ----------
+    priors : array-like of shape (k,), default=None
+        The class prior, if it is known; otherwise n_y/n.
+    var_smoothing : float, default=1e-9
+        This share of the largest variance of a column (over all rows) is added to every variance.
+    alpha : float, "empirical" or "loo", default=0.0
+        Prior strength: this many pseudo-rows per class pull means and variances towards `prior_mean` and
+        `prior_var`. "empirical" maximises the marginal likelihood, "loo" minimises exact leave-one-out log loss.
+    prior_mean, prior_var : float or array-like of shape (d,), default=None
+        What the pseudo-rows look like; None is the column's mean and variance over all classes.
+    predictive : bool, default=False
+        Integrate means and variances out instead of plugging their estimates in: Student-t.
+    n_jobs : int, default=None
+        Threads; None is all cores for data large enough to gain from them.
+
+    Attributes
+    ----------
+    classes_, class_count_, class_prior_, theta_, var_, epsilon_ : as in scikit-learn
+    alpha_, model_ : as in MultinomialNB
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deciban import GaussianNB
+    >>> X = np.array([[-2, -1], [-1, -1], [-1, -2], [1, 1], [1, 2], [2, np.nan]])
+    >>> y = ["low"] * 3 + ["high"] * 3
+    >>> model = GaussianNB().fit(X, y)
+    >>> model.predict([[-0.8, -1]]).tolist(), round(model.leave_one_out(X, y).accuracy, 2)
+    (['low'], 0.83)
+    """
+
+    _prior_parameter: ClassVar[str] = "priors"
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "priors": ["array-like", None],
+        "var_smoothing": [Interval(Real, 0, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"empirical", "loo"})],
+        "prior_mean": [Real, "array-like", None],
+        "prior_var": [Interval(Real, 0, None, closed="neither"), "array-like", None],
+        "predictive": ["boolean"],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(
+        self,
+        *,
+        priors: Any = None,
+        var_smoothing: float = 1e-9,
+        alpha: Any = 0.0,
+        prior_mean: Any = None,
+        prior_var: Any = None,
+        predictive: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.priors = priors
+        self.var_smoothing = var_smoothing
+        self.alpha = alpha
+        self.prior_mean = prior_mean
+        self.prior_var = prior_var
+        self.predictive = predictive
+        self.n_jobs = n_jobs
+
+    def _family(self) -> Family:
+        return Gaussian(
+            smoothing=float(self.var_smoothing),
+            predictive=self.predictive,
+            guess_mean=as_guess(self.prior_mean, "prior_mean", self.n_features_in_),
+            guess_variance=as_guess(self.prior_var, "prior_var", self.n_features_in_),
+        )
+
+    def _strength(self) -> Alpha:
+        if isinstance(self.alpha, str):
+            return 1.0 if self.alpha == "loo" else self.alpha  # leave-one-out chooses once the rows are there
+        return float(self.alpha)
+
+    def _class_prior(self) -> str | Floats:
+        return "empirical" if self.priors is None else np.asarray(self.priors, dtype=np.float64)
+
+    def _learn_rows(self, X: Any, columns: Columns | None, labels: Labels) -> tuple[Matrix, Columns]:
+        if "model_" not in vars(self) or columns is None:
+            self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
+        return X, Columns(X.shape[1], self._names(), pivot=pivots(X, labels))
+
+    def _rows(self, X: Any, columns: Columns) -> Matrix:
+        del columns
+        if sp.issparse(X):
+            return X.tocsr()
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+    def _cast(self, values: Floats) -> Array:
+        """Attributes have the type of the data they were learned from, as in scikit-learn."""
+        check_is_fitted(self)
+        return values.astype(self.dtype_)
+
+    @property
+    def class_count_(self) -> Array:
+        check_is_fitted(self)
+        return self._cast(self.model_.stats.weight)
+
+    @property
+    def class_prior_(self) -> Array:
+        """P(y)."""
+        check_is_fitted(self)
+        return self._cast(np.exp(self.model_.log_prior))
+
+    @property
+    def theta_(self) -> Array:
+        """Means, (k, d)."""
+        check_is_fitted(self)
+        return self._cast(self.model_.params[0].mean)
+
+    @property
+    def var_(self) -> Array:
+        """Variances, (k, d), with `epsilon_` added."""
+        check_is_fitted(self)
+        return self._cast(self.model_.params[0].variance)
+
+    @property
+    def epsilon_(self) -> float:
+        """What was added to every variance."""
+        check_is_fitted(self)
+        return float(self.model_.params[0].floor)
+
+
+def as_guess(value: Any, name: str, d: int) -> float | tuple[float, ...] | None:
+    if value is None or isinstance(value, Real):
+        return None if value is None else float(value)
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape != (d,):
+        raise ValueError(f"{name} should have one value a feature, shape ({d},), got {array.shape}")
+    if not np.isfinite(array).all() or (name == "prior_var" and (array <= 0).any()):
+        raise ValueError(f"{name} must be finite" + (" and positive" if name == "prior_var" else ""))
+    return tuple(array.tolist())
+
+
+def pivots(X: Matrix, labels: Labels) -> Floats:
+    """A pivot per class and column: the mean of the class's leading rows, or of the leading rows of all."""
+    k, d = len(labels.classes), X.shape[1]
+    if sp.issparse(X) or X.shape[0] == 0:
+        return np.zeros((k, d))
+    overall = leading_mean(X[:LEADING], np.zeros(d))
+    pivot = np.tile(overall, (k, 1))
+    if labels.soft is not None:
+        return pivot
+    head = labels.codes[: 64 * LEADING]
+    for c in range(k):
+        rows = np.flatnonzero(head == c)[:LEADING]
+        if len(rows) == 0:
+            rows = np.flatnonzero(labels.codes == c)[:LEADING]
+        if len(rows):
+            pivot[c] = leading_mean(X[rows], overall)
+    return pivot
+
+
+def leading_mean(rows: Array, otherwise: Floats) -> Floats:
+    """The mean of what is there, column by column; far values are averaged as differences from the first."""
+    rows = rows.astype(np.float64)
+    good = np.isfinite(rows)
+    count = good.sum(axis=0)
+    first = rows[np.argmax(good, axis=0), np.arange(rows.shape[1])]
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = first + np.where(good, rows - first, 0.0).sum(axis=0) / np.maximum(count, 1)
+    return np.where((count > 0) & np.isfinite(mean), mean, otherwise)

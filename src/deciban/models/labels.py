@@ -1,0 +1,104 @@
+"""Labels as codes: hard labels quickly, missing ones (None, NaN) marked, soft ones (a matrix) as weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from deciban._typing import Array, Codes, Floats
+from deciban.corollaries.missing import missing_where
+from deciban.errors import DecibanError
+
+SMALL_RANGE = 1 << 16  # integer labels this close together are looked up in a table instead of sorted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """The distinct labels, sorted, and each row's place among them (−1: missing). `soft` instead is (n, k)."""
+
+    classes: Array
+    codes: Codes
+    soft: Floats | None = None
+
+    @property
+    def any_missing(self) -> bool:
+        return self.soft is None and bool((self.codes < 0).any())
+
+    def among(self, classes: Array) -> Codes:
+        """The codes in a larger, sorted set of classes."""
+        if len(self.classes) == len(classes):
+            return self.codes
+        place = np.append(np.searchsorted(classes, self.classes), -1).astype(np.int32)
+        return place[self.codes]
+
+
+def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
+    """Whatever people call labels: arrays, lists, series; strings, numbers, booleans; one column, or a weight a class."""
+    y = np.asarray(y) if not hasattr(y, "dtype") or isinstance(y, np.ndarray) else np.asarray(y)
+    if y.ndim == 2 and y.shape[1] > 1:
+        return read_soft(y, n, classes)
+    y = column_or_1d(y, warn=True)
+    if len(y) != n:
+        raise DecibanError(
+            f"Found input variables with inconsistent numbers of samples: X has {n} rows, y has {len(y)}"
+        )
+    if y.dtype.kind in "biu" and n:
+        low, high = int(y.min()), int(y.max())
+        if high - low < SMALL_RANGE:
+            shifted = y.astype(np.int64) - low if low or y.dtype.kind != "i" else y
+            seen = np.bincount(shifted, minlength=high - low + 1) > 0
+            place = (np.cumsum(seen) - 1).astype(np.int32)
+            labels = np.flatnonzero(seen) + low
+            return Labels(labels.astype(y.dtype), place[shifted])
+    if y.dtype.kind in "UO" and n:
+        return read_objects(y)
+    missing = missing_where(y)
+    kept = y[~missing] if missing.any() else y
+    if kept.dtype.kind == "f":
+        if np.isinf(kept).any():
+            raise DecibanError(f"Input y contains infinity: row {int(np.argmax(np.isinf(y)))}")
+        check_classification_targets(kept)
+    labels, inverse = np.unique(kept, return_inverse=True)
+    codes = np.full(n, -1, dtype=np.int32)
+    codes[~missing] = inverse.ravel()
+    return Labels(labels, codes)
+
+
+def read_objects(y: Array) -> Labels:
+    """Strings and objects by a dictionary, which is quicker than sorting them all."""
+    missing = missing_where(y)
+    values = (y[~missing] if missing.any() else y).tolist()
+    distinct = set(values)
+    try:
+        ordered = sorted(distinct)
+    except TypeError:
+        kinds = sorted({type(v).__name__ for v in distinct})
+        raise TypeError(f"labels must all be strings or all be numbers, got {' and '.join(kinds)}") from None
+    if y.dtype.kind == "O" and not all(isinstance(v, str) for v in distinct):
+        check_classification_targets(np.array(ordered))
+    place = {value: code for code, value in enumerate(ordered)}
+    codes = np.full(len(y), -1, dtype=np.int32)
+    codes[~missing] = np.fromiter((place[v] for v in values), dtype=np.int32, count=len(values))
+    if y.dtype.kind == "U":
+        return Labels(np.array(ordered, dtype=y.dtype), codes)
+    return Labels(np.array(ordered) if len(ordered) else np.zeros(0), codes)
+
+
+def read_soft(y: Array, n: int, classes: Array | None) -> Labels:
+    """An (n, k) matrix: row i belongs to class c to the degree y[i, c]."""
+    if len(y) != n:
+        raise DecibanError(f"Found input variables with inconsistent numbers of samples: X has {n} rows, y {len(y)}")
+    soft = np.ascontiguousarray(y, dtype=np.float64)
+    if not np.isfinite(soft).all() or (soft < 0).any() or not np.allclose(soft.sum(axis=1), 1.0, atol=1e-6):
+        raise ValueError(
+            "soft labels must be a matrix of weights ≥ 0, one column a class, whose rows sum to 1: "
+            f"bad input shape {y.shape}"
+        )
+    names = np.arange(soft.shape[1]) if classes is None else classes
+    if len(names) != soft.shape[1]:
+        raise ValueError(f"soft labels have {soft.shape[1]} columns, but there are {len(names)} classes")
+    return Labels(names, np.zeros(0, dtype=np.int32), soft)

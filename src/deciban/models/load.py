@@ -1,0 +1,44 @@
+"""Reading a model back."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from deciban import files
+from deciban.errors import FileError
+
+# A file names its model; only these names are known, so a file cannot ask for other code.
+MODELS = {
+    "BernoulliNB": "bernoulli_nb",
+    "CategoricalNB": "categorical_nb",
+    "ComplementNB": "complement_nb",
+    "GaussianNB": "gaussian_nb",
+    "MultinomialNB": "multinomial_nb",
+    "PoissonNB": "poisson_nb",
+}
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` wrote: it predicts, and goes on learning and forgetting, as before.
+
+    >>> import tempfile, os
+    >>> from deciban import MultinomialNB, load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "spam.deciban")
+    ...     MultinomialNB().fit([[2, 0], [0, 1]], ["spam", "ham"]).save(path)
+    ...     load(path).partial_fit([[1, 1]], ["spam"]).class_count_.tolist()
+    [1.0, 2.0]
+    """
+    model, about = files.read(path)
+    name = about.get("model")
+    if name not in MODELS:
+        raise FileError(f"{os.fspath(path)!r} holds a model {name!r} that this version does not know")
+    kind = getattr(importlib.import_module(f"deciban.models.{MODELS[name]}"), name)
+    try:
+        estimator = kind(**about["parameters"])
+        estimator._restore(model, about)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileError(f"{os.fspath(path)!r} is damaged: {error}") from None
+    return estimator

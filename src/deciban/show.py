@@ -1,0 +1,88 @@
+"""Results render themselves: plain text, a terminal in colour, a notebook, a data frame."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Rows under named columns.
+
+    >>> Table("counts", ("word", "n"), [("spam", 3), ("ham", 12)])
+    counts
+    word   n
+    spam   3
+    ham   12
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+    most: int = 60  # rows shown; all of them are in `rows`
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        return {name: [row[i] for row in self.rows] for i, name in enumerate(self.columns)}
+
+    def to_frame(self) -> Any:
+        """A pandas data frame (an optional dependency)."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict())
+
+    def __repr__(self) -> str:
+        cells = [self.columns, *self._cells()]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
+        lines = [self.title]
+        for row in cells:
+            aligned = [
+                cell.rjust(width) if self._numeric(i) else cell.ljust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append("  ".join(aligned).rstrip())
+        return "\n".join([*lines, *self._more()])
+
+    def __rich__(self) -> RichTable:
+        from rich.table import Table as RichTable
+
+        table = RichTable(title=self.title, title_justify="left", caption=" ".join(self._more()) or None)
+        for i, name in enumerate(self.columns):
+            table.add_column(name, justify="right" if self._numeric(i) else "left")
+        for row in self._cells():
+            table.add_row(*row)
+        return table
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._cells()
+        )
+        more = "".join(f"<p>{html.escape(line)}</p>" for line in self._more())
+        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>{more}"
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [tuple(_cell(value) for value in row) for row in self.rows[: self.most]]
+
+    def _more(self) -> list[str]:
+        left = len(self.rows) - self.most
+        return [f"… and {left} more rows"] if left > 0 else []
+
+    def _numeric(self, column: int) -> bool:
+        return bool(self.rows) and all(isinstance(row[column], int | float) for row in self.rows[: self.most])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def plain(value: Any) -> Any:
+    """NumPy scalars as Python's own, so that they print and serialise as what they are."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
