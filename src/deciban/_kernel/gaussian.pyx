@@ -19,6 +19,7 @@ cdef enum:
 cdef double LOG_2PI = 1.8378770664093453
 cdef double RESIDUE = 2.0 ** -30  # a weight this small beside what it was before a subtraction is rounding
 cdef double EPSILON = 2.0 ** -52  # the rounding unit of a double
+cdef double ROUNDING = 2.0 ** -46  # a variance this small beside the mean square it is a difference of is zero
 
 
 def log_density(const floating[:, :] X, const double[:, ::1] mean, const double[:, ::1] precision,
@@ -93,8 +94,11 @@ cdef struct Pooled:
     double weight
 
 
-cdef inline Pooled pooled_without(double one, double x, double xx, double t, double w) noexcept nogil:
-    """A column's mean and variance over all classes after taking out one entry t of weight w."""
+cdef inline Pooled pooled_without(double one, double x, double xx, double noise, double t, double w) noexcept nogil:
+    """A column's mean and variance over all classes after taking out one entry t of weight w.
+
+    A sum of squares within `noise` of zero is what rounding leaves.
+    """
     cdef Pooled p
     p.weight = one - w
     if p.weight <= one * RESIDUE:
@@ -104,7 +108,7 @@ cdef inline Pooled pooled_without(double one, double x, double xx, double t, dou
         return p
     p.mean = (x - w * t) / p.weight
     p.variance = (xx - w * t * t) / p.weight - p.mean * p.mean
-    if p.variance < 0.0:
+    if p.variance <= noise / p.weight:
         p.variance = 0.0
     return p
 
@@ -113,8 +117,8 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                   const double[:, ::1] one, const double[:, ::1] x, const double[:, ::1] xx,
                   const double[:, ::1] pivot,
                   const double[::1] pooled_one, const double[::1] pooled_x, const double[::1] pooled_xx,
-                  const double[::1] pooled_pivot, const Py_ssize_t[::1] by_variance,
-                  const double[::1] pooled_variance,
+                  const double[::1] pooled_noise, const double[::1] pooled_pivot,
+                  const Py_ssize_t[::1] by_variance, const double[::1] pooled_variance,
                   double kappa, const double[::1] guess_mean, const double[::1] guess_variance,
                   double smoothing, double floor, bint predictive, bint missing,
                   const double[:, ::1] mean, const double[:, ::1] precision, const double[::1] base,
@@ -162,9 +166,9 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                         break
                     v = value[j]
                     if v == v:
-                        p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], v - pooled_pivot[j], w)
+                        p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], pooled_noise[j], v - pooled_pivot[j], w)
                     else:
-                        p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], 0.0, 0.0)
+                        p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], pooled_noise[j], 0.0, 0.0)
                     if fixed:
                         guess = guess_mean[j] - pooled_pivot[j] if guess_mean is not None else p.mean
                         guess_u = guess_variance[j] if guess_variance is not None else p.variance
@@ -227,7 +231,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                             q -= w * t * t
                     if kappa > 0.0 or weight_left <= 0.0:
                         if scale[j] < 0.0:
-                            p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], v - pooled_pivot[j], w)
+                            p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], pooled_noise[j], v - pooled_pivot[j], w)
                             centre[j] = p.mean + pooled_pivot[j] if p.weight > 0 else 0.0
                             scale[j] = p.variance
                         guess = centre[j]
@@ -249,11 +253,11 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                     else:
                         mu = s / weight_left
                         u = q / weight_left - mu * mu
-                    if u < 0.0:
+                    if u <= ROUNDING * (q if c != own else xx[c, j]) / weight_left and weight_left > 0.0:
                         u = 0.0
                     u += row_floor
                     if u == 0.0:
-                        p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], v - pooled_pivot[j], w)
+                        p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], pooled_noise[j], v - pooled_pivot[j], w)
                         spread = p.mean + pooled_pivot[j]
                         u = (1.0 if p.variance == 0.0
                              else EPSILON * EPSILON * (spread * spread + p.variance))

@@ -18,6 +18,7 @@ from deciban.schema import Columns
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 EPSILON = float(np.finfo(np.float64).eps)
+ROUNDING = 2.0**-46  # a variance this small beside the mean square it is a difference of is zero
 DENSE = 1 << 22  # entries of a sparse block spelled out at a time
 
 
@@ -69,7 +70,7 @@ class Gaussian(Family):
         offset = sums["x"] / n
         # A class without a value in some column has the column's law over all classes.
         mean = np.where(seen > 0, columns.pivot + offset, all_mean)
-        variance = np.where(seen > 0, np.maximum(sums["xx"] / n - offset**2, 0.0), all_variance) + floor
+        variance = np.where(seen > 0, spread_of(sums["xx"] / n, offset, ROUNDING * sums["xx"] / n), all_variance) + floor
         # No spread and no floor: a column constant everywhere tells classes apart by nothing, whatever its
         # variance; a class constant at a value is known no better than doubles of that size are spaced.
         spaced = np.where(all_variance > 0, EPSILON**2 * (all_mean**2 + all_variance), 1.0)
@@ -124,10 +125,10 @@ class Gaussian(Family):
         prior = self.pseudo(kappa, columns, sums)
         params = self.estimate({m: sums[m] + prior[m] for m in prior} if kappa > 0 else sums, columns)
         mean, precision, constant, _ = self._kernel_form(params)
-        one, x, xx, pivot = pooled_moments(sums, columns)
+        one, x, xx, noise, pivot = pooled_moments(sums, columns)
         seen = one > 0
         safe = np.where(seen, one, 1.0)
-        variance = np.where(seen, np.maximum(xx / safe - (x / safe) ** 2, 0.0), 0.0)
+        variance = np.where(seen, spread_of(xx / safe, x / safe, noise / safe), 0.0)
         inverse = 2.0 * precision
         shared = (
             np.ascontiguousarray(sums["one"]),
@@ -137,6 +138,7 @@ class Gaussian(Family):
             np.broadcast_to(one, x.shape).copy(),
             x,
             xx,
+            noise,
             pivot,
             np.argsort(-variance, kind="stable").astype(np.intp),
             variance,
@@ -226,8 +228,8 @@ class Gaussian(Family):
         return default if fixed is None else fixed
 
 
-def pooled_moments(sums: Sums, columns: Columns) -> tuple[Floats, Floats, Floats, Floats]:
-    """n, Σ(x−p), Σ(x−p)² over all classes and their common pivot p, the mean of the classes' means."""
+def pooled_moments(sums: Sums, columns: Columns) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """n, Σ(x−p), Σ(x−p)², how far rounding may have moved the last, and p: over all classes, about their mean."""
     assert columns.pivot is not None
     seen = np.broadcast_to(sums["one"], sums["x"].shape)
     total = seen.sum(axis=0)
@@ -238,16 +240,24 @@ def pooled_moments(sums: Sums, columns: Columns) -> tuple[Floats, Floats, Floats
     by = columns.pivot - pivot
     x = (sums["x"] + seen * by).sum(axis=0)
     xx = (sums["xx"] + 2.0 * by * sums["x"] + seen * by**2).sum(axis=0)
-    return total, x, xx, pivot
+    noise = ROUNDING * (sums["xx"] + 2.0 * np.abs(by * sums["x"]) + seen * by**2).sum(axis=0)
+    return total, x, xx, noise, pivot
 
 
 def pooled(sums: Sums, columns: Columns) -> tuple[Floats, Floats, Floats]:
     """Weight, mean and variance of every column over all classes; 0 and 1 where a column was never seen."""
-    total, x, xx, pivot = pooled_moments(sums, columns)
+    total, x, xx, noise, pivot = pooled_moments(sums, columns)
     seen = total > 0
     safe = np.where(seen, total, 1.0)
     offset = x / safe
-    return total, np.where(seen, pivot + offset, 0.0), np.where(seen, np.maximum(xx / safe - offset**2, 0.0), 1.0)
+    variance = np.where(seen, spread_of(xx / safe, offset, noise / safe), 1.0)
+    return total, np.where(seen, pivot + offset, 0.0), variance
+
+
+def spread_of(mean_square: Floats, offset: Floats, noise: Floats) -> Floats:
+    """The variance from the mean square about the pivot, zero where only rounding is left of the difference."""
+    variance = mean_square - offset**2
+    return np.where(variance <= noise, 0.0, variance)
 
 
 def scatter_of(sums: Sums) -> Floats:

@@ -55,7 +55,7 @@ class Multinomial(Family):
             length = row_length(X)
             out = np.empty((X.shape[0], len(params.pseudo)))
             for c, pseudo in enumerate(params.pseudo):
-                out[:, c] = dirichlet_multinomial(pseudo[at], values, rows, pseudo.sum(), length)
+                out[:, c] = dirichlet_multinomial(pseudo[at], values, rows, pseudo.sum(), length, len(pseudo))
             return out
         return score(X, np.zeros_like(params.log_theta), params.log_theta, finite(params.log_theta))
 
@@ -72,7 +72,7 @@ class Multinomial(Family):
         left = without(counts[own, at], w[rows] * values) + prior[own, at]
         total = without(counts.sum(axis=1)[y], w * length) + prior.sum(axis=1)[y]
         if self.predictive:
-            said = dirichlet_multinomial(left, values, rows, total, length)
+            said = dirichlet_multinomial(left, values, rows, total, length, columns.size)
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
                 said = row_sums(values * np.log(left), rows, len(y)) - xlogy(length, total)
@@ -130,10 +130,14 @@ def log_gamma(pseudo: Floats) -> Floats:
 
 
 def dirichlet_multinomial(
-    pseudo: Floats, values: Floats, rows: Array, strength: Floats | float, length: Floats
+    pseudo: Floats, values: Floats, rows: Array, strength: Floats | float, length: Floats, size: int
 ) -> Floats:
-    """log p of each document's words in order, θ integrated out: Γ(A)/Γ(A+N) Π Γ(a_w+n_w)/Γ(a_w)."""
+    """log p of each document's words in order, θ integrated out: Γ(A)/Γ(A+N) Π Γ(a_w+n_w)/Γ(a_w).
+
+    With neither counts nor pseudo-counts (A = 0), each of `size` words is as likely.
+    """
+    some = np.asarray(strength) > 0
+    safe = np.where(some, strength, 1.0)
     said = row_sums(gammaln(np.where(pseudo > 0, pseudo, 1.0) + values) - log_gamma(pseudo), rows, len(length))
-    return np.asarray(
-        np.where(length > 0, said + gammaln(strength) - gammaln(strength + length), 0.0), dtype=np.float64
-    )
+    said = np.where(some, said + gammaln(safe) - gammaln(safe + length), -length * np.log(max(1, size)))
+    return np.asarray(np.where(length > 0, said, 0.0), dtype=np.float64)

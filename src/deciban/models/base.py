@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 
 from deciban import bayes, em, files
@@ -39,11 +40,23 @@ from deciban.show import Table, plain
 Self = TypeVar("Self", bound="GenerativeClassifier")
 
 
+def is_generative(what: str) -> Callable[[Any], bool]:
+    """For methods that only a generative model has."""
+
+    def check(model: Any) -> bool:
+        if not model._generative:
+            raise AttributeError(f"{type(model).__name__} is not a generative model: it has no {what}")
+        return True
+
+    return check
+
+
 class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Everything a model that is a sum can do, in scikit-learn's words and its own."""
 
     _prior_parameter: ClassVar[str] = "class_prior"
     _positive: ClassVar[bool] = False
+    _generative: ClassVar[bool] = True
 
     # ------------------------------------------------------------------ what a model fills in
 
@@ -356,9 +369,9 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             best[lost] = np.argmax(answer, axis=1)
         return self.classes_[best]
 
+    @available_if(is_generative("p(x)"))
     def score_samples(self, X: Any) -> Floats:
         """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned."""
-        self._check_generative("p(x)")
         return bayes.log_evidence(local.apply(self._read(X), self.model_, "log_joint", self.n_jobs))
 
     def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> Array:
@@ -420,6 +433,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"{self.model_.stats.weight[c]:g}, and {asked[c]:g} were given"
             )
 
+    @available_if(is_generative("law of x to draw from"))
     def sample(
         self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
     ) -> tuple[Array, Array]:
@@ -429,7 +443,6 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         class's mean.
         """
         check_is_fitted(self)
-        self._check_generative("a law of x to draw from")
         if n < 0:
             raise ValueError(f"n is {n}: it must not be negative")
         seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
@@ -465,9 +478,9 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         other._check_model(other.model_)
         return other
 
+    @available_if(is_generative("posterior that a new prior would change"))
     def adapt_prior(self: Self, X: Any) -> Self:
         """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
-        self._check_generative("a posterior that a new prior would change")
         proba = self.predict_proba(X)
         prior, _ = bayes.adapt_prior(proba, np.exp(self.model_.log_prior))
         return self.with_prior(prior)
@@ -533,10 +546,6 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
-
-    def _check_generative(self, what: str) -> None:
-        if not self._family().generative:
-            raise TypeError(f"{type(self).__name__} is not a generative model: it has no {what}")
 
     def _class_index(self, label: Any) -> int:
         where = np.flatnonzero(self.classes_ == label)

@@ -81,38 +81,20 @@ class CategoricalNB(DiscreteClassifier):
         return Categorical()
 
     def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Any:
-        X = unmask(X)
-        if is_frame(X):
-            return self._validate_frame(X, reset=reset, least=least)
-        checks: dict[str, Any] = {"reset": reset, "ensure_all_finite": False, "ensure_min_samples": least}
-        rows = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=None, **checks)
+        rows = validate_data(
+            self,
+            unmask(X),
+            reset=reset,
+            accept_sparse=["csr", "csc"],
+            dtype=None,
+            ensure_all_finite=False,
+            ensure_min_samples=least,
+        )
         if sp.issparse(rows):
             return rows.tocsr()
-        if rows.dtype.kind == "O" and all_numbers(rows):
-            return rows.astype(np.float64)
         if rows.dtype.kind == "c":
             raise ValueError(f"Complex data not supported\n{X}\n")
-        return rows
-
-    def _validate_frame(self, X: Any, *, reset: bool, least: int) -> Any:
-        """A data frame's columns side by side, whatever their types; numbers stay numbers only if all are."""
-        import narwhals.stable.v1 as nw
-
-        frame = nw.from_native(X, eager_only=True)
-        columns = [np.asarray(frame[name].to_list() if not frame[name].dtype.is_numeric() else frame[name].to_numpy(),
-                              dtype=None if frame[name].dtype.is_numeric() else object) for name in frame.columns]
-        numeric = all(column.dtype.kind in "iuf" for column in columns)
-        rows = np.empty((len(frame), len(columns)), dtype=np.float64 if numeric else object)
-        for j, column in enumerate(columns):
-            rows[:, j] = column
-        if hasattr(X, "iloc"):  # pandas: scikit-learn's own checks of names
-            names = X.iloc[:0]
-            validate_data(self, names, reset=reset, skip_check_array=True)
-        else:
-            validate_data(self, frame.head(0).to_native(), reset=reset, skip_check_array=True)
-        if len(rows) < least:
-            raise ValueError(f"Found array with 0 sample(s) (shape={rows.shape}) while a minimum of {least} is required")
-        return rows
+        return rows.astype(np.float64) if rows.dtype.kind == "O" and all_numbers(rows) else rows
 
     def _learn_rows(self, X: Any, columns: Columns | None, labels: Labels) -> tuple[Matrix, Columns]:
         del labels
@@ -200,11 +182,6 @@ class CategoricalNB(DiscreteClassifier):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def is_frame(X: Any) -> bool:
-    """A data frame of some library (its columns may have types of their own)."""
-    return hasattr(X, "columns") and hasattr(X, "shape") and not isinstance(X, np.ndarray) and not sp.issparse(X)
 
 
 def is_codes(X: Any) -> bool:

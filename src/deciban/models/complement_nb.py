@@ -44,6 +44,7 @@ class ComplementNB(CountClassifier):
     """
 
     _positive: ClassVar[bool] = True
+    _generative: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, Any]] = {**LINEAR_CONSTRAINTS, "norm": ["boolean"]}
 
     def __init__(

@@ -1,0 +1,93 @@
+"""Forgetting is never having seen; leave-one-out is refitting; decibans add up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from worlds import GENERATIVE, make, worlds
+
+from deciban.bayes import DECIBANS
+from deciban.corollaries.explain import explain
+from deciban.corollaries.forget import forget, prune
+from deciban.errors import ForgetError
+from deciban.families import FAMILIES
+from deciban.joint import log_class_prior_without
+
+
+@given(worlds(), st.integers(0, 100))
+def test_forgetting_is_never_having_seen(world, seed):
+    gone = np.random.default_rng(seed).random(len(world.y)) < 0.5
+    forgotten = forget(world.model(), world.collect(np.flatnonzero(gone)))
+    assert forgotten.stats.same_as(prune(world.collect(np.flatnonzero(~gone)), None), tolerance=1e-7)
+
+
+@given(worlds(least_rows=2))
+def test_forgetting_everything_leaves_nothing(world):
+    left = forget(world.model(), world.collect()).stats
+    assert len(left.classes) == 0
+    assert left.weight.sum() == 0
+
+
+@given(worlds(least_rows=2))
+def test_what_was_never_learned_cannot_be_forgotten(world):
+    assume(world.weight is None or world.weight.any())
+    with pytest.raises(ForgetError, match="than the model has learned"):
+        forget(world.model(), world.collect().scale(1.5))
+
+
+SETTINGS = {
+    "gaussian": [{"predictive": p, "smoothing": s, "guess_mean": m} for p in (False, True) for s in (1e-9, 0.1) for m in (None, 1.0)],
+    "multinomial": [{}, {"predictive": True}],
+    "poisson": [{}, {"predictive": True}],
+    "complement": [{}, {"norm": True}],
+    "bernoulli": [{}, {"threshold": None}],
+}
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(2, 14),
+    d=st.integers(1, 4),
+    k=st.integers(1, 3),
+    missing=st.booleans(),
+    weighted=st.booleans(),
+    alpha=st.sampled_from([0.0, 0.3, 1.0]),
+    data=st.data(),
+)
+def test_leave_one_out_is_refitting(name, seed, n, d, k, missing, weighted, alpha, data):
+    settings = data.draw(st.sampled_from(SETTINGS.get(name, [{}])))
+    world = make(name, seed, n, d, k, missing, weighted, alpha, **settings)
+    columns = world.schema.blocks[0]
+    sums = world.collect().sums[0]
+    quick = world.family.leave_one_out(sums, alpha, columns, world.X, world.y, world.weight)
+    prior = np.broadcast_to(
+        log_class_prior_without("empirical", world.collect().weight, world.y, world.weight), quick.shape
+    )
+    for i in range(n):
+        others = np.flatnonzero(np.arange(n) != i)
+        refit = world.model(others)
+        if not refit.stats.weight.any():
+            assert np.isfinite(quick[i]).all() or alpha == 0.0
+            continue  # a model of nothing: there is no law to compare with
+        literal = world.family.log_prob(refit.params[0], columns, world.X[i : i + 1])[0]
+        # Rounding of moments about a pivot, and of a log-density that is thousands of nats deep, is relative.
+        scale = 1.0 + np.abs(np.where(np.isfinite(literal), literal, 0.0))
+        np.testing.assert_allclose(quick[i] / scale, literal / scale, rtol=0, atol=2e-6 if name == "gaussian" else 1e-9)
+        if world.family.generative:
+            np.testing.assert_allclose(np.exp(prior[i]), np.exp(refit.log_prior), atol=1e-12)
+
+
+@given(worlds(GENERATIVE, least_rows=2), st.booleans())
+def test_decibans_add_up_to_the_log_odds(world, predictive):
+    if world.family.name in ("gaussian", "multinomial", "poisson"):
+        world.family = type(world.family)(predictive=predictive)
+    model = world.model()
+    assume(len(model.classes) > 1 and (model.stats.weight > 0).all())
+    why = explain(model, [world.X[:1]])
+    log_joint = model.log_joint([world.X[:1]])[0]
+    odds = log_joint[why.target] - log_joint[why.against]
+    assert why.total == pytest.approx(odds * DECIBANS, rel=1e-9, abs=1e-7)
+    assert why.target == np.argmax(log_joint)

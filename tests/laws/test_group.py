@@ -1,0 +1,85 @@
+"""Statistics are a commutative group, whatever the classes, categories and pivots of the two sides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import make, worlds
+
+from deciban.algebra import Stats
+from deciban.errors import SchemaError
+from deciban.families import FAMILIES
+from deciban.schema import Columns, Schema
+
+
+def thirds(world):
+    n = len(world.y)
+    return [world.collect(slice(i * n // 3, (i + 1) * n // 3)) for i in range(3)]
+
+
+@given(worlds())
+def test_addition_is_associative_and_commutative(world):
+    a, b, c = thirds(world)
+    assert ((a + b) + c).same_as(a + (b + c))
+    assert (a + b).same_as(b + a)
+
+
+@given(worlds())
+def test_zero_changes_nothing_and_every_sum_has_an_inverse(world):
+    a, b, _ = thirds(world)
+    zero = world.joint.zero(world.schema)
+    assert (a + zero).same_as(a)
+    assert (a - a).same_as(zero)
+    assert ((a + b) - b).same_as(a)
+
+
+@given(worlds(), st.floats(0.0, 4.0))
+def test_scaling_distributes_over_addition(world, factor):
+    a, b, _ = thirds(world)
+    assert (a + b).scale(factor).same_as(a.scale(factor) + b.scale(factor))
+
+
+@given(st.sampled_from(sorted(FAMILIES)), st.integers(0, 1000))
+def test_sums_over_different_classes_merge_by_label(name, seed):
+    world = make(name, seed, 24, 3, 4, False, False, 1.0)
+    low, high = np.flatnonzero(world.y < 2), np.flatnonzero(world.y >= 2)
+    halves = []
+    for rows, classes in ((low, [0, 1]), (high, [2, 3])):
+        columns = world.schema.blocks[0]
+        if columns.pivot is not None:
+            columns = replace(columns, pivot=columns.pivot[classes] + 1.0)
+        half = replace(world, schema=Schema(np.array(classes), (columns,)), y=world.y - np.int32(classes[0]))
+        halves.append(half.collect(rows))
+    assert (halves[0] + halves[1]).same_as((halves[1] + halves[0]).embed((halves[0] + halves[1]).schema))
+    assert (halves[0] + halves[1]).same_as(world.collect(), tolerance=1e-6)
+
+
+def test_categories_union_by_value():
+    def counts(categories, values):
+        schema = Schema(np.array(["a"]), (Columns(1, categories=(categories,)),))
+        return Stats(schema, np.array([float(sum(values))]), ({"is": np.array([values], dtype=float)},))
+
+    both = counts(("red", "green"), [2, 1]) + counts(("blue", "red"), [5, 7])
+    assert both.schema.blocks[0].categories == (("red", "green", "blue"),)
+    assert both.sums[0]["is"].tolist() == [[9, 1, 5]]
+    codes = counts(range(2), [2, 1]) + counts(range(4), [0, 1, 0, 3])
+    assert codes.sums[0]["is"].tolist() == [[2, 2, 0, 3]]
+
+
+def test_what_does_not_fit_together_says_so():
+    def empty(schema):
+        return Stats(schema, np.zeros(len(schema.classes)), ({"x": np.zeros((len(schema.classes), 2))},))
+
+    two = Schema(np.array(["a", "b"]), (Columns(2, ("u", "v")),), closed=True)
+    with pytest.raises(SchemaError, match="'v' in one and 'w' in the other"):
+        empty(two) + empty(Schema(two.classes, (Columns(2, ("u", "w")),)))
+    with pytest.raises(SchemaError, match=r"declared as \['a', 'b'\], so \['c'\]"):
+        empty(two) + empty(Schema(np.array(["c"]), (Columns(2),)))
+    with pytest.raises(SchemaError, match="2 columns with one of 3"):
+        empty(two) + empty(Schema(two.classes, (Columns(3),)))
+    with pytest.raises(SchemaError, match="do not compare"):
+        empty(two) + empty(Schema(np.array([1, 2]), (Columns(2),)))

@@ -1,0 +1,121 @@
+"""Likelihoods: parameters and expectations are inverse, probabilities sum to one, missing entries integrate out."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.integrate import quad
+from worlds import GENERATIVE, make, worlds
+
+from deciban import bayes
+from deciban.families import Gaussian
+from deciban.priors import add
+from deciban.schema import Columns
+
+
+@given(worlds(GENERATIVE, least_rows=2))
+def test_estimate_inverts_expect(world):
+    family = Gaussian(smoothing=0.0) if world.family.name == "gaussian" else world.family
+    columns, sums = world.schema.blocks[0], world.collect().sums[0]
+    params = family.estimate(add(sums, family.pseudo(world.alpha, columns, sums)), columns)
+    again = family.estimate(family.expect(params, columns), columns)
+    for field in fields(params):
+        first, second = getattr(params, field.name), getattr(again, field.name)
+        if field.name not in ("log_unseen", "floor", "rows", "pseudo"):  # what only the prior knows, and what is unset
+            np.testing.assert_allclose(second, first, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", GENERATIVE)
+@pytest.mark.parametrize("predictive", [False, True])
+def test_probabilities_sum_to_one(name, predictive):
+    settings = {"predictive": predictive} if name in ("gaussian", "multinomial", "poisson") else {}
+    world = make(name, 5, 12, 2, 2, False, False, 1.0, **settings)
+    columns = world.schema.blocks[0]
+    params = world.model().params[0]
+
+    def log_prob(rows):
+        return world.family.log_prob(params, columns, np.array(rows, dtype=float))
+
+    if name == "gaussian":
+        for c in range(2):
+            centre = params.mean[c]
+            for j in range(2):
+                row = centre.copy()
+
+                def density(v, row=row, j=j, c=c):
+                    row[j] = v
+                    other = row.copy()
+                    other[1 - j] = np.nan
+                    return float(np.exp(log_prob([other])[0, c]))
+
+                width = 60.0 * np.sqrt(params.variance[c, j])
+                mass = quad(density, centre[j] - width, centre[j] + width, limit=400, points=[centre[j]])[0]
+                assert mass == pytest.approx(1.0, abs=1e-6)
+    else:
+        support = {
+            "bernoulli": list(itertools.product([0, 1], repeat=2)),
+            "categorical": list(itertools.product(*columns.categories or [])),
+            "poisson": list(itertools.product(range(120), repeat=2)),
+        }.get(name)
+        if name == "multinomial":  # all orders of documents of three words
+            words = itertools.product(range(2), repeat=3)
+            support = [np.bincount(order, minlength=2) for order in words]
+        assert np.exp(log_prob(support)).sum(axis=0) == pytest.approx(1.0, abs=1e-9)
+
+
+@given(worlds(least_rows=3))
+def test_a_missing_entry_contributes_nothing(world):
+    """log p of a row with entries missing is that of the row with those columns taken out of the model."""
+    model, columns = world.model(), world.schema.blocks[0]
+    params = model.params[0]
+    X = world.X.copy()
+    whole = world.family.log_prob(params, columns, X)
+    empty = world.family.log_prob(params, columns, np.full_like(X, np.nan))
+    np.testing.assert_allclose(empty, 0.0, atol=1e-9)
+    total = np.zeros_like(whole)
+    for j in range(columns.size):
+        alone = np.full_like(X, np.nan)
+        alone[:, j] = X[:, j]
+        total += world.family.log_prob(params, columns, alone)
+    np.testing.assert_allclose(total, whole, rtol=1e-9, atol=1e-7 * (1 + np.abs(whole).max(initial=0)))
+
+
+@given(worlds(least_rows=1))
+def test_posteriors_sum_to_one(world):
+    model = world.model()
+    log_joint = model.log_joint([world.X])
+    assert not np.isnan(log_joint).any()
+    proba = bayes.posterior(log_joint.copy(), model.log_prior)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+    logs = bayes.posterior(log_joint, model.log_prior, logs=True)
+    np.testing.assert_allclose(np.exp(logs), proba, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", GENERATIVE)
+def test_the_log_marginal_is_the_chain_of_predictions(name):
+    """log p(x_1..x_n) = Σ log p(x_i | x_1..x_{i−1}) with the parameters integrated out."""
+    settings = {
+        "gaussian": {"predictive": True, "smoothing": 0.0, "guess_mean": 0.5, "guess_variance": 2.0},
+        "multinomial": {"predictive": True},
+        "poisson": {"predictive": True, "guess": 1.3},
+    }.get(name, {})
+    world = make(name, 11, 9, 3, 1, True, False, 1.7, **settings)
+    if name == "gaussian":
+        world.X -= np.nanmean(world.X)
+        world.schema = type(world.schema)(world.schema.classes, (Columns(3, pivot=np.zeros((1, 3))),))
+    columns = world.schema.blocks[0]
+    chain = 0.0
+    for i in range(len(world.y)):
+        model = world.model(slice(0, i))
+        chain += float(world.family.log_prob(model.params[0], columns, world.X[i : i + 1])[0, 0])
+    if name == "poisson":
+        from scipy.special import gammaln
+
+        chain += float(np.nansum(gammaln(world.X + 1.0)))  # Σ log x!, which the closed form leaves out
+    sums = world.collect().sums[0]
+    closed = world.family.log_marginal(sums, world.family.pseudo(world.alpha, columns, sums), columns)
+    assert closed.sum() == pytest.approx(chain, rel=1e-9)
