@@ -13,10 +13,10 @@ from deciban.errors import DecibanError, ZeroEvidenceWarning
 DECIBANS = 10.0 / np.log(10.0)  # nats → decibans: 10 dB is ten to one
 
 
-def posterior(log_joint: Floats, log_prior: Floats, logs: bool = False) -> Floats:
+def posterior(log_joint: Floats, log_prior: Floats, logs: bool = False, quiet: bool = False) -> Floats:
     """P(y | x) = P(x | y) P(y) / Σ P(x | y') P(y'), or its logarithm; `log_joint` is used up.
 
-    Where every class gives x probability zero, 0/0 is answered by the prior, and a warning says so.
+    Where every class gives x probability zero, 0/0 is answered by the prior, and (unless `quiet`) a warning says so.
 
     >>> import numpy as np
     >>> posterior(np.log([[0.02, 0.06]]), np.log([0.5, 0.5]))
@@ -24,7 +24,7 @@ def posterior(log_joint: Floats, log_prior: Floats, logs: bool = False) -> Float
     """
     log_joint = np.ascontiguousarray(log_joint, dtype=np.float64)
     ties, bad = kernel.normalise(log_joint, np.ascontiguousarray(log_prior), None, logs)
-    report(ties, bad, len(log_joint))
+    report(0 if quiet else ties, bad, len(log_joint))
     return log_joint
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from deciban._typing import Floats
 from deciban.algebra import Stats
-from deciban.bayes import log_evidence
+from deciban.bayes import log_evidence, posterior
 from deciban.joint import Joint, Model
 
 
@@ -55,7 +55,7 @@ def learn(
     for _ in range(max_iter):
         log_joint = score(model)
         evidence = log_evidence(log_joint)
-        responsibilities = _normalise(log_joint, evidence, model.log_prior)
+        responsibilities = posterior(log_joint, model.log_prior, quiet=True)
         finite = np.where(np.isfinite(evidence), evidence, 0.0)
         trace.append(float((finite if weight is None else finite * weight).sum()) + known_score(model))
         model = Model(joint, known + collect(responsibilities))
@@ -64,10 +64,3 @@ def learn(
             break
     return Learned(model, responsibilities, trace, converged)
 
-
-def _normalise(log_joint: Floats, evidence: Floats, log_prior: Floats) -> Floats:
-    """Posteriors; a row that is impossible everywhere has the prior."""
-    possible = np.isfinite(evidence)
-    out = np.tile(np.exp(log_prior), (len(log_joint), 1))
-    out[possible] = np.exp(log_joint[possible] - evidence[possible, None])
-    return out

@@ -57,9 +57,9 @@ def normalise(double[:, ::1] log_joint, const double[::1] log_prior, double[::1]
                 if log_evidence is not None:
                     log_evidence[start + i] = top[i] + log(total)
                 if logs:
-                    total = top[i] + log(total)
-                    for c in range(k):
-                        row[c] -= total
+                    total = log(total)
+                    for c in range(k):  # in this order: a log-joint may be so deep that log(total) drowns in it
+                        row[c] = (row[c] - top[i]) - total
                 else:
                     total = 1.0 / total
                     for c in range(k):

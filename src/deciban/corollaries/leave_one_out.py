@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array, Data, Floats, Labels
-from deciban.bayes import log_evidence
+from deciban.bayes import posterior
 from deciban.engines import local
 from deciban.joint import Block, Joint, Model
 from deciban.priors import search
@@ -70,10 +70,7 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Posterior of every row without itself. The rows must be among those the model learned."""
     log_joint = local.leave_one_out(data, model, y, weight, n_jobs)
-    evidence = log_evidence(log_joint)
-    possible = np.isfinite(evidence)
-    log_proba = np.where(possible[:, None], log_joint - np.where(possible, evidence, 0.0)[:, None], model.log_prior)
-    return LeaveOneOut(model.classes, log_proba, y, weight)
+    return LeaveOneOut(model.classes, posterior(log_joint, model.log_prior, logs=True, quiet=True), y, weight)
 
 
 def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> float:

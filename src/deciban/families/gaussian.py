@@ -149,7 +149,10 @@ class Gaussian(Family):
             params.floor,
             self.predictive,
         )
-        sums_of = (inverse.sum(axis=1), (inverse**2).sum(axis=1), (inverse**3).sum(axis=1), inverse.max(axis=1))
+        # A class without a value in some column follows the pooled law, which every row moves: never the short way.
+        gaps = (np.broadcast_to(sums["one"], sums["x"].shape) <= 0).any(axis=1)
+        widest = np.where(gaps, np.inf, inverse.max(axis=1))
+        sums_of = (inverse.sum(axis=1), (inverse**2).sum(axis=1), (inverse**3).sum(axis=1), widest)
         out = np.zeros((X.shape[0], len(mean)))
         sparse = sp.issparse(X)
         for rows in dense_blocks(X.shape[0], columns.size) if sparse else [slice(0, X.shape[0])]:
