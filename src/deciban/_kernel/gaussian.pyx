@@ -134,7 +134,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = mean.shape[0], i, j, c, own, at
     cdef Py_ssize_t wide = 1 if one.shape[1] > 1 else 0
     cdef double w, v, t, h, rho, delta, row_floor, top, total, product, weight_left, s, q, mu, u, bound, dof
-    cdef double spread, guess, guess_u
+    cdef double spread, size, guess, guess_u
     cdef bint anew, fixed = kappa > 0.0 and (guess_mean is not None or guess_variance is not None)
     cdef Pooled p
     cdef double* value
@@ -220,6 +220,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                     weight_left = one[c, j * wide]
                     s = x[c, j]
                     q = xx[c, j]
+                    size = q  # of the squares whose difference a variance is: rounding is relative to it
                     if c == own:
                         if weight_left - w <= weight_left * RESIDUE:
                             weight_left = 0.0
@@ -245,6 +246,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                             weight_left += kappa
                             s += kappa * guess
                             q += kappa * (guess_u + guess * guess)
+                            size += kappa * (guess_u + guess * guess)
                             mu = s / weight_left
                             u = q / weight_left - mu * mu
                         else:
@@ -253,7 +255,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                     else:
                         mu = s / weight_left
                         u = q / weight_left - mu * mu
-                    if u <= ROUNDING * (q if c != own else xx[c, j]) / weight_left and weight_left > 0.0:
+                    if weight_left > 0.0 and u * weight_left <= ROUNDING * size:
                         u = 0.0
                     u += row_floor
                     if u == 0.0:
