@@ -12,6 +12,8 @@ cdef extern from "loops.h":
         TILE  # rows transposed at a time
     void squares_tile(const double*, const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t,
                       double*) noexcept nogil
+    double own_law(const double*, const double*, const double*, const double*, double, double, double, double,
+                   Py_ssize_t, double*, double*) noexcept nogil
 
 cdef enum:
     STRIP = 64  # columns transposed at a time: a tile stays in the first-level cache
@@ -121,38 +123,46 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                   const Py_ssize_t[::1] by_variance, const double[::1] pooled_variance,
                   double kappa, const double[::1] guess_mean, const double[::1] guess_variance,
                   double smoothing, double floor, bint predictive, bint missing,
-                  const double[:, ::1] mean, const double[:, ::1] precision, const double[::1] base,
+                  const double[:, ::1] mean, const double[:, ::1] precision,
                   const double[::1] inverse, const double[::1] inverse2, const double[::1] inverse3,
                   const double[::1] widest, double[:, ::1] out):
-    """out[i, c] += log p(x_i | c) under the laws that n − 1 rows give: row i is taken out of its class, of the
-    pooled law behind the variance floor, and of the prior's guess.
+    """Turn out[i, c] = log p(x_i | c) into what n − 1 rows give: row i is taken out of its class, of the pooled law
+    behind the variance floor, and of the prior's guess.
 
-    Only the row's own class needs new means and variances. The floor f moves by a δ that is tiny beside
-    most variances u = σ² + f, so the other classes follow from log(1 + δ/u) and 1/(1 + δ/u) in three
-    terms while |δ|/u < 1e-4 (error below 1e-16); otherwise they are computed anew.
+    Only the row's own class needs new means and variances. The floor f moves by a δ that is tiny beside most
+    variances u = σ² + f: other classes stay as they are while d·|δ|/u < 1e-12, follow from log(1 + δ/u) and
+    1/(1 + δ/u) in three terms while |δ|/u < 1e-4 (error below 1e-16), and are computed anew beyond.
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = mean.shape[0], i, j, c, own, at
     cdef Py_ssize_t wide = 1 if one.shape[1] > 1 else 0
     cdef double w, v, t, h, rho, delta, row_floor, top, total, product, weight_left, s, q, mu, u, bound, dof
     cdef double spread, size, guess, guess_u
-    cdef bint anew, fixed = kappa > 0.0 and (guess_mean is not None or guess_variance is not None)
+    cdef bint direct = sizeof(floating) == sizeof(double) and X.strides[1] == sizeof(floating)
+    cdef bint anew, prepared, quick = kappa == 0.0 and not predictive and wide == 0
+    cdef bint fixed = kappa > 0.0 and (guess_mean is not None or guess_variance is not None)
     cdef Pooled p
-    cdef double* value
+    cdef const double* value
+    cdef double* room
     cdef double* centre
     cdef double* scale
     if n == 0 or d == 0 or k == 0:
         return
-    value = <double*> malloc(3 * d * sizeof(double))
-    if value == NULL:
+    room = <double*> malloc(5 * d * sizeof(double))
+    if room == NULL:
         raise MemoryError()
-    centre = value + d
+    centre = room + d
     scale = centre + d
     with nogil:
         for i in range(n):
             own = y[i]
             w = weight[i] if weight is not None else 1.0
-            for j in range(d):
-                value[j] = X[i, j]
+            prepared = False
+            if direct:
+                value = <const double*> &X[i, 0]
+            else:
+                for j in range(d):
+                    room[j] = X[i, j]
+                value = room
             # The largest pooled variance without this row. Taking w out of N multiplies a variance by at most
             # N/(N − w), so columns in order of variance need looking at only down to that bound.
             row_floor = 0.0
@@ -181,35 +191,34 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                         top = u
                 row_floor = smoothing * top if top > 0.0 else 0.0
             delta = row_floor - floor
-            for j in range(d):
-                centre[j] = 0.0
-                scale[j] = -1.0  # pooled law of the column without the row: not computed yet
             for c in range(k):
                 rho = fabs(delta) * widest[c]
                 anew = c == own or kappa > 0.0 or predictive or not rho < 1e-4
                 if not anew:
-                    total = base[c]
-                    if rho < 1e-17:
-                        for j in range(d):
-                            v = value[j]
-                            if v == v:
-                                t = v - mean[c, j]
-                                total -= t * t * precision[c, j]
-                            else:
-                                total += 0.5 * (LOG_2PI - log(2.0 * precision[c, j]))
-                    else:
-                        total -= 0.5 * delta * (inverse[c] - delta * (inverse2[c] / 2 - delta * inverse3[c] / 3))
-                        for j in range(d):
-                            v = value[j]
-                            h = precision[c, j]
-                            rho = 2.0 * h * delta
-                            if v == v:
-                                t = v - mean[c, j]
-                                total -= t * t * h * (1.0 - rho * (1.0 - rho * (1.0 - rho)))
-                            else:
-                                total += 0.5 * (LOG_2PI - log(2.0 * h) + log1p(rho))
+                    if rho * d < 1e-12:
+                        continue
+                    total = -0.5 * delta * (inverse[c] - delta * (inverse2[c] / 2 - delta * inverse3[c] / 3))
+                    for j in range(d):
+                        v = value[j]
+                        h = precision[c, j]
+                        rho = 2.0 * h * delta
+                        if v == v:
+                            t = v - mean[c, j]
+                            total += t * t * h * rho * (1.0 - rho * (1.0 - rho))
+                        else:
+                            total += 0.5 * log1p(rho)
                     out[i, c] += total
                     continue
+                if c == own and quick and one[c, 0] - w > one[c, 0] * RESIDUE:
+                    total = own_law(value, &pivot[c, 0], &x[c, 0], &xx[c, 0], one[c, 0] - w, w, row_floor, ROUNDING,
+                                    d, scale + d, &product)
+                    if total >= 0.0:  # not so where an entry is missing, or a variance vanishes
+                        out[i, c] = -0.5 * (total + product + d * LOG_2PI)
+                        continue
+                if not prepared:
+                    prepared = True
+                    for j in range(d):
+                        scale[j] = -1.0  # pooled law of the column without the row: not computed yet
                 total = 0.0
                 product = 1.0
                 for j in range(d):
@@ -279,8 +288,8 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                             if not 1e-150 < product < 1e150:
                                 total -= 0.5 * log(product)
                                 product = 1.0
-                out[i, c] += total - 0.5 * log(product)
-    free(value)
+                out[i, c] = total - 0.5 * log(product)
+    free(room)
 
 
 cdef inline double with_guess(Pooled p, double kappa, double guess_mean, double guess_variance) noexcept nogil:

@@ -3,6 +3,7 @@
 #ifndef DECIBAN_LOOPS_H
 #define DECIBAN_LOOPS_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -91,6 +92,49 @@ CLONES static void squares_tile(const double *restrict tile, const double *restr
                 s[r] -= t * t * h[j];
             }
     }
+}
+
+/* The law of a complete row under its own class without it: for each column the mean and variance that n_left rows
+ * leave, then sum (t - mu)^2 / u, returned, and sum log u, through `log_sum`. Logarithms are taken of a product of
+ * mantissas in [1, 2) beside a sum of exponents: one for up to 512 columns. Returns -1 where some u is not a positive
+ * normal number (the caller does such rows with care). scratch has room for 2 d numbers. */
+CLONES static double own_law(const double *restrict row, const double *restrict pivot, const double *restrict x,
+                             const double *restrict xx, double n_left, double w, double floor_, double rounding,
+                             ptrdiff_t d, double *restrict scratch, double *restrict log_sum) {
+    const double inverse = 1.0 / n_left;
+    double *restrict quotient = scratch + d;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double t = row[j] - pivot[j];
+        const double mu = (x[j] - w * t) * inverse;
+        const double spread = (xx[j] - w * t * t) * inverse - mu * mu;
+        const double u = (spread <= rounding * xx[j] * inverse ? 0.0 : spread) + floor_;
+        const double gap = t - mu;
+        scratch[j] = u;
+        quotient[j] = gap * gap / u;
+    }
+    double total = 0.0, logs = 0.0;
+    int64_t exponents = 0, wrong = 0;
+    for (ptrdiff_t start = 0; start < d; start += 512) {
+        const ptrdiff_t stop = start + 512 < d ? start + 512 : d;
+        double part[4] = {0.0, 0.0, 0.0, 0.0}, product[4] = {1.0, 1.0, 1.0, 1.0};
+        for (ptrdiff_t j = start; j < stop; j++) { /* four sums side by side: none waits for another */
+            const int lane = (int)(j & 3);
+            uint64_t bits;
+            memcpy(&bits, &scratch[j], sizeof bits);
+            wrong |= !(scratch[j] > 1e-300);
+            exponents += (int64_t)(bits >> 52) - 1023;
+            bits = (bits & 0x000fffffffffffffULL) | 0x3ff0000000000000ULL;
+            double mantissa;
+            memcpy(&mantissa, &bits, sizeof bits);
+            product[lane] *= mantissa;
+            part[lane] += quotient[j];
+        }
+        total += (part[0] + part[1]) + (part[2] + part[3]);
+        logs += log((product[0] * product[1]) * (product[2] * product[3]));
+    }
+    if (wrong || !(total < 1e300)) return -1.0;
+    *log_sum = logs + 0.6931471805599453 * (double)exponents;
+    return total;
 }
 
 /* v[i] = exp(v[i]) for v[i] <= 0 (or NaN), within two units in the last place.

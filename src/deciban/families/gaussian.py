@@ -124,7 +124,7 @@ class Gaussian(Family):
             raise ValueError("leave-one-out of Gaussians takes one alpha for all classes and columns")
         prior = self.pseudo(kappa, columns, sums)
         params = self.estimate({m: sums[m] + prior[m] for m in prior} if kappa > 0 else sums, columns)
-        mean, precision, constant, _ = self._kernel_form(params)
+        mean, precision, constant, power = self._kernel_form(params)
         one, x, xx, noise, pivot = pooled_moments(sums, columns)
         seen = one > 0
         safe = np.where(seen, one, 1.0)
@@ -158,12 +158,11 @@ class Gaussian(Family):
         for rows in dense_blocks(X.shape[0], columns.size) if sparse else [slice(0, X.shape[0])]:
             block = X[rows].toarray().astype(np.float64) if sparse else X
             part = out[rows]
+            kernel.log_density(block, mean, precision, constant, constant.sum(axis=1), power, part)
             w = None if weight is None else np.ascontiguousarray(weight[rows])
-            missing = block.dtype.kind == "f" and bool(np.isnan(block.sum()) and np.isnan(block).any())
-            missing = missing or sums["one"].shape[1] > 1
-            base = constant.sum(axis=1)
+            missing = sums["one"].shape[1] > 1
             labels = np.ascontiguousarray(y[rows])
-            kernel.leave_one_out(block, labels, w, *shared, missing, mean, precision, base, *sums_of, part)
+            kernel.leave_one_out(block, labels, w, *shared, missing, mean, precision, *sums_of, part)
         return out
 
     def sample(

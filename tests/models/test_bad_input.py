@@ -1,0 +1,729 @@
+"""Bad and extreme input: a right answer, or an error that says what is wrong and leaves the model as it was.
+
+A RuntimeWarning fails a test (pyproject.toml), so "never NaN, never a stray warning" is asserted throughout.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB
+from deciban.errors import ForgetError, SchemaError, ZeroEvidenceWarning
+
+DISCRETE = [MultinomialNB, BernoulliNB, CategoricalNB, ComplementNB, PoissonNB]
+MODELS = [GaussianNB, *DISCRETE]
+COUNTS = [MultinomialNB, ComplementNB, PoissonNB]
+GENERATIVE = [m for m in MODELS if m is not ComplementNB]
+every_model = pytest.mark.parametrize("Model", MODELS)
+every_discrete = pytest.mark.parametrize("Model", DISCRETE)
+every_generative = pytest.mark.parametrize("Model", GENERATIVE)
+
+X = np.random.default_rng(0).integers(0, 4, (12, 3)).astype(float)
+y = np.array(list("abc") * 4)
+HIDDEN = np.array([None if i % 4 == 3 else label for i, label in enumerate(y)], dtype=object)
+SOFT = np.eye(3)[np.arange(12) % 3]
+NAN, INF = np.nan, np.inf
+HOLES = X.copy()
+HOLES[1, 1] = HOLES[5, 0] = HOLES[7] = NAN
+
+
+def learned(Model, **parameters):
+    return Model(**parameters).fit(X, y)
+
+
+def with_class_prior(Model, prior):
+    return Model(**{"priors" if Model is GaussianNB else "class_prior": prior})
+
+
+def assert_refused(model, act, match, error=(ValueError, TypeError)):
+    """The act raises an error that says why, and leaves a model that predicts and holds what it did before."""
+    before, stats = model.predict_proba(X), pickle.dumps(model.model_.stats)
+    names = set(vars(model))
+    with pytest.raises(error, match=match):
+        act(model)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    assert pickle.dumps(model.model_.stats) == stats
+    assert set(vars(model)) == names
+
+
+def assert_same(a, b, rows=X, tolerance=1e-9):
+    np.testing.assert_allclose(a.predict_proba(rows), b.predict_proba(rows), atol=tolerance, rtol=0)
+
+
+def assert_posterior(proba):
+    """Finite, non-negative, rows sum to one."""
+    assert np.isfinite(proba).all() and (proba >= 0).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+
+
+# ---------------------------------------------------------------------- shapes
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("rows", "labels", "match"),
+    [
+        (X[:, 0], y, "Expected 2D"),
+        (X[None], y, "dim 3"),
+        (X[:, :0], y, r"0 feature"),
+        (X[:0], y[:0], r"0 sample"),
+        (X, y[:-1], "inconsistent numbers"),
+        (X, None, "requires y"),
+        ([[1, 2], [3]], [0, 1], "inhomogeneous"),
+        (X + 1j, y, "Complex"),
+        (X, y[:, None, None], "dim 3"),
+    ],
+    ids=["1-d", "3-d", "no columns", "no rows", "short y", "no y", "ragged", "complex", "3-d y"],
+)
+def test_fit_refuses_wrong_shapes(Model, rows, labels, match):
+    assert_refused(learned(Model), lambda m: m.fit(rows, labels), match)
+
+
+@every_model
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda m, A: m.predict(A),
+        lambda m, A: m.explain(A),
+        lambda m, A: m.decide(A),
+        lambda m, A: m.partial_fit(A, y),
+        lambda m, A: m.forget(A, y),
+        lambda m, A: m.leave_one_out(A, y),
+    ],
+    ids=["predict", "explain", "decide", "partial_fit", "forget", "leave_one_out"],
+)
+def test_another_number_of_columns_is_refused(Model, act):
+    assert_refused(learned(Model), lambda m: act(m, X[:, :2]), "2 features.*expecting 3")
+
+
+# ---------------------------------------------------------------------- infinities and negatives
+
+
+@every_model
+@pytest.mark.parametrize("storage", ["array float64", "array float32", "csr_matrix float64", "csc_matrix float32"])
+@pytest.mark.parametrize("act", ["fit", "partial_fit", "forget", "leave_one_out", "predict", "explain"])
+def test_infinity_is_refused_and_its_place_named(Model, storage, act):
+    name, dtype = storage.split()
+    bad = X.astype(dtype)
+    bad[3, 1] = INF
+    bad = np.array(bad) if name == "array" else getattr(sp, name)(bad)
+    rows = (bad,) if act in ("predict", "explain") else (bad, y)
+    assert_refused(learned(Model), lambda m: getattr(m, act)(*rows), r"(?i)infinity.*row 3, column '?x?1")
+
+
+@pytest.mark.parametrize("Model", [*COUNTS, CategoricalNB])
+@pytest.mark.parametrize("act", ["fit", "partial_fit", "forget", "leave_one_out", "predict"])
+def test_negative_counts_are_refused(Model, act):
+    rows = (-X,) if act == "predict" else (-X, y)
+    assert_refused(learned(Model), lambda m: getattr(m, act)(*rows), "Negative values")
+
+
+@pytest.mark.parametrize("values", [X, -X], ids=["above 1", "below 0"])
+def test_bernoulli_without_threshold_takes_only_0_and_1(values):
+    """A count of 3 is not a probability event: p = 3·n/n would be above one, its complement a log of a negative."""
+    with pytest.raises(ValueError, match=r"0 (and|or) 1|binarize"):
+        BernoulliNB(binarize=None).fit(values, y)
+
+
+# ---------------------------------------------------------------------- missing values
+
+
+@every_model
+@pytest.mark.parametrize("alpha", [1.0, 0.0, "empirical", "loo"])
+@pytest.mark.parametrize("missing", ["column", "row", "column of a class", "all"])
+def test_whatever_is_missing_the_posterior_is_one(Model, alpha, missing):
+    if Model is ComplementNB and alpha == "empirical":
+        pytest.skip("complement naive Bayes has no marginal likelihood")
+    rows = X.copy()
+    where = {"column": np.s_[:, 1], "row": np.s_[2], "column of a class": np.s_[::3, 1], "all": np.s_[:]}[missing]
+    rows[where] = NAN
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZeroEvidenceWarning)  # alpha=0 makes some rows impossible
+        model = Model(alpha=alpha).fit(rows, y)
+        assert_posterior(model.predict_proba(rows))
+        assert_posterior(model.predict_proba(X))
+        assert_posterior(model.leave_one_out(rows, y).proba)
+
+
+@every_generative
+def test_a_row_that_says_nothing_leaves_the_prior(Model):
+    proba = with_class_prior(Model, [0.2, 0.3, 0.5]).fit(X, y).predict_proba(np.full((1, 3), NAN))
+    np.testing.assert_allclose(proba, [[0.2, 0.3, 0.5]])
+
+
+# ---------------------------------------------------------------------- few rows, weights, empty batches
+
+
+@every_model
+@pytest.mark.parametrize("alpha", [1.0, "empirical", "loo"])
+@pytest.mark.parametrize("lone", [0, 1, 12])
+def test_classes_of_one_row(Model, alpha, lone):
+    labels = [0] * (12 - lone) + list(range(1, lone + 1))
+    if Model is ComplementNB and alpha == "empirical":
+        pytest.skip("complement naive Bayes has no marginal likelihood")
+    model = Model(alpha=alpha).fit(X, labels)
+    assert_posterior(model.predict_proba(X))
+    assert not np.isnan(model.leave_one_out(X, labels).log_proba).any()
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("weight", "match"),
+    [
+        (np.zeros(12), "(?i)weight"),
+        (-np.ones(12), r"sample_weight\[0\] is -1.*forget"),
+        (np.full(12, NAN), "NaN"),
+        (np.full(12, INF), "infinity"),
+        (np.ones(3), r"\(3,\), expected \(12,\)"),
+        (np.ones((12, 2)), "1D"),
+    ],
+    ids=["zero", "negative", "nan", "inf", "short", "2-d"],
+)
+def test_weights_that_cannot_be_are_refused(Model, weight, match):
+    assert_refused(learned(Model), lambda m: m.fit(X, y, weight), match)
+
+
+@every_generative
+def test_a_class_of_zero_weight_has_probability_zero(Model):
+    model = Model().fit(X, y, np.where(y == "a", 0.0, 1.0))
+    proba = model.predict_proba(X)
+    assert_posterior(proba)
+    assert (proba[:, 0] == 0).all()
+    others = Model().fit(X[y != "a"], y[y != "a"])
+    np.testing.assert_allclose(proba[:, 1:], others.predict_proba(X), atol=1e-12)
+
+
+@every_model
+@pytest.mark.parametrize("empty", [X[:0], sp.csr_matrix((0, 3))], ids=["dense", "sparse"])
+def test_empty_batches_change_nothing(Model, empty):
+    model = learned(Model)
+    model.partial_fit(empty, []).forget(empty, [])
+    assert_same(model, learned(Model), tolerance=0)
+    assert model.predict(empty).shape == (0,) and model.predict_proba(empty).shape == (0, 3)
+    assert model.leave_one_out(empty, []).log_proba.shape == (0, 3)
+    assert_same(Model().partial_fit(empty, []).partial_fit(X, y), learned(Model), tolerance=1e-12)
+
+
+@every_model
+@pytest.mark.parametrize("act", ["predict", "sample", "explain"])
+def test_a_model_without_classes_says_so(Model, act):
+    if Model is ComplementNB and act == "sample":
+        pytest.skip("not generative")
+    model = learned(Model).forget(X, y)
+    with pytest.raises(ValueError, match="(?i)class"):
+        getattr(model, act)(*(() if act == "sample" else (X,)))
+
+
+# ---------------------------------------------------------------------- forgetting
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("rows", "labels", "match"),
+    [
+        (X[:1], ["z"], "class 'z'.*never learned"),
+        (X[:1], [7], "class 7.*never learned"),
+        (np.r_[X, X], np.r_[y, y], "more rows of class 'a'"),
+        (X * NAN, y, "(?i)never learned|more|values"),
+    ],
+    ids=["class", "kind of label", "too many", "missing values"],
+)
+def test_forgetting_what_was_never_learned(Model, rows, labels, match):
+    assert_refused(learned(Model), lambda m: m.forget(rows, labels), match, ForgetError)
+
+
+@every_model
+def test_forgetting_a_whole_class_by_other_rows_is_refused(Model):
+    """Nothing is left of the class's weight, but something of its counts: the sums can tell."""
+    mine = X[y == "a"]
+    assert_refused(learned(Model), lambda m: m.forget(np.zeros_like(mine), ["a"] * 4), "column", ForgetError)
+
+
+def test_bernoulli_cannot_forget_an_absence_it_never_saw():
+    """Two rows had the word; after forgetting one without it, two of one row would have it."""
+    model = BernoulliNB().fit([[1, 1, 0], [1, 0, 1], [0, 1, 1]], [0, 0, 1])
+    assert_refused(model, lambda m: m.forget([[0, 0, 0]], [0]), "column 'x0'", ForgetError)
+
+
+@every_model
+def test_forgetting_everything_and_learning_again(Model):
+    model = learned(Model)
+    for i in np.random.default_rng(1).permutation(12):
+        model.forget(X[i : i + 1], y[i : i + 1])
+    assert len(model.classes_) == 0
+    assert_same(model.partial_fit(X, y), learned(Model), tolerance=1e-12)
+
+
+@every_model
+@pytest.mark.parametrize("which", ["prior", "alpha"])
+def test_forgetting_a_class_the_parameters_name_keeps_the_model_usable(Model, which):
+    """Probabilities or pseudo-counts given per class no longer fit when a class goes: refuse, or go on predicting."""
+    if Model is GaussianNB and which == "alpha":
+        pytest.skip("Gaussians take one alpha")
+    model = with_class_prior(Model, [0.2, 0.3, 0.5]) if which == "prior" else Model(alpha=np.ones((3, 3)))
+    model.fit(X, y)
+    try:
+        model.forget(X[y == "a"], y[y == "a"])
+    except ValueError as refused:
+        assert "class" in str(refused)
+    assert_posterior(model.predict_proba(X))
+
+
+@every_model
+@pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
+def test_labels_found_by_em_cannot_be_forgotten_even_after_a_merge(Model, left):
+    a, b = Model().fit(X, HIDDEN), learned(Model)
+    merged = a + b if left else b + a
+    with pytest.raises(ForgetError, match="EM"):
+        merged.forget(X[3:4], y[3:4])
+
+
+# ---------------------------------------------------------------------- merging
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("other", "match"),
+    [
+        (lambda M: M().fit(X[:, :2], y), "3 features with one of 2"),
+        (lambda M: M().fit(X, np.arange(12) % 3), "do not compare"),
+        (lambda M: M(), "not fitted"),
+        (lambda M: learned(PoissonNB if M is not PoissonNB else MultinomialNB), "unsupported operand"),
+        (lambda M: 3, "unsupported operand"),
+        (lambda M: None, "unsupported operand"),
+    ],
+    ids=["columns", "labels", "unfitted", "type", "number", "None"],
+)
+def test_models_that_do_not_fit_together(Model, other, match):
+    stranger = other(Model)
+    assert_refused(learned(Model), lambda m: m + stranger, match)
+
+
+def test_models_that_read_their_rows_differently_do_not_merge():
+    with pytest.raises(SchemaError, match="threshold"):
+        _ = BernoulliNB(binarize=1.0).fit(X, y) + learned(BernoulliNB)
+
+
+@every_model
+@pytest.mark.parametrize("what", ["alpha", "prior"])
+def test_a_merge_does_not_depend_on_the_order(Model, what):
+    """Where two models' parameters differ, a + b is b + a, or both are refused."""
+    if what == "alpha":
+        a, b = learned(Model, alpha=0.5), learned(Model, alpha=5.0)
+    else:
+        a, b = (with_class_prior(Model, p).fit(X, y) for p in ([0.1, 0.1, 0.8], [0.8, 0.1, 0.1]))
+    try:
+        ab, ba = a + b, b + a
+    except SchemaError:
+        return
+    assert_same(ab, ba)
+
+
+@every_model
+def test_a_closed_set_of_classes_stays_closed(Model):
+    model = Model().partial_fit(X, y, classes=list("abcd"))
+    for labels in (["z"], ["abc"], [1]):
+        assert_refused(model, lambda m, labels=labels: m.partial_fit(X[:1], labels), "(?i)do not exist")
+    assert_refused(model, lambda m: m.partial_fit(X, y, classes=list("ab")), "not the same as on last call")
+    assert_refused(model, lambda m: m + Model().fit(X[:1], ["z"]), r"'z'\] cannot be added", SchemaError)
+
+
+# ---------------------------------------------------------------------- labels
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("labels", "match"),
+    [
+        (np.array(["a", 1] * 6, dtype=object), "int and str"),
+        ([0.5, 1.5] * 6, "continuous"),
+        ([INF, 1.0] * 6, "infinity: row 0"),
+        ([None] * 12, "every label is missing"),
+        (SOFT * 2, "sum to 1"),
+        (SOFT * NAN, "sum to 1"),
+        (SOFT - 0.5, "≥ 0"),
+        (SOFT[:4], "inconsistent"),
+    ],
+    ids=["mixed", "continuous", "infinite", "none", "soft sums", "soft nan", "soft negative", "soft short"],
+)
+def test_labels_that_cannot_be_are_refused(Model, labels, match):
+    assert_refused(learned(Model), lambda m: m.fit(X, labels), match)
+
+
+def test_labels_that_are_tuples_do_not_become_a_table():
+    labels = np.empty(12, dtype=object)
+    labels[:] = [("a", i % 2) for i in range(12)]
+    try:
+        model = GaussianNB().fit(X, labels)
+    except (TypeError, ValueError):
+        return
+    assert model.classes_.shape == (2,)
+
+
+def test_large_unsigned_labels():
+    labels = np.array([2**64 - 2, 2**64 - 1] * 6, dtype=np.uint64)
+    assert GaussianNB().fit(X, labels).classes_.tolist() == [2**64 - 2, 2**64 - 1]
+
+
+@every_model
+@pytest.mark.parametrize("marker", [None, NAN], ids=["None", "NaN"])
+@pytest.mark.parametrize("container", [list, lambda v: np.array(v, dtype=object)], ids=["list", "array"])
+def test_missing_labels_are_found_not_made_a_class(Model, marker, container):
+    """NumPy turns ["a", nan] into the strings "a" and "nan"."""
+    model = Model().fit(X, container([marker if label is None else label for label in HIDDEN]))
+    assert model.classes_.tolist() == ["a", "b", "c"] and model.n_unlabelled_ == 3
+
+
+def test_labels_under_a_mask_are_missing():
+    masked = np.ma.array(np.arange(12) % 2, mask=np.arange(12) < 3)
+    try:
+        model = GaussianNB().fit(X, masked)
+    except (TypeError, ValueError):
+        return
+    assert model.n_unlabelled_ == 3
+
+
+@every_model
+@pytest.mark.parametrize("act", ["partial_fit", "forget", "leave_one_out"])
+def test_only_fit_takes_missing_labels(Model, act):
+    assert_refused(learned(Model), lambda m: getattr(m, act)(X, HIDDEN), "label")
+
+
+# ---------------------------------------------------------------------- parameters
+
+
+@every_discrete
+@pytest.mark.parametrize(
+    ("alpha", "match"),
+    [
+        (-1.0, "alpha"),
+        (NAN, "alpha"),
+        ("bogus", "alpha"),
+        ([], "alpha"),
+        ([1.0, 1.0], "alpha.*2 elements"),
+        ([1.0, 1.0, -1.0], "alpha"),
+        ([1.0, 1.0, NAN], "alpha"),
+        ([1.0, 1.0, INF], "alpha"),
+        (np.ones((2, 3)), "alpha.*2 classes"),
+        (np.ones((3, 2)), "alpha.*2 elements"),
+    ],
+)
+def test_pseudo_counts_that_cannot_be_are_refused(Model, alpha, match):
+    model = learned(Model).set_params(alpha=alpha)
+    assert_refused(model, lambda m: m.fit(X, y), match)
+
+
+@every_discrete
+def test_a_matrix_of_equal_pseudo_counts_is_the_number(Model):
+    assert_same(learned(Model, alpha=np.full((3, 3), 0.7)), learned(Model, alpha=0.7), tolerance=1e-12)
+
+
+@pytest.mark.parametrize("name", ["prior_mean", "prior_var"])
+@pytest.mark.parametrize("value", [NAN, INF, [1.0, 2.0], [1.0, NAN, 1.0]])
+def test_gaussian_guesses_are_finite_and_fit(name, value):
+    with pytest.raises(ValueError, match=name):
+        GaussianNB(alpha=1.0, **{name: value}).fit(X, y).predict_proba(X)
+
+
+@every_model
+@pytest.mark.parametrize("prior", [[0.5, 0.5], [-0.5, 1.0, 0.5], [NAN, 0.5, 0.5], {"a": 1.0}, "bogus", [[0.2, 0.3, 0.5]]], ids=str)
+def test_priors_that_cannot_be_are_refused(Model, prior):
+    assert_refused(learned(Model), lambda m: m.with_prior(prior), "(?i)prior")
+
+
+@pytest.mark.parametrize("Model", [MultinomialNB, BernoulliNB, CategoricalNB, PoissonNB])
+@pytest.mark.parametrize("storage", [np.array, sp.csr_matrix], ids=["dense", "csr"])
+def test_impossible_rows_get_the_prior_and_a_warning(Model, storage):
+    """alpha=0: a word no class has, and words that exclude each other."""
+    model = with_class_prior(Model, [0.3, 0.7]).set_params(alpha=0.0)
+    model.fit([[1, 0, 0], [2, 0, 0], [0, 1, 0], [0, 3, 0]], ["a", "a", "b", "b"])
+    rows = storage(np.array([[0, 0, 4], [1, 1, 0]]))
+    with pytest.warns(ZeroEvidenceWarning, match="2 of 2 rows"):
+        np.testing.assert_allclose(model.predict_proba(rows), [[0.3, 0.7]] * 2)
+    with pytest.warns(ZeroEvidenceWarning):
+        assert model.predict(rows).tolist() == ["b", "b"]
+
+
+@every_discrete
+def test_explaining_an_impossible_row(Model):
+    """Evidence of −∞ on both sides is no evidence, not NaN."""
+    model = Model(alpha=0.0).fit([[1, 0, 0], [2, 0, 0], [0, 1, 0], [0, 3, 0]], ["a", "a", "b", "b"])
+    for why in model.explain([[0, 0, 4], [1, 1, 0], [1, 0, 0]]):
+        assert not np.isnan([db for _, _, db in why.items]).any()
+        assert 0.0 <= why.probability <= 1.0
+
+
+# ---------------------------------------------------------------------- decisions, explanations, samples
+
+
+@every_model
+@pytest.mark.parametrize(
+    ("costs", "match"),
+    [
+        (np.ones((2, 2)), r"shape \(3, 3\)"),
+        ([1, 2, 3], r"shape \(3, 3\)"),
+        (np.full((3, 3), NAN), "(?i)nan|finite"),
+        ({"z": {"a": 1}}, "'z' is not one of the classes"),
+        ({"a": 1}, "costs"),
+    ],
+    ids=["2x2", "1-d", "nan", "unknown class", "flat"],
+)
+def test_costs_that_cannot_be_are_refused(Model, costs, match):
+    assert_refused(learned(Model), lambda m: m.decide(X, costs=costs), match)
+
+
+@every_model
+def test_reject_is_an_answer_of_none(Model):
+    model = learned(Model)
+    assert model.decide(X, reject=0.0).tolist() == [None] * 12
+    assert model.decide(X, reject=1.0).tolist() == model.predict(X).tolist()
+
+
+@every_model
+def test_explanations_name_their_classes(Model):
+    model = learned(Model)
+    for bad in ("z", 7):
+        assert_refused(model, lambda m, bad=bad: m.explain(X[:1], bad), "not one of the classes")
+    assert_refused(model, lambda m: m.explain(X[:1], "a", "a"), "another class")
+    assert_refused(model, lambda m: m.explain(X[:0]), "no row")
+    with pytest.raises(ValueError, match="only one class"):
+        Model().fit(X, ["a"] * 12).explain(X[:1])
+
+
+@every_model
+def test_evidence_against_the_best_class_is_for_the_runner_up(Model):
+    model = learned(Model)
+    best = model.predict(X[:1])[0]
+    assert model.explain(X[:1], against=best).target != best
+
+
+@every_generative
+def test_samples_of_none_of_too_few_and_of_nobody(Model):
+    model = learned(Model)
+    for given in (None, "a"):
+        rows, labels = model.sample(0, given=given)
+        assert rows.shape == (0, 3) and labels.shape == (0,)
+    assert_refused(model, lambda m: m.sample(-1), "negative")
+    assert_refused(model, lambda m: m.sample(2, given="z"), "not one of the classes")
+
+
+# ---------------------------------------------------------------------- how rows are stored
+
+
+def unsorted(A):
+    """CSR whose column indices fall."""
+    at = [np.flatnonzero((row != 0) | np.isnan(row))[::-1] for row in A]
+    values = np.concatenate([A[i, k] for i, k in enumerate(at)])
+    return sp.csr_matrix((values, np.concatenate(at), np.r_[0, np.cumsum([len(k) for k in at])]), shape=A.shape)
+
+
+def explicit_zeros(A):
+    return sp.csr_matrix((A.ravel().copy(), np.tile(np.arange(3), len(A)), np.arange(0, A.size + 1, 3)), shape=A.shape)
+
+
+def duplicates(A):
+    """CSR in which every entry is stored as two that add up to it."""
+    half = np.floor(A / 2)
+    at = np.tile(np.r_[:3, :3], len(A))
+    return sp.csr_matrix((np.c_[half, A - half].ravel(), at, np.arange(0, 2 * A.size + 1, 6)), shape=A.shape)
+
+
+def wide_indices(A):
+    out = sp.csr_matrix(A)
+    out.indices, out.indptr = out.indices.astype(np.int64), out.indptr.astype(np.int64)
+    return out
+
+
+def read_only(A):
+    A = A.copy()
+    A.setflags(write=False)
+    return A
+
+
+STORAGES = {
+    **{f.__name__: f for f in (sp.csr_matrix, sp.csc_matrix, unsorted, explicit_zeros, duplicates, wide_indices)},
+    **{f.__name__: f for f in (read_only, np.asfortranarray)},
+    "reversed": lambda A: A[::-1, ::-1].copy()[::-1, ::-1],
+    "strided": lambda A: np.repeat(A, 2, axis=1)[:, ::2],
+    "big-endian": lambda A: A.astype(">f8"),
+    "float16": lambda A: A.astype(np.float16),
+    "int64": lambda A: A.astype(np.int64),
+    "csc of int8": lambda A: sp.csc_matrix(A.astype(np.int8)),
+}
+SLOW = ["em", "alpha loo"]  # tried where rows are picked out of X again, which some storages do not survive
+HOWS = ["fit", "soft", "predict", "alpha 0", "leave_one_out", "forget", "explain"]
+STORED = [
+    *((storage, how, False) for storage in STORAGES for how in HOWS),
+    *((storage, how, True) for storage in ("csr_matrix", "unsorted", "explicit_zeros", "float16") for how in HOWS),
+    *((storage, how, False) for storage in ("csc_matrix", "unsorted", "duplicates", "int64") for how in SLOW),
+    *(("csr_matrix", how, True) for how in SLOW),
+]
+
+
+@every_model
+@pytest.mark.parametrize(("storage", "how", "holes"), STORED)
+@pytest.mark.filterwarnings("ignore::deciban.errors.ZeroEvidenceWarning")
+def test_storage_does_not_matter_and_stays_as_it_was(Model, storage, how, holes):
+    rows = HOLES if holes else X
+    act = {
+        "fit": lambda A: Model().fit(A, y).predict_proba(X),
+        "soft": lambda A: Model().fit(A, SOFT).predict_proba(X),
+        "em": lambda A: Model().fit(A, HIDDEN).predict_proba(X),
+        "alpha loo": lambda A: Model(alpha="loo").fit(A, y).predict_proba(X),
+        "predict": lambda A: learned(Model).predict_proba(A),
+        "alpha 0": lambda A: learned(Model, alpha=0.0).predict_proba(A),
+        "leave_one_out": lambda A: Model().fit(rows, y).leave_one_out(A, y).proba,
+        "forget": lambda A: Model().fit(rows, y).forget(A[:6], y[:6]).predict_proba(X),
+        "explain": lambda A: [why.total for why in learned(Model).explain(A)],
+    }[how]
+    stored = STORAGES[storage](rows)
+    np.testing.assert_allclose(act(stored), act(rows), atol=1e-4 if how in SLOW else 1e-7)
+    np.testing.assert_array_equal(stored.toarray() if sp.issparse(stored) else stored, rows)
+
+
+@every_model
+@pytest.mark.parametrize("storage", [np.array, sp.csr_matrix, sp.csc_matrix])
+def test_booleans_count_as_0_and_1(Model, storage):
+    rows = X > 1
+    assert_same(Model().fit(storage(rows), y), Model().fit(rows.astype(float), y), rows.astype(float))
+
+
+# ---------------------------------------------------------------------- far, tiny, huge
+
+
+RNG = np.random.default_rng(2)
+NEAR = RNG.normal(size=(600, 2))
+SIDE = np.repeat([0, 1], 300)
+NEAR[SIDE == 1, 0] += 1.0
+FAR_APART = NEAR + 1e9 * SIDE[:, None]
+MIXED = RNG.permutation(600)
+
+
+def far_models():
+    """Ways to learn classes a billion apart, each within a deviation of one."""
+
+    def model():
+        return GaussianNB(var_smoothing=0.0)
+
+    yield "fit", lambda A: model().fit(A, SIDE)
+    yield "shuffled", lambda A: model().fit(A[MIXED], SIDE[MIXED])
+    yield "open batches", lambda A: model().partial_fit(A[:300], SIDE[:300]).partial_fit(A[300:], SIDE[300:])
+    yield "closed, second class later", lambda A: (
+        model().partial_fit(A[:300], SIDE[:300], classes=[0, 1]).partial_fit(A[300:], SIDE[300:])
+    )
+    yield "closed, empty first", lambda A: model().partial_fit(A[:0], [], classes=[0, 1]).partial_fit(A, SIDE)
+    yield "merged closed halves", lambda A: (
+        model().partial_fit(A[:300], SIDE[:300], classes=[0, 1])
+        + model().partial_fit(A[300:], SIDE[300:], classes=[0, 1])
+    )
+    yield "soft", lambda A: model().fit(A, np.eye(2)[SIDE])
+    yield "sparse", lambda A: model().fit(sp.csr_matrix(A), SIDE)
+    yield "leading rows of no weight", lambda A: model().fit(
+        np.r_[np.zeros((100, 2)), A], np.r_[np.ones(100, int), SIDE], np.r_[np.zeros(100), np.ones(600)]
+    )
+    yield "leading rows missing", lambda A: model().fit(
+        np.r_[np.full((100, 2), NAN), A], np.r_[np.ones(100, int), SIDE]
+    )
+    yield "moved", lambda A: (
+        model().partial_fit(NEAR, SIDE, classes=[0, 1]).forget(NEAR, SIDE).partial_fit(A, SIDE)
+    )
+
+
+@pytest.mark.parametrize(("how", "learn"), far_models(), ids=lambda v: v if isinstance(v, str) else "")
+def test_classes_a_billion_apart_keep_their_variances(how, learn):
+    expected = [FAR_APART[SIDE == c].var(axis=0) for c in (0, 1)]
+    np.testing.assert_allclose(learn(FAR_APART).var_, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+def test_a_far_offset_changes_no_posterior(offset):
+    moved = NEAR + offset
+    near, far = GaussianNB().fit(moved - offset, SIDE), GaussianNB().fit(moved, SIDE)
+    np.testing.assert_allclose(far.predict_proba(moved), near.predict_proba(moved - offset), atol=1e-6)
+    a, b = far.leave_one_out(moved, SIDE), near.leave_one_out(moved - offset, SIDE)
+    np.testing.assert_allclose(a.proba, b.proba, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-160, 1e-100, 1e100, 1e150, 1e160, 1e300])
+@pytest.mark.parametrize("var_smoothing", [1e-9, 0.0])
+def test_units_do_not_matter_or_are_refused(scale, var_smoothing):
+    """Squares of 1e-200 underflow and of 1e200 overflow: say so, rather than call the column constant."""
+    expected = GaussianNB(var_smoothing=var_smoothing).fit(NEAR, SIDE).predict_proba(NEAR)
+    try:
+        proba = GaussianNB(var_smoothing=var_smoothing).fit(NEAR * scale, SIDE).predict_proba(NEAR * scale)
+    except ValueError as refused:
+        assert "too large" in str(refused) or "too small" in str(refused)
+        return
+    np.testing.assert_allclose(proba, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("var_smoothing", [1e-9, 0.0])
+def test_a_constant_column_says_nothing(var_smoothing):
+    rows = np.c_[np.full(12, 7.0), X]
+    with_it = GaussianNB(var_smoothing=var_smoothing).fit(rows, y)
+    without = GaussianNB(var_smoothing=var_smoothing).fit(X, y)
+    np.testing.assert_allclose(with_it.predict_proba(rows), without.predict_proba(X), atol=1e-12)
+    assert_posterior(with_it.predict_proba(rows + 1))
+
+
+def test_a_column_twice_is_its_evidence_twice():
+    once = GaussianNB(var_smoothing=0.0, priors=[0.5, 0.5]).fit(NEAR[:, :1], SIDE).explain(NEAR[:1, :1], 0, 1).total
+    twice = GaussianNB(var_smoothing=0.0, priors=[0.5, 0.5]).fit(NEAR[:, [0, 0]], SIDE).explain(NEAR[:1, [0, 0]], 0, 1)
+    assert twice.total == pytest.approx(2 * once)
+
+
+@pytest.mark.parametrize("act", ["fit", "partial_fit"])
+def test_integer_categories_that_are_names_are_refused(act):
+    huge = np.array([[10**12, 1, 1], [3, 0, 1]])
+    assert_refused(learned(CategoricalNB), lambda m: getattr(m, act)(huge, ["a", "b"]), "1000000000000.*strings")
+    assert CategoricalNB().fit(huge.astype(str), ["a", "b"]).predict(huge.astype(str)).tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("Model", COUNTS)
+def test_counts_near_the_largest_double(Model):
+    assert_posterior(learned(Model).predict_proba(X * 1e300))
+    assert_refused(learned(Model), lambda m: m.fit(X * 5e307, y), "too large")
+
+
+# ---------------------------------------------------------------------- frames, copies
+
+
+@every_model
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_in_another_order_or_by_another_name_are_refused(Model, library):
+    frames = pytest.importorskip(library)
+    frame = frames.DataFrame({name: X[:, j] for j, name in enumerate("pqr")})
+    wrong = [frame[["q", "p", "r"]], frames.DataFrame({name: X[:, j] for j, name in enumerate("pqz")})]
+    model = Model().fit(frame, y)
+    for other in wrong:
+        for act in (model.predict, lambda A: model.partial_fit(A, y), lambda A: model.forget(A, y)):
+            with pytest.raises(ValueError, match="feature names should match"):
+                act(other)
+        with pytest.raises(SchemaError, match="is called"):
+            _ = model + Model().fit(other, y)
+    np.testing.assert_array_equal(model.predict_proba(frame), learned(Model).predict_proba(X))
+
+
+@every_model
+def test_copies_are_whole_and_apart(Model):
+    model = learned(Model)
+    before = model.predict_proba(X)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model + learned(Model)):
+        other.partial_fit(X[:1], ["z"]).forget(X[:1], y[:1])
+        np.testing.assert_array_equal(model.predict_proba(X), before)
+    assert not hasattr(clone(model), "model_")
+
+
+@every_model
+def test_a_first_fit_that_fails_leaves_an_unfitted_model(Model):
+    model = Model()
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.fit(X, y[:-1])
+    assert vars(model) == vars(Model())
