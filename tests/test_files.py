@@ -9,7 +9,8 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save, save_file
 
-from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB, files, load
+import deciban
+from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB, files
 from deciban.errors import FileError, ForgetError
 
 MODELS = [GaussianNB, MultinomialNB, BernoulliNB, CategoricalNB, ComplementNB, PoissonNB]
@@ -24,11 +25,11 @@ def path(tmp_path):
 
 def back(model, path):
     model.save(path)
-    return load(path)
+    return deciban.load(path)
 
 
 @pytest.mark.parametrize("Model", MODELS)
-@pytest.mark.parametrize("alpha", [0.5, "loo", [0.1, 1.0, 2.0], np.full((3, 3), 0.3)], ids=["number", "loo", "list", "matrix"])
+@pytest.mark.parametrize("alpha", [0.5, "loo", [0.1, 1.0, 2.0], np.full((3, 3), 0.3)], ids=type)
 def test_a_saved_model_predicts_learns_and_forgets_as_before(Model, alpha, path):
     model = Model(alpha=alpha if Model is not GaussianNB or np.ndim(alpha) == 0 else 1.0).fit(X, y)
     again = back(model, path)
@@ -58,29 +59,27 @@ def test_labels_keep_their_type(labels, path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize(
-    "labels", [np.array([b"a", b"b"] * 6), np.array(["2020-01-01", "2021-01-01"] * 6, dtype="M8[D]")], ids=["bytes", "dates"]
-)
-def test_labels_that_cannot_be_saved_leave_the_old_file(labels, path):
+@pytest.mark.parametrize("labels", [["a", "b"] * 6, ["2020", "2021"] * 6], ids=["S1", "M8[Y]"])
+def test_labels_that_cannot_be_saved_leave_the_old_file(labels, path, request):
+    labels = np.array(labels, dtype=request.node.callspec.id)
     old = MultinomialNB().fit(X, y)
     old.save(path)
     with pytest.raises(TypeError, match="cannot be saved"):
         MultinomialNB().fit(X, labels).save(path)
-    assert load(path).classes_.tolist() == ["a", "b", "c"]
+    assert deciban.load(path).classes_.tolist() == ["a", "b", "c"]
     assert [p.name for p in path.parent.iterdir()] == [path.name]  # no temporary file stays behind
 
 
-@pytest.mark.parametrize("values", [["x", "y", None], [True, "True", 1.5], [("u", 1), ("u", 2), "u"]], ids=["text", "mixed", "tuples"])
+@pytest.mark.parametrize("values", [["x", "y", None], [True, "True", 1.5], [("u", 1), ("u", 2), "u"]], ids=str)
 def test_categories_come_back_as_they_were_or_are_refused(values, path):
     rows = np.empty((12, 1), dtype=object)
     rows[:, 0] = values * 4
     model = CategoricalNB().fit(rows, y)
-    try:
-        model.save(path)
-    except TypeError as refused:
-        assert "cannot be saved" in str(refused)
-        return
-    np.testing.assert_array_equal(load(path).predict_proba(rows), model.predict_proba(rows))
+    if any(isinstance(value, tuple) for value in values):
+        with pytest.raises(TypeError, match="cannot be saved"):
+            model.save(path)
+    else:
+        np.testing.assert_array_equal(back(model, path).predict_proba(rows), model.predict_proba(rows))
 
 
 @pytest.mark.parametrize("Model", MODELS)
@@ -95,7 +94,8 @@ def test_what_a_model_may_not_do_is_saved_too(Model, path):
 def test_an_empty_model_comes_back_empty(Model, path):
     again = back(Model().fit(X, y).forget(X, y), path)
     assert len(again.classes_) == 0
-    np.testing.assert_allclose(again.partial_fit(X, y).predict_proba(X), Model().fit(X, y).predict_proba(X), atol=1e-12)
+    expected = Model().fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(again.partial_fit(X, y).predict_proba(X), expected, atol=1e-12)
 
 
 def test_an_unfitted_model_cannot_be_saved(path):
@@ -116,30 +116,30 @@ def raw(path):
 def test_truncated_files(path, raw):
     for size in range(0, len(raw), 7):
         path.write_bytes(raw[:size])
-        with pytest.raises(FileError, match="model.deciban"):
-            load(path)
+        with pytest.raises(FileError, match=r"model\.deciban"):
+            deciban.load(path)
 
 
 def test_a_changed_byte_anywhere(path, raw):
     for i in range(0, len(raw), 3):
         path.write_bytes(raw[:i] + bytes([raw[i] ^ 1]) + raw[i + 1 :])
-        with pytest.raises(FileError, match="model.deciban"):
-            load(path)
+        with pytest.raises(FileError, match=r"model\.deciban"):
+            deciban.load(path)
 
 
 def test_places_that_are_no_model_files(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no model file.*nowhere"):
-        load(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"no model file.*nowhere"):
+        deciban.load(tmp_path / "nowhere")
     with pytest.raises((FileError, IsADirectoryError), match="directory"):
-        load(tmp_path)
+        deciban.load(tmp_path)
     with pytest.raises(OSError, match="directory"):
         MultinomialNB().fit(X, y).save(tmp_path)
     save_file({"a": np.ones(3)}, tmp_path / "other")
     with pytest.raises(FileError, match="not a deciban model"):
-        load(tmp_path / "other")
+        deciban.load(tmp_path / "other")
     (tmp_path / "text").write_text("hello")
     with pytest.raises(FileError, match="not a whole deciban model"):
-        load(tmp_path / "text")
+        deciban.load(tmp_path / "text")
 
 
 FORGERIES = {
@@ -173,7 +173,7 @@ def test_a_document_that_contradicts_itself_is_refused(what, path, raw):
     text = json.dumps(document)
     path.write_bytes(save(tensors, metadata={"deciban": text, "sha256": files.checksum(text, tensors)}))
     with pytest.raises(FileError):
-        load(path)
+        deciban.load(path)
 
 
 @pytest.mark.parametrize(("name", "value"), [("0.x", -5.0), ("weight", -1.0), ("0.x", np.nan)])
@@ -185,4 +185,4 @@ def test_sums_that_cannot_be_are_refused(name, value, path, raw):
     tensors[name].flat[0] = value
     path.write_bytes(save(tensors, metadata={"deciban": text, "sha256": files.checksum(text, tensors)}))
     with pytest.raises(FileError):
-        load(path)
+        deciban.load(path)

@@ -75,15 +75,16 @@ class Stats:
         return Stats(schema, weight, tuple(sums))
 
     def same_as(self, other: Stats, tolerance: float = 1e-9) -> bool:
-        """Whether two sums agree up to rounding, wherever their pivots are."""
+        """Whether two sums agree up to rounding, wherever their pivots are and however their categories are ordered."""
         if not np.array_equal(self.classes, other.classes):
             return False
-        if [b.categories for b in self.schema.blocks] != [b.categories for b in other.schema.blocks]:
-            return False
+        for mine, theirs in zip(self.schema.blocks, other.schema.blocks, strict=True):
+            if [set(c) for c in mine.categories or ()] != [set(c) for c in theirs.categories or ()]:
+                return False
         other = other.embed(self.schema)
         pairs = [(self.weight, other.weight)]
-        for mine, theirs in zip(self.sums, other.sums, strict=True):
-            pairs += [(mine[name], theirs[name]) for name in mine]
+        for block, same in zip(self.sums, other.sums, strict=True):
+            pairs += [(block[name], same[name]) for name in block]
         return all(
             bool(np.all(np.abs(a - b) <= tolerance * (1.0 + np.maximum(np.abs(a), np.abs(b))))) for a, b in pairs
         )

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from deciban._typing import Array, Data, Floats, Labels
+from deciban._kernel import posterior as kernel
+from deciban._typing import Array, Codes, Data, Floats, Labels
 from deciban.algebra import Stats
 from deciban.errors import SchemaError
 from deciban.families import Family
@@ -108,17 +109,27 @@ class Model:
         """log p(x, y). Scores that are not densities (complement) leave the prior out, as their paper does."""
         out = self.log_likelihood(data)
         if self.generative or len(self.classes) == 1:
-            out += self.log_prior
+            kernel.add_table(out, self.log_prior[None], None)
         return out
 
     def leave_one_out(self, data: Data, y: Labels, weight: Floats | None) -> Floats:
-        """log p(x_i, y) under the statistics without row i, (n, k)."""
+        """log p(x_i, y) under the statistics without row i, (n, k).
+
+        A class that row i was all of is gone without it: −∞. Where nothing is possible, the prior without row i.
+        """
         total = np.zeros((len(y), len(self.classes)))
         for b, X in enumerate(data):
             family, sums = self.joint.blocks[b].family, self.stats.sums[b]
             total += family.leave_one_out(sums, self.alpha(b), self.columns(b), X, y, weight)
+        prior, which = log_class_prior_without(self.joint.class_prior, self.stats.weight, y, weight)
         if self.generative or len(self.classes) == 1:
-            total += log_class_prior_without(self.joint.class_prior, self.stats.weight, y, weight)
+            kernel.add_table(total, prior, which)
+        else:
+            gone = np.isneginf(prior) & (self.stats.weight > 0)
+            kernel.add_table(total, np.where(gone, -np.inf, 0.0), which)
+        lost = np.isneginf(total.max(axis=1, initial=-np.inf)) if len(self.classes) else np.zeros(0, dtype=bool)
+        if lost.any():
+            total[lost] = prior[which[lost]]
         return total
 
     @property
@@ -148,16 +159,30 @@ def log_class_prior(asked: str | Floats, weight: Floats) -> Floats:
         return np.asarray(np.log(weight) - np.log(total))
 
 
-def log_class_prior_without(asked: str | Floats, weight: Floats, y: Array, row_weight: Floats | None) -> Floats:
-    """log P(y) without row i, (n, k) or (k,): a class that only row i belonged to is gone."""
-    if not isinstance(asked, str) or asked == "uniform" or weight.sum() <= 0:
-        return log_class_prior(asked, weight)
-    known = np.flatnonzero(y >= 0)
-    w = np.ones(len(y)) if row_weight is None else row_weight
-    left = np.tile(weight, (len(y), 1))
-    remain = weight[y[known]] - w[known]
-    left[known, y[known]] = np.where(remain <= weight[y[known]] * 2.0**-30, 0.0, remain)
-    total = left.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        out = np.log(left) - np.log(np.where(total > 0, total, 1.0))
-    return np.where(total > 0, out, -np.log(max(1, len(weight))))
+def log_class_prior_without(
+    asked: str | Floats, weight: Floats, y: Array, row_weight: Floats | None
+) -> tuple[Floats, Codes]:
+    """log P(y) without row i: a table of priors, and which of its rows is row i's.
+
+    Rows of the same class and weight share a prior. A class that only row i belonged to is gone, and a prior that
+    was given is shared among the others.
+    """
+    k = len(weight)
+    if row_weight is None:
+        owners, taken, which = np.arange(-1, k), np.ones(k + 1), y + 1
+    else:
+        pairs, which = np.unique(np.column_stack([y, row_weight]), axis=0, return_inverse=True)
+        owners, taken = pairs[:, 0].astype(np.intp), pairs[:, 1]
+    left = np.tile(weight, (len(owners), 1))
+    own = np.flatnonzero(owners >= 0)
+    before = weight[owners[own]]
+    remain = before - taken[own]
+    left[own, owners[own]] = np.where(remain <= before * 2.0**-30, 0.0, remain)
+    table = np.empty((len(owners), k))
+    for r, (mine, owner) in enumerate(zip(left, owners, strict=True)):
+        table[r] = log_class_prior(asked, mine)
+        if owner >= 0 and mine[owner] <= 0 < weight[owner] and (not isinstance(asked, str) or asked == "uniform"):
+            table[r, owner] = -np.inf
+            others = np.exp(table[r]).sum()
+            table[r] -= np.log(others) if others > 0 else 0.0
+    return table, np.ascontiguousarray(which.ravel(), dtype=np.int32)

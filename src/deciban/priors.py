@@ -54,7 +54,14 @@ def search(loss: Callable[[float], float], points: int = 13, tolerance: float = 
     ladder = np.geomspace(LOWEST, HIGHEST, points)
     losses = np.array([loss(float(a)) for a in ladder])
     losses[np.isnan(losses)] = np.inf
-    best = int(np.argmin(losses))
+    least = losses.min()
+    if not np.isfinite(least):
+        return 1.0  # every strength is as bad as any other
+    # Strengths that make no difference are told apart by how far they are from one pseudo-row.
+    equal = np.flatnonzero(losses <= least + 1e-12 * (1.0 + abs(least)))
+    best = int(equal[np.argmin(np.abs(np.log(ladder[equal])))])
+    if len(equal) == points:
+        return float(ladder[best])
     low, high = ladder[max(0, best - 1)], ladder[min(points - 1, best + 1)]
     found = minimize_scalar(
         lambda log_alpha: loss(float(np.exp(log_alpha))),

@@ -1,6 +1,6 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Counts by class, from category codes and from sparse matrices."""
-from libc.math cimport isfinite
+from libc.math cimport INFINITY
 
 ctypedef fused code:
     unsigned char
@@ -20,26 +20,31 @@ ctypedef fused value:
     double
 
 
-def code_range(const code[:, :] X, double[::1] low, double[::1] high):
-    """Lower `low` and raise `high` to each column's least and greatest code; NaN is passed over.
-
-    Returns the first row and column that holds an infinity, or (−1, −1).
-    """
-    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], i, j
-    cdef Py_ssize_t bad_row = -1, bad_column = -1
-    cdef double v
+def class_weights(const int[::1] y, const double[::1] weight, double[::1] out):
+    """out[class] += w, row by row; labels outside 0..K−1 are passed over."""
+    cdef Py_ssize_t n = y.shape[0], k = out.shape[0], i
+    cdef int c
     with nogil:
         for i in range(n):
-            for j in range(d):
-                v = <double> X[i, j]
-                if v < low[j]:
-                    low[j] = v
-                if v > high[j]:
-                    high[j] = v
-                if (code is float or code is double) and bad_row < 0 and v == v and not isfinite(v):
-                    bad_row = i
-                    bad_column = j
-    return bad_row, bad_column
+            c = y[i]
+            if 0 <= c < k:
+                out[c] += 1.0 if weight is None else weight[i]
+
+
+def value_range(const value[::1] data):
+    """The least and the greatest value, and whether some value is NaN, in one pass."""
+    cdef Py_ssize_t n = data.shape[0], i
+    cdef double low = INFINITY, high = -INFINITY, v
+    cdef bint missing = False
+    with nogil:
+        for i in range(n):
+            v = <double> data[i]
+            if v < low:
+                low = v
+            if v > high:
+                high = v
+            missing |= v != v
+    return low, high, missing
 
 
 def code_counts(const code[:, :] X, const int[::1] y, const double[::1] weight,

@@ -67,3 +67,45 @@ def normalise(double[:, ::1] log_joint, const double[::1] log_prior, double[::1]
             start += rows
     free(block)
     return ties, bad
+
+
+def add_table(double[:, ::1] out, const double[:, ::1] table, const int[::1] y):
+    """out[i] += table[y[i]], or table[0] for every row without `y`: log priors."""
+    cdef Py_ssize_t n = out.shape[0], k = out.shape[1], i, c
+    cdef const double* row
+    if n == 0 or k == 0:
+        return
+    with nogil:
+        for i in range(n):
+            row = &table[y[i] if y is not None else 0, 0]
+            for c in range(k):
+                out[i, c] += row[c]
+
+
+def best(const double[:, ::1] log_joint, const double[::1] log_prior, Py_ssize_t[::1] out):
+    """The class with the greatest log-joint, row by row; where all are −∞, the one with the greatest prior.
+
+    Returns how many rows were so, and the first row that holds a NaN or +∞ (−1 if none).
+    """
+    cdef Py_ssize_t n = log_joint.shape[0], k = log_joint.shape[1], i, c, at, ties = 0, bad = -1, likeliest = 0
+    cdef double top
+    if k == 0:
+        return 0, -1
+    for c in range(k):
+        if log_prior[c] > log_prior[likeliest]:
+            likeliest = c
+    with nogil:
+        for i in range(n):
+            top = -INFINITY
+            at = -1
+            for c in range(k):
+                if not log_joint[i, c] <= top:  # greater, or NaN
+                    top = log_joint[i, c]
+                    at = c
+            if not top < INFINITY and bad < 0:
+                bad = i
+            if at < 0:
+                ties += 1
+                at = likeliest
+            out[i] = at
+    return ties, bad

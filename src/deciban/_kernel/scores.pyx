@@ -1,5 +1,6 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Log-probabilities that are sums of table entries: category codes, and linear forms of sparse rows."""
+from libc.math cimport log
 
 ctypedef fused code:
     unsigned char
@@ -44,6 +45,56 @@ def code_scores(const code[:, :] X, const Py_ssize_t[::1] offset, const double[:
                     entry = &unseen[j, 0]
                 for c in range(k):
                     total[c] += entry[c]
+
+
+def code_own(const code[:, :] X, const int[::1] y, const Py_ssize_t[::1] offset, const double[:, ::1] table,
+             double[::1] out):
+    """out[i] += Σ_j table[y_i, offset[j] + x_ij]; codes that are missing or past the table add nothing."""
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], i, j, cell
+    cdef double total
+    with nogil:
+        for i in range(n):
+            if y[i] < 0:
+                continue
+            total = 0.0
+            for j in range(d):
+                if code is float or code is double:
+                    if X[i, j] != X[i, j]:
+                        continue
+                cell = <Py_ssize_t> X[i, j]
+                if 0 <= cell < offset[j + 1] - offset[j]:
+                    total += table[y[i], offset[j] + cell]
+            out[i] += total
+
+
+def csr_own_logs(const value[::1] data, const index[::1] indices, const index[::1] indptr, const int[::1] y,
+                 const double[::1] weight, const double[:, ::1] counts, const double[:, ::1] prior,
+                 const double[:, ::1] once, double residue, double[::1] out):
+    """out[i] += Σ_e v_e · log(counts[y_i, e] − w_i·v_e + prior[y_i, e]): what row i says of itself once it is gone.
+
+    `once` holds that logarithm for v = w = 1, which most words of most documents are. What is left of a count by
+    rounding alone (within `residue` of it) is nothing.
+    """
+    cdef Py_ssize_t n = indptr.shape[0] - 1, i, e
+    cdef int c
+    cdef double v, w, left, total
+    with nogil:
+        for i in range(n):
+            c = y[i]
+            if c < 0:
+                continue
+            w = 1.0 if weight is None else weight[i]
+            total = 0.0
+            for e in range(indptr[i], indptr[i + 1]):
+                v = <double> data[e]
+                if v == 1.0 and w == 1.0:
+                    total += once[c, indices[e]]
+                elif v != 0.0 and v == v:
+                    left = counts[c, indices[e]] - w * v
+                    if left <= counts[c, indices[e]] * residue:
+                        left = 0.0
+                    total += v * log(left + prior[c, indices[e]])
+            out[i] += total
 
 
 def csr_dot(const value[::1] data, const index[::1] indices, const index[::1] indptr,

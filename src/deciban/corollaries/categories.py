@@ -7,26 +7,38 @@ from typing import Any
 
 import numpy as np
 
-from deciban._kernel import counts
 from deciban._typing import Array, Categories
 from deciban.corollaries.missing import missing_where
+from deciban.engines.local import value_range
 from deciban.errors import DecibanError
 from deciban.show import plain
 
 MOST_CELLS = 1 << 27  # integer codes make a table up to the greatest one: past this, they are not codes
 
 
+def check_codes(X: Array, name: str) -> None:
+    """Integer codes are neither negative nor infinite."""
+    if X.size == 0:
+        return
+    low, high = value_range(X)
+    if np.isinf(low) or np.isinf(high):
+        row, column = np.argwhere(np.isinf(X))[0]
+        raise DecibanError(f"Input X contains infinity: row {row}, column {column}")
+    if low < 0:
+        row, column = np.argwhere(X < 0)[0]
+        raise DecibanError(
+            f"Negative values in data passed to {name} (input X): row {row}, column {column} holds "
+            f"{X[row, column]:g}. Integer categories are codes 0, 1, 2, …; a missing one is NaN."
+        )
+
+
 def code_sizes(X: Array, name: str) -> Array:
     """How many categories each column of integer codes has: the greatest code + 1."""
-    low, high = np.zeros(X.shape[1]), np.full(X.shape[1], -1.0)
-    row, column = counts.code_range(X, low, high)
-    if row >= 0:
-        raise DecibanError(f"Input X contains infinity: row {row}, column {column} of {name}")
-    if (low < 0).any():
-        raise DecibanError(
-            f"Negative values in data passed to {name} (input X): column {int(np.argmax(low < 0))} holds {low.min():g}. "
-            "Integer categories are codes 0, 1, 2, …; a missing one is NaN."
-        )
+    check_codes(X, name)
+    if len(X) == 0:
+        return np.zeros(X.shape[1], dtype=np.int64)
+    high = np.fmax.reduce(X, axis=0) if X.dtype.kind == "f" else X.max(axis=0)
+    high = np.where(np.isnan(high), -1.0, high) if X.dtype.kind == "f" else high.astype(np.float64)
     if high.sum() > MOST_CELLS:
         column = int(np.argmax(high))
         raise DecibanError(

@@ -9,6 +9,7 @@ import numpy as np
 from deciban._typing import Array, Floats, Sums
 from deciban.algebra import Stats
 from deciban.errors import ForgetError
+from deciban.families.gaussian import ROUNDING
 from deciban.families.linear import RESIDUE
 from deciban.joint import Model
 from deciban.schema import Columns, Schema
@@ -73,6 +74,8 @@ def settle_moments(was: Sums, left: dict[str, Floats], columns: Columns) -> dict
             f"cannot forget these values of column {columns.name(int(at[1]))!r}: the model never learned them "
             "(its sum of squares would be negative)"
         )
+    # What rounding leaves of a scatter that is gone is not a variance.
+    left["xx"] = np.where(np.abs(scatter) <= ROUNDING * np.abs(was["xx"]), left["x"] ** 2 / n, left["xx"])
     return left
 
 

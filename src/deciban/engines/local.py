@@ -20,7 +20,7 @@ from deciban._typing import Array, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats
 from deciban.bayes import report
 from deciban.errors import DecibanError
-from deciban.families.linear import as_value
+from deciban.families.linear import as_value, row_slice
 from deciban.joint import Joint, Model
 from deciban.measure import XX, Above, Is, Measure, One
 from deciban.schema import Columns, Schema
@@ -68,10 +68,8 @@ def collect(
         class_weight = labels.sum(axis=0)
     else:
         labels = np.ascontiguousarray(labels, dtype=np.int32)
-        counted = labels >= 0
-        class_weight = np.bincount(
-            labels[counted], weights=None if weight is None else weight[counted], minlength=k
-        ).astype(np.float64)
+        class_weight = np.zeros(k)
+        counts.class_weights(labels, weight, class_weight)
     total = []
     for block, columns, X in zip(joint.blocks, schema.blocks, data, strict=True):
         total.append(collect_block(block.family.measures(columns), columns, X, labels, weight, k, n_jobs))
@@ -119,8 +117,6 @@ def dense_sums(
     n_jobs: int | None,
 ) -> dict[str, Floats]:
     d = X.shape[1]
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
     soft = labels.ndim == 2
     seen_missing = False
 
@@ -129,11 +125,12 @@ def dense_sums(
         x = np.zeros((k, d))
         xx = np.zeros((k, d)) if squares else None
         how = (missing, above is not None, above or 0.0)
+        block = X[rows] if X.dtype in (np.float32, np.float64) else X[rows].astype(np.float64)
         if soft:
-            moments.soft_sums(X[rows], np.asfortranarray(labels[rows]), pivot, one, x, xx, *how)
+            moments.soft_sums(block, np.asfortranarray(labels[rows]), pivot, one, x, xx, *how)
         else:
             w = None if weight is None else weight[rows]
-            moments.class_sums(X[rows], labels[rows], w, pivot, one, x, xx, *how)
+            moments.class_sums(block, labels[rows], w, pivot, one, x, xx, *how)
         return one, x, xx
 
     def work(rows: slice) -> tuple[Floats, Floats, Floats | None]:
@@ -166,30 +163,27 @@ def sparse_sums(
     d = columns.size
     soft = labels.ndim == 2
     binary, threshold = above is not None, above or 0.0
+    if soft and X.format != "csr":
+        X = X.tocsr()
     data = as_value(X.data)
-    missing = data.dtype.kind == "f" and bool(np.isnan(data).any())
+    missing = data.dtype.kind == "f" and bool(np.isnan(data.sum()) and np.isnan(data).any())
     if soft:
         values = np.where(np.isnan(data), 0.0, (data > threshold) if binary else data)
-        stored = sp.csr_matrix(X) if X.format != "csr" else X
-        if X.format != "csr":
-            data = as_value(stored.data)
-            values = np.where(np.isnan(data), 0.0, (data > threshold) if binary else data)
-        S = sp.csr_matrix((values, stored.indices, stored.indptr), shape=stored.shape)
+        S = sp.csr_matrix((values, X.indices, X.indptr), shape=X.shape)
         sums = {"one": labels.sum(axis=0)[:, None], "x": np.ascontiguousarray((S.T @ labels).T)}
         if squares:
             sums["xx"] = np.ascontiguousarray((S.power(2).T @ labels).T)
         if missing:
-            gone = sp.csr_matrix((np.isnan(data).astype(float), stored.indices, stored.indptr), shape=stored.shape)
+            gone = sp.csr_matrix((np.isnan(data).astype(float), X.indices, X.indptr), shape=X.shape)
             sums["one"] = sums["one"] - (gone.T @ labels).T
         return sums
     x = np.zeros((k, d))
     xx = np.zeros((k, d)) if squares else None
     add = counts.csc_sums if X.format == "csc" else counts.csr_sums
     clean = np.where(np.isnan(data), 0.0, data) if missing else data
-    # A missing value must not pass for "not above a negative threshold", so it is zero and never binary.
     add(clean, X.indices, X.indptr, labels, weight, x, xx, squares, binary, threshold)
-    w = np.ones(len(labels)) if weight is None else weight
-    one = np.bincount(labels[labels >= 0], weights=w[labels >= 0], minlength=k)[:, None].astype(np.float64)
+    one = np.zeros((k, 1))
+    counts.class_weights(labels, weight, one[:, 0])
     if missing:
         gone_x = np.zeros((k, d))
         add(np.isnan(data).astype(float), X.indices, X.indptr, labels, weight, gone_x, None, False)
@@ -229,6 +223,17 @@ def count_codes(
     return total
 
 
+def value_range(values: Array) -> tuple[float, float]:
+    """The least and the greatest of an array's values, missing ones apart; (0, 0) where there is none."""
+    if values.ndim == 1 and values.flags.c_contiguous:
+        low, high, _ = counts.value_range(as_value(values))
+    else:
+        low, high = float(values.min()), float(values.max())
+        if np.isnan(low):
+            low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
+    return (low, high) if low <= high else (0.0, 0.0)
+
+
 def complain(X: Matrix, columns: Columns) -> None:
     """Point at the entry that made a sum overflow."""
     values = X.tocoo() if sp.issparse(X) else X
@@ -246,29 +251,32 @@ def complain(X: Matrix, columns: Columns) -> None:
     )
 
 
-def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None = None) -> Floats:
-    """Score rows in threads: "log_joint", "posterior" or "log_posterior", each (n, k)."""
+def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None = None) -> Array:
+    """Score rows in threads: "log_joint", "posterior" or "log_posterior", each (n, k), or "best", class codes (n,)."""
     n, k = data[0].shape[0], len(model.classes)
-    out = np.empty((n, k))
-    _ = model.params, model.log_prior  # estimated once, before the threads share them
+    out: Array = np.empty(n, dtype=np.intp) if how == "best" else np.empty((n, k))
+    _ = model.params  # estimated once, before the threads share them
     log_prior = np.ascontiguousarray(model.log_prior)
 
     def work(rows: slice) -> tuple[int, int]:
-        part = model.log_joint([X[rows] for X in data])
+        part = model.log_joint([row_slice(X, rows) for X in data])
         ties, bad = 0, -1
-        if how != "log_joint":
-            ties, bad = posterior_kernel.normalise(part, log_prior, None, how == "log_posterior")
-        out[rows] = part
+        if how == "best":
+            ties, bad = posterior_kernel.best(part, log_prior, out[rows])
+        else:
+            if how != "log_joint":
+                ties, bad = posterior_kernel.normalise(part, log_prior, None, how == "log_posterior")
+            out[rows] = part
         return ties, bad + rows.start if bad >= 0 else -1
 
-    found: list[tuple[int, int]] = over_rows(data, n_jobs, work) if n else []
-    bad_rows = [bad for _, bad in found if bad >= 0]
-    if bad_rows or (found and sum(ties for ties, _ in found)):
+    found = over_rows(data, n_jobs, work) if n else []
+    ties, bad = sum(ties for ties, _ in found), min((bad for _, bad in found if bad >= 0), default=-1)
+    if ties or bad >= 0:
         for X, columns in zip(data, model.schema.blocks, strict=True):
             values: Any = X.data if sp.issparse(X) else X
             if values.dtype.kind == "f" and np.isinf(values).any():
                 complain(X, columns)
-    report(sum(ties for ties, _ in found), bad_rows[0] if bad_rows else -1, n)
+    report(ties, bad, n)
     return out
 
 
@@ -282,7 +290,7 @@ def leave_one_out(
 
     def work(rows: slice) -> None:
         w = None if weight is None else weight[rows]
-        out[rows] = model.leave_one_out([X[rows] for X in data], y[rows], w)
+        out[rows] = model.leave_one_out([row_slice(X, rows) for X in data], y[rows], w)
 
     if len(out):
         over_rows(data, n_jobs, work)

@@ -11,7 +11,7 @@ from scipy.special import betaln
 
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.families.base import Family
-from deciban.families.linear import entries, finite, groups, score, spread, without
+from deciban.families.linear import finite, groups, score, spread, without
 from deciban.measure import Above, Measure, One
 from deciban.schema import Columns
 
@@ -54,16 +54,15 @@ class Bernoulli(Family):
 
     def log_prob(self, params: BernoulliParams, columns: Columns, X: Matrix) -> Floats:
         del columns
-        return two_point(self._binary(X), params.log_absent, params.log_present)
+        return two_point(X, params.log_absent, params.log_present, self.threshold)
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
     ) -> Floats:
         prior = self.pseudo(alpha, columns, sums)
-        X = self._binary(X)
         whole = {name: sums[name] + prior[name] for name in prior}
         params = self.estimate(whole, columns)
-        out = two_point(X, params.log_absent, params.log_present)
+        out = two_point(X, params.log_absent, params.log_present, self.threshold)
         for c, w, rows in groups(y, weight):
             present, seen = sums["x"][c], np.broadcast_to(sums["one"], sums["x"].shape)[c]
             pseudo = prior["x"][c]
@@ -74,7 +73,7 @@ class Bernoulli(Family):
                 said = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
                 unsaid = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
             said, unsaid = (np.where(left > 0, v, -np.log(2.0)) for v in (said, unsaid))
-            out[rows, c] = two_point(X[rows], unsaid[None], said[None])[:, 0]
+            out[rows, c] = two_point(X[rows], unsaid[None], said[None], self.threshold)[:, 0]
         return out
 
     def sample(
@@ -91,10 +90,10 @@ class Bernoulli(Family):
 
     def terms(self, params: BernoulliParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         del columns
-        row = self._binary(X)
-        row = np.asarray(row.todense() if sp.issparse(row) else row, dtype=float).ravel()
+        row = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float).ravel()
         at = np.flatnonzero(~np.isnan(row))
-        return at, np.where(row[at, None] > 0, params.log_present[:, at].T, params.log_absent[:, at].T)
+        there = row[at, None] > (self.threshold or 0.0)
+        return at, np.where(there, params.log_present[:, at].T, params.log_absent[:, at].T)
 
     def typical(self, params: BernoulliParams, columns: Columns) -> tuple[list[str], Floats]:
         return [columns.name(j) for j in range(columns.size)], params.log_present.T
@@ -110,25 +109,7 @@ class Bernoulli(Family):
         names = [columns.name(j) for j in range(columns.size)]
         return names, params.log_present - params.log_absent, params.log_absent.sum(axis=1)
 
-    def _binary(self, X: Matrix) -> Matrix:
-        """x as 0 or 1, a missing entry staying missing."""
-        if self.threshold is None:
-            return X
-        if sp.issparse(X):
-            rows, at, values = entries(X)
-            if np.isnan(X.data).any() if X.data.dtype.kind == "f" else False:
-                data = np.where(np.isnan(X.data), np.nan, (X.data > self.threshold).astype(float))
-                return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
-            keep = values > self.threshold
-            return sp.csr_matrix((np.ones(keep.sum()), (rows[keep], at[keep])), shape=X.shape)
-        present = (X > self.threshold).astype(np.float64)
-        if X.dtype.kind == "f":
-            missing = np.isnan(X)
-            if missing.any():
-                present[missing] = np.nan
-        return present
 
-
-def two_point(X: Matrix, absent: Floats, present: Floats) -> Floats:
+def two_point(X: Matrix, absent: Floats, present: Floats, threshold: float | None) -> Floats:
     """Σ_j of what presence or absence of each word says."""
-    return score(X, absent, present, finite(present) - finite(absent))
+    return score(X, absent, present, finite(present) - finite(absent), threshold)

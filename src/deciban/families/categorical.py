@@ -75,20 +75,22 @@ class Categorical(Family):
         offsets, counts = columns.offsets, sums["is"]
         sizes = np.diff(offsets)
         total = self._totals(counts, columns)
-        known = np.flatnonzero(y >= 0)
-        said = np.zeros(len(known))
-        own = y[known]
-        w = np.ones(len(known)) if weight is None else weight[known]
-        for j in range(columns.size):
-            code = X[known, j]
-            there = (code >= 0) & (code < sizes[j])
-            cell = offsets[j] + np.where(there, code, 0).astype(np.intp)
-            left = without(counts[own, cell], w) + prior["is"][own, cell]
-            rest = without(total[own, j], w) + prior["unseen"][own, j] * sizes[j]
+        y = np.ascontiguousarray(y, dtype=np.int32)
+        weights = np.ones(1) if weight is None else np.unique(weight)
+        for w in weights:  # rows of one weight share a table: what a cell says once such a row has left it
             with np.errstate(divide="ignore", invalid="ignore"):
-                term = np.where(rest > 0, np.log(left / rest), -np.log(max(1, sizes[j])))
-            said += np.where(there, term, 0.0)
-        out[known, own] = said
+                left = without(counts, w)
+                rest = without(total, w) + prior["unseen"] * sizes
+                said = np.log((left + prior["is"]) / np.repeat(rest, sizes, axis=1))
+            said = np.where(np.repeat(rest > 0, sizes, axis=1), said, np.repeat(-np.log(np.maximum(sizes, 1)), sizes))
+            table = np.where(left < 0, 0.0, said)  # no such row was in that cell: never read
+            rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
+            own = np.zeros(len(rows))
+            everything = len(rows) == len(y)
+            kernel.code_own(
+                X if everything else X[rows], y if everything else y[rows], offsets, np.ascontiguousarray(table), own
+            )
+            out[rows, y[rows]] = own
         return out
 
     def sample(

@@ -16,6 +16,8 @@ from deciban.families.linear import dot, entries, row_length, row_sums, spread, 
 from deciban.families.multinomial import Multinomial, MultinomialParams
 from deciban.schema import Columns
 
+CERTAIN = float(np.finfo(np.float64).max) / 4  # a score that outweighs any other, and is still a number
+
 
 @dataclass(frozen=True, slots=True)
 class Complement(Multinomial):
@@ -43,9 +45,9 @@ class Complement(Multinomial):
     def log_prob(self, params: MultinomialParams, columns: Columns, X: Matrix) -> Floats:
         del columns
         endless = np.isposinf(params.log_theta)
-        out = dot(X, np.ascontiguousarray(np.where(endless, 0.0, params.log_theta).T))
+        out, _ = dot(X, np.where(endless, 0.0, params.log_theta).T)
         if endless.any():  # a word only this class has, unsmoothed: nothing else could have said it
-            out[np.asarray((X > 0) @ endless.astype(float).T) > 0.5] = np.finfo(float).max / 4
+            out[np.asarray((X > 0) @ endless.astype(float).T) > 0.5] = CERTAIN
         return out
 
     def leave_one_out(
@@ -59,20 +61,22 @@ class Complement(Multinomial):
         rows, at, values = entries(X)
         length = row_length(X)
         w = np.ones(len(y)) if weight is None else weight
+        taken = w[rows] * values
+        often = np.flatnonzero((values != 1.0) | (taken != 1.0))  # most words stand once, in a row of weight one
         with np.errstate(divide="ignore", invalid="ignore"):
             all_logs = np.log(complement).sum(axis=1)
             for c in range(len(counts)):
-                before = complement[c, at]
-                after = without(before, w[rows] * values)
                 total = complement[c].sum() - w * length
-                logs = np.log(after)
-                said = row_sums(values * logs, rows, len(y)) - length * np.log(total)
+                once = np.log(without(complement[c], 1.0))
+                after = once[at]
+                after[often] = np.log(without(complement[c, at[often]], taken[often]))
+                said = row_sums(values * after, rows, len(y)) - length * np.log(total)
                 if self.norm:
-                    norm = all_logs[c] + row_sums(logs - np.log(before), rows, len(y))
+                    norm = all_logs[c] + row_sums(after - np.log(complement[c])[at], rows, len(y))
                     said = said / (norm - columns.size * np.log(total))
                 else:
                     said = -said
-                said = np.where(np.isposinf(said), np.finfo(float).max / 4, np.where(np.isnan(said), 0.0, said))
+                said = np.where(np.isposinf(said), CERTAIN, np.where(np.isnan(said), 0.0, said))
                 others = (y != c) & (y >= 0)
                 out[others, c] = said[others]
         return out

@@ -108,11 +108,10 @@ class Gaussian(Family):
             m, h = mean[:, near], precision[:, near]
             zero = constant[:, near] - h * m**2
             close = X[:, near] if far.any() else X
-            out += zero.sum(axis=1) + dot(close, np.ascontiguousarray((2.0 * h * m).T))
-            out -= dot(close.power(2), np.ascontiguousarray(h.T))
-            missing = missing_mask(close)
-            if missing is not None:
-                out -= missing @ zero.T
+            first, some_missing = dot(close, (2.0 * h * m).T)
+            out += zero.sum(axis=1) + first - dot(close.power(2), h.T)[0]
+            if some_missing:
+                out -= missing_mask(close) @ zero.T
         return out
 
     def leave_one_out(
@@ -190,7 +189,8 @@ class Gaussian(Family):
                 + 0.5 * kappa * np.log(before)
                 - 0.5 * (kappa + n) * np.log(after)
             )
-        return np.asarray(np.where(n > 0, said, 0.0).sum(axis=1))
+        # A guess without spread (a constant column) makes any strength as likely as any other: it says nothing.
+        return np.asarray(np.where((n > 0) & (before > 0), said, 0.0).sum(axis=1))
 
     def terms(self, params: GaussianParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         del columns

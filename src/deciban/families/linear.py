@@ -18,37 +18,52 @@ def finite(array: Floats) -> Floats:
     return np.where(np.isfinite(array), array, 0.0)
 
 
-def dot(X: Matrix, weights: Floats) -> Floats:
-    """X · weights, (n, d)·(d, k), missing entries counting as zero; `weights` finite."""
+def dot(X: Matrix, weights: Floats, above: float | None = None) -> tuple[Floats, bool]:
+    """X · weights, (n, d)·(d, k), and whether some entry was missing: those count as zero. `weights` is finite.
+
+    With `above`, X is taken as 1[x > above]. NaN poisons a product, so the product tells whether one was there.
+    """
     n, k = X.shape[0], weights.shape[1]
+    weights = np.ascontiguousarray(weights)
     if sp.issparse(X):
-        out = np.zeros((n, k))
-        data = X.data if not has_missing(X) else np.nan_to_num(X.data, nan=0.0)
-        kernel.csr_dot(as_value(data), X.indices, X.indptr, np.ascontiguousarray(weights), out)
-        return out
+
+        def product(data: Array) -> Floats:
+            out = np.zeros((n, k))
+            binary, threshold = above is not None, above or 0.0
+            kernel.csr_dot(as_value(data), X.indices, X.indptr, weights, out, binary, threshold)
+            return out
+
+        out = product(X.data)
+        if not np.isnan(out.sum()):
+            return out, False
+        return product(np.where(np.isnan(X.data), 0.0, X.data)), True
     out = np.empty((n, k))
+    some_missing = False
     step = max(1, BLOCK // max(1, X.shape[1]))
     for start in range(0, n, step):
         block = X[start : start + step]
-        part = block @ weights
-        if np.isnan(part).any():
-            part = np.nan_to_num(block, nan=0.0) @ weights
-        out[start : start + step] = part
-    return out
+        values = block if above is None else (block > above).astype(np.float64)
+        missing = block.dtype.kind == "f" and bool(np.isnan(block.sum())) and np.isnan(block)
+        if missing is not False:
+            some_missing = True
+            values = np.where(missing, 0.0, values)
+        np.matmul(values, weights, out=out[start : start + step])
+    return out, some_missing
 
 
-def score(X: Matrix, zero: Floats, present: Floats, slope: Floats) -> Floats:
+def score(X: Matrix, zero: Floats, present: Floats, slope: Floats, above: float | None = None) -> Floats:
     """Σ_j zero_j + x_j·slope_j, shape (n, k), from (k, d) tables.
 
     `zero` is what x = 0 says and `present` what x = 1 says; −∞ in them marks the impossible. `slope` is finite.
     """
-    out = dot(X, np.ascontiguousarray(slope.T)) + finite(zero).sum(axis=1)
-    missing = missing_mask(X)
+    out, some_missing = dot(X, slope.T, above)
+    out += finite(zero).sum(axis=1)
+    missing = missing_mask(X) if some_missing else None
     if missing is not None:
         out -= missing @ finite(zero).T
     never_zero, never_present = np.isneginf(zero), np.isneginf(present)
     if never_zero.any() or never_present.any():
-        there = X > 0
+        there = X > (above or 0.0)
         hits = never_zero.sum(axis=1) + there @ (never_present.astype(float) - never_zero).T
         if missing is not None:
             hits = hits - missing @ never_zero.astype(float).T
@@ -58,7 +73,7 @@ def score(X: Matrix, zero: Floats, present: Floats, slope: Floats) -> Floats:
 
 def has_missing(X: Matrix) -> bool:
     values = X.data if sp.issparse(X) else X
-    return values.dtype.kind == "f" and bool(np.isnan(values).any())
+    return values.dtype.kind == "f" and bool(np.isnan(values.sum()) and np.isnan(values).any())
 
 
 def missing_mask(X: Matrix) -> Matrix | None:
@@ -66,10 +81,21 @@ def missing_mask(X: Matrix) -> Matrix | None:
     if not has_missing(X):
         return None
     if sp.issparse(X):
-        mask = sp.csr_matrix((np.isnan(X.data).astype(float), X.indices, X.indptr), shape=X.shape)
-        mask.eliminate_zeros()
-        return mask
+        gone = np.isnan(X.data)
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        return sp.csr_matrix((np.ones(int(gone.sum())), (rows[gone], X.indices[gone])), shape=X.shape)
     return np.isnan(X).astype(float)
+
+
+def row_slice(X: Matrix, rows: slice) -> Matrix:
+    """A block of rows without copying them: SciPy's own slices of sparse rows copy."""
+    if not sp.issparse(X) or X.format != "csr":
+        return X[rows]
+    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
+    block = sp.csr_matrix((rows.stop - rows.start, X.shape[1]), dtype=X.dtype)
+    block.data, block.indices = X.data[start:stop], X.indices[start:stop]
+    block.indptr = X.indptr[rows.start : rows.stop + 1] - start
+    return block
 
 
 def as_value(data: Array) -> Array:
@@ -119,7 +145,7 @@ RESIDUE = 2.0**-30
 
 
 def groups(y: Array, weight: Floats | None) -> list[tuple[int, float, Array]]:
-    """Rows that share class and weight: (class, weight, rows). Their own-class law without one row is the same."""
+    """Rows that share class and weight: (class, weight, rows). Their own-class law without one of them is the same."""
     if weight is None:
         return [(int(c), 1.0, np.flatnonzero(y == c)) for c in np.unique(y) if c >= 0]
     pairs, inverse = np.unique(np.column_stack([y, weight]), axis=0, return_inverse=True)

@@ -6,11 +6,23 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import gammaln, xlogy
 
+from deciban._kernel import scores as kernel
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.families.base import Family
-from deciban.families.linear import entries, finite, row_length, row_sums, score, spread, without
+from deciban.families.linear import (
+    RESIDUE,
+    as_value,
+    entries,
+    finite,
+    row_length,
+    row_sums,
+    score,
+    spread,
+    without,
+)
 from deciban.measure import Measure, X
 from deciban.schema import Columns
 
@@ -65,18 +77,23 @@ class Multinomial(Family):
         prior = self.pseudo(alpha, columns, sums)["x"]
         counts = sums["x"]
         out = self.log_prob(self.estimate({"x": counts + prior}, columns), columns, X)
-        rows, at, values = entries(X)
         length = row_length(X)
         w = np.ones(len(y)) if weight is None else weight
-        own = y[rows]
-        left = without(counts[own, at], w[rows] * values) + prior[own, at]
         total = without(counts.sum(axis=1)[y], w * length) + prior.sum(axis=1)[y]
         if self.predictive:
+            rows, at, values = entries(X)
+            left = without(counts[y[rows], at], w[rows] * values) + prior[y[rows], at]
             said = dirichlet_multinomial(left, values, rows, total, length, columns.size)
         else:
+            said = np.zeros(len(y))
+            words = X if sp.issparse(X) else sp.csr_matrix(X)
             with np.errstate(divide="ignore", invalid="ignore"):
-                said = row_sums(values * np.log(left), rows, len(y)) - xlogy(length, total)
-            said = np.where(total > 0, said, -length * np.log(max(1, columns.size)))
+                # Where no row of a class has the word, `once` is never read.
+                once = np.where(counts >= 1.0, np.log(without(counts, 1.0) + prior), 0.0)
+                kernel.csr_own_logs(
+                    as_value(words.data), words.indices, words.indptr, y, weight, counts, prior, once, RESIDUE, said
+                )
+                said = np.where(total > 0, said - xlogy(length, total), -length * np.log(max(1, columns.size)))
         known = y >= 0
         out[known, y[known]] = said[known]
         return out

@@ -159,4 +159,5 @@ def _predictive(values: Floats, rate: Floats, rows: Floats) -> Floats:
         + xlogy(safe, rows / (rows + 1.0))
         - values * np.log1p(rows)
     )
-    return np.asarray(np.where(shape > 0, said, np.where(values > 0, -np.inf, 0.0)), dtype=np.float64)
+    plain = xlogy(values, rate) - rate - gammaln(values + 1.0)  # no rows: the guess is all there is
+    return np.asarray(np.where(shape > 0, said, np.where(rows > 0, np.where(values > 0, -np.inf, 0.0), plain)))

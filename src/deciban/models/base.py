@@ -269,8 +269,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         values = X.data if sp.issparse(X) else X
         if values.size == 0 or values.dtype.kind in "bu":
             return
-        low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
-        if not np.isfinite(high) and not np.isnan(high):
+        low, high = local.value_range(values)
+        if np.isinf(low) or np.isinf(high):
             local.complain(X, Columns(X.shape[1], self._names()))
         if self._positive and low < 0:
             raise ValueError(f"Negative values in data passed to {type(self).__name__} (input X): the least is {low:g}")
@@ -360,14 +360,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def predict(self, X: Any) -> Array:
         """The likeliest class of every row."""
-        data = self._read(X)
-        log_joint = local.apply(data, self.model_, "log_joint", self.n_jobs)
-        best = np.argmax(log_joint, axis=1) if len(self.classes_) else np.zeros(len(log_joint), dtype=np.intp)
-        lost = ~(log_joint[np.arange(len(best)), best] > -np.inf)
-        if lost.any():
-            answer = local.apply([X[lost] for X in data], self.model_, "log_posterior", self.n_jobs)
-            best[lost] = np.argmax(answer, axis=1)
-        return self.classes_[best]
+        return self.classes_[local.apply(self._read(X), self.model_, "best", self.n_jobs)]
 
     @available_if(is_generative("p(x)"))
     def score_samples(self, X: Any) -> Floats:

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from deciban._typing import Array, Categories, Floats, Matrix
-from deciban.corollaries.categories import code_sizes, find_labels, from_codes, learn_labels
+from deciban.corollaries.categories import check_codes, code_sizes, find_labels, from_codes, learn_labels
 from deciban.corollaries.missing import unmask
 from deciban.engines.local import CODES
 from deciban.errors import SchemaError
@@ -118,7 +118,7 @@ class CategoricalNB(DiscreteClassifier):
         assert columns.categories is not None
         if is_codes(X) and all(isinstance(values, range) for values in columns.categories):
             codes = as_codes(X)
-            code_sizes(codes, type(self).__name__)
+            check_codes(codes, type(self).__name__)
             return codes
         X = X.toarray() if sp.issparse(X) else X
         matrix = np.empty((X.shape[0], columns.size), dtype=np.int32, order="F")

@@ -105,14 +105,14 @@ class GaussianNB(GenerativeClassifier):
         return "empirical" if self.priors is None else np.asarray(self.priors, dtype=np.float64)
 
     def _learn_rows(self, X: Any, columns: Columns | None, labels: Labels) -> tuple[Matrix, Columns]:
-        if "model_" not in vars(self) or columns is None:
+        if columns is None:
             self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
+        X = sparse_or_dense(X)
         return X, Columns(X.shape[1], self._names(), pivot=pivots(X, labels))
 
     def _rows(self, X: Any, columns: Columns) -> Matrix:
         del columns
-        if sp.issparse(X):
-            return X.tocsr()
+        X = sparse_or_dense(X)
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
     def _cast(self, values: Floats) -> Array:
@@ -148,6 +148,13 @@ class GaussianNB(GenerativeClassifier):
         """What was added to every variance."""
         check_is_fitted(self)
         return float(self.model_.params[0].floor)
+
+
+def sparse_or_dense(X: Matrix) -> Matrix:
+    """Sparse rows stay so only if most entries are zero: otherwise pivots keep more digits than sums about zero."""
+    if not sp.issparse(X):
+        return X
+    return X.toarray() if X.nnz > 0.25 * X.shape[0] * X.shape[1] else X.tocsr()
 
 
 def as_guess(value: Any, name: str, d: int) -> float | tuple[float, ...] | None:
