@@ -120,13 +120,16 @@ def memory(scale: float) -> list[tuple[str, float]]:
     for module in ("deciban", "sklearn.naive_bayes"):
         for what in ("fit(X, y)", "fit(X, y).predict(X[:10])", "fit(X, y).predict_proba(X)"):
             code = (
-                "import resource, numpy as np\n"
+                "import numpy as np\n"
                 f"import {module} as m\n"
+                "def peak():\n"
+                "    status = open('/proc/self/status').read()\n"
+                "    return int(status.split('VmHWM:')[1].split()[0]) / 1024\n"
                 f"X = np.random.default_rng(0).normal(size=({n}, 32)); y = np.arange(len(X)) % 4\n"
                 "m.GaussianNB().fit(X[:100], y[:100]).predict_proba(X[:100])\n"
-                "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+                "before = peak()\n"
                 f"m.GaussianNB().{what}\n"
-                "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)\n"
+                "print(peak() - before)\n"
             )
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
             rows.append((f"{module} {what}", float(done.stdout)))

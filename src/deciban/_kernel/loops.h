@@ -14,33 +14,43 @@
 #define CLONES
 #endif
 
+#if defined(__GNUC__)
+#define FETCH(address) __builtin_prefetch(address)
+#else
+#define FETCH(address) ((void)0)
+#endif
+
 enum { TILE = 64 }; /* rows scored at a time */
 
 /* x[c] += w (row - p[c]), and with xx also xx[c] += w (row - p[c])^2, for rows of class c = y[i]. */
-CLONES static void sum_rows(const double *restrict rows, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d, ptrdiff_t k,
-                            const int *restrict y, const double *restrict weight, const double *restrict pivot,
-                            double *restrict one, ptrdiff_t one_stride, double *restrict x, double *restrict xx) {
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const int c = y[i];
-        if (c < 0 || c >= k) continue;
-        const double w = weight ? weight[i] : 1.0;
-        if (w == 0.0) continue;
-        const double *restrict row = rows + i * stride;
-        const double *restrict p = pivot + c * d;
-        double *restrict s = x + c * d;
-        one[c * one_stride] += w;
-        if (xx) {
-            double *restrict q = xx + c * d;
-            for (ptrdiff_t j = 0; j < d; j++) {
-                const double t = row[j] - p[j];
-                s[j] += w * t;
-                q[j] += w * t * t;
-            }
-        } else {
-            for (ptrdiff_t j = 0; j < d; j++) s[j] += w * (row[j] - p[j]);
-        }
+#define DEFINE_SUM_ROWS(NAME, NUMBER)                                                                                  \
+    CLONES static void NAME(const NUMBER *restrict rows, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d, ptrdiff_t k,      \
+                            const int *restrict y, const double *restrict weight, const double *restrict pivot,        \
+                            double *restrict one, ptrdiff_t one_stride, double *restrict x, double *restrict xx) {     \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                                            \
+            const int c = y[i];                                                                                        \
+            if (c < 0 || c >= k) continue;                                                                             \
+            const double w = weight ? weight[i] : 1.0;                                                                 \
+            if (w == 0.0) continue;                                                                                    \
+            const NUMBER *restrict row = rows + i * stride;                                                            \
+            const double *restrict p = pivot + c * d;                                                                  \
+            double *restrict s = x + c * d;                                                                            \
+            one[c * one_stride] += w;                                                                                  \
+            if (xx) {                                                                                                  \
+                double *restrict q = xx + c * d;                                                                       \
+                for (ptrdiff_t j = 0; j < d; j++) {                                                                    \
+                    const double t = row[j] - p[j];                                                                    \
+                    s[j] += w * t;                                                                                     \
+                    q[j] += w * t * t;                                                                                 \
+                }                                                                                                      \
+            } else {                                                                                                   \
+                for (ptrdiff_t j = 0; j < d; j++) s[j] += w * (row[j] - p[j]);                                         \
+            }                                                                                                          \
+        }                                                                                                              \
     }
-}
+
+DEFINE_SUM_ROWS(sum_rows, double)
+DEFINE_SUM_ROWS(sum_rows_single, float)
 
 /* The same, an entry that is NaN dropping out of every sum. */
 CLONES static void sum_rows_missing(const double *restrict rows, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d,
@@ -93,6 +103,24 @@ CLONES static void squares_tile(const double *restrict tile, const double *restr
             }
     }
 }
+
+/* out += sum_e v[e] table[at[e]] over a sparse row's entries, `table` having k numbers a column. The columns are far
+ * apart in memory, so those a few entries ahead are fetched meanwhile. */
+#define DEFINE_DOT_ROW(NAME, INDEX)                                                                                    \
+    CLONES static void NAME(const double *restrict v, const INDEX *restrict at, ptrdiff_t entries,                     \
+                            const double *restrict table, ptrdiff_t k, double *restrict out) {                         \
+        for (ptrdiff_t e = 0; e < entries; e++) {                                                                      \
+            if (e + 8 < entries) {                                                                                     \
+                const char *ahead = (const char *)(table + (ptrdiff_t)at[e + 8] * k);                                  \
+                for (ptrdiff_t byte = 0; byte < k * (ptrdiff_t)sizeof(double); byte += 64) FETCH(ahead + byte);        \
+            }                                                                                                          \
+            const double *restrict column = table + (ptrdiff_t)at[e] * k;                                              \
+            for (ptrdiff_t c = 0; c < k; c++) out[c] += v[e] * column[c];                                              \
+        }                                                                                                              \
+    }
+
+DEFINE_DOT_ROW(dot_row_int, int)
+DEFINE_DOT_ROW(dot_row_long, long long)
 
 /* The law of a complete row under its own class without it: for each column the mean and variance that n_left rows
  * leave, then sum (t - mu)^2 / u, returned, and sum log u, through `log_sum`. Logarithms are taken of a product of

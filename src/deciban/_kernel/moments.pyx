@@ -11,6 +11,8 @@ from libc.stdlib cimport free, malloc
 cdef extern from "loops.h":
     void sum_rows(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const int*, const double*,
                   const double*, double*, Py_ssize_t, double*, double*) noexcept nogil
+    void sum_rows_single(const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const int*, const double*,
+                         const double*, double*, Py_ssize_t, double*, double*) noexcept nogil
     void sum_rows_missing(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const int*, const double*,
                           const double*, double*, double*, double*) noexcept nogil
 
@@ -42,7 +44,9 @@ def class_sums(const floating[:, :] X, const int[::1] y, const double[::1] weigh
                bint missing, bint binary=False, double threshold=0.0):
     """Add w·(1, x − p, (x − p)²) of every row to its class: hard labels. Without `xx`, no squares."""
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = x.shape[0], start, rows, step = n
-    cdef bint direct = sizeof(floating) == sizeof(double) and X.strides[1] == sizeof(floating) and not binary
+    cdef bint along = X.strides[1] == sizeof(floating) and not binary  # rows lie in memory as they are wanted
+    cdef bint direct = along and sizeof(floating) == sizeof(double)
+    cdef bint single = along and sizeof(floating) == sizeof(float) and not missing
     cdef double* squares = NULL
     cdef const double* weights = NULL
     cdef double* tile = NULL
@@ -51,7 +55,7 @@ def class_sums(const floating[:, :] X, const int[::1] y, const double[::1] weigh
         return
     if xx is not None:
         squares = &xx[0, 0]
-    if not direct:
+    if not (direct or single):
         step = GATHERED
         tile = <double*> malloc(GATHERED * d * sizeof(double))
         if tile == NULL:
@@ -62,12 +66,15 @@ def class_sums(const floating[:, :] X, const int[::1] y, const double[::1] weigh
             rows = min(step, n - start)
             if direct:
                 first = <const double*> &X[start, 0]
-            else:
+            elif not single:
                 gather(X, start, rows, binary, threshold, tile)
                 first = tile
             if weight is not None:
                 weights = &weight[start]
-            if missing:
+            if single:
+                sum_rows_single(<const float*> &X[start, 0], X.strides[0] // <Py_ssize_t> sizeof(float), rows, d, k,
+                                &y[start], weights, &pivot[0, 0], &one[0, 0], one.shape[1], &x[0, 0], squares)
+            elif missing:
                 sum_rows_missing(first, X.strides[0] // 8 if direct else d, rows, d, k, &y[start], weights,
                                  &pivot[0, 0], &one[0, 0], &x[0, 0], squares)
             else:

@@ -1,6 +1,11 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Log-probabilities that are sums of table entries: category codes, and linear forms of sparse rows."""
 from libc.math cimport log
+from libc.stdlib cimport free, malloc
+
+cdef extern from "loops.h":
+    void dot_row_int(const double*, const int*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
+    void dot_row_long(const double*, const long long*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
 
 ctypedef fused code:
     unsigned char
@@ -100,19 +105,29 @@ def csr_own_logs(const value[::1] data, const index[::1] indices, const index[::
 def csr_dot(const value[::1] data, const index[::1] indices, const index[::1] indptr,
             const double[:, ::1] weights, double[:, ::1] out, bint binary=False, double threshold=0.0):
     """out[i] += Σ_e value_e · weights[column_e], `weights` of shape (columns, K)."""
-    cdef Py_ssize_t n = indptr.shape[0] - 1, k = out.shape[1], i, e, c
+    cdef Py_ssize_t n = indptr.shape[0] - 1, k = out.shape[1], i, e, start, entries, most = 0
     cdef double v
-    cdef const double* entry
-    cdef double* total
-    if n == 0 or k == 0:
+    cdef double* values
+    if n == 0 or k == 0 or weights.shape[0] == 0:
         return
+    for i in range(n):
+        most = max(most, <Py_ssize_t> (indptr[i + 1] - indptr[i]))
+    if most == 0:
+        return
+    values = <double*> malloc(most * sizeof(double))
+    if values == NULL:
+        raise MemoryError()
     with nogil:
         for i in range(n):
-            total = &out[i, 0]
-            for e in range(indptr[i], indptr[i + 1]):
-                v = <double> data[e]
-                if binary:
-                    v = 1.0 if v > threshold else (0.0 if v == v else v)
-                entry = &weights[indices[e], 0]
-                for c in range(k):
-                    total[c] += v * entry[c]
+            start = indptr[i]
+            entries = indptr[i + 1] - start
+            if entries == 0:
+                continue
+            for e in range(entries):
+                v = <double> data[start + e]
+                values[e] = (1.0 if v > threshold else (0.0 if v == v else v)) if binary else v
+            if index is int:
+                dot_row_int(values, &indices[start], entries, &weights[0, 0], k, &out[i, 0])
+            else:
+                dot_row_long(values, &indices[start], entries, &weights[0, 0], k, &out[i, 0])
+    free(values)

@@ -38,19 +38,24 @@ def threads(n_jobs: int | None, work: int) -> int:
     return max(1, min(wanted, work // ENTRIES + 1))
 
 
-def row_blocks(data: Data) -> list[slice]:
-    """Slices of rows, about ENTRIES numbers each."""
+def size_of(data: Data) -> int:
+    """How many numbers there are."""
+    return sum(X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1] for X in data)
+
+
+def row_blocks(data: Data, entries: int) -> list[slice]:
+    """Slices of rows, about so many numbers each."""
     n = data[0].shape[0]
-    size = sum(X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1] for X in data)
-    step = max(1, int(ENTRIES * n // max(1, size))) if n else 1
+    step = max(1, int(entries * n // max(1, size_of(data)))) if n else 1
     return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
 
-def over_rows(data: Data, n_jobs: int | None, work: Callable[[slice], Result]) -> list[Result]:
+def over_rows(
+    data: Data, n_jobs: int | None, work: Callable[[slice], Result], entries: int | None = None
+) -> list[Result]:
     """work(rows) for every block of rows, in order, in threads."""
-    blocks = row_blocks(data)
-    size = sum(X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1] for X in data)
-    workers = threads(n_jobs, size)
+    blocks = row_blocks(data, entries or ENTRIES)
+    workers = threads(n_jobs, size_of(data))
     if workers == 1 or len(blocks) == 1:
         return [work(rows) for rows in blocks]
     with ThreadPoolExecutor(workers) as pool:
@@ -292,6 +297,6 @@ def leave_one_out(
         w = None if weight is None else weight[rows]
         out[rows] = model.leave_one_out([row_slice(X, rows) for X in data], y[rows], w)
 
-    if len(out):
-        over_rows(data, n_jobs, work)
+    if len(out):  # long blocks: each prepares tables of its own
+        over_rows(data, n_jobs, work, max(ENTRIES, min(16 * ENTRIES, size_of(data) // threads(n_jobs, size_of(data)) + 1)))
     return out

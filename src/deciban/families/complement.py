@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.families.linear import dot, entries, row_length, row_sums, spread, without
+from deciban.families.linear import dot, entries, finite, row_length, row_sums, score, spread, without
 from deciban.families.multinomial import Multinomial, MultinomialParams
 from deciban.schema import Columns
 
@@ -62,23 +63,31 @@ class Complement(Multinomial):
         length = row_length(X)
         w = np.ones(len(y)) if weight is None else weight
         taken = w[rows] * values
-        often = np.flatnonzero((values != 1.0) | (taken != 1.0))  # most words stand once, in a row of weight one
+        # Most words stand once, in a row of weight one: those share a table, log (complement − 1).
+        often = np.flatnonzero((values != 1.0) | (taken != 1.0))
+        single = np.ones(len(values))
+        single[often] = 0.0
+        words = sp.csr_matrix((single, (rows, at)), shape=X.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
-            all_logs = np.log(complement).sum(axis=1)
-            for c in range(len(counts)):
+            logs = np.log(complement)
+            once = np.log(without(complement, 1.0))
+        # A complement below one holds no such word, so its entry is never read; 0 at alpha = 0 is "impossible".
+        never = np.where(complement >= 1.0, once, 0.0)
+        said = score(words, np.zeros_like(never), never, finite(never))
+        change = dot(words, finite(never - np.where(np.isfinite(logs), logs, 0.0)).T)[0] if self.norm else said
+        for c in range(len(counts)):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                after = np.log(without(complement[c, at[often]], taken[often]))
                 total = complement[c].sum() - w * length
-                once = np.log(without(complement[c], 1.0))
-                after = once[at]
-                after[often] = np.log(without(complement[c, at[often]], taken[often]))
-                said = row_sums(values * after, rows, len(y)) - length * np.log(total)
+                mine = said[:, c] + row_sums(values[often] * after, rows[often], len(y)) - length * np.log(total)
                 if self.norm:
-                    norm = all_logs[c] + row_sums(after - np.log(complement[c])[at], rows, len(y))
-                    said = said / (norm - columns.size * np.log(total))
+                    norm = logs[c].sum() + change[:, c] + row_sums(after - logs[c, at[often]], rows[often], len(y))
+                    mine = mine / (norm - columns.size * np.log(total))
                 else:
-                    said = -said
-                said = np.where(np.isposinf(said), CERTAIN, np.where(np.isnan(said), 0.0, said))
-                others = (y != c) & (y >= 0)
-                out[others, c] = said[others]
+                    mine = -mine
+            mine = np.where(np.isposinf(mine), CERTAIN, np.where(np.isnan(mine), 0.0, mine))
+            others = (y != c) & (y >= 0)
+            out[others, c] = mine[others]
         return out
 
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:

@@ -1,0 +1,67 @@
+# What a fresh machine needs: Python 3.11 or later and a C compiler. Everything else goes into .venv.
+# `make` by itself lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
+
+# A stamp says what is installed, and since when. The demo needs the package alone; tests and benchmarks need
+# the tools as well, and then the demo is served too.
+PACKAGE := $(VENV)/package.stamp
+TOOLS := $(VENV)/tools.stamp
+
+.PHONY: help demo test test-all check bench clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(PACKAGE)  ## learn, judge, explain, forget and merge on a small set of messages
+	@$(BIN)/python demo/demo.py
+
+test: check  ## linters, types, layers, doctests and all tests but the slow ones
+	@echo "== tests"
+	@$(BIN)/python -m pytest -q -n auto -m "not slow"
+
+test-all: check  ## the same with the slow tests
+	@echo "== tests, slow ones too"
+	@$(BIN)/python -m pytest -q -n auto
+
+check: $(TOOLS)
+	@echo "== ruff check"
+	@$(BIN)/ruff check .
+	@echo "== ruff format --check"
+	@$(BIN)/ruff format --check .
+	@echo "== cython-lint"
+	@$(BIN)/cython-lint src
+	@echo "== mypy"
+	@$(BIN)/mypy src/deciban
+	@echo "== lint-imports"
+	@$(BIN)/lint-imports
+	@echo "== doctests of the installed package and of the pages"
+	@$(BIN)/python -m pytest -q --doctest-modules --pyargs deciban
+	@$(BIN)/python -m pytest -q --doctest-glob='*.md' README.md docs
+
+bench: $(TOOLS)  ## speed beside scikit-learn; writes benchmarks/results/naive_bayes.md
+	@$(BIN)/python benchmarks/naive_bayes.py
+
+clean:  ## remove the environment, builds and caches
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@echo "== making $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit("deciban needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
+
+$(PACKAGE): $(SOURCES) | $(BIN)/python
+	@echo "== building and installing deciban"
+	@$(PIP) install .
+	@touch $@
+
+$(TOOLS): $(SOURCES) | $(BIN)/python
+	@echo "== building and installing deciban with the tools for testing"
+	@$(PIP) install '.[dev]'
+	@touch $@ $(PACKAGE)
