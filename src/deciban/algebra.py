@@ -48,7 +48,7 @@ class Stats:
         return replace(self, weight=self.weight * factor, sums=sums)
 
     def _combine(self, other: Stats, operation: Callable[[Array, Array], Array]) -> Stats:
-        schema = self.schema if self.schema is other.schema else self.schema.union(other.schema)
+        schema = self.schema if self.schema is other.schema else common_schema(self, other)
         a, b = self.embed(schema), other.embed(schema)
         sums = tuple(
             {name: operation(mine[name], theirs[name]) for name in mine}
@@ -90,7 +90,24 @@ class Stats:
         )
 
 
-def scatter(array: Floats, rows: Array, k: int) -> Floats:
+def common_schema(a: Stats, b: Stats) -> Schema:
+    """The union of two schemas, each pivot from the side that has seen something there: a's first."""
+    schema = a.schema.union(b.schema)
+    k = len(schema.classes)
+    blocks = []
+    for i, columns in enumerate(schema.blocks):
+        if columns.pivot is not None:
+            for stats in (b, a):
+                mine = stats.schema.blocks[i].pivot
+                assert mine is not None
+                rows = find(stats.classes, schema.classes)
+                seen = scatter(np.broadcast_to(stats.sums[i]["one"], mine.shape) > 0, rows, k) > 0
+                columns = replace(columns, pivot=np.where(seen, scatter(mine, rows, k), columns.pivot))
+        blocks.append(columns)
+    return replace(schema, blocks=tuple(blocks))
+
+
+def scatter(array: Array, rows: Array, k: int) -> Floats:
     """Spread an array's rows over k classes, the others zero."""
     out = np.zeros((k, *array.shape[1:]))
     out[rows] = array

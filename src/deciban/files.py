@@ -67,6 +67,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
+    if not path.is_file():
+        raise FileError(f"{str(path)!r} is a directory, not a model file")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -96,7 +98,11 @@ def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
 
 def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
     classes = decode(document["classes"])
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or (len(classes) > 1 and not _sorted(classes)):
+        raise FileError("its classes are not distinct labels in order")
     k = len(classes)
+    if not document["blocks"]:
+        raise FileError("it has no block of columns")
     blocks, columns, sums = [], [], []
     for b, said in enumerate(document["blocks"]):
         family = rebuild_family(said["family"], said["settings"])
@@ -111,7 +117,7 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
         block = Columns(size, names, categories, pivot)
         cells = int(block.offsets[-1]) if categories is not None else 0
         widths = {"one": (1, size), "x": (size,), "xx": (size,), "is": (cells,)}
-        blocks.append(Block(family, decode(said["alpha"])))
+        blocks.append(Block(family, checked_alpha(decode(said["alpha"]), k, size)))
         columns.append(block)
         sums.append(
             {
@@ -119,9 +125,36 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
                 for m in family.measures(block)
             }
         )
+        for name, array in sums[-1].items():
+            if (name != "x" or pivot is None) and (array < 0).any():
+                raise FileError(f"{b}.{name} holds a negative count")
+    weight = checked(tensors, "weight", (k,))
+    if (weight < 0).any():
+        raise FileError("a class has a negative weight")
+    prior = decode(document["class_prior"])
+    if isinstance(prior, str):
+        if prior not in ("empirical", "uniform"):
+            raise FileError(f"its class prior {prior!r} is not known")
+    elif not isinstance(prior, np.ndarray) or prior.shape != (k,) or not (prior >= 0).all():
+        raise FileError("its class prior does not fit its classes")
     schema = Schema(classes, tuple(columns), bool(document["closed"]))
-    stats = Stats(schema, checked(tensors, "weight", (k,)), tuple(sums))
-    return Model(Joint(tuple(blocks), decode(document["class_prior"])), stats)
+    return Model(Joint(tuple(blocks), prior), Stats(schema, weight, tuple(sums)))
+
+
+def _sorted(labels: Array) -> bool:
+    return all(a < b for a, b in zip(labels.tolist()[:-1], labels.tolist()[1:], strict=True))
+
+
+def checked_alpha(alpha: Any, k: int, d: int) -> Any:
+    """Pseudo-counts: a number, or an array that fits, not negative; or "empirical"."""
+    if isinstance(alpha, str):
+        if alpha != "empirical":
+            raise FileError(f"its prior strength {alpha!r} is not known")
+        return alpha
+    values = np.asarray(alpha, dtype=np.float64)
+    if values.shape not in ((), (d,), (k, d)) or not (np.isfinite(values).all() and (values >= 0).all()):
+        raise FileError("its prior strength is not a number or an array that fits")
+    return alpha
 
 
 def rebuild_family(name: str, settings: dict[str, Any]) -> Family:
@@ -179,7 +212,12 @@ def decode(value: Any) -> Any:
 
 
 def categories_out(categories: Categories) -> Any:
-    return len(categories) if isinstance(categories, range) else [encode(value) for value in categories]
+    if isinstance(categories, range):
+        return len(categories)
+    for value in categories:
+        if not (value is None or isinstance(value, bool | int | float | str)):
+            raise TypeError(f"the category {value!r} of type {type(value).__name__} cannot be saved: use strings")
+    return list(categories)
 
 
 def categories_in(said: Any) -> Categories:

@@ -112,10 +112,10 @@ class Model:
             kernel.add_table(out, self.log_prior[None], None)
         return out
 
-    def leave_one_out(self, data: Data, y: Labels, weight: Floats | None) -> Floats:
-        """log p(x_i, y) under the statistics without row i, (n, k).
+    def leave_one_out(self, data: Data, y: Labels, weight: Floats | None) -> tuple[Floats, bool]:
+        """log p(x_i, y) under the statistics without row i, (n, k), and whether some row is not possible at all.
 
-        A class that row i was all of is gone without it: −∞. Where nothing is possible, the prior without row i.
+        A class that row i was all of is gone without it: −∞. A row that is not possible has the prior without it.
         """
         total = np.zeros((len(y), len(self.classes)))
         for b, X in enumerate(data):
@@ -130,7 +130,7 @@ class Model:
         lost = np.isneginf(total.max(axis=1, initial=-np.inf)) if len(self.classes) else np.zeros(0, dtype=bool)
         if lost.any():
             total[lost] = prior[which[lost]]
-        return total
+        return total, bool(lost.any() or np.isnan(total).any())
 
     @property
     def generative(self) -> bool:

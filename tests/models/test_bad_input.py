@@ -306,7 +306,7 @@ def test_labels_found_by_em_cannot_be_forgotten_even_after_a_merge(Model, left):
 
 
 def test_models_that_read_their_rows_differently_do_not_merge():
-    with pytest.raises(SchemaError, match="threshold"):
+    with pytest.raises(SchemaError, match="binarize differs"):
         _ = BernoulliNB(binarize=1.0).fit(X, y) + learned(BernoulliNB)
 
 

@@ -35,9 +35,9 @@ def check_codes(X: Array, name: str) -> Array:
     return high.astype(np.float64)
 
 
-def code_sizes(X: Array, name: str) -> Array:
-    """How many categories each column of integer codes has: the greatest code + 1."""
-    high = check_codes(X, name)
+def code_sizes(X: Array, name: str, least: Array) -> Array:
+    """How many categories each column of integer codes has: the greatest code + 1, or the least asked for."""
+    high = np.maximum(check_codes(X, name), least - 1.0)
     if high.sum() > MOST_CELLS:
         column = int(np.argmax(high))
         raise DecibanError(

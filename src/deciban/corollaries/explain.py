@@ -118,7 +118,7 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
         raise ValueError("there is only one class, so there is nothing to explain it against")
     log_joint = model.log_joint(data)[0]
     order = np.argsort(-log_joint, kind="stable")
-    target = int(order[0]) if target is None else target
+    target = int(next(c for c in order if c != against)) if target is None else target
     against = int(next(c for c in order if c != target)) if against is None else against
     if target == against:
         raise ValueError(f"evidence for {model.classes[target]} over itself is always 0: name another class")
@@ -137,8 +137,8 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
                 value = known[int(value)] if int(value) < len(known) else "(never seen)"
             items.append((columns.name(int(j)), plain(value), float(db)))
     # What no single column says: the length of a document whose word probabilities were integrated out.
-    odds = log_joint[target] - log_joint[against]
-    if np.isfinite(odds):
+    if np.isfinite(log_joint[[target, against]]).all() and np.isfinite([db for _, _, db in items]).all():
+        odds = log_joint[target] - log_joint[against]
         left = float(odds) * DECIBANS - prior - sum(db for _, _, db in items)
         if abs(left) > 1e-9 * (1.0 + abs(prior) + sum(abs(db) for _, _, db in items)):
             items.append(("(length)", float(sum(X.sum() for X in data)), left))
@@ -150,10 +150,10 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
 
 
 def difference(said: Floats, target: int, against: int) -> Floats:
-    """log-odds of every term; where both classes call it impossible, it speaks for neither."""
+    """log-odds of every term; where both classes call it impossible (or certain), it speaks for neither."""
     a, b = said[:, target], said[:, against]
-    both = np.isneginf(a) & np.isneginf(b)
-    return np.where(both, 0.0, np.where(both, 0.0, a) - np.where(both, 0.0, b))
+    neither = np.isinf(a) & (a == b)
+    return np.asarray(np.where(neither, 0.0, a) - np.where(neither, 0.0, b))
 
 
 def strongest(model: Model, target: int, most: int) -> list[tuple[str, float]]:

@@ -39,8 +39,9 @@ def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> 
             left["is"] = subtract_checked(was["is"], left["is"], "values of column {}", cell_columns(columns))
         if "xx" in left:
             left = settle_moments(was, left, columns)
-        elif "x" in left and family.name != "gaussian":
+        elif "x" in left:
             left["x"] = subtract_checked(was["x"], left["x"], "counts of column {}", names)
+        check_consistent(left, weight, columns, family.name)
         blocks.append(left)
     settled = Stats(after.schema, weight, tuple(blocks))
     return replace(model, stats=prune(settled, least), _cache={})
@@ -60,9 +61,40 @@ def subtract_checked(was: Floats, left: Floats, what: str, names: list[str]) -> 
     return left
 
 
+def check_consistent(left: Sums, weight: Floats, columns: Columns, family: str) -> None:
+    """What is left must be what some rows add up to: no more values than rows, nothing where no row is left."""
+    limit = weight[:, None] * (1.0 + RESIDUE)
+    if "is" in left:
+        starts, sizes = columns.offsets[:-1], np.diff(columns.offsets)
+        seen = np.zeros((len(weight), columns.size))
+        seen[:, sizes > 0] = np.add.reduceat(left["is"], starts[sizes > 0], axis=1) if (sizes > 0).any() else 0.0
+        too_many = seen > limit
+    elif "one" in left:
+        too_many = np.broadcast_to(left["one"] > limit, (len(weight), columns.size))
+        if family == "bernoulli":
+            too_many = too_many | (left["x"] > np.broadcast_to(left["one"], left["x"].shape) * (1.0 + RESIDUE))
+    else:
+        too_many = np.zeros((len(weight), columns.size), dtype=bool)
+    if "x" in left and "xx" not in left:
+        too_many = too_many | ((weight[:, None] <= 0) & (left["x"] > 0))
+    if too_many.any():
+        at = np.argwhere(too_many)[0]
+        raise ForgetError(
+            f"cannot forget these rows: in column {columns.name(int(at[1]))!r} more would be left than the rows that "
+            "remain can hold, so the model never learned them as they are"
+        )
+
+
 def settle_moments(was: Sums, left: dict[str, Floats], columns: Columns) -> dict[str, Floats]:
     """Moments of nothing are zero; a sum of squares below zero was never learned."""
     nothing = np.broadcast_to(left["one"], left["x"].shape) <= 0
+    residue = RESIDUE * np.sqrt(np.abs(was["xx"] * was["one"]))
+    if (nothing & (np.abs(left["x"]) > residue)).any():
+        at = np.argwhere(nothing & (np.abs(left["x"]) > residue))[0]
+        raise ForgetError(
+            f"cannot forget these values of column {columns.name(int(at[1]))!r}: no row is left of the class, but a sum "
+            "of values is, so the model never learned them as they are"
+        )
     left["x"] = np.where(nothing, 0.0, left["x"])
     left["xx"] = np.where(nothing, 0.0, left["xx"])
     n = np.where(nothing, 1.0, np.broadcast_to(left["one"], left["x"].shape))

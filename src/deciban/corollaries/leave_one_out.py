@@ -34,7 +34,7 @@ class LeaveOneOut:
     @property
     def accuracy(self) -> float:
         """The share of rows the model would have got right without them."""
-        return float(np.average(np.argmax(self.log_proba, axis=1) == self.truth, weights=self.weight))
+        return _average(np.argmax(self.log_proba, axis=1) == self.truth, self.weight)
 
     @property
     def log_losses(self) -> Floats:
@@ -43,7 +43,8 @@ class LeaveOneOut:
 
     @property
     def log_loss(self) -> float:
-        return float(np.average(self.log_losses, weights=self.weight))
+        """The mean of −log P(true class)."""
+        return _average(self.log_losses, self.weight)
 
     @property
     def proba(self) -> Floats:
@@ -65,6 +66,13 @@ class LeaveOneOut:
         return self.to_table()._repr_html_()
 
 
+def _average(values: Array, weight: Floats | None) -> float:
+    """The weighted mean; NaN of no rows, which have none."""
+    if len(values) == 0 or (weight is not None and not weight.any()):
+        return float("nan")
+    return float(np.average(values, weights=weight))
+
+
 def leave_one_out(
     model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
 ) -> LeaveOneOut:
@@ -84,8 +92,6 @@ def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None
         blocks = tuple(Block(block.family, alpha) for block in model.joint.blocks)
         trial = model.with_joint(Joint(blocks, model.joint.class_prior))
         losses = leave_one_out(trial, data, y, weight, n_jobs).log_losses[~alone]
-        if len(losses) == 0:
-            return 0.0
-        return float(np.average(losses, weights=None if weight is None else weight[~alone]))
+        return _average(losses, None if weight is None else weight[~alone])
 
     return search(loss, tolerance=1e-3)

@@ -68,6 +68,8 @@ def linear_form(model: Model) -> LinearForm:
         if getattr(block.family, "predictive", False):
             raise TypeError("with predictive=True the parameters are integrated out, and the form is not linear")
         names, table, offset = block.family.linear(model.params[b], model.columns(b))
+        if not (np.isfinite(table).all() and np.isfinite(offset).all()):
+            raise ValueError("a probability is exactly 0, so its weight would be infinite: use alpha > 0")
         items += names
         weights.append(table)
         offsets = offsets + offset

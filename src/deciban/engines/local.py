@@ -28,6 +28,7 @@ from deciban.schema import Columns, Schema
 Result = TypeVar("Result")
 
 ENTRIES = 1 << 20  # numbers in a block of rows: long enough to hide the overhead, short enough to share out
+LARGEST = 1e150  # what can be squared and summed without overflowing
 CODES = (np.uint8, np.int32, np.int64, np.float32, np.float64)
 
 
@@ -105,6 +106,12 @@ def collect_block(
     bad = [name for name, array in sums.items() if not np.isfinite(array).all()]
     if bad:
         complain(X, columns)
+    if squares and ((sums["xx"] < 1e-280) & (sums["x"] != 0.0)).any():
+        column = int(np.argwhere((sums["xx"] < 1e-280) & (sums["x"] != 0.0))[0][1])
+        raise DecibanError(
+            f"the values of column {columns.name(column)!r} differ by less than 1e-140, which is too small to square: "
+            "multiply the column by a number that brings it near 1"
+        )
     wanted = {m.name for m in measures}
     if not any(isinstance(m, One) for m in measures):
         sums.pop("one")
@@ -242,9 +249,8 @@ def value_range(values: Array) -> tuple[float, float]:
 def complain(X: Matrix, columns: Columns) -> None:
     """Point at the entry that made a sum overflow."""
     values = X.tocoo() if sp.issparse(X) else X
-    data = values.data if sp.issparse(X) else X
-    big = np.isinf(data) | (np.abs(np.nan_to_num(data)) > 1e150)
-    where = np.argwhere(big)
+    data = (values.data if sp.issparse(X) else X).astype(np.float64)
+    where = np.argwhere(np.abs(np.where(np.isnan(data), 0.0, data)) > LARGEST)
     if len(where) == 0:
         raise DecibanError("the sums overflowed: the values are too large for float64")
     first = where[0]
@@ -254,6 +260,14 @@ def complain(X: Matrix, columns: Columns) -> None:
         f"Input X contains infinity or a value too large for dtype('float64'): row {row}, "
         f"column {columns.name(int(column))!r} is {value}. Remove it, or make it NaN if it is missing."
     )
+
+
+def check_finite(data: Data, model: Model) -> None:
+    """Infinities are an error, with their place."""
+    for X, columns in zip(data, model.schema.blocks, strict=True):
+        values: Any = X.data if sp.issparse(X) else X
+        if values.dtype.kind == "f" and np.isinf(values).any():
+            complain(X, columns)
 
 
 def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None = None) -> Array:
@@ -277,10 +291,7 @@ def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None =
     found = over_rows(data, n_jobs, work) if n else []
     ties, bad = sum(ties for ties, _ in found), min((bad for _, bad in found if bad >= 0), default=-1)
     if ties or bad >= 0:
-        for X, columns in zip(data, model.schema.blocks, strict=True):
-            values: Any = X.data if sp.issparse(X) else X
-            if values.dtype.kind == "f" and np.isinf(values).any():
-                complain(X, columns)
+        check_finite(data, model)
     report(ties, bad, n)
     return out
 
@@ -293,10 +304,13 @@ def leave_one_out(
     for b in range(len(data)):
         model.alpha(b)
 
-    def work(rows: slice) -> None:
+    def work(rows: slice) -> bool:
         w = None if weight is None else weight[rows]
-        out[rows] = model.leave_one_out([row_slice(X, rows) for X in data], y[rows], w)
+        out[rows], strange = model.leave_one_out([row_slice(X, rows) for X in data], y[rows], w)
+        return strange
 
     if len(out):  # long blocks: each prepares tables of its own
-        over_rows(data, n_jobs, work, max(ENTRIES, min(16 * ENTRIES, size_of(data) // threads(n_jobs, size_of(data)) + 1)))
+        share = size_of(data) // threads(n_jobs, size_of(data)) + 1
+        if any(over_rows(data, n_jobs, work, max(ENTRIES, min(16 * ENTRIES, share)))):
+            check_finite(data, model)
     return out

@@ -75,9 +75,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _joint(self) -> Joint:
         return Joint((Block(self._family(), self._strength()),), self._class_prior())
 
-    def _learn_rows(self, X: Any, columns: Columns | None, labels: Labels) -> tuple[Matrix, Columns]:
+    def _learn_rows(
+        self, X: Any, columns: Columns | None, labels: Labels, weight: Floats | None
+    ) -> tuple[Matrix, Columns]:
         """Rows as the family reads them, and the block's columns as these rows know them."""
-        del columns, labels
+        del columns, labels, weight
         return X, Columns(X.shape[1], self._names())
 
     def _rows(self, X: Any, columns: Columns) -> Matrix:
@@ -132,8 +134,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 start = labels.classes if declared is None else declared
                 self._start(X, labels, start, declared is not None, weight)
             else:
-                stats, _, _ = self._collect(X, labels, weight)
-                model = self.model_.learn(stats).with_joint(self._current_joint())
+                model = self.model_.learn(self._collect(X, labels, weight)).with_joint(self._current_joint())
                 self._check_model(model)
                 self.model_ = model
         return self
@@ -156,8 +157,12 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             unknown = [c for c in labels.classes.tolist() if c not in set(self.classes_.tolist())]
             if unknown:
                 raise ForgetError(f"cannot forget rows of class {unknown[0]!r}: the model never learned that class")
-            stats, _, _ = self._collect(X, labels, weight)
-            self.model_ = forget(self.model_, stats, self._least_categories())
+            left = forget(self.model_, self._collect(X, labels, weight), self._least_categories())
+            try:
+                self._check_model(left)
+            except ValueError as error:
+                raise ForgetError(f"cannot forget a whole class that the parameters speak of: {error}") from None
+            self.model_ = left
         return self
 
     def __add__(self: Self, other: Self) -> Self:
@@ -168,12 +173,21 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(other)
         if self.n_features_in_ != other.n_features_in_:
             raise SchemaError(f"cannot merge a model of {self.n_features_in_} features with one of {other.n_features_in_}")
-        mine, theirs = self._family(), other._family()
-        if mine != theirs:
-            raise SchemaError(f"cannot merge models whose parameters differ: {mine} and {theirs}")
+        theirs = other.get_params(deep=False)
+        for name, mine in self.get_params(deep=False).items():
+            if name != "n_jobs" and not np.array_equal(np.asarray(mine), np.asarray(theirs[name])):
+                raise SchemaError(f"cannot merge models whose {name} differs: {mine!r} and {theirs[name]!r}")
         merged = copy.copy(self)
-        merged.model_ = Model(self._current_joint(), self.model_.stats + other.model_.stats)
+        joint = self._current_joint()
+        if self._wants("loo"):  # each chose its own: between them, by how much each has seen
+            shares = np.array([model.stats.weight.sum() for model in (self.model_, other.model_)])
+            logs = np.log([float(model.alpha_) for model in (self, other)])
+            joint = with_alpha(joint, float(np.exp(shares @ logs / shares.sum())) if shares.any() else self.alpha_)
+        merged.model_ = Model(joint, self.model_.stats + other.model_.stats)
         merged._check_model(merged.model_)
+        unlabelled = getattr(self, "n_unlabelled_", 0) + getattr(other, "n_unlabelled_", 0)
+        if unlabelled:
+            merged.n_unlabelled_ = unlabelled
         return merged
 
     def __radd__(self: Self, other: Any) -> Self:
@@ -183,7 +197,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _start(self, X: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
         for leftover in ("n_unlabelled_", "em_"):
             vars(self).pop(leftover, None)
-        matrix, columns = self._learn_rows(X, None, self._placed(labels, classes))
+        matrix, columns = self._learn_rows(X, None, self._placed(labels, classes), weight)
         schema = Schema(classes, (columns,), closed)
         joint = self._joint()
         codes = labels.soft if labels.soft is not None else labels.among(classes)
@@ -194,12 +208,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if labels.soft is not None:
                 raise ValueError("alpha='loo' needs one label a row, not a matrix of weights")
             rows = np.flatnonzero(codes >= 0)
-            chosen = best_alpha(
-                model, [matrix[rows]], codes[rows], None if weight is None else weight[rows], self.n_jobs
-            )
+            scored = self._rows(X, columns)[rows]
+            chosen = best_alpha(model, [scored], codes[rows], None if weight is None else weight[rows], self.n_jobs)
             model = model.with_joint(with_alpha(joint, chosen))
         if labels.any_missing:
-            model = self._learn_unlabelled(model, matrix, labels, codes, weight)
+            model = self._learn_unlabelled(model, self._rows(X, columns), labels, codes, weight)
         self.model_ = model
 
     def _learn_unlabelled(
@@ -254,7 +267,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Any:
         """scikit-learn's checks of shape and names; infinities show up in the sums, NaN is missing."""
-        return validate_data(
+        rows = validate_data(
             self,
             unmask(X),
             reset=reset,
@@ -263,6 +276,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             ensure_all_finite=False,
             ensure_min_samples=least,
         )
+        return plain_rows(rows)
 
     def _check_finite_positive(self, X: Matrix) -> None:
         """Counts: neither negative nor infinite."""
@@ -277,26 +291,33 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _read(self, X: Any) -> Data:
         """Rows to score."""
-        check_is_fitted(self)
+        self._check_classes()
         return [self._rows(self._validate(X, reset=False, least=0), self.model_.columns())]
+
+    def _check_classes(self) -> None:
+        check_is_fitted(self)
+        if len(self.classes_) == 0:
+            raise DecibanError("the model has no classes: nothing was learned yet, or everything was forgotten")
 
     def _read_with_labels(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Array, Floats | None]:
         """Rows that were learned, their class codes and weights."""
-        check_is_fitted(self)
+        self._check_classes()
+        if getattr(self, "n_unlabelled_", 0):
+            raise ForgetError("some labels were found by EM, so no row can be taken out exactly: fit with labels only")
         X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
         if labels.soft is not None or labels.any_missing:
             raise DecibanError("leave-one-out needs every row's label")
         self._check_known(labels, self.classes_)
         return [self._rows(X, self.model_.columns())], labels.among(self.classes_), weight
 
-    def _collect(self, X: Any, labels: Labels, weight: Floats | None) -> tuple[Stats, Matrix, Array]:
+    def _collect(self, X: Any, labels: Labels, weight: Floats | None) -> Stats:
         """A batch's statistics, in a schema of its own that the model's union takes in."""
         model = self.model_
         classes = model.classes if model.schema.closed or labels.soft is not None else labels.classes
-        matrix, columns = self._learn_rows(X, model.columns(), self._placed(labels, classes))
+        matrix, columns = self._learn_rows(X, model.columns(), self._placed(labels, classes), weight)
         schema = Schema(classes, (columns,), model.schema.closed)
         codes = labels.soft if labels.soft is not None else labels.among(classes)
-        return local.collect([matrix], model.joint, schema, codes, weight, self.n_jobs), matrix, codes
+        return local.collect([matrix], model.joint, schema, codes, weight, self.n_jobs)
 
     def _placed(self, labels: Labels, classes: Array) -> Labels:
         if labels.soft is not None:
@@ -379,6 +400,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         reject : float, optional
             The cost of not answering: rows for which every answer costs more get None.
         """
+        if reject is not None and not np.isfinite(reject):
+            raise ValueError(f"reject is {reject}: the cost of not answering must be a finite number")
         chosen = bayes.decide(self.predict_proba(X), self._costs(costs), reject)
         if reject is None:
             return self.classes_[chosen]
@@ -392,6 +415,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Without them, for each row's likeliest class over its runner-up. One row gives an Evidence, more a list.
         """
         data = self._read(X)
+        local.check_finite(data, self.model_)
         wanted = [None if label is None else self._class_index(label) for label in (target, against)]
         out = [explain(self.model_, [X[i : i + 1] for X in data], *wanted) for i in range(data[0].shape[0])]
         if not out:
@@ -400,7 +424,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def top_evidence(self, n: int = 10) -> Table:
         """What speaks most for each class against the others, in decibans."""
-        check_is_fitted(self)
+        self._check_classes()
         rows: list[tuple[Any, ...]] = []
         for c, label in enumerate(self.classes_):
             rows += [(plain(label), name, db) for name, db in strongest(self.model_, c, n)]
@@ -435,7 +459,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         `length` is the number of words of each row where rows are bags of words; by default it is drawn about the
         class's mean.
         """
-        check_is_fitted(self)
+        self._check_classes()
         if n < 0:
             raise ValueError(f"n is {n}: it must not be negative")
         seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
@@ -448,12 +472,12 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def linear_form(self) -> LinearForm:
         """θ and θ_0: the model as a linear classifier, per class and per pair (S5)."""
-        check_is_fitted(self)
+        self._check_classes()
         return linear_form(self.model_)
 
     def with_prior(self: Self, prior: Any) -> Self:
         """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
-        check_is_fitted(self)
+        self._check_classes()
         if isinstance(prior, dict):
             missing = [c for c in self.classes_.tolist() if c not in prior]
             extra = [c for c in prior if c not in set(self.classes_.tolist())]
@@ -465,8 +489,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if prior != "uniform":
                 raise ValueError(f"prior is {prior!r}: give probabilities, or 'uniform'")
             prior = np.full(len(self.classes_), 1.0 / len(self.classes_))
+        prior = np.asarray(prior, dtype=np.float64)
+        if not np.isclose(prior.sum(), 1.0):
+            raise ValueError(f"The sum of the priors should be 1, got {prior.sum():g}.")
         other = copy.copy(self)
-        setattr(other, self._prior_parameter, np.asarray(prior, dtype=np.float64))
+        setattr(other, self._prior_parameter, prior)
         other.model_ = self.model_.with_joint(other._current_joint())
         other._check_model(other.model_)
         return other
@@ -500,7 +527,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     @property
     def params(self) -> Table:
         """The parameters as a table: a row an item, a column a class."""
-        check_is_fitted(self)
+        self._check_classes()
         model = self.model_
         family, columns = model.joint.blocks[0].family, model.columns()
         names, _ = family.typical(model.params[0], columns)
@@ -525,11 +552,23 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         files.write(path, self.model_, about)
 
     def _restore(self, model: Model, about: dict[str, Any]) -> None:
-        self.model_ = model
+        """What `save` kept, checked against the parameters as a fit would be."""
         self.n_features_in_ = int(about["n_features"])
-        if about["names"]:
-            self.feature_names_in_ = np.array(about["names"], dtype=object)
-        vars(self).update(about["state"])
+        names, state = about["names"], about["state"]
+        if self.n_features_in_ != model.columns().size or (names and len(names) != self.n_features_in_):
+            raise ValueError(f"it speaks of {self.n_features_in_} features, but holds {model.columns().size}")
+        if set(state) - {"n_unlabelled_", "dtype_"} or state.get("dtype_", "float64") not in ("float32", "float64"):
+            raise ValueError(f"its state is not one of ours: {sorted(state)}")
+        if names:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._check_parameters()
+        if model.joint.blocks[0].family != self._family():
+            raise ValueError("its family is not the model's")
+        self._check_model(model)
+        if not self._wants("loo"):
+            self._check_model(model.with_joint(self._joint()))
+        vars(self).update(state)
+        self.model_ = model
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)
@@ -553,12 +592,16 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if isinstance(costs, dict):
             table = 1.0 - np.eye(k)
             for truth, answers in costs.items():
+                if not isinstance(answers, dict):
+                    raise ValueError(f"costs[{truth!r}] must be a mapping answer → cost, got {answers!r}")
                 for answer, cost in answers.items():
                     table[self._class_index(truth), self._class_index(answer)] = cost
-            return table
-        table = np.asarray(costs, dtype=np.float64)
+        else:
+            table = np.asarray(costs, dtype=np.float64)
         if table.shape != (k, k):
             raise ValueError(f"costs must have shape ({k}, {k}), truth by answer, got {table.shape}")
+        if not np.isfinite(table).all():
+            raise ValueError("costs must be finite numbers")
         return table
 
     @contextmanager
@@ -571,6 +614,16 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             vars(self).clear()
             vars(self).update(before)
             raise
+
+
+def plain_rows(X: Matrix) -> Matrix:
+    """Rows in a form that means what it says: native numbers, and each sparse entry stored once."""
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    if X.dtype.kind == "f" and X.dtype not in (np.float32, np.float64):
+        return X.astype(np.float64)
+    return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
 
 
 def with_alpha(joint: Joint, alpha: Alpha) -> Joint:

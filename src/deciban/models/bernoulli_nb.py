@@ -5,10 +5,12 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from deciban._typing import Floats
+from deciban._typing import Floats, Matrix
 from deciban.families import Bernoulli, Family
 from deciban.models.counts import CountClassifier
 from deciban.models.discrete import LINEAR_CONSTRAINTS
@@ -71,6 +73,13 @@ class BernoulliNB(CountClassifier):
 
     def _family(self) -> Family:
         return Bernoulli(threshold=self.binarize)
+
+    def _check_finite_positive(self, X: Matrix) -> None:
+        super()._check_finite_positive(X)
+        values = X.data if sp.issparse(X) else X
+        if self.binarize is None and not np.all((values == 0) | (values == 1) | (values != values)):
+            odd = values[(values != 0) & (values != 1) & (values == values)].flat[0]
+            raise ValueError(f"binarize=None takes X to be 0 and 1 already, and it holds {odd:g}: give a threshold")
 
     @property
     def feature_log_prob_(self) -> Floats:

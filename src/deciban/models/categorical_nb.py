@@ -16,6 +16,7 @@ from deciban.corollaries.missing import unmask
 from deciban.engines.local import CODES
 from deciban.errors import SchemaError
 from deciban.families import Categorical, Family
+from deciban.models.base import plain_rows
 from deciban.models.discrete import LINEAR_CONSTRAINTS, DiscreteClassifier
 from deciban.models.labels import Labels
 from deciban.schema import Columns
@@ -91,19 +92,23 @@ class CategoricalNB(DiscreteClassifier):
             ensure_min_samples=least,
         )
         if sp.issparse(rows):
-            return rows.tocsr()
+            return plain_rows(rows).tocsr()
         if rows.dtype.kind == "c":
             raise ValueError(f"Complex data not supported\n{X}\n")
-        return rows.astype(np.float64) if rows.dtype.kind == "O" and all_numbers(rows) else rows
+        if rows.dtype.kind == "O" and all_numbers(rows):
+            return rows.astype(np.float64)
+        return plain_rows(rows)
 
-    def _learn_rows(self, X: Any, columns: Columns | None, labels: Labels) -> tuple[Matrix, Columns]:
-        del labels
+    def _learn_rows(
+        self, X: Any, columns: Columns | None, labels: Labels, weight: Floats | None
+    ) -> tuple[Matrix, Columns]:
+        del labels, weight
         d = X.shape[1]
         known = columns.categories if columns is not None else None
         assert known is None or len(known) == d
         if is_codes(X) and (known is None or all(isinstance(values, range) for values in known)):
             codes = as_codes(X)
-            sizes = np.maximum(code_sizes(codes, type(self).__name__), self._least(d))
+            sizes = code_sizes(codes, type(self).__name__, self._least(d))
             categories: tuple[Categories, ...] = tuple(range(int(size)) for size in sizes)
             return codes, Columns(d, self._names(), categories)
         X = X.toarray() if sp.issparse(X) else X

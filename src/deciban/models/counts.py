@@ -17,9 +17,11 @@ from deciban.schema import Columns
 class CountClassifier(DiscreteClassifier):
     """A feature is a number of times something happened."""
 
-    def _learn_rows(self, X: Any, columns: Columns | None, labels: Labels) -> tuple[Matrix, Columns]:
+    def _learn_rows(
+        self, X: Any, columns: Columns | None, labels: Labels, weight: Floats | None
+    ) -> tuple[Matrix, Columns]:
         self._check_finite_positive(X)
-        return super()._learn_rows(X, columns, labels)
+        return super()._learn_rows(X, columns, labels, weight)
 
     def _rows(self, X: Any, columns: Columns) -> Matrix:
         del columns

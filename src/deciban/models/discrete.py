@@ -44,7 +44,11 @@ class DiscreteClassifier(GenerativeClassifier):
     def _check_alpha(self) -> float | Array:
         """alpha as a number or an array that fits; scikit-learn's floor where force_alpha is off."""
         alpha = self.alpha if isinstance(self.alpha, Real) else np.asarray(self.alpha, dtype=np.float64)
+        if np.size(alpha) == 0:
+            raise ValueError("alpha is empty: give a number, one a feature, or one a class and feature")
         lowest = float(np.min(alpha))
+        if float(np.max(alpha)) > 1e100:
+            raise ValueError(f"alpha is {float(np.max(alpha)):g}: pseudo-counts this large leave nothing to the data")
         if isinstance(alpha, np.ndarray):
             if alpha.ndim not in (1, 2) or alpha.shape[-1] != self.n_features_in_:
                 raise ValueError(

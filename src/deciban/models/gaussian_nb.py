@@ -104,11 +104,13 @@ class GaussianNB(GenerativeClassifier):
     def _class_prior(self) -> str | Floats:
         return "empirical" if self.priors is None else np.asarray(self.priors, dtype=np.float64)
 
-    def _learn_rows(self, X: Any, columns: Columns | None, labels: Labels) -> tuple[Matrix, Columns]:
+    def _learn_rows(
+        self, X: Any, columns: Columns | None, labels: Labels, weight: Floats | None
+    ) -> tuple[Matrix, Columns]:
         if columns is None:
             self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
         X = sparse_or_dense(X)
-        return X, Columns(X.shape[1], self._names(), pivot=pivots(X, labels))
+        return X, Columns(X.shape[1], self._names(), pivot=pivots(X, labels, weight))
 
     def _rows(self, X: Any, columns: Columns) -> Matrix:
         del columns
@@ -158,41 +160,50 @@ def sparse_or_dense(X: Matrix) -> Matrix:
 
 
 def as_guess(value: Any, name: str, d: int) -> float | tuple[float, ...] | None:
-    if value is None or isinstance(value, Real):
-        return None if value is None else float(value)
+    if value is None:
+        return None
     array = np.asarray(value, dtype=np.float64)
-    if array.shape != (d,):
+    if array.ndim and array.shape != (d,):
         raise ValueError(f"{name} should have one value a feature, shape ({d},), got {array.shape}")
     if not np.isfinite(array).all() or (name == "prior_var" and (array <= 0).any()):
         raise ValueError(f"{name} must be finite" + (" and positive" if name == "prior_var" else ""))
-    return tuple(array.tolist())
+    return tuple(array.tolist()) if array.ndim else float(array)
 
 
-def pivots(X: Matrix, labels: Labels) -> Floats:
-    """A pivot per class and column: the mean of the class's leading rows, or of the leading rows of all."""
+def pivots(X: Matrix, labels: Labels, weight: Floats | None) -> Floats:
+    """A pivot per class and column: the mean of the class's leading values, or of all leading values."""
     k, d = len(labels.classes), X.shape[1]
     if sp.issparse(X) or X.shape[0] == 0:
         return np.zeros((k, d))
-    overall = leading_mean(X[:LEADING], np.zeros(d))
+    overall = leading_mean(X, np.arange(min(LEADING, len(X))), np.zeros(d))
     pivot = np.tile(overall, (k, 1))
-    if labels.soft is not None:
-        return pivot
-    head = labels.codes[: 64 * LEADING]
     for c in range(k):
-        rows = np.flatnonzero(head == c)[:LEADING]
-        if len(rows) == 0:
-            rows = np.flatnonzero(labels.codes == c)[:LEADING]
+        if labels.soft is not None:
+            rows = np.argsort(-labels.soft[:, c] * (1.0 if weight is None else weight), kind="stable")
+        else:
+            head = slice(0, 64 * LEADING)  # most classes show up early: a look at the head spares one at all rows
+            rows = np.flatnonzero(labels.codes[head] == c)
+            if len(rows) < LEADING:
+                rows = np.flatnonzero(labels.codes == c)
+        if weight is not None:
+            rows = rows[weight[rows] > 0]
         if len(rows):
-            pivot[c] = leading_mean(X[rows], overall)
+            pivot[c] = leading_mean(X, rows, overall)
     return pivot
 
 
-def leading_mean(rows: Array, otherwise: Floats) -> Floats:
-    """The mean of what is there, column by column; far values are averaged as differences from the first."""
-    rows = rows.astype(np.float64)
-    good = np.isfinite(rows)
+def leading_mean(X: Array, rows: Array, otherwise: Floats) -> Floats:
+    """The mean of each column's first values among these rows, taken as differences so that far values keep digits."""
+    values = X[rows[:LEADING]].astype(np.float64)
+    good = np.isfinite(values)
     count = good.sum(axis=0)
-    first = rows[np.argmax(good, axis=0), np.arange(rows.shape[1])]
+    first = values[np.argmax(good, axis=0), np.arange(values.shape[1])]
     with np.errstate(invalid="ignore", over="ignore"):
-        mean = first + np.where(good, rows - first, 0.0).sum(axis=0) / np.maximum(count, 1)
-    return np.where((count > 0) & np.isfinite(mean), mean, otherwise)
+        mean = first + np.where(good, values - first, 0.0).sum(axis=0) / np.maximum(count, 1)
+    mean = np.where((count > 0) & np.isfinite(mean), mean, otherwise)
+    if len(rows) > LEADING:
+        for j in np.flatnonzero(count == 0):  # a column that starts with missing values: its first that is there
+            there = np.flatnonzero(np.isfinite(X[rows, j]))
+            if len(there):
+                mean[j] = X[rows[there[0]], j]
+    return mean

@@ -38,7 +38,7 @@ class Labels:
 
 def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
     """Whatever people call labels: arrays, lists, series; strings, numbers, booleans; one column, or a weight a class."""
-    y = np.asarray(y) if not hasattr(y, "dtype") or isinstance(y, np.ndarray) else np.asarray(y)
+    y = as_array(y)
     if y.ndim == 2 and y.shape[1] > 1:
         return read_soft(y, n, classes)
     y = column_or_1d(y, warn=True)
@@ -47,12 +47,13 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
             f"Found input variables with inconsistent numbers of samples: X has {n} rows, y has {len(y)}"
         )
     if y.dtype.kind in "biu" and n:
-        low, high = int(y.min()), int(y.max())
-        if high - low < SMALL_RANGE:
-            shifted = y.astype(np.int64) - low if low or y.dtype.kind != "i" else y
-            seen = np.bincount(shifted, minlength=high - low + 1) > 0
+        numbers = y.view(np.uint8) if y.dtype == bool else y
+        low, high = numbers.min(), numbers.max()
+        if int(high) - int(low) < SMALL_RANGE:
+            shifted = y if low == 0 and y.dtype.kind == "i" else (numbers - low).astype(np.int64)
+            seen = np.bincount(shifted, minlength=int(high) - int(low) + 1) > 0
             place = (np.cumsum(seen) - 1).astype(np.int32)
-            labels = np.flatnonzero(seen) + low
+            labels = np.flatnonzero(seen).astype(numbers.dtype) + low
             return Labels(labels.astype(y.dtype), place[shifted])
     if y.dtype.kind in "UO" and n:
         return read_objects(y)
@@ -68,6 +69,18 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
     return Labels(labels, codes)
 
 
+def as_array(y: Any) -> Array:
+    """y as an array that says what it holds: NumPy would make the missing one of ["a", nan] the string "nan"."""
+    if isinstance(y, np.ma.MaskedArray):
+        out = y.astype(object)
+        return out.filled(None)
+    array = np.asarray(y)
+    if array.dtype.kind == "U" and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y):
+        array = np.empty(len(y), dtype=object)
+        array[:] = y
+    return array
+
+
 def read_objects(y: Array) -> Labels:
     """Strings and objects by a dictionary, which is quicker than sorting them all."""
     missing = missing_where(y)
@@ -79,6 +92,9 @@ def read_objects(y: Array) -> Labels:
         kinds = sorted({type(v).__name__ for v in distinct})
         raise TypeError(f"labels must all be strings or all be numbers, got {' and '.join(kinds)}") from None
     if y.dtype.kind == "O" and not all(isinstance(v, str) for v in distinct):
+        odd = next((v for v in ordered if not isinstance(v, int | float | np.generic)), None)
+        if odd is not None:
+            raise TypeError(f"labels must be strings or numbers, got {odd!r} of type {type(odd).__name__}")
         check_classification_targets(np.array(ordered))
     place = {value: code for code, value in enumerate(ordered)}
     codes = np.full(len(y), -1, dtype=np.int32)

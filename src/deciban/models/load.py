@@ -33,7 +33,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     model, about = files.read(path)
     name = about.get("model")
-    if name not in MODELS:
+    if not isinstance(name, str) or name not in MODELS:
         raise FileError(f"{os.fspath(path)!r} holds a model {name!r} that this version does not know")
     kind = getattr(importlib.import_module(f"deciban.models.{MODELS[name]}"), name)
     try:
