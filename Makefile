@@ -4,8 +4,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
+
+# Tools call each other by name: cython-lint runs pycodestyle, and the build runs python3.
+export PATH := $(abspath $(BIN)):$(PATH)
 
 # A stamp says what is installed, and since when. The demo needs the package alone; tests and benchmarks need
 # the tools as well, and then the demo is served too.
@@ -39,7 +42,7 @@ check: $(TOOLS)
 	@echo "== mypy"
 	@$(BIN)/mypy src/deciban
 	@echo "== lint-imports"
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 	@echo "== doctests of the installed package and of the pages"
 	@$(BIN)/python -m pytest -q --doctest-modules --pyargs deciban
 	@$(BIN)/python -m pytest -q --doctest-glob='*.md' README.md docs

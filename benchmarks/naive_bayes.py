@@ -73,7 +73,6 @@ def compare(scale: float, repeats: int, jobs: int | None) -> list[tuple[str, str
     loo, predict = best(lambda: model.leave_one_out(X, y), lambda: model.predict_log_proba(X), repeats=repeats)
     rows.append((f"GaussianNB {n:,}×{d}, {k} classes", "leave_one_out", loo, 0.0, f"{loo / predict:.1f} × predicting"))
     print(f"  leave-one-out of every row: {loo * 1e3:.1f} ms, {loo / predict:.1f} × predict_log_proba")
-    del X, data
 
     C = rng.integers(0, 10, (n // 2, 20))
     yc = rng.integers(0, k, n // 2)

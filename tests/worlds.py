@@ -35,7 +35,9 @@ class World:
         return Model(self.joint, self.collect(rows))
 
 
-def make(name: str, seed: int, n: int, d: int, k: int, missing: bool, weighted: bool, alpha: float, **settings) -> World:
+def make(
+    name: str, seed: int, n: int, d: int, k: int, missing: bool, weighted: bool, alpha: float, **settings
+) -> World:
     """Rows from about what the family supposes, some entries missing, some weights zero."""
     rng = np.random.default_rng(seed)
     family = FAMILIES[name](**settings)

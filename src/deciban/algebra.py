@@ -1,13 +1,13 @@
 """Statistics: a commutative group. Learning and merging are `+`, forgetting is `−`, decay is `scale`.
 
-    >>> import numpy as np
-    >>> from deciban.schema import Columns, Schema
-    >>> schema = Schema(np.array(["ham", "spam"]), (Columns(2),))
-    >>> a = Stats(schema, np.array([3.0, 1.0]), ({"x": np.array([[4.0, 0.0], [1.0, 2.0]])},))
-    >>> (a + a - a).same_as(a)
-    True
-    >>> a.scale(0.5).weight
-    array([1.5, 0.5])
+>>> import numpy as np
+>>> from deciban.schema import Columns, Schema
+>>> schema = Schema(np.array(["ham", "spam"]), (Columns(2),))
+>>> a = Stats(schema, np.array([3.0, 1.0]), ({"x": np.array([[4.0, 0.0], [1.0, 2.0]])},))
+>>> (a + a - a).same_as(a)
+True
+>>> a.scale(0.5).weight
+array([1.5, 0.5])
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def decide(posterior: Floats, costs: Floats | None = None, reject: float | None 
     choice = np.argmin(expected, axis=1)
     if reject is not None:
         choice = np.where(expected[np.arange(len(choice)), choice] > reject, -1, choice)
-    return choice
+    return np.asarray(choice)
 
 
 def adapt_prior(

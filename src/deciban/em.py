@@ -63,4 +63,3 @@ def learn(
             converged = True
             break
     return Learned(model, responsibilities, trace, converged)
-

@@ -52,7 +52,7 @@ class Above:
     name: ClassVar[str] = "x"
 
     def of(self, X: Array, pivot: Array) -> Floats:  # noqa: ARG002 - one signature for every measure
-        value = X if self.threshold is None else X > self.threshold
+        value = X if self.threshold is None else self.threshold < X
         return np.where(np.isnan(X), 0.0, value)
 
 

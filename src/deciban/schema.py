@@ -44,9 +44,7 @@ class Columns:
             )
         categories = self.categories
         if self.categories is not None and other.categories is not None:
-            categories = tuple(
-                union_categories(a, b) for a, b in zip(self.categories, other.categories, strict=True)
-            )
+            categories = tuple(union_categories(a, b) for a, b in zip(self.categories, other.categories, strict=True))
         return replace(self, names=self.names or other.names, categories=categories)
 
 

@@ -38,7 +38,12 @@ def test_what_was_never_learned_cannot_be_forgotten(world):
 
 
 SETTINGS = {
-    "gaussian": [{"predictive": p, "smoothing": s, "guess_mean": m} for p in (False, True) for s in (1e-9, 0.1) for m in (None, 1.0)],
+    "gaussian": [
+        {"predictive": p, "smoothing": s, "guess_mean": m}
+        for p in (False, True)
+        for s in (1e-9, 0.1)
+        for m in (None, 1.0)
+    ],
     "multinomial": [{}, {"predictive": True}],
     "poisson": [{}, {"predictive": True}],
     "complement": [{}, {"norm": True}],

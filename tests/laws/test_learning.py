@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ def test_any_batches_in_any_order_give_the_same_sum(world, cuts, seed):
     order = np.random.default_rng(seed).permutation(len(world.y))
     edges = [0, *sorted(min(cut, len(order)) for cut in cuts), len(order)]
     total = world.joint.zero(world.schema)
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in pairwise(edges):
         total = total + world.collect(order[start:stop])
     assert total.same_as(world.collect())
 
@@ -34,7 +36,10 @@ def test_the_kernels_agree_with_the_measures_definitions(world):
             pivot = columns.pivot[c] if columns.pivot is not None else np.zeros(columns.size)
             expected[c] = labels[:, c] @ measure.of(world.X, pivot)
         np.testing.assert_allclose(
-            np.broadcast_to(found[measure.name], expected.shape), expected, rtol=1e-9, atol=1e-9 * (1 + np.abs(expected).max())
+            np.broadcast_to(found[measure.name], expected.shape),
+            expected,
+            rtol=1e-9,
+            atol=1e-9 * (1 + np.abs(expected).max()),
         )
 
 

@@ -529,12 +529,8 @@ FAR = {  # ways to learn classes a billion apart, each within a deviation of one
     "first rows weightless": lambda A: wide_model().fit(
         np.r_[np.zeros((100, 2)), A], np.r_[np.ones(100, int), SIDE], np.r_[np.zeros(100), np.ones(600)]
     ),
-    "first rows missing": lambda A: wide_model().fit(
-        np.r_[np.full((100, 2), NAN), A], np.r_[np.ones(100, int), SIDE]
-    ),
-    "moved": lambda A: (
-        wide_model().partial_fit(NEAR, SIDE, classes=[0, 1]).forget(NEAR, SIDE).partial_fit(A, SIDE)
-    ),
+    "first rows missing": lambda A: wide_model().fit(np.r_[np.full((100, 2), NAN), A], np.r_[np.ones(100, int), SIDE]),
+    "moved": lambda A: wide_model().partial_fit(NEAR, SIDE, classes=[0, 1]).forget(NEAR, SIDE).partial_fit(A, SIDE),
 }
 
 

@@ -382,6 +382,7 @@ def test_loo_alpha_has_the_least_loss(table, model, name, what, weighted):
 
 # ------------------------------ 6. few labels
 
+
 @pytest.mark.parametrize(("name", "n"), [("voting", None), ("mushroom", 2000), ("zoo", None)])
 def test_hidden_labels_do_no_harm(table, name, n):
     X, y = take(table, name, "strings", n)
@@ -402,6 +403,7 @@ def test_hidden_labels_do_no_harm(table, name, n):
 
 
 # ------------------------------ 7. what a posterior is for
+
 
 @pytest.mark.parametrize("reject", [None, 0.5, 0.9, 9.0])
 def test_decisions_cost_least(table, reject):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ def check_codes(X: Array, name: str) -> Array:
             f"Negative values in data passed to {name} (input X): row {row}, column {column} holds "
             f"{X[row, column]:g}. Integer categories are codes 0, 1, 2, …; a missing one is NaN."
         )
-    return high.astype(np.float64)
+    return np.asarray(high, dtype=np.float64)
 
 
 def code_sizes(X: Array, name: str, least: Array) -> Array:
@@ -55,10 +56,8 @@ def learn_labels(column: Array, known: Categories) -> tuple[Array, tuple[Any, ..
     values = [plain(v) for v in column[~missing].tolist()]
     found = dict.fromkeys(values)
     new = [value for value in found if value not in position]
-    try:
+    with contextlib.suppress(TypeError):  # kinds that do not compare keep the order they came in
         new.sort()
-    except TypeError:  # kinds that do not compare keep the order they came in
-        pass
     for value in new:
         position[value] = len(position)
     codes[~missing] = np.fromiter((position[v] for v in values), dtype=np.int32, count=len(values))

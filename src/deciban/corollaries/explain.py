@@ -53,10 +53,9 @@ class Evidence:
             others = sum(db for _, _, db in rest)
             rows.append((f"{len(rest)} more", "", f"{others:+.2f}", _bar(others)))
         rows.append(("total", f"P = {self.probability:.4f}", f"{self.total:+.2f}", _bar(self.total)))
+        odds = f"{self.target} rather than {self.against}: {self.total:+.2f} dB"
         return Table(
-            f"{self.target} rather than {self.against}: {self.total:+.2f} dB, P({self.target}) = {self.probability:.4f}",
-            ("evidence", "value", "dB", ""),
-            rows,
+            f"{odds}, P({self.target}) = {self.probability:.4f}", ("evidence", "value", "dB", ""), rows, most + 3
         )
 
     def to_frame(self) -> Any:

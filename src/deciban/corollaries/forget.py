@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from deciban._typing import Array, Floats, Sums
+from deciban._typing import Array, Categories, Floats, Sums
 from deciban.algebra import Stats
 from deciban.errors import ForgetError
 from deciban.families.gaussian import ROUNDING
@@ -92,8 +92,8 @@ def settle_moments(was: Sums, left: dict[str, Floats], columns: Columns) -> dict
     if (nothing & (np.abs(left["x"]) > residue)).any():
         at = np.argwhere(nothing & (np.abs(left["x"]) > residue))[0]
         raise ForgetError(
-            f"cannot forget these values of column {columns.name(int(at[1]))!r}: no row is left of the class, but a sum "
-            "of values is, so the model never learned them as they are"
+            f"cannot forget these values of column {columns.name(int(at[1]))!r}: no row is left of the class, but a "
+            "sum of values is, so the model never learned them as they are"
         )
     left["x"] = np.where(nothing, 0.0, left["x"])
     left["xx"] = np.where(nothing, 0.0, left["xx"])
@@ -136,7 +136,8 @@ def prune(stats: Stats, least: tuple[int, ...] | None) -> Stats:
 def prune_categories(columns: Columns, cells: Floats, least: tuple[int, ...] | None) -> tuple[Columns, Floats]:
     """Labels that were never counted go; integer codes run up to the greatest that was."""
     assert columns.categories is not None
-    categories, positions = [], []
+    categories: list[Categories] = []
+    positions = []
     used = cells.sum(axis=0) > 0
     for j, (values, start) in enumerate(zip(columns.categories, columns.offsets, strict=False)):
         mine: Array = np.flatnonzero(used[start : start + len(values)])

@@ -29,7 +29,7 @@ class LeaveOneOut:
 
     @property
     def predictions(self) -> Array:
-        return self.classes[np.argmax(self.log_proba, axis=1)]
+        return np.asarray(self.classes[np.argmax(self.log_proba, axis=1)])
 
     @property
     def accuracy(self) -> float:

@@ -40,7 +40,8 @@ def missing_where(values: Array) -> Array:
 def unmask(X: Any) -> Any:
     """A masked array as floats with NaN under the mask; anything else as it is."""
     if isinstance(X, np.ma.MaskedArray):
-        if X.dtype.kind == "O":
-            return X.filled(None)
-        return X.astype(np.float64 if X.dtype.kind != "f" else X.dtype).filled(np.nan)
+        kind = object if X.dtype.kind == "O" else X.dtype if X.dtype.kind == "f" else np.float64
+        out = np.array(X.data, dtype=kind)
+        out[np.ma.getmaskarray(X)] = None if kind is object else np.nan
+        return out
     return X

@@ -212,9 +212,7 @@ def about(sums: dict[str, Floats], pivot: Floats) -> dict[str, Floats]:
     return {"one": one, "x": x - one * pivot, "xx": xx - 2.0 * pivot * x + one * pivot**2}
 
 
-def count_codes(
-    columns: Columns, X: Array, labels: Array, weight: Floats | None, k: int, n_jobs: int | None
-) -> Floats:
+def count_codes(columns: Columns, X: Array, labels: Array, weight: Floats | None, k: int, n_jobs: int | None) -> Floats:
     offsets = columns.offsets
     cells = int(offsets[-1])
     soft = labels.ndim == 2

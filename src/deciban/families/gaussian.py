@@ -70,7 +70,9 @@ class Gaussian(Family):
         offset = sums["x"] / n
         # A class without a value in some column has the column's law over all classes.
         mean = np.where(seen > 0, columns.pivot + offset, all_mean)
-        variance = np.where(seen > 0, spread_of(sums["xx"] / n, offset, ROUNDING * sums["xx"] / n), all_variance) + floor
+        variance = (
+            np.where(seen > 0, spread_of(sums["xx"] / n, offset, ROUNDING * sums["xx"] / n), all_variance) + floor
+        )
         # No spread and no floor: a column constant everywhere tells classes apart by nothing, whatever its
         # variance; a class constant at a value is known no better than doubles of that size are spaced.
         spaced = np.where(all_variance > 0, EPSILON**2 * (all_mean**2 + all_variance), 1.0)
@@ -96,9 +98,8 @@ class Gaussian(Family):
             far[:] = True
         near = ~far
         if far.any():
-            table = mean[:, far], precision[:, far], constant[:, far], None if power is None else power[:, far]
-            m, h, c, p = (None if t is None else np.ascontiguousarray(t) for t in table)
-            assert c is not None
+            m, h, c = (np.ascontiguousarray(t[:, far]) for t in (mean, precision, constant))
+            p = None if power is None else np.ascontiguousarray(power[:, far])
             for rows in dense_blocks(X.shape[0], int(far.sum())):
                 block = X[rows][:, far].toarray().astype(np.float64)
                 part = np.zeros((block.shape[0], len(mean)))
@@ -110,8 +111,9 @@ class Gaussian(Family):
             close = X[:, near] if far.any() else X
             first, some_missing = dot(close, (2.0 * h * m).T)
             out += zero.sum(axis=1) + first - dot(close.power(2), h.T)[0]
-            if some_missing:
-                out -= missing_mask(close) @ zero.T
+            gone = missing_mask(close) if some_missing else None
+            if gone is not None:
+                out -= gone @ zero.T
         return out
 
     def leave_one_out(

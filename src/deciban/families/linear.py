@@ -63,7 +63,7 @@ def score(X: Matrix, zero: Floats, present: Floats, slope: Floats, above: float 
         out -= missing @ finite(zero).T
     never_zero, never_present = np.isneginf(zero), np.isneginf(present)
     if never_zero.any() or never_present.any():
-        there = X > (above or 0.0)
+        there = (above or 0.0) < X
         hits = never_zero.sum(axis=1) + there @ (never_present.astype(float) - never_zero).T
         if missing is not None:
             hits = hits - missing @ never_zero.astype(float).T

@@ -54,6 +54,10 @@ def is_generative(what: str) -> Callable[[Any], bool]:
 class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Everything a model that is a sum can do, in scikit-learn's words and its own."""
 
+    model_: Model
+    n_features_in_: int
+    n_jobs: int | None
+
     _prior_parameter: ClassVar[str] = "class_prior"
     _positive: ClassVar[bool] = False
     _generative: ClassVar[bool] = True
@@ -172,7 +176,9 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         check_is_fitted(other)
         if self.n_features_in_ != other.n_features_in_:
-            raise SchemaError(f"cannot merge a model of {self.n_features_in_} features with one of {other.n_features_in_}")
+            raise SchemaError(
+                f"cannot merge a model of {self.n_features_in_} features with one of {other.n_features_in_}"
+            )
         theirs = other.get_params(deep=False)
         for name, mine in self.get_params(deep=False).items():
             if name != "n_jobs" and not np.array_equal(np.asarray(mine), np.asarray(theirs[name])):
@@ -196,7 +202,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _start(self, X: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
         for leftover in ("n_unlabelled_", "em_"):
-            vars(self).pop(leftover, None)
+            self.__dict__.pop(leftover, None)
         matrix, columns = self._learn_rows(X, None, self._placed(labels, classes), weight)
         schema = Schema(classes, (columns,), closed)
         joint = self._joint()
@@ -257,7 +263,9 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         labels = read_labels(y, n, known)
         weight = None
         if sample_weight is not None:
-            weight = np.ascontiguousarray(_check_sample_weight(sample_weight, X, dtype=np.float64)) if n else np.zeros(0)
+            weight = (
+                np.ascontiguousarray(_check_sample_weight(sample_weight, X, dtype=np.float64)) if n else np.zeros(0)
+            )
             if (weight < 0).any():
                 row = int(np.argmax(weight < 0))
                 raise ValueError(f"sample_weight[{row}] is {weight[row]:g}: to take rows away, use forget")
@@ -325,7 +333,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return Labels(classes, labels.among(classes))
 
     def _check_known(self, labels: Labels, known: Array) -> None:
-        unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else []
+        unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else labels.classes
         if len(unknown):
             raise ValueError(f"The target label(s) {unknown} in y do not exist in the initial classes {known}")
 
@@ -352,10 +360,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if (prior < 0).any():
                 raise ValueError("Priors must be non-negative.")
         alpha = model.joint.blocks[0].alpha
-        if not isinstance(alpha, str) and np.ndim(alpha) == 2 and len(alpha) != len(model.classes):
-            raise ValueError(
-                f"alpha has a row for {len(alpha)} classes, but there are {len(model.classes)}: {model.classes.tolist()}"
-            )
+        rows = np.shape(alpha)[0] if not isinstance(alpha, str) and np.ndim(alpha) == 2 else len(model.classes)
+        if rows != len(model.classes):
+            labels = model.classes.tolist()
+            raise ValueError(f"alpha has a row for {rows} classes, but there are {len(labels)}: {labels}")
 
     def _wants(self, how: str) -> bool:
         return isinstance(getattr(self, "alpha", None), str) and self.alpha == how
@@ -383,7 +391,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The likeliest class of every row."""
         return self.classes_[local.apply(self._read(X), self.model_, "best", self.n_jobs)]
 
-    @available_if(is_generative("p(x)"))
+    @available_if(is_generative("p(x)"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def score_samples(self, X: Any) -> Floats:
         """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned."""
         return bayes.log_evidence(local.apply(self._read(X), self.model_, "log_joint", self.n_jobs))
@@ -436,10 +444,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         The rows must be (some of) those the model has learned, with the same weights.
         """
         data, codes, weight = self._read_with_labels(X, y, sample_weight)
-        self._check_learned(data, codes, weight)
+        self._check_learned(codes, weight)
         return leave_one_out(self.model_, data, codes, weight, self.n_jobs)
 
-    def _check_learned(self, data: Data, codes: Array, weight: Floats | None) -> None:
+    def _check_learned(self, codes: Array, weight: Floats | None) -> None:
         """Rows of a class cannot outweigh what was learned of it."""
         asked = np.bincount(codes, weights=weight, minlength=len(self.classes_))
         over = np.flatnonzero(asked > self.model_.stats.weight * (1 + 1e-9))
@@ -450,7 +458,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"{self.model_.stats.weight[c]:g}, and {asked[c]:g} were given"
             )
 
-    @available_if(is_generative("law of x to draw from"))
+    @available_if(is_generative("law of x to draw from"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def sample(
         self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
     ) -> tuple[Array, Array]:
@@ -482,8 +490,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             missing = [c for c in self.classes_.tolist() if c not in prior]
             extra = [c for c in prior if c not in set(self.classes_.tolist())]
             if missing or extra:
-                raise ValueError(f"the prior must name exactly the classes {self.classes_.tolist()}: "
-                                 f"missing {missing}, unknown {extra}")
+                raise ValueError(
+                    f"the prior must name exactly the classes {self.classes_.tolist()}: "
+                    f"missing {missing}, unknown {extra}"
+                )
             prior = [prior[c] for c in self.classes_.tolist()]
         if isinstance(prior, str):
             if prior != "uniform":
@@ -498,7 +508,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         other._check_model(other.model_)
         return other
 
-    @available_if(is_generative("posterior that a new prior would change"))
+    @available_if(is_generative("posterior that a new prior would change"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def adapt_prior(self: Self, X: Any) -> Self:
         """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
         proba = self.predict_proba(X)
@@ -510,13 +520,13 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     @property
     def classes_(self) -> Array:
         check_is_fitted(self)
-        return self.model_.classes
+        return np.asarray(self.model_.classes)
 
     @property
     def class_count_(self) -> Floats:
         """How much was learned of each class: the sum of its rows' weights."""
         check_is_fitted(self)
-        return self.model_.stats.weight.copy()
+        return np.array(self.model_.stats.weight)
 
     @property
     def alpha_(self) -> Any:
@@ -567,7 +577,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._check_model(model)
         if not self._wants("loo"):
             self._check_model(model.with_joint(self._joint()))
-        vars(self).update(state)
+        self.__dict__.update(state)
         self.model_ = model
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -611,8 +621,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
 

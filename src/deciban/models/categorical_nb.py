@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from deciban._typing import Array, Categories, Floats, Matrix
 from deciban.corollaries.categories import check_codes, code_sizes, find_labels, from_codes, learn_labels
 from deciban.corollaries.missing import unmask
-from deciban.engines.local import CODES
+from deciban.engines.local import CODES, value_range
 from deciban.errors import SchemaError
 from deciban.families import Categorical, Family
 from deciban.models.base import plain_rows
@@ -180,7 +181,7 @@ class CategoricalNB(DiscreteClassifier):
 
     def _by_column(self, cells: Floats) -> list[Floats]:
         offsets = self.model_.columns().offsets
-        return [cells[:, start:stop].copy() for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+        return [cells[:, start:stop].copy() for start, stop in pairwise(offsets)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -196,13 +197,12 @@ def is_codes(X: Any) -> bool:
 def as_codes(X: Any) -> Array:
     """Numbers as a type the kernels count; sparse rows spelled out in the smallest."""
     if sp.issparse(X):
-        high = X.data.max(initial=0) if X.nnz else 0
-        whole = X.data.dtype.kind in "biu" or not np.isnan(X.data).any()
-        low = X.data.min(initial=0) if X.nnz else 0
-        return X.astype(np.uint8 if whole and 0 <= low and high < 256 else np.float64).toarray()  # type: ignore[no-any-return]
+        low, high = value_range(X.data) if X.nnz else (0.0, 0.0)
+        small = 0 <= low <= high < 256 and not np.isnan(X.data.sum())
+        return np.asarray(X.astype(np.uint8 if small else np.float64).toarray())
     if X.dtype == bool:
-        return X.view(np.uint8)
-    return X if X.dtype.type in CODES else X.astype(np.float64 if X.dtype.kind == "f" else np.int64)
+        return np.asarray(X.view(np.uint8))
+    return np.asarray(X if X.dtype.type in CODES else X.astype(np.float64 if X.dtype.kind == "f" else np.int64))
 
 
 def all_numbers(X: Array) -> bool:

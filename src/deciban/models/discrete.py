@@ -26,7 +26,7 @@ LINEAR_CONSTRAINTS: dict[str, Any] = {
 
 
 class DiscreteClassifier(GenerativeClassifier):
-    """Counts with pseudo-counts: what the smoothing and prior parameters of scikit-learn's discrete models mean here."""
+    """Counts with pseudo-counts: what scikit-learn's smoothing and prior parameters mean here."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = LINEAR_CONSTRAINTS
 
@@ -43,7 +43,7 @@ class DiscreteClassifier(GenerativeClassifier):
 
     def _check_alpha(self) -> float | Array:
         """alpha as a number or an array that fits; scikit-learn's floor where force_alpha is off."""
-        alpha = self.alpha if isinstance(self.alpha, Real) else np.asarray(self.alpha, dtype=np.float64)
+        alpha: Any = self.alpha if isinstance(self.alpha, Real) else np.asarray(self.alpha, dtype=np.float64)
         if np.size(alpha) == 0:
             raise ValueError("alpha is empty: give a number, one a feature, or one a class and feature")
         lowest = float(np.min(alpha))
@@ -66,14 +66,14 @@ class DiscreteClassifier(GenerativeClassifier):
                 UserWarning,
                 stacklevel=2,
             )
-            return np.maximum(alpha, ALPHA_MIN)
-        return alpha  # type: ignore[return-value]  # a Real is a float here
+            return np.maximum(alpha, ALPHA_MIN)  # type: ignore[no-any-return]  # a float or an array of them
+        return alpha  # type: ignore[no-any-return]  # likewise
 
     @property
     def class_log_prior_(self) -> Floats:
         """log P(y)."""
         check_is_fitted(self)
-        return self.model_.log_prior.copy()
+        return np.array(self.model_.log_prior)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -37,7 +37,7 @@ class Labels:
 
 
 def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
-    """Whatever people call labels: arrays, lists, series; strings, numbers, booleans; one column, or a weight a class."""
+    """Whatever people call labels: arrays, lists, series; strings, numbers, booleans; a column, or a weight a class."""
     y = as_array(y)
     if y.ndim == 2 and y.shape[1] > 1:
         return read_soft(y, n, classes)
@@ -72,8 +72,9 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
 def as_array(y: Any) -> Array:
     """y as an array that says what it holds: NumPy would make the missing one of ["a", nan] the string "nan"."""
     if isinstance(y, np.ma.MaskedArray):
-        out = y.astype(object)
-        return out.filled(None)
+        out = np.array(y.data, dtype=object)
+        out[np.ma.getmaskarray(y)] = None
+        return out
     array = np.asarray(y)
     if array.dtype.kind == "U" and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y):
         array = np.empty(len(y), dtype=object)

@@ -1,0 +1,30 @@
+from deciban._typing import Array, Floats
+
+def class_weights(y: Array, weight: Floats | None, out: Floats) -> None: ...
+def value_range(data: Array) -> tuple[float, float, bool]: ...
+def code_counts(X: Array, y: Array, weight: Floats | None, offset: Array, counts: Floats) -> None: ...
+def code_counts_soft(X: Array, labels: Floats, offset: Array, counts: Floats) -> None: ...
+def csr_sums(
+    data: Array,
+    indices: Array,
+    indptr: Array,
+    y: Array,
+    weight: Floats | None,
+    x: Floats,
+    xx: Floats | None,
+    squares: bool,
+    binary: bool = False,
+    threshold: float = 0.0,
+) -> float: ...
+def csc_sums(
+    data: Array,
+    indices: Array,
+    indptr: Array,
+    y: Array,
+    weight: Floats | None,
+    x: Floats,
+    xx: Floats | None,
+    squares: bool,
+    binary: bool = False,
+    threshold: float = 0.0,
+) -> float: ...
