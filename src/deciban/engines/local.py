@@ -51,11 +51,17 @@ def row_blocks(data: Data, entries: int) -> list[slice]:
     return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
 
+def long_blocks(data: Data, n_jobs: int | None) -> int:
+    """Entries of a block where a block costs something of its own: few blocks, but one for every thread."""
+    size = size_of(data)
+    return max(ENTRIES, min(16 * ENTRIES, size // threads(n_jobs, size) + 1))
+
+
 def over_rows(
     data: Data, n_jobs: int | None, work: Callable[[slice], Result], entries: int | None = None
 ) -> list[Result]:
     """work(rows) for every block of rows, in order, in threads."""
-    blocks = row_blocks(data, entries or ENTRIES)
+    blocks = row_blocks(data, entries if entries is not None else ENTRIES)
     workers = threads(n_jobs, size_of(data))
     if workers == 1 or len(blocks) == 1:
         return [work(rows) for rows in blocks]
@@ -286,7 +292,9 @@ def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None =
             out[rows] = part
         return ties, bad + rows.start if bad >= 0 else -1
 
-    found = over_rows(data, n_jobs, work) if n else []
+    # Sparse scores prepare tables as wide as the vocabulary, so their blocks are long.
+    entries = long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES
+    found = over_rows(data, n_jobs, work, entries) if n else []
     ties, bad = sum(ties for ties, _ in found), min((bad for _, bad in found if bad >= 0), default=-1)
     if ties or bad >= 0:
         check_finite(data, model)
@@ -307,8 +315,7 @@ def leave_one_out(
         out[rows], strange = model.leave_one_out([row_slice(X, rows) for X in data], y[rows], w)
         return strange
 
-    if len(out):  # long blocks: each prepares tables of its own
-        share = size_of(data) // threads(n_jobs, size_of(data)) + 1
-        if any(over_rows(data, n_jobs, work, max(ENTRIES, min(16 * ENTRIES, share)))):
-            check_finite(data, model)
+    # Each block prepares tables of its own, so blocks are long.
+    if len(out) and any(over_rows(data, n_jobs, work, long_blocks(data, n_jobs))):
+        check_finite(data, model)
     return out

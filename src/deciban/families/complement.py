@@ -64,17 +64,16 @@ class Complement(Multinomial):
         w = np.ones(len(y)) if weight is None else weight
         taken = w[rows] * values
         # Most words stand once, in a row of weight one: those share a table, log (complement − 1).
-        often = np.flatnonzero((values != 1.0) | (taken != 1.0))
-        single = np.ones(len(values))
-        single[often] = 0.0
-        words = sp.csr_matrix((single, (rows, at)), shape=X.shape)
+        once = (values == 1.0) & (taken == 1.0)
+        often = np.flatnonzero(~once)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows[once], minlength=len(y)))])
+        words = sp.csr_matrix((values[once], at[once], starts), shape=X.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(complement)
-            once = np.log(without(complement, 1.0))
-        # A complement below one holds no such word, so its entry is never read; 0 at alpha = 0 is "impossible".
-        never = np.where(complement >= 1.0, once, 0.0)
-        said = score(words, np.zeros_like(never), never, finite(never))
-        change = dot(words, finite(never - np.where(np.isfinite(logs), logs, 0.0)).T)[0] if self.norm else said
+            # A complement without the word is never asked for it.
+            left = np.where(complement - prior >= 1.0, np.log(without(complement, 1.0)), 0.0)
+        said = score(words, np.zeros_like(left), left, finite(left))
+        change = dot(words, finite(left - finite(logs)).T)[0] if self.norm else said
         for c in range(len(counts)):
             with np.errstate(divide="ignore", invalid="ignore"):
                 after = np.log(without(complement[c, at[often]], taken[often]))
@@ -86,8 +85,8 @@ class Complement(Multinomial):
                 else:
                     mine = -mine
             mine = np.where(np.isposinf(mine), CERTAIN, np.where(np.isnan(mine), 0.0, mine))
-            others = (y != c) & (y >= 0)
-            out[others, c] = mine[others]
+            changed = (y != c) & (y >= 0)
+            out[changed, c] = mine[changed]
         return out
 
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:

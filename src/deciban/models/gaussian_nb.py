@@ -51,11 +51,13 @@ class GaussianNB(GenerativeClassifier):
     --------
     >>> import numpy as np
     >>> from deciban import GaussianNB
-    >>> X = np.array([[-2, -1], [-1, -1], [-1, -2], [1, 1], [1, 2], [2, np.nan]])
-    >>> y = ["low"] * 3 + ["high"] * 3
+    >>> X = [[1, 2], [1.5, 1], [2, 3], [2.5, np.nan], [6, 7], [7, 5.5], [8, 8], [7.5, 6.5]]
+    >>> y = ["low"] * 4 + ["high"] * 4
     >>> model = GaussianNB().fit(X, y)
-    >>> model.predict([[-0.8, -1]]).tolist(), round(model.leave_one_out(X, y).accuracy, 2)
-    (['low'], 0.83)
+    >>> model.predict([[3, 3], [np.nan, 6]]).tolist(), model.leave_one_out(X, y).accuracy
+    (['low', 'high'], 1.0)
+    >>> model.forget(X[:1], y[:1]).class_count_.tolist()
+    [4.0, 3.0]
     """
 
     _prior_parameter: ClassVar[str] = "priors"
