@@ -1,0 +1,262 @@
+"""Every compiled loop against a plain NumPy definition: types, orders, strides, missing entries, weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from deciban._kernel import counts, gaussian, moments, posterior, scores
+
+N, D, K = 333, 7, 3
+
+
+def layouts(X):
+    """The same numbers, stored in every way people have."""
+    wide = np.zeros((2 * N, 3 * D), dtype=X.dtype)
+    wide[::2, ::3] = X
+    backwards = np.ascontiguousarray(X[::-1, ::-1])
+    frozen = X.copy()
+    frozen.setflags(write=False)
+    return {
+        "C": np.ascontiguousarray(X),
+        "Fortran": np.asfortranarray(X),
+        "strided": wide[::2, ::3],
+        "reversed": backwards[::-1, ::-1],
+        "read-only": frozen,
+    }
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, D)) + 100.0
+    y = rng.integers(-1, K, N).astype(np.int32)  # −1: rows without a class
+    return X, y, rng.random(N), rng.normal(size=(K, D)) + 100.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["C", "Fortran", "strided", "reversed", "read-only"])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_class_sums(data, dtype, layout, missing, weighted):
+    X, y, weight, pivot = data
+    X = X.astype(dtype)
+    if missing:
+        X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    w = weight if weighted else np.ones(N)
+    one, x, xx = np.zeros((K, D)), np.zeros((K, D)), np.zeros((K, D))
+    if not missing:
+        one = np.zeros((K, 1))
+    moments.class_sums(layouts(X)[layout], y, weight if weighted else None, pivot, one, x, xx, missing)
+    for c in range(K):
+        rows = y == c
+        t = X[rows].astype(np.float64) - pivot[c]
+        np.testing.assert_allclose(
+            one[c], np.where(np.isnan(t), 0, w[rows, None]).sum(axis=0)[: one.shape[1]], rtol=1e-12
+        )
+        np.testing.assert_allclose(x[c], np.nansum(w[rows, None] * t, axis=0), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(xx[c], np.nansum(w[rows, None] * t**2, axis=0), rtol=1e-11)
+
+
+def test_class_sums_are_poisoned_by_nan_unless_told(data):
+    """The engine relies on it: sums tell whether an entry was missing, so that no pass is spent on looking."""
+    X, y, _, pivot = data
+    X[np.flatnonzero(y >= 0)[0], 2] = np.nan
+    x = np.zeros((K, D))
+    moments.class_sums(X, y, None, pivot, np.zeros((K, 1)), x, None, False)
+    assert np.isnan(x).sum() == 1
+
+
+@pytest.mark.parametrize("layout", ["C", "Fortran", "strided"])
+def test_binary_sums(data, layout):
+    X, y, _, _ = data
+    X[0, 0] = np.nan
+    one, x = np.zeros((K, D)), np.zeros((K, D))
+    moments.class_sums(layouts(X)[layout], y, None, np.zeros((K, D)), one, x, None, True, True, 100.0)
+    for c in range(K):
+        np.testing.assert_array_equal(x[c], (X[y == c] > 100.0).sum(axis=0))
+
+
+def test_soft_sums(data):
+    X, _, _, pivot = data
+    labels = np.random.default_rng(2).dirichlet(np.ones(K), N)
+    one, x, xx = np.zeros((K, 1)), np.zeros((K, D)), np.zeros((K, D))
+    moments.soft_sums(X, np.asfortranarray(labels), pivot, one, x, xx, False)
+    for c in range(K):
+        t = X - pivot[c]
+        np.testing.assert_allclose(one[c, 0], labels[:, c].sum())
+        np.testing.assert_allclose(x[c], labels[:, c] @ t, atol=1e-10)
+        np.testing.assert_allclose(xx[c], labels[:, c] @ t**2)
+
+
+CODE_TYPES = [np.uint8, np.int32, np.int64, np.float32, np.float64]
+
+
+@pytest.mark.parametrize("dtype", CODE_TYPES)
+@pytest.mark.parametrize("layout", ["C", "Fortran", "strided", "reversed", "read-only"])
+def test_codes(dtype, layout):
+    rng = np.random.default_rng(3)
+    sizes = np.array([2, 3, 5, 1, 4, 2, 6])
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+    X = np.floor(rng.random((N, D)) * (sizes + 1)).astype(dtype)  # the last code of each column is past the table
+    if np.issubdtype(dtype, np.floating):
+        X[rng.random(X.shape) < 0.1] = np.nan
+    y = rng.integers(-1, K, N).astype(np.int32)
+    weight = rng.random(N)
+    stored = layouts(X)[layout]
+
+    found = np.zeros((K, offsets[-1]))
+    counts.code_counts(stored, y, weight, offsets, found)
+    soft = np.zeros((offsets[-1], K))
+    counts.code_counts_soft(stored, np.eye(K + 1)[y][:, :K] * weight[:, None], offsets, soft)
+    table, unseen = rng.normal(size=(offsets[-1], K)), rng.normal(size=(D, K))
+    out = np.zeros((N, K))
+    scores.code_scores(stored, offsets, table, unseen, out)
+    own = np.zeros(N)
+    scores.code_own(stored, y, offsets, np.ascontiguousarray(table.T), own)
+
+    expected, sums, mine = np.zeros_like(found), np.zeros_like(out), np.zeros(N)
+    for i in range(N):
+        for j in range(D):
+            if X[i, j] != X[i, j]:
+                continue
+            if X[i, j] < sizes[j]:
+                cell = offsets[j] + int(X[i, j])
+                sums[i] += table[cell]
+                if y[i] >= 0:
+                    expected[y[i], cell] += weight[i]
+                    mine[i] += table[cell, y[i]]
+            else:
+                sums[i] += unseen[j]
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(soft.T, expected)
+    np.testing.assert_allclose(out, sums)
+    np.testing.assert_allclose(own, mine)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("binary", [False, True])
+def test_sparse(dtype, index, binary):
+    rng = np.random.default_rng(4)
+    X = rng.poisson(0.4, (N, D)).astype(dtype)
+    y, weight = rng.integers(-1, K, N).astype(np.int32), rng.random(N)
+    dense = (X > 1).astype(float) if binary else X.astype(float)
+    labels = np.eye(K + 1)[y][:, :K] * weight[:, None]
+    table = rng.normal(size=(D, K))
+    for stored, add in ((sp.csr_array(X), counts.csr_sums), (sp.csc_array(X), counts.csc_sums)):
+        indices, indptr = stored.indices.astype(index), stored.indptr.astype(index)
+        x, xx = np.zeros((K, D)), np.zeros((K, D))
+        add(stored.data, indices, indptr, y, weight, x, xx, True, binary, 1.0)
+        np.testing.assert_allclose(x, labels.T @ dense)
+        np.testing.assert_allclose(xx, labels.T @ dense**2)
+        if stored.format == "csr":
+            out = np.zeros((N, K))
+            scores.csr_dot(stored.data, indices, indptr, table, out, binary, 1.0)
+            np.testing.assert_allclose(out, dense @ table, atol=1e-12)
+
+
+def test_value_range_and_class_weights():
+    values = np.array([3.0, np.nan, -2.0, 7.0])
+    assert counts.value_range(values) == (-2.0, 7.0, True)
+    assert counts.value_range(np.array([5, 1])) == (1.0, 5.0, False)
+    out = np.zeros(3)
+    counts.class_weights(np.array([0, 2, -1, 2, 5], dtype=np.int32), np.array([1.0, 2.0, 9.0, 0.5, 9.0]), out)
+    assert out.tolist() == [1.0, 0.0, 2.5]
+
+
+@given(st.integers(1, 6), st.integers(0, 300), st.floats(1e-3, 1e4), st.integers(0, 1000))
+def test_the_posterior_is_log_sum_exp(k, n, scale, seed):
+    rng = np.random.default_rng(seed)
+    log_joint = rng.normal(size=(n, k)) * scale - 1000.0 * rng.random()
+    log_joint[rng.random((n, k)) < 0.1] = -np.inf
+    log_prior = np.log(rng.dirichlet(np.ones(k)))
+    lost = np.isneginf(log_joint).all(axis=1)
+    with np.errstate(invalid="ignore"):
+        expected = np.where(lost[:, None], log_prior, log_joint - logsumexp(log_joint, axis=1, keepdims=True))
+    logs, proba, evidence = log_joint.copy(), log_joint.copy(), np.zeros(n)
+    assert posterior.normalise(logs, log_prior, evidence, True) == (lost.sum(), -1)
+    posterior.normalise(proba, log_prior, None, False)
+    np.testing.assert_allclose(logs, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(proba, np.exp(expected), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(evidence[~lost], logsumexp(log_joint, axis=1)[~lost], rtol=1e-12)
+    best = np.zeros(n, dtype=np.intp)
+    assert posterior.best(log_joint, log_prior, best) == (lost.sum(), -1)
+    np.testing.assert_array_equal(best, np.where(lost, np.argmax(log_prior), np.argmax(log_joint, axis=1)))
+
+
+def test_the_posterior_points_at_rows_that_are_no_numbers():
+    for bad in (np.nan, np.inf):
+        log_joint = np.array([[0.0, -1.0], [-2.0, bad], [bad, bad]])
+        assert posterior.normalise(log_joint.copy(), np.zeros(2), None, False)[1] == 1
+        assert posterior.best(log_joint, np.zeros(2), np.zeros(3, dtype=np.intp))[1] == 1
+
+
+def test_exponentials_are_within_two_units_in_the_last_place():
+    """The vectorised exp inside the posterior, from 0 down to where doubles end."""
+    depth = np.concatenate([np.linspace(0, 745, 20_001), np.geomspace(1e-300, 1, 500)])
+    log_joint = np.column_stack([np.zeros_like(depth), -depth])
+    posterior.normalise(log_joint, np.zeros(2), None, False)
+    ratio = log_joint[:, 1] / log_joint[:, 0]
+    exact = np.exp(-depth)
+    normal = exact > 1e-300
+    # Two roundings of the exponential, and one each of the two divisions.
+    assert np.max(np.abs(ratio[normal] / exact[normal] - 1.0)) < 8 * np.finfo(float).eps
+    assert np.max(np.abs(ratio[~normal] - exact[~normal])) < 1e-310
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["C", "Fortran", "strided", "reversed"])
+@pytest.mark.parametrize("law", ["gaussian", "student"])
+@pytest.mark.parametrize("d", [1, 7, 200])
+def test_log_density(dtype, layout, law, d):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(N, d)).astype(dtype)
+    X[rng.random(X.shape) < 0.01] = np.nan
+    mean, variance, dof = rng.normal(size=(K, d)), rng.random((K, d)) + 0.1, rng.random((K, d)) * 20 + 1
+    if law == "gaussian":
+        precision, constant, power = 0.5 / variance, norm.logpdf(0.0, 0.0, np.sqrt(variance)), None
+        expected = norm.logpdf(X[:, None], mean, np.sqrt(variance))
+    else:
+        precision, constant, power = (
+            1.0 / (variance * dof),
+            student.logpdf(0.0, dof, 0.0, np.sqrt(variance)),
+            (dof + 1) / 2,
+        )
+        expected = student.logpdf(X[:, None], dof, mean, np.sqrt(variance))
+    wide = np.zeros((2 * N, 3 * d), dtype=dtype)
+    wide[::2, ::3] = X
+    backwards = np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1]
+    stored = {"C": X, "Fortran": np.asfortranarray(X), "strided": wide[::2, ::3], "reversed": backwards}[layout]
+    out = np.zeros((N, K))
+    gaussian.log_density(stored, mean, precision, constant, constant.sum(axis=1), power, out)
+    np.testing.assert_allclose(out, np.nansum(expected, axis=2), rtol=1e-11, atol=1e-9)
+
+
+def test_nothing_at_all_is_fine():
+    """No rows, no columns, no classes: every kernel leaves its sums as they are."""
+    empty = np.zeros((0, D))
+    x = np.ones((K, D))
+    moments.class_sums(empty, np.zeros(0, dtype=np.int32), None, np.zeros((K, D)), np.zeros((K, 1)), x, None, False)
+    moments.class_sums(
+        np.zeros((5, 0)),
+        np.zeros(5, dtype=np.int32),
+        None,
+        np.zeros((K, 0)),
+        np.zeros((K, 1)),
+        np.zeros((K, 0)),
+        None,
+        False,
+    )
+    assert (x == 1).all()
+    gaussian.log_density(empty, np.zeros((K, D)), np.ones((K, D)), np.ones((K, D)), np.ones(K), None, np.zeros((0, K)))
+    assert posterior.normalise(np.zeros((0, K)), np.zeros(K), None, True) == (0, -1)
+    scores.csr_dot(
+        np.zeros(0), np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int32), np.zeros((D, K)), np.zeros((0, K))
+    )

@@ -1,0 +1,77 @@
+"""Results render themselves: text, terminal, notebook, frame, picture."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from deciban import GaussianNB, MultinomialNB
+from deciban.show import Table
+
+X = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [1, 3, 3]])
+y = ["spam", "spam", "<ham>", "<ham>"]
+
+
+@pytest.fixture
+def model():
+    return MultinomialNB().fit(X, y)
+
+
+def results(model):
+    return {
+        "explain": model.explain(X[:1]),
+        "leave_one_out": model.leave_one_out(X, y),
+        "params": model.params,
+        "linear_form": model.linear_form(),
+        "top_evidence": model.top_evidence(2),
+    }
+
+
+@pytest.mark.parametrize("what", ["explain", "leave_one_out", "params", "linear_form", "top_evidence"])
+def test_every_result_renders_everywhere(model, what):
+    result = results(model)[what]
+    assert isinstance(result.to_dict(), dict)
+    assert len(repr(result).splitlines()) > 1
+    screen = io.StringIO()
+    Console(file=screen, width=100, color_system=None).print(result)
+    assert "\x1b" not in screen.getvalue()
+    page = result._repr_html_()
+    assert page.startswith("<table>")
+    assert "<ham>" not in page, "labels are escaped: a class name is not markup"
+
+
+def test_an_explanation_adds_up_on_paper(model):
+    why = model.explain(X[:1], target="spam", against="<ham>")
+    shown = why.to_dict()
+    assert shown["total"] == pytest.approx(shown["prior"] + sum(e["decibans"] for e in shown["evidence"]))
+    odds = np.divide(*model.predict_proba(X[:1])[0][[1, 0]])
+    assert why.total == pytest.approx(10 * np.log10(odds))
+    assert repr(why).splitlines()[0].startswith("spam rather than <ham>")
+    assert why.to_frame()["decibans"].sum() == pytest.approx(why.total - why.prior)
+
+
+def test_what_does_not_fit_is_counted_not_dropped():
+    rng = np.random.default_rng(0)
+    wide = GaussianNB().fit(rng.normal(size=(40, 30)), np.arange(40) % 2).explain(rng.normal(size=(1, 30)))
+    lines = repr(wide).splitlines()
+    assert any(line.startswith("18 more") for line in lines)
+    table = Table("t", ("n",), [(i,) for i in range(100)], most=10)
+    assert "… and 90 more rows" in repr(table)
+    assert len(table.to_dict()["n"]) == 100
+
+
+def test_evidence_can_be_plotted(model):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    axes = model.explain(X[:1]).plot()
+    assert len(axes.patches) == 1 + len(model.explain(X[:1]).items)
+    assert "dB" in axes.get_xlabel()
+
+
+def test_parameters_read_as_a_table():
+    params = GaussianNB().fit([[1.0], [3.0], [10.0], [10.0]], ["a", "a", "b", "b"]).params
+    assert params.columns == ("item", "mean[a]", "mean[b]", "variance[a]", "variance[b]")
+    assert params.rows[0][:4] == ("x0", 2.0, 10.0, pytest.approx(1.0))
