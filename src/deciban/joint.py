@@ -34,6 +34,10 @@ class Joint:
     blocks: tuple[Block, ...]
     class_prior: str | Floats = "empirical"
 
+    def with_alpha(self, alpha: Alpha) -> Joint:
+        """The same law with priors of another strength."""
+        return replace(self, blocks=tuple(replace(block, alpha=alpha) for block in self.blocks))
+
     def zero(self, schema: Schema) -> Stats:
         """The statistics of no rows at all."""
         k = len(schema.classes)

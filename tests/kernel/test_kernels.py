@@ -153,7 +153,8 @@ def test_sparse(dtype, index, binary):
     for stored, add in ((sp.csr_array(X), counts.csr_sums), (sp.csc_array(X), counts.csc_sums)):
         indices, indptr = stored.indices.astype(index), stored.indptr.astype(index)
         x, xx = np.zeros((K, D)), np.zeros((K, D))
-        add(stored.data, indices, indptr, y, weight, x, xx, True, binary, 1.0)
+        add(stored.data, indices, indptr, y, weight, x, False, binary, 1.0)
+        add(stored.data, indices, indptr, y, weight, xx, True, binary, 1.0)
         np.testing.assert_allclose(x, labels.T @ dense)
         np.testing.assert_allclose(xx, labels.T @ dense**2)
         if stored.format == "csr":

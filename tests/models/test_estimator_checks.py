@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB
@@ -14,3 +20,24 @@ from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, Multin
 )
 def test_estimator(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("model", [GaussianNB(), MultinomialNB(), CategoricalNB()])
+def test_sample_weights_are_routed(model):
+    """Metadata routing: a pipeline hands sample_weight on to a model that asked for it."""
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.integers(0, 3, (60, 3)), rng.integers(0, 2, 60), rng.random(60)
+    with config_context(enable_metadata_routing=True):
+        model = clone(model).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        piped = Pipeline([("same", FunctionTransformer()), ("model", model)]).fit(X, y, sample_weight=weight)
+        scores = cross_validate(model, X, y, params={"sample_weight": weight}, cv=3)["test_score"]
+    np.testing.assert_allclose(piped.predict_proba(X), clone(model).fit(X, y, weight).predict_proba(X))
+    assert scores.shape == (3,)
+
+
+def test_parameters_are_searched():
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(2, (80, 4)), np.repeat(["a", "b"], 40)
+    grid = {"alpha": [0.1, 1.0, "empirical", "loo", np.ones(4)], "fit_prior": [True, False]}
+    search = GridSearchCV(MultinomialNB(), grid, cv=3, error_score="raise").fit(X, y)
+    assert set(search.best_params_) == {"alpha", "fit_prior"}

@@ -11,11 +11,10 @@ def csr_sums(
     y: Array,
     weight: Floats | None,
     x: Floats,
-    xx: Floats | None,
-    squares: bool,
+    square: bool,
     binary: bool = False,
     threshold: float = 0.0,
-) -> float: ...
+) -> None: ...
 def csc_sums(
     data: Array,
     indices: Array,
@@ -23,8 +22,7 @@ def csc_sums(
     y: Array,
     weight: Floats | None,
     x: Floats,
-    xx: Floats | None,
-    squares: bool,
+    square: bool,
     binary: bool = False,
     threshold: float = 0.0,
-) -> float: ...
+) -> None: ...

@@ -86,54 +86,42 @@ def code_counts_soft(const code[:, :] X, const double[:, ::1] labels,
                         counts[offset[j] + cell, c] += labels[i, c]
 
 
+cdef inline double reading(double v, bint square, bint binary, double threshold) noexcept nogil:
+    """What an entry adds: itself, its square, or 1[v > threshold]; NaN stays."""
+    if binary:
+        return 1.0 if v > threshold else (0.0 if v == v else v)
+    return v * v if square else v
+
+
 def csr_sums(const value[::1] data, const index[::1] indices, const index[::1] indptr, const int[::1] y,
-             const double[::1] weight, double[:, ::1] x, double[:, ::1] xx, bint squares,
-             bint binary=False, double threshold=0.0):
-    """x[class, column] += w·value (and xx += w·value²) over the stored entries of rows; returns the least value."""
+             const double[::1] weight, double[:, ::1] x, bint square, bint binary=False, double threshold=0.0):
+    """x[class, column] += w·reading over the stored entries of compressed rows."""
     cdef Py_ssize_t n = indptr.shape[0] - 1, k = x.shape[0], i, e
     cdef int c
-    cdef double w = 1.0, v, low = 0.0
-    cdef bint weighted = weight is not None
+    cdef double w = 1.0
     with nogil:
         for i in range(n):
             c = y[i]
             if c < 0 or c >= k:
                 continue
-            if weighted:
+            if weight is not None:
                 w = weight[i]
             for e in range(indptr[i], indptr[i + 1]):
-                v = <double> data[e]
-                if v < low:
-                    low = v
-                if binary:
-                    v = 1.0 if v > threshold else (0.0 if v == v else v)
-                x[c, indices[e]] += w * v
-                if squares:
-                    xx[c, indices[e]] += w * v * v
-    return low
+                x[c, indices[e]] += w * reading(<double> data[e], square, binary, threshold)
 
 
 def csc_sums(const value[::1] data, const index[::1] indices, const index[::1] indptr, const int[::1] y,
-             const double[::1] weight, double[:, ::1] x, double[:, ::1] xx, bint squares,
-             bint binary=False, double threshold=0.0):
+             const double[::1] weight, double[:, ::1] x, bint square, bint binary=False, double threshold=0.0):
     """As csr_sums for compressed columns: `indices` are rows, `indptr` runs over columns."""
     cdef Py_ssize_t d = indptr.shape[0] - 1, k = x.shape[0], j, e
     cdef int c
-    cdef double w, v, low = 0.0
-    cdef bint weighted = weight is not None
+    cdef double w = 1.0
     with nogil:
         for j in range(d):
             for e in range(indptr[j], indptr[j + 1]):
                 c = y[indices[e]]
                 if c < 0 or c >= k:
                     continue
-                w = weight[indices[e]] if weighted else 1.0
-                v = <double> data[e]
-                if v < low:
-                    low = v
-                if binary:
-                    v = 1.0 if v > threshold else (0.0 if v == v else v)
-                x[c, j] += w * v
-                if squares:
-                    xx[c, j] += w * v * v
-    return low
+                if weight is not None:
+                    w = weight[indices[e]]
+                x[c, j] += w * reading(<double> data[e], square, binary, threshold)

@@ -10,7 +10,7 @@ import numpy as np
 from deciban._typing import Array, Data, Floats, Labels
 from deciban.bayes import posterior
 from deciban.engines import local
-from deciban.joint import Block, Joint, Model
+from deciban.joint import Model
 from deciban.priors import search
 from deciban.show import Table
 
@@ -89,9 +89,9 @@ def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None
     alone = model.stats.weight[y] <= (1.0 if weight is None else weight) * (1.0 + 2.0**-30)
 
     def loss(alpha: float) -> float:
-        blocks = tuple(Block(block.family, alpha) for block in model.joint.blocks)
-        trial = model.with_joint(Joint(blocks, model.joint.class_prior))
-        losses = leave_one_out(trial, data, y, weight, n_jobs).log_losses[~alone]
+        losses = leave_one_out(model.with_joint(model.joint.with_alpha(alpha)), data, y, weight, n_jobs).log_losses[
+            ~alone
+        ]
         return _average(losses, None if weight is None else weight[~alone])
 
     return search(loss, tolerance=1e-3)

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from deciban import em
 from deciban._kernel import counts, moments
 from deciban._kernel import posterior as posterior_kernel
 from deciban._typing import Array, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats
 from deciban.bayes import report
 from deciban.errors import DecibanError
-from deciban.families.linear import as_value, row_slice
+from deciban.families.linear import as_value, has_missing, row_slice
 from deciban.joint import Joint, Model
 from deciban.measure import XX, Above, Is, Measure, One
 from deciban.schema import Columns, Schema
@@ -35,6 +36,8 @@ CODES = (np.uint8, np.int32, np.int64, np.float32, np.float64)
 def threads(n_jobs: int | None, work: int) -> int:
     """How many threads: all cores unless said otherwise (negative counts from the end), one for little work."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None and os.environ.get("OMP_NUM_THREADS", "").isdigit():  # as joblib tells its workers
+        cores = min(cores, max(1, int(os.environ["OMP_NUM_THREADS"])))
     wanted = cores if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
     return max(1, min(wanted, work // ENTRIES + 1))
 
@@ -105,7 +108,7 @@ def collect_block(
     pivot = columns.pivot if columns.pivot is not None else np.zeros((k, columns.size))
     pivot = np.ascontiguousarray(pivot)
     if sp.issparse(X):
-        sums = sparse_sums(columns, X, labels, weight, k, squares, above)
+        sums = sparse_sums(X, labels, weight, k, squares, above, n_jobs)
         sums = about(sums, pivot) if squares else sums
     else:
         sums = dense_sums(X, labels, weight, k, pivot, squares, above, n_jobs)
@@ -175,41 +178,70 @@ def dense_sums(
 
 
 def sparse_sums(
-    columns: Columns, X: Matrix, labels: Array, weight: Floats | None, k: int, squares: bool, above: float | None
+    X: Matrix,
+    labels: Array,
+    weight: Floats | None,
+    k: int,
+    squares: bool,
+    above: float | None,
+    n_jobs: int | None,
 ) -> dict[str, Floats]:
     """Sums about zero: entries that are not stored are zeros and add nothing but their weight."""
-    d = columns.size
-    soft = labels.ndim == 2
-    binary, threshold = above is not None, above or 0.0
-    if soft and X.format != "csr":
-        X = X.tocsr()
-    data = as_value(X.data)
-    missing = data.dtype.kind == "f" and bool(np.isnan(data.sum()) and np.isnan(data).any())
-    if soft:
-        values = np.where(np.isnan(data), 0.0, (data > threshold) if binary else data)
-        S = sp.csr_matrix((values, X.indices, X.indptr), shape=X.shape)
-        sums = {"one": labels.sum(axis=0)[:, None], "x": np.ascontiguousarray((S.T @ labels).T)}
+    missing = has_missing(X)
+    gone = np.isnan(X.data) if missing else None
+    data = as_value(X.data) if gone is None else np.where(gone, 0.0, X.data)
+    sums: dict[str, Floats] = {}
+    if labels.ndim == 2:
+        values = data if above is None else (data > above).astype(np.float64)
+        if gone is not None:
+            values = np.where(gone, 0.0, values)
+        S = type(X)((values, X.indices, X.indptr), shape=X.shape)
+        sums["one"] = labels.sum(axis=0)[:, None]
+        sums["x"] = np.ascontiguousarray((S.T @ labels).T)
         if squares:
             sums["xx"] = np.ascontiguousarray((S.power(2).T @ labels).T)
-        if missing:
-            gone = sp.csr_matrix((np.isnan(data).astype(float), X.indices, X.indptr), shape=X.shape)
-            sums["one"] = sums["one"] - (gone.T @ labels).T
+        if gone is not None:
+            holes = type(X)((gone.astype(float), X.indices, X.indptr), shape=X.shape)
+            sums["one"] = sums["one"] - (holes.T @ labels).T
         return sums
-    x = np.zeros((k, d))
-    xx = np.zeros((k, d)) if squares else None
-    add = counts.csc_sums if X.format == "csc" else counts.csr_sums
-    clean = np.where(np.isnan(data), 0.0, data) if missing else data
-    add(clean, X.indices, X.indptr, labels, weight, x, xx, squares, binary, threshold)
     one = np.zeros((k, 1))
     counts.class_weights(labels, weight, one[:, 0])
-    if missing:
-        gone_x = np.zeros((k, d))
-        add(np.isnan(data).astype(float), X.indices, X.indptr, labels, weight, gone_x, None, False)
-        one = one - gone_x
-    sums = {"one": one, "x": x}
-    if xx is not None:
-        sums["xx"] = xx
+    sums["one"], sums["x"] = one, stored_sums(X, data, labels, weight, k, above, False, n_jobs)
+    if gone is not None:
+        sums["one"] = one - stored_sums(X, gone.astype(float), labels, weight, k, None, False, n_jobs)
+    if squares:
+        sums["xx"] = stored_sums(X, data, labels, weight, k, None, True, n_jobs)
     return sums
+
+
+def stored_sums(
+    X: Matrix,
+    data: Array,
+    labels: Array,
+    weight: Floats | None,
+    k: int,
+    above: float | None,
+    square: bool,
+    n_jobs: int | None,
+) -> Floats:
+    """Σ of the stored entries (or their squares, or 1[x > above]) by class and column, for CSR in threads."""
+    d = X.shape[1]
+    how = (square, above is not None, above or 0.0)
+    if X.format == "csc":
+        total = np.zeros((k, d))
+        counts.csc_sums(data, X.indices, X.indptr, labels, weight, total, *how)
+        return total
+    values = type(X)((data, X.indices, X.indptr), shape=X.shape, copy=False)
+
+    def work(rows: slice) -> Floats:
+        part, block = np.zeros((k, d)), row_slice(values, rows)
+        w = None if weight is None else weight[rows]
+        counts.csr_sums(block.data, block.indices, block.indptr, labels[rows], w, part, *how)
+        return part
+
+    # A block's sums are as wide as the vocabulary, so blocks are at least a few times longer than that.
+    parts = over_rows([values], n_jobs, work, max(ENTRIES, 4 * k * d))
+    return np.add.reduce(parts) if len(parts) > 1 else parts[0] if parts else np.zeros((k, d))
 
 
 def about(sums: dict[str, Floats], pivot: Floats) -> dict[str, Floats]:
@@ -263,6 +295,29 @@ def complain(X: Matrix, columns: Columns) -> None:
     raise DecibanError(
         f"Input X contains infinity or a value too large for dtype('float64'): row {row}, "
         f"column {columns.name(int(column))!r} is {value}. Remove it, or make it NaN if it is missing."
+    )
+
+
+def learn_unlabelled(
+    data: Data, model: Model, codes: Array, weight: Floats | None = None, n_jobs: int | None = None
+) -> em.Learned:
+    """EM over the rows without a class code (−1), beside those with one, which `model` has learned (S17)."""
+    hidden, seen = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
+    rows, known = [X[hidden] for X in data], [X[seen] for X in data]
+    row_weight = None if weight is None else weight[hidden]
+
+    def known_score(current: Model) -> float:
+        said = apply(known, current, "log_joint", n_jobs)[np.arange(len(seen)), codes[seen]]
+        said = np.where(np.isfinite(said), said, 0.0)
+        return float((said if weight is None else said * weight[seen]).sum())
+
+    return em.learn(
+        model.joint,
+        model.stats,
+        lambda shares: collect(rows, model.joint, model.schema, shares, row_weight, n_jobs),
+        lambda current: apply(rows, current, "log_joint", n_jobs),
+        known_score=known_score,
+        weight=row_weight,
     )
 
 

@@ -136,7 +136,9 @@ class Multinomial(Family):
 def dirichlet_log_marginal(counts: Floats, pseudo: Floats) -> Floats:
     """log of the Dirichlet-multinomial integral of each row of counts (a sequence of draws, in order)."""
     total, strength = counts.sum(axis=-1), pseudo.sum(axis=-1)
-    inside = np.where(counts > 0, gammaln(np.where(counts > 0, counts + pseudo, 1.0)) - log_gamma(pseudo), 0.0)
+    inside = np.zeros(np.broadcast_shapes(counts.shape, pseudo.shape))
+    some = np.nonzero(counts > 0)  # most words are not in most classes
+    inside[some] = gammaln(counts[some] + pseudo[some]) - log_gamma(pseudo[some])
     safe = np.where(total > 0, strength, 1.0)
     said = inside.sum(axis=-1) + gammaln(safe) - gammaln(safe + total)
     return np.asarray(np.where(total > 0, said, 0.0), dtype=np.float64)

@@ -10,7 +10,6 @@ import copy
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 
-from deciban import bayes, em, files
+from deciban import bayes, files
 from deciban._typing import Array, Data, Floats, Matrix
 from deciban.algebra import Stats
 from deciban.corollaries.explain import Evidence, explain, strongest
@@ -188,7 +187,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self._wants("loo"):  # each chose its own: between them, by how much each has seen
             shares = np.array([model.stats.weight.sum() for model in (self.model_, other.model_)])
             logs = np.log([float(model.alpha_) for model in (self, other)])
-            joint = with_alpha(joint, float(np.exp(shares @ logs / shares.sum())) if shares.any() else self.alpha_)
+            joint = joint.with_alpha(float(np.exp(shares @ logs / shares.sum())) if shares.any() else self.alpha_)
         merged.model_ = Model(joint, self.model_.stats + other.model_.stats)
         merged._check_model(merged.model_)
         unlabelled = getattr(self, "n_unlabelled_", 0) + getattr(other, "n_unlabelled_", 0)
@@ -216,37 +215,13 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             rows = np.flatnonzero(codes >= 0)
             scored = self._rows(X, columns)[rows]
             chosen = best_alpha(model, [scored], codes[rows], None if weight is None else weight[rows], self.n_jobs)
-            model = model.with_joint(with_alpha(joint, chosen))
+            model = model.with_joint(joint.with_alpha(chosen))
         if labels.any_missing:
-            model = self._learn_unlabelled(model, self._rows(X, columns), labels, codes, weight)
+            if len(labels.classes) == 0:
+                raise ValueError("every label is missing: at least one row of each class needs one")
+            found = local.learn_unlabelled([self._rows(X, columns)], model, codes, weight, self.n_jobs)
+            self.n_unlabelled_, self.em_, model = int((codes < 0).sum()), found, found.model
         self.model_ = model
-
-    def _learn_unlabelled(
-        self, model: Model, matrix: Matrix, labels: Labels, codes: Array, weight: Floats | None
-    ) -> Model:
-        """EM over the rows without labels (S17)."""
-        if len(labels.classes) == 0:
-            raise ValueError("every label is missing: at least one row of each class needs one")
-        hidden, seen = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
-        rows, known = matrix[hidden], matrix[seen]
-        row_weight = None if weight is None else weight[hidden]
-
-        def known_score(current: Model) -> float:
-            said = local.apply([known], current, "log_joint", self.n_jobs)[np.arange(len(seen)), codes[seen]]
-            said = np.where(np.isfinite(said), said, 0.0)
-            return float((said if weight is None else said * weight[seen]).sum())
-
-        found = em.learn(
-            model.joint,
-            model.stats,
-            lambda r: local.collect([rows], model.joint, model.schema, r, row_weight, self.n_jobs),
-            lambda m: local.apply([rows], m, "log_joint", self.n_jobs),
-            known_score=known_score,
-            weight=row_weight,
-        )
-        self.n_unlabelled_ = len(hidden)
-        self.em_ = found
-        return found.model
 
     # ------------------------------------------------------------------ reading input
 
@@ -371,7 +346,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _current_joint(self) -> Joint:
         """The joint law as the parameters have it now; what leave-one-out chose stays until the next fit."""
         joint = self._joint()
-        return with_alpha(joint, self.model_.joint.blocks[0].alpha) if self._wants("loo") else joint
+        return joint.with_alpha(self.model_.joint.blocks[0].alpha) if self._wants("loo") else joint
 
     # ------------------------------------------------------------------ prediction
 
@@ -634,10 +609,6 @@ def plain_rows(X: Matrix) -> Matrix:
     if X.dtype.kind == "f" and X.dtype not in (np.float32, np.float64):
         return X.astype(np.float64)
     return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
-
-
-def with_alpha(joint: Joint, alpha: Alpha) -> Joint:
-    return replace(joint, blocks=tuple(replace(block, alpha=alpha) for block in joint.blocks))
 
 
 def same_labels(classes: Array, given: Array) -> bool:
