@@ -96,7 +96,7 @@ def main() -> None:
         refits[i] = MultinomialNB(alpha=model.alpha_).fit(X[others], y[others]).predict_log_proba(X[i : i + 1])[0]
     slow = time.perf_counter() - start
     gap = furthest(judged.log_proba, refits)
-    say(f"{len(y)} refits say the same (largest difference {gap}), and take {slow / quick:.0f} times as long.")
+    say(f"{len(y)} literal refits differ from it by at most {gap}, and take {slow / quick:.0f} times as long.")
 
     heading("3. Explain: evidence adds up, in decibans (10 dB is ten to one)")
     say(f"“{escape(NEW)}”")

@@ -163,10 +163,7 @@ def test_sparse(dtype, index, binary):
             np.testing.assert_allclose(out, dense @ table, atol=1e-12)
 
 
-def test_value_range_and_class_weights():
-    values = np.array([3.0, np.nan, -2.0, 7.0])
-    assert counts.value_range(values) == (-2.0, 7.0, True)
-    assert counts.value_range(np.array([5, 1])) == (1.0, 5.0, False)
+def test_class_weights():
     out = np.zeros(3)
     counts.class_weights(np.array([0, 2, -1, 2, 5], dtype=np.int32), np.array([1.0, 2.0, 9.0, 0.5, 9.0]), out)
     assert out.tolist() == [1.0, 0.0, 2.5]

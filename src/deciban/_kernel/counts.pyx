@@ -1,6 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Counts by class, from category codes and from sparse matrices."""
-from libc.math cimport INFINITY
 
 ctypedef fused code:
     unsigned char
@@ -29,22 +28,6 @@ def class_weights(const int[::1] y, const double[::1] weight, double[::1] out):
             c = y[i]
             if 0 <= c < k:
                 out[c] += 1.0 if weight is None else weight[i]
-
-
-def value_range(const value[::1] data):
-    """The least and the greatest value, and whether some value is NaN, in one pass."""
-    cdef Py_ssize_t n = data.shape[0], i
-    cdef double low = INFINITY, high = -INFINITY, v
-    cdef bint missing = False
-    with nogil:
-        for i in range(n):
-            v = <double> data[i]
-            if v < low:
-                low = v
-            if v > high:
-                high = v
-            missing |= v != v
-    return low, high, missing
 
 
 def code_counts(const code[:, :] X, const int[::1] y, const double[::1] weight,

@@ -104,23 +104,39 @@ CLONES static void squares_tile(const double *restrict tile, const double *restr
     }
 }
 
-/* out += sum_e v[e] table[at[e]] over a sparse row's entries, `table` having k numbers a column. The columns are far
- * apart in memory, so those a few entries ahead are fetched meanwhile. */
-#define DEFINE_DOT_ROW(NAME, INDEX)                                                                                    \
-    CLONES static void NAME(const double *restrict v, const INDEX *restrict at, ptrdiff_t entries,                     \
-                            const double *restrict table, ptrdiff_t k, double *restrict out) {                         \
-        for (ptrdiff_t e = 0; e < entries; e++) {                                                                      \
-            if (e + 8 < entries) {                                                                                     \
-                const char *ahead = (const char *)(table + (ptrdiff_t)at[e + 8] * k);                                  \
-                for (ptrdiff_t byte = 0; byte < k * (ptrdiff_t)sizeof(double); byte += 64) FETCH(ahead + byte);        \
+/* out[i] += sum_e v[e] table[at[e]] over the entries of n sparse rows, `table` having k numbers a column; `bounds` are
+ * the rows' ends counted from `first`, where v and at begin. The columns lie far apart in memory, so those a few
+ * entries ahead are fetched meanwhile. */
+#define DEFINE_DOT_ROWS(NAME, INDEX)                                                                                   \
+    CLONES static void NAME(const double *restrict v, const INDEX *restrict at, const INDEX *restrict bounds,          \
+                            ptrdiff_t n, const double *restrict table, ptrdiff_t k, double *restrict out) {            \
+        const ptrdiff_t first = bounds[0], last = bounds[n] - first;                                                   \
+        for (ptrdiff_t i = 0; i < n; i++) {                                                                            \
+            double *restrict row = out + i * k;                                                                        \
+            if (k == 2) { /* two classes stay in registers */                                                          \
+                double a = row[0], b = row[1];                                                                         \
+                for (ptrdiff_t e = bounds[i] - first; e < bounds[i + 1] - first; e++) {                                \
+                    a += v[e] * table[(ptrdiff_t)at[e] * 2];                                                           \
+                    b += v[e] * table[(ptrdiff_t)at[e] * 2 + 1];                                                       \
+                }                                                                                                      \
+                row[0] = a;                                                                                            \
+                row[1] = b;                                                                                            \
+                continue;                                                                                              \
             }                                                                                                          \
-            const double *restrict column = table + (ptrdiff_t)at[e] * k;                                              \
-            for (ptrdiff_t c = 0; c < k; c++) out[c] += v[e] * column[c];                                              \
+            for (ptrdiff_t e = bounds[i] - first; e < bounds[i + 1] - first; e++) {                                    \
+                const double *restrict column = table + (ptrdiff_t)at[e] * k;                                          \
+                const double value = v[e];                                                                             \
+                if (e + 12 < last) {                                                                                   \
+                    const char *ahead = (const char *)(table + (ptrdiff_t)at[e + 12] * k);                             \
+                    for (ptrdiff_t byte = 0; byte < k * 8; byte += 64) FETCH(ahead + byte);                            \
+                }                                                                                                      \
+                for (ptrdiff_t c = 0; c < k; c++) row[c] += value * column[c];                                         \
+            }                                                                                                          \
         }                                                                                                              \
     }
 
-DEFINE_DOT_ROW(dot_row_int, int)
-DEFINE_DOT_ROW(dot_row_long, long long)
+DEFINE_DOT_ROWS(dot_rows_int, int)
+DEFINE_DOT_ROWS(dot_rows_long, long long)
 
 /* The law of a complete row under its own class without it: for each column the mean and variance that n_left rows
  * leave, then sum (t - mu)^2 / u, returned, and sum log u, through `log_sum`. Logarithms are taken of a product of

@@ -4,8 +4,13 @@ from libc.math cimport log
 from libc.stdlib cimport free, malloc
 
 cdef extern from "loops.h":
-    void dot_row_int(const double*, const int*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
-    void dot_row_long(const double*, const long long*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
+    void dot_rows_int(const double*, const int*, const int*, Py_ssize_t, const double*, Py_ssize_t,
+                      double*) noexcept nogil
+    void dot_rows_long(const double*, const long long*, const long long*, Py_ssize_t, const double*, Py_ssize_t,
+                       double*) noexcept nogil
+
+cdef enum:
+    BATCH = 4096  # entries read at a time
 
 ctypedef fused code:
     unsigned char
@@ -105,29 +110,31 @@ def csr_own_logs(const value[::1] data, const index[::1] indices, const index[::
 def csr_dot(const value[::1] data, const index[::1] indices, const index[::1] indptr,
             const double[:, ::1] weights, double[:, ::1] out, bint binary=False, double threshold=0.0):
     """out[i] += Σ_e value_e · weights[column_e], `weights` of shape (columns, K)."""
-    cdef Py_ssize_t n = indptr.shape[0] - 1, k = out.shape[1], i, e, start, entries, most = 0
+    cdef Py_ssize_t n = indptr.shape[0] - 1, k = out.shape[1], i, e, stop, start, entries, room = BATCH
     cdef double v
     cdef double* values
-    if n == 0 or k == 0 or weights.shape[0] == 0:
+    if n == 0 or k == 0 or indptr[n] == indptr[0]:
         return
     for i in range(n):
-        most = max(most, <Py_ssize_t> (indptr[i + 1] - indptr[i]))
-    if most == 0:
-        return
-    values = <double*> malloc(most * sizeof(double))
+        room = max(room, <Py_ssize_t> (indptr[i + 1] - indptr[i]))
+    values = <double*> malloc(room * sizeof(double))
     if values == NULL:
         raise MemoryError()
     with nogil:
-        for i in range(n):
+        i = 0
+        while i < n:  # as many rows as the buffer holds, but at least one
             start = indptr[i]
-            entries = indptr[i + 1] - start
-            if entries == 0:
-                continue
+            stop = i + 1
+            while stop < n and indptr[stop + 1] - start <= room:
+                stop += 1
+            entries = indptr[stop] - start
             for e in range(entries):
                 v = <double> data[start + e]
                 values[e] = (1.0 if v > threshold else (0.0 if v == v else v)) if binary else v
-            if index is int:
-                dot_row_int(values, &indices[start], entries, &weights[0, 0], k, &out[i, 0])
-            else:
-                dot_row_long(values, &indices[start], entries, &weights[0, 0], k, &out[i, 0])
+            if entries > 0:
+                if index is int:
+                    dot_rows_int(values, &indices[start], &indptr[i], stop - i, &weights[0, 0], k, &out[i, 0])
+                else:
+                    dot_rows_long(values, &indices[start], &indptr[i], stop - i, &weights[0, 0], k, &out[i, 0])
+            i = stop
     free(values)

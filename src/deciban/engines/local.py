@@ -273,12 +273,11 @@ def count_codes(columns: Columns, X: Array, labels: Array, weight: Floats | None
 
 def value_range(values: Array) -> tuple[float, float]:
     """The least and the greatest of an array's values, missing ones apart; (0, 0) where there is none."""
-    if values.ndim == 1 and values.flags.c_contiguous:
-        low, high, _ = counts.value_range(as_value(values))
-    else:
-        low, high = float(values.min()), float(values.max())
-        if np.isnan(low):
-            low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
+    if values.size == 0:
+        return 0.0, 0.0
+    low, high = float(values.min()), float(values.max())
+    if np.isnan(low):
+        low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
     return (low, high) if low <= high else (0.0, 0.0)
 
 

@@ -11,7 +11,7 @@ from scipy.special import betaln
 
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.families.base import Family
-from deciban.families.linear import finite, groups, score, spread, without
+from deciban.families.linear import groups, score, spread, without
 from deciban.measure import Above, Measure, One
 from deciban.schema import Columns
 
@@ -54,7 +54,7 @@ class Bernoulli(Family):
 
     def log_prob(self, params: BernoulliParams, columns: Columns, X: Matrix) -> Floats:
         del columns
-        return two_point(X, params.log_absent, params.log_present, self.threshold)
+        return score(X, params.log_absent, params.log_present, above=self.threshold)
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
@@ -62,7 +62,7 @@ class Bernoulli(Family):
         prior = self.pseudo(alpha, columns, sums)
         whole = {name: sums[name] + prior[name] for name in prior}
         params = self.estimate(whole, columns)
-        out = two_point(X, params.log_absent, params.log_present, self.threshold)
+        out = score(X, params.log_absent, params.log_present, above=self.threshold)
         for c, w, rows in groups(y, weight):
             present, seen = sums["x"][c], np.broadcast_to(sums["one"], sums["x"].shape)[c]
             pseudo = prior["x"][c]
@@ -73,7 +73,7 @@ class Bernoulli(Family):
                 said = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
                 unsaid = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
             said, unsaid = (np.where(left > 0, v, -np.log(2.0)) for v in (said, unsaid))
-            out[rows, c] = two_point(X[rows], unsaid[None], said[None], self.threshold)[:, 0]
+            out[rows, c] = score(X[rows], unsaid[None], said[None], above=self.threshold)[:, 0]
         return out
 
     def sample(
@@ -108,8 +108,3 @@ class Bernoulli(Family):
             raise ValueError("a probability is exactly 0 or 1, so its weight would be infinite: use alpha > 0")
         names = [columns.name(j) for j in range(columns.size)]
         return names, params.log_present - params.log_absent, params.log_absent.sum(axis=1)
-
-
-def two_point(X: Matrix, absent: Floats, present: Floats, threshold: float | None) -> Floats:
-    """Σ_j of what presence or absence of each word says."""
-    return score(X, absent, present, finite(present) - finite(absent), threshold)

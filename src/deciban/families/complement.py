@@ -72,7 +72,7 @@ class Complement(Multinomial):
             logs = np.log(complement)
             # A complement without the word is never asked for it.
             left = np.where(complement - prior >= 1.0, np.log(without(complement, 1.0)), 0.0)
-        said = score(words, np.zeros_like(left), left, finite(left))
+        said = score(words, None, left)
         change = dot(words, finite(left - finite(logs)).T)[0] if self.norm else said
         for c in range(len(counts)):
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -15,7 +15,8 @@ BLOCK = 1 << 20  # entries of a dense block converted at a time
 
 
 def finite(array: Floats) -> Floats:
-    return np.where(np.isfinite(array), array, 0.0)
+    """The array with 0 for what is not finite."""
+    return array if np.isfinite(array.sum()) else np.where(np.isfinite(array), array, 0.0)
 
 
 def dot(X: Matrix, weights: Floats, above: float | None = None) -> tuple[Floats, bool]:
@@ -51,23 +52,31 @@ def dot(X: Matrix, weights: Floats, above: float | None = None) -> tuple[Floats,
     return out, some_missing
 
 
-def score(X: Matrix, zero: Floats, present: Floats, slope: Floats, above: float | None = None) -> Floats:
+def score(
+    X: Matrix, zero: Floats | None, present: Floats, slope: Floats | None = None, above: float | None = None
+) -> Floats:
     """Σ_j zero_j + x_j·slope_j, shape (n, k), from (k, d) tables.
 
-    `zero` is what x = 0 says and `present` what x = 1 says; −∞ in them marks the impossible. `slope` is finite.
+    `zero` is what x = 0 says (None: nothing) and `present` what x = 1 says; −∞ in them marks the impossible. The
+    slope is the step from one to the other unless it is given.
     """
+    base = None if zero is None else finite(zero)
+    if slope is None:
+        slope = finite(present) if base is None else finite(present) - base
     out, some_missing = dot(X, slope.T, above)
-    out += finite(zero).sum(axis=1)
     missing = missing_mask(X) if some_missing else None
-    if missing is not None:
-        out -= missing @ finite(zero).T
-    never_zero, never_present = np.isneginf(zero), np.isneginf(present)
-    if never_zero.any() or never_present.any():
-        there = (above or 0.0) < X
-        hits = never_zero.sum(axis=1) + there @ (never_present.astype(float) - never_zero).T
+    if base is not None:
+        out += base.sum(axis=1)
         if missing is not None:
-            hits = hits - missing @ never_zero.astype(float).T
-        out[np.asarray(hits) > 0.5] = -np.inf
+            out -= missing @ base.T
+    if base is zero and np.isfinite(present.sum()):
+        return out  # nothing is impossible
+    never_present = np.isneginf(present)
+    never_zero = np.zeros_like(never_present) if zero is None else np.isneginf(zero)
+    hits = never_zero.sum(axis=1) + (X > (above or 0.0)) @ (never_present.astype(float) - never_zero).T
+    if missing is not None:
+        hits = hits - missing @ never_zero.astype(float).T
+    out[np.asarray(hits) > 0.5] = -np.inf
     return out
 
 

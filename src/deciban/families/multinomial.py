@@ -16,7 +16,6 @@ from deciban.families.linear import (
     RESIDUE,
     as_value,
     entries,
-    finite,
     row_length,
     row_sums,
     score,
@@ -69,7 +68,7 @@ class Multinomial(Family):
             for c, pseudo in enumerate(params.pseudo):
                 out[:, c] = dirichlet_multinomial(pseudo[at], values, rows, pseudo.sum(), length, len(pseudo))
             return out
-        return score(X, np.zeros_like(params.log_theta), params.log_theta, finite(params.log_theta))
+        return score(X, None, params.log_theta)
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None

@@ -49,6 +49,7 @@ class PoissonNB(CountClassifier):
     """
 
     _positive: ClassVar[bool] = True
+    _check_scored: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LINEAR_CONSTRAINTS,
         "guess": [Interval(Real, 0, None, closed="neither")],
