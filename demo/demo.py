@@ -10,7 +10,6 @@ import csv
 import re
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from rich.markup import escape
 from sklearn.datasets import load_iris
 
 import deciban
-from deciban import Evidence, GaussianNB, MultinomialNB
+from deciban import GaussianNB, MultinomialNB
 
 MESSAGES = Path(__file__).parent / "messages.csv"
 NEW = "Free tickets for the meeting tomorrow! Click here and claim them now."
@@ -54,11 +53,6 @@ def count(messages: list[str], place: dict[str, int]) -> np.ndarray:
             if word in place:
                 X[i, place[word]] = times
     return X
-
-
-def in_words(why: Evidence, words: list[str]) -> Evidence:
-    """The same evidence with the words themselves in place of their columns."""
-    return replace(why, items=tuple((words[int(name[1:])], value, db) for name, value, db in why.items))
 
 
 def furthest(a: np.ndarray, b: np.ndarray) -> str:
@@ -100,7 +94,7 @@ def main() -> None:
 
     heading("3. Explain: evidence adds up, in decibans (10 dB is ten to one)")
     say(f"“{escape(NEW)}”")
-    why = in_words(model.explain(count([NEW], place)), words)
+    why = model.explain(count([NEW], place), names=words)
     console.print(why)
     strongest, _, most = why.items[0]
     factor = 10 ** (abs(most) / 10)

@@ -53,6 +53,16 @@ def test_an_explanation_adds_up_on_paper(model):
     assert why.to_frame()["decibans"].sum() == pytest.approx(why.total - why.prior)
 
 
+def test_columns_can_be_called_by_name(model):
+    words = ["buy", "meet", "now"]
+    why = model.explain(X[:1], names=words)
+    assert {name for name, _, _ in why.items} == {"buy", "now"}
+    assert why.total == pytest.approx(model.explain(X[:1]).total)
+    assert model.top_evidence(1, names=words).rows[1][1] == "buy"
+    with pytest.raises(ValueError, match="names has 2 entries, but there are 3 features"):
+        model.explain(X[:1], names=words[:2])
+
+
 def test_what_does_not_fit_is_counted_not_dropped():
     rng = np.random.default_rng(0)
     wide = GaussianNB().fit(rng.normal(size=(40, 30)), np.arange(40) % 2).explain(rng.normal(size=(1, 30)))

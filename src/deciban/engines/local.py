@@ -21,7 +21,7 @@ from deciban._typing import Array, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats
 from deciban.bayes import report
 from deciban.errors import DecibanError
-from deciban.families.linear import as_value, has_missing, row_slice
+from deciban.families.linear import as_value, csr_view, has_missing, row_slice
 from deciban.joint import Joint, Model
 from deciban.measure import XX, Above, Is, Measure, One
 from deciban.schema import Columns, Schema
@@ -231,7 +231,7 @@ def stored_sums(
         total = np.zeros((k, d))
         counts.csc_sums(data, X.indices, X.indptr, labels, weight, total, *how)
         return total
-    values = type(X)((data, X.indices, X.indptr), shape=X.shape, copy=False)
+    values = csr_view(data, X.indices, X.indptr, X.shape)
 
     def work(rows: slice) -> Floats:
         part, block = np.zeros((k, d)), row_slice(values, rows)

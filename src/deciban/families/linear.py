@@ -73,7 +73,8 @@ def score(
         return out  # nothing is impossible
     never_present = np.isneginf(present)
     never_zero = np.zeros_like(never_present) if zero is None else np.isneginf(zero)
-    hits = never_zero.sum(axis=1) + (X > (above or 0.0)) @ (never_present.astype(float) - never_zero).T
+    there = X > (above or 0.0)
+    hits = never_zero.sum(axis=1) + there @ (never_present.astype(float) - never_zero).T
     if missing is not None:
         hits = hits - missing @ never_zero.astype(float).T
     out[np.asarray(hits) > 0.5] = -np.inf
@@ -101,10 +102,15 @@ def row_slice(X: Matrix, rows: slice) -> Matrix:
     if not sp.issparse(X) or X.format != "csr":
         return X[rows]
     start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-    block = sp.csr_matrix((rows.stop - rows.start, X.shape[1]), dtype=X.dtype)
-    block.data, block.indices = X.data[start:stop], X.indices[start:stop]
-    block.indptr = X.indptr[rows.start : rows.stop + 1] - start
-    return block
+    ends = X.indptr[rows.start : rows.stop + 1] - start
+    return csr_view(X.data[start:stop], X.indices[start:stop], ends, (rows.stop - rows.start, X.shape[1]))
+
+
+def csr_view(data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Matrix:
+    """A sparse matrix over arrays known to be sound: SciPy's constructor would look through all of them again."""
+    matrix = sp.csr_matrix(shape, dtype=data.dtype)
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    return matrix
 
 
 def as_value(data: Array) -> Array:

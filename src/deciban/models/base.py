@@ -10,6 +10,7 @@ import copy
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -102,7 +103,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         y : array-like of shape (n,) or (n, k)
             Labels. Missing ones (None, NaN) are found by EM; a matrix gives a weight per class.
         sample_weight : array-like of shape (n,), optional
-            A row of weight 2 counts as two rows, one of weight 0 as none.
+            A row of weight 2 counts as two rows; one of weight 0 adds nothing to any sum.
         """
         with self._unchanged_on_error():
             self._check_parameters()
@@ -392,26 +393,40 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         out[:] = [None if c < 0 else plain(self.classes_[c]) for c in chosen]
         return out
 
-    def explain(self, X: Any, target: Any = None, against: Any = None) -> Evidence | list[Evidence]:
+    def explain(self, X: Any, target: Any = None, against: Any = None, names: Any = None) -> Evidence | list[Evidence]:
         """Why: the evidence of every column, in decibans, for `target` over `against`.
 
         Without them, for each row's likeliest class over its runner-up. One row gives an Evidence, more a list.
+        `names` are what to call the columns (the words of a vocabulary), where the model was not fitted on a frame.
         """
         data = self._read(X)
         local.check_finite(data, self.model_)
         wanted = [None if label is None else self._class_index(label) for label in (target, against)]
-        out = [explain(self.model_, [X[i : i + 1] for X in data], *wanted) for i in range(data[0].shape[0])]
+        model = self._named(names)
+        out = [explain(model, [X[i : i + 1] for X in data], *wanted) for i in range(data[0].shape[0])]
         if not out:
             raise ValueError("there is no row to explain")
         return out[0] if len(out) == 1 else out
 
-    def top_evidence(self, n: int = 10) -> Table:
-        """What speaks most for each class against the others, in decibans."""
+    def top_evidence(self, n: int = 10, names: Any = None) -> Table:
+        """What speaks most for each class against the others, in decibans; `names` as in `explain`."""
         self._check_classes()
+        model = self._named(names)
         rows: list[tuple[Any, ...]] = []
         for c, label in enumerate(self.classes_):
-            rows += [(plain(label), name, db) for name, db in strongest(self.model_, c, n)]
+            rows += [(plain(label), name, db) for name, db in strongest(model, c, n)]
         return Table("strongest evidence for each class", ("class", "item", "dB"), rows)
+
+    def _named(self, names: Any) -> Model:
+        """The model with its columns called by these names."""
+        if names is None:
+            return self.model_
+        called = tuple(str(name) for name in names)
+        if len(called) != self.n_features_in_:
+            raise ValueError(f"names has {len(called)} entries, but there are {self.n_features_in_} features")
+        stats = self.model_.stats
+        schema = replace(stats.schema, blocks=(replace(self.model_.columns(), names=called),))
+        return replace(self.model_, stats=replace(stats, schema=schema))
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
         """Every row's posterior under the model that never saw it, exactly and without refitting.

@@ -49,7 +49,6 @@ class BernoulliNB(CountClassifier):
     McCallum & Nigam (1998), A comparison of event models for naive Bayes text classification.
     """
 
-    _check_scored: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LINEAR_CONSTRAINTS,
         "binarize": [None, Interval(Real, 0, None, closed="left")],

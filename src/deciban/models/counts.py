@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,10 +17,6 @@ from deciban.schema import Columns
 class CountClassifier(DiscreteClassifier):
     """A feature is a number of times something happened."""
 
-    # Whether rows to score are looked at first. Where a score is x·θ, an infinity shows in the score, and scikit-learn
-    # lets a negative count pass.
-    _check_scored: ClassVar[bool] = False
-
     def _learn_rows(
         self, X: Any, columns: Columns | None, labels: Labels, weight: Floats | None
     ) -> tuple[Matrix, Columns]:
@@ -29,8 +25,7 @@ class CountClassifier(DiscreteClassifier):
 
     def _rows(self, X: Any, columns: Columns) -> Matrix:
         del columns
-        if self._check_scored:
-            self._check_finite_positive(X)
+        self._check_finite_positive(X)
         return X.tocsr() if sp.issparse(X) and X.format != "csr" else X
 
     @property

@@ -49,7 +49,6 @@ class PoissonNB(CountClassifier):
     """
 
     _positive: ClassVar[bool] = True
-    _check_scored: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LINEAR_CONSTRAINTS,
         "guess": [Interval(Real, 0, None, closed="neither")],
