@@ -163,6 +163,16 @@ def test_sparse(dtype, index, binary):
             np.testing.assert_allclose(out, dense @ table, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+def test_labels(dtype):
+    y = np.array([7, 3, 3, 9, 4], dtype=dtype)
+    assert counts.label_range(y) == (3, 9)
+    seen, codes = np.zeros(7, dtype=np.uint8), np.zeros(5, dtype=np.int32)
+    counts.label_codes(y, 3, seen, codes)
+    assert seen.tolist() == [1, 1, 0, 0, 1, 0, 1]
+    assert codes.tolist() == [4, 0, 0, 6, 1]
+
+
 def test_class_weights():
     out = np.zeros(3)
     counts.class_weights(np.array([0, 2, -1, 2, 5], dtype=np.int32), np.array([1.0, 2.0, 9.0, 0.5, 9.0]), out)

@@ -19,6 +19,34 @@ ctypedef fused value:
     double
 
 
+ctypedef fused label:
+    unsigned char
+    int
+    long long
+
+
+def label_range(const label[::1] y):
+    """The least and the greatest label, in one pass."""
+    cdef Py_ssize_t n = y.shape[0], i
+    cdef label low = y[0], high = y[0]
+    with nogil:
+        for i in range(n):
+            low = y[i] if y[i] < low else low
+            high = y[i] if y[i] > high else high
+    return low, high
+
+
+def label_codes(const label[::1] y, long long low, unsigned char[::1] seen, int[::1] out):
+    """out[i] = y[i] − low, and seen[y[i] − low] = 1; labels lie within low .. low + len(seen) − 1."""
+    cdef Py_ssize_t n = y.shape[0], i
+    cdef int place
+    with nogil:
+        for i in range(n):
+            place = <int> (y[i] - low)
+            seen[place] = 1
+            out[i] = place
+
+
 def class_weights(const int[::1] y, const double[::1] weight, double[::1] out):
     """out[class] += w, row by row; labels outside 0..K−1 are passed over."""
     cdef Py_ssize_t n = y.shape[0], k = out.shape[0], i

@@ -104,6 +104,40 @@ CLONES static void squares_tile(const double *restrict tile, const double *restr
     }
 }
 
+/* out += what a row's codes say: table[offset[j] + code] for every column j, unseen[j] for a code past the table, nothing
+ * for one below zero (missing; `code` has made NaN so). K numbers an entry; few classes stay in registers. */
+#define CODE_ROW(K)                                                                                                    \
+    do {                                                                                                               \
+        double sum[K];                                                                                                 \
+        for (int c = 0; c < K; c++) sum[c] = out[c];                                                                   \
+        for (ptrdiff_t j = 0; j < d; j++) {                                                                            \
+            const ptrdiff_t code = codes[j];                                                                           \
+            if (code < 0) continue;                                                                                    \
+            const double *restrict entry =                                                                             \
+                code < offset[j + 1] - offset[j] ? table + (offset[j] + code) * K : unseen + j * K;                    \
+            for (int c = 0; c < K; c++) sum[c] += entry[c];                                                            \
+        }                                                                                                              \
+        for (int c = 0; c < K; c++) out[c] = sum[c];                                                                   \
+    } while (0)
+
+static inline void code_row(const ptrdiff_t *restrict codes, ptrdiff_t d, const ptrdiff_t *restrict offset,
+                            const double *restrict table, const double *restrict unseen, ptrdiff_t k,
+                            double *restrict out) {
+    switch (k) {
+    case 2: CODE_ROW(2); return;
+    case 3: CODE_ROW(3); return;
+    case 4: CODE_ROW(4); return;
+    case 8: CODE_ROW(8); return;
+    default: break;
+    }
+    for (ptrdiff_t j = 0; j < d; j++) {
+        if (codes[j] < 0) continue;
+        const double *restrict entry =
+            codes[j] < offset[j + 1] - offset[j] ? table + (offset[j] + codes[j]) * k : unseen + j * k;
+        for (ptrdiff_t c = 0; c < k; c++) out[c] += entry[c];
+    }
+}
+
 /* out[i] += sum_e v[e] table[at[e]] over the entries of n sparse rows, `table` having k numbers a column; `bounds` are
  * the rows' ends counted from `first`, where v and at begin. The columns lie far apart in memory, so those a few
  * entries ahead are fetched meanwhile. */

@@ -4,6 +4,8 @@ from libc.math cimport log
 from libc.stdlib cimport free, malloc
 
 cdef extern from "loops.h":
+    void code_row(const Py_ssize_t*, Py_ssize_t, const Py_ssize_t*, const double*, const double*, Py_ssize_t,
+                  double*) noexcept nogil
     void dot_rows_int(const double*, const int*, const int*, Py_ssize_t, const double*, Py_ssize_t,
                       double*) noexcept nogil
     void dot_rows_long(const double*, const long long*, const long long*, Py_ssize_t, const double*, Py_ssize_t,
@@ -34,27 +36,22 @@ def code_scores(const code[:, :] X, const Py_ssize_t[::1] offset, const double[:
                 const double[:, ::1] unseen, double[:, ::1] out):
     """out[i] += Σ_j table[offset[j] + x_ij], rows of K classes; a code past the table adds unseen[j],
     a negative code or NaN (missing) adds nothing."""
-    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j, c, cell
-    cdef const double* entry
-    cdef double* total
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j
+    cdef Py_ssize_t* codes
     if n == 0 or d == 0 or k == 0:
         return
+    codes = <Py_ssize_t*> malloc(d * sizeof(Py_ssize_t))
+    if codes == NULL:
+        raise MemoryError()
     with nogil:
         for i in range(n):
-            total = &out[i, 0]
             for j in range(d):
                 if code is float or code is double:
-                    if X[i, j] != X[i, j]:
-                        continue
-                cell = <Py_ssize_t> X[i, j]
-                if cell < 0:
-                    continue
-                if cell < offset[j + 1] - offset[j]:
-                    entry = &table[offset[j] + cell, 0]
+                    codes[j] = <Py_ssize_t> X[i, j] if X[i, j] == X[i, j] else -1
                 else:
-                    entry = &unseen[j, 0]
-                for c in range(k):
-                    total[c] += entry[c]
+                    codes[j] = <Py_ssize_t> X[i, j]
+            code_row(codes, d, &offset[0], &table[0, 0] if table.shape[0] else NULL, &unseen[0, 0], k, &out[i, 0])
+    free(codes)
 
 
 def code_own(const code[:, :] X, const int[::1] y, const Py_ssize_t[::1] offset, const double[:, ::1] table,

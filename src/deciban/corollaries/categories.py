@@ -10,42 +10,42 @@ import numpy as np
 
 from deciban._typing import Array, Categories
 from deciban.corollaries.missing import missing_where
+from deciban.engines.local import value_range
 from deciban.errors import DecibanError
 from deciban.show import plain
 
 MOST_CELLS = 1 << 27  # integer codes make a table up to the greatest one: past this, they are not codes
 
 
-def check_codes(X: Array, name: str) -> Array:
-    """The greatest code of every column (−1: none); codes are neither negative nor infinite."""
-    if len(X) == 0:
-        return np.full(X.shape[1], -1.0)
-    low, high = X.min(axis=0), X.max(axis=0)
-    if X.dtype.kind == "f" and (np.isnan(low).any() or np.isinf(low).any() or np.isinf(high).any()):
-        if np.isinf(X).any():
-            row, column = np.argwhere(np.isinf(X))[0]
-            raise DecibanError(f"Input X contains infinity: row {row}, column {column}")
-        low, high = (np.nan_to_num(f.reduce(X, axis=0), nan=-1.0) for f in (np.fmin, np.fmax))
-        low = np.where(high < 0, 0.0, low) if not (X < 0).any() else low
-    if (low < 0).any():
+def check_codes(X: Array, name: str) -> None:
+    """Integer codes are neither negative nor infinite."""
+    low, high = value_range(X)
+    if np.isinf(low) or np.isinf(high):
+        row, column = np.argwhere(np.isinf(X))[0]
+        raise DecibanError(f"Input X contains infinity: row {row}, column {column}")
+    if low < 0:
         row, column = np.argwhere(X < 0)[0]
         raise DecibanError(
             f"Negative values in data passed to {name} (input X): row {row}, column {column} holds "
             f"{X[row, column]:g}. Integer categories are codes 0, 1, 2, …; a missing one is NaN."
         )
-    return np.asarray(high, dtype=np.float64)
 
 
 def code_sizes(X: Array, name: str, least: Array) -> Array:
     """How many categories each column of integer codes has: the greatest code + 1, or the least asked for."""
-    high = np.maximum(check_codes(X, name), least - 1.0)
+    check_codes(X, name)
+    high = np.full(X.shape[1], -1.0)
+    if len(X):
+        greatest = np.fmax.reduce(X, axis=0) if X.dtype.kind == "f" else X.max(axis=0)
+        high = np.nan_to_num(greatest.astype(np.float64), nan=-1.0)
+    high = np.maximum(high, least - 1.0)
     if high.sum() > MOST_CELLS:
         column = int(np.argmax(high))
         raise DecibanError(
             f"column {column} holds the integer category {high[column]:.0f}: a table up to it does not fit. "
             "If its numbers are names rather than codes, pass the column as strings."
         )
-    return np.floor(high).astype(np.int64) + 1
+    return np.asarray(np.floor(high).astype(np.int64) + 1)
 
 
 def learn_labels(column: Array, known: Categories) -> tuple[Array, tuple[Any, ...]]:

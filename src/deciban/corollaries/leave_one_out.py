@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array, Data, Floats, Labels
-from deciban.bayes import posterior
 from deciban.engines import local
 from deciban.joint import Model
 from deciban.priors import search
@@ -77,8 +76,7 @@ def leave_one_out(
     model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
 ) -> LeaveOneOut:
     """Posterior of every row without itself. The rows must be among those the model learned."""
-    log_joint = local.leave_one_out(data, model, y, weight, n_jobs)
-    return LeaveOneOut(model.classes, posterior(log_joint, model.log_prior, logs=True, quiet=True), y, weight)
+    return LeaveOneOut(model.classes, local.leave_one_out(data, model, y, weight, n_jobs), y, weight)
 
 
 def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> float:

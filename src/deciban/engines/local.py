@@ -83,11 +83,21 @@ def collect(
         class_weight = labels.sum(axis=0)
     else:
         labels = np.ascontiguousarray(labels, dtype=np.int32)
-        class_weight = np.zeros(k)
-        counts.class_weights(labels, weight, class_weight)
+        class_weight = None
     total = []
     for block, columns, X in zip(joint.blocks, schema.blocks, data, strict=True):
         total.append(collect_block(block.family.measures(columns), columns, X, labels, weight, k, n_jobs))
+    if class_weight is None:
+        # Where no entry was missing (`one` is narrower than its columns), a block has counted the rows already.
+        ones = [
+            sums["one"]
+            for sums, columns in zip(total, schema.blocks, strict=True)
+            if "one" in sums and columns.size > 1
+        ]
+        counted = next((one for one in ones if one.shape[1] == 1), None)
+        class_weight = np.zeros(k) if counted is None else counted[:, 0].copy()
+        if counted is None:
+            counts.class_weights(labels, weight, class_weight)
     return Stats(schema, class_weight, tuple(total))
 
 
@@ -165,7 +175,7 @@ def dense_sums(
         return sums_of(rows, True)
 
     with np.errstate(invalid="ignore"):
-        parts = over_rows([X], n_jobs, work)
+        parts = over_rows([X], n_jobs, work, 4 * ENTRIES)
         total = {"one": np.zeros((k, 1)), "x": np.zeros((k, d))}
         if squares:
             total["xx"] = np.zeros((k, d))
@@ -359,15 +369,18 @@ def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None =
 def leave_one_out(
     data: Data, model: Model, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
 ) -> Floats:
-    """log p(x_i, y) without row i, for every row, in threads."""
+    """log P(y | x_i) without row i, (n, k), in threads. Where nothing is possible, the prior without row i."""
     out = np.empty((data[0].shape[0], len(model.classes)))
     for b in range(len(data)):
         model.alpha(b)
+    log_prior = np.ascontiguousarray(model.log_prior)
 
     def work(rows: slice) -> bool:
         w = None if weight is None else weight[rows]
-        out[rows], strange = model.leave_one_out([row_slice(X, rows) for X in data], y[rows], w)
-        return strange
+        part, strange = model.leave_one_out([row_slice(X, rows) for X in data], y[rows], w)
+        _, bad = posterior_kernel.normalise(part, log_prior, None, True)
+        out[rows] = part
+        return strange or bad >= 0
 
     # Each block prepares tables of its own, so blocks are long.
     if len(out) and any(over_rows(data, n_jobs, work, long_blocks(data, n_jobs))):

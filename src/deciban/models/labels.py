@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from deciban._kernel import counts
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.missing import missing_where
 from deciban.errors import DecibanError
@@ -47,14 +48,9 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
             f"Found input variables with inconsistent numbers of samples: X has {n} rows, y has {len(y)}"
         )
     if y.dtype.kind in "biu" and n:
-        numbers = y.view(np.uint8) if y.dtype == bool else y
-        low, high = numbers.min(), numbers.max()
-        if int(high) - int(low) < SMALL_RANGE:
-            shifted = y if low == 0 and y.dtype.kind == "i" else (numbers - low).astype(np.int64)
-            seen = np.bincount(shifted, minlength=int(high) - int(low) + 1) > 0
-            place = (np.cumsum(seen) - 1).astype(np.int32)
-            labels = np.flatnonzero(seen).astype(numbers.dtype) + low
-            return Labels(labels.astype(y.dtype), place[shifted])
+        found = read_integers(y)
+        if found is not None:
+            return found
     if y.dtype.kind in "UO" and n:
         return read_objects(y)
     missing = missing_where(y)
@@ -66,6 +62,26 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
     labels, inverse = np.unique(kept, return_inverse=True)
     codes = np.full(n, -1, dtype=np.int32)
     codes[~missing] = inverse.ravel()
+    return Labels(labels, codes)
+
+
+def read_integers(y: Array) -> Labels | None:
+    """Integers that lie close together, by their distance from the least; None where they do not."""
+    numbers = y.view(np.uint8) if y.dtype == bool else y
+    if numbers.dtype not in (np.uint8, np.int32, np.int64):
+        if int(numbers.max()) > np.iinfo(np.int64).max:
+            return None
+        numbers = numbers.astype(np.int64)
+    numbers = np.ascontiguousarray(numbers)
+    low, high = counts.label_range(numbers)
+    if high - low >= SMALL_RANGE:
+        return None
+    codes = np.empty(len(y), dtype=np.int32)
+    seen = np.zeros(high - low + 1, dtype=np.uint8)
+    counts.label_codes(numbers, low, seen, codes)
+    labels = (np.flatnonzero(seen) + low).astype(y.dtype)
+    if not seen.all():  # labels with gaps between them
+        codes = (np.cumsum(seen) - 1).astype(np.int32)[codes]
     return Labels(labels, codes)
 
 
