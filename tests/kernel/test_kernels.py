@@ -168,9 +168,11 @@ def test_labels(dtype):
     y = np.array([7, 3, 3, 9, 4], dtype=dtype)
     assert counts.label_range(y) == (3, 9)
     seen, codes = np.zeros(7, dtype=np.uint8), np.zeros(5, dtype=np.int32)
-    counts.label_codes(y, 3, seen, codes)
+    assert counts.label_codes(y, 3, seen, codes)
     assert seen.tolist() == [1, 1, 0, 0, 1, 0, 1]
     assert codes.tolist() == [4, 0, 0, 6, 1]
+    assert not counts.label_codes(y, 4, seen, codes), "3 lies below"
+    assert not counts.label_codes(y, 3, seen[:6], codes), "9 lies beyond"
 
 
 def test_class_weights():

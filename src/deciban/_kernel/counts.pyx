@@ -37,14 +37,19 @@ def label_range(const label[::1] y):
 
 
 def label_codes(const label[::1] y, long long low, unsigned char[::1] seen, int[::1] out):
-    """out[i] = y[i] − low, and seen[y[i] − low] = 1; labels lie within low .. low + len(seen) − 1."""
-    cdef Py_ssize_t n = y.shape[0], i
-    cdef int place
+    """out[i] = y[i] − low, and seen[y[i] − low] = 1. False, and no more than a try, if a label lies outside `seen`."""
+    cdef Py_ssize_t n = y.shape[0], size = seen.shape[0], i
+    cdef unsigned long long place
+    cdef bint inside = True
     with nogil:
         for i in range(n):
-            place = <int> (y[i] - low)
+            place = <unsigned long long> (y[i] - low)
+            if place >= <unsigned long long> size:
+                inside = False
+                break
             seen[place] = 1
-            out[i] = place
+            out[i] = <int> place
+    return inside
 
 
 def class_weights(const int[::1] y, const double[::1] weight, double[::1] out):

@@ -24,10 +24,7 @@ class Labels:
     classes: Array
     codes: Codes
     soft: Floats | None = None
-
-    @property
-    def any_missing(self) -> bool:
-        return self.soft is None and bool((self.codes < 0).any())
+    any_missing: bool = False
 
     def among(self, classes: Array) -> Codes:
         """The codes in a larger, sorted set of classes."""
@@ -62,7 +59,7 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
     labels, inverse = np.unique(kept, return_inverse=True)
     codes = np.full(n, -1, dtype=np.int32)
     codes[~missing] = inverse.ravel()
-    return Labels(labels, codes)
+    return Labels(labels, codes, any_missing=bool(missing.any()))
 
 
 def read_integers(y: Array) -> Labels | None:
@@ -73,16 +70,18 @@ def read_integers(y: Array) -> Labels | None:
             return None
         numbers = numbers.astype(np.int64)
     numbers = np.ascontiguousarray(numbers)
-    low, high = counts.label_range(numbers)
-    if high - low >= SMALL_RANGE:
-        return None
     codes = np.empty(len(y), dtype=np.int32)
-    seen = np.zeros(high - low + 1, dtype=np.uint8)
-    counts.label_codes(numbers, low, seen, codes)
-    labels = (np.flatnonzero(seen) + low).astype(y.dtype)
-    if not seen.all():  # labels with gaps between them
-        codes = (np.cumsum(seen) - 1).astype(np.int32)[codes]
-    return Labels(labels, codes)
+    low, seen = 0, np.zeros(SMALL_RANGE, dtype=np.uint8)
+    if not counts.label_codes(numbers, low, seen, codes):  # most labels start at 0 or 1; these do not
+        low, high = counts.label_range(numbers)
+        if high - low >= SMALL_RANGE:
+            return None
+        seen[:] = 0
+        counts.label_codes(numbers, low, seen, codes)
+    distinct = np.flatnonzero(seen)
+    if distinct[-1] != len(distinct) - 1:  # labels with gaps between them, or before the first
+        codes = (np.cumsum(seen, dtype=np.int32) - 1).astype(np.int32)[codes]
+    return Labels((distinct + low).astype(y.dtype), codes)
 
 
 def as_array(y: Any) -> Array:
@@ -118,7 +117,7 @@ def read_objects(y: Array) -> Labels:
     codes[~missing] = np.fromiter((place[v] for v in values), dtype=np.int32, count=len(values))
     if y.dtype.kind == "U":
         return Labels(np.array(ordered, dtype=y.dtype), codes)
-    return Labels(np.array(ordered) if len(ordered) else np.zeros(0), codes)
+    return Labels(np.array(ordered) if ordered else np.zeros(0), codes, any_missing=bool(missing.any()))
 
 
 def read_soft(y: Array, n: int, classes: Array | None) -> Labels:
