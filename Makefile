@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
 
-# Tools call each other by name: cython-lint runs pycodestyle, and the build runs python3.
+# Tools call each other by name: cython-lint runs pycodestyle.
 export PATH := $(abspath $(BIN)):$(PATH)
 
 # A stamp says what is installed, and since when. The demo needs the package alone; tests and benchmarks need

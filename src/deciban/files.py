@@ -248,11 +248,12 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    directory = os.open(path.parent or Path(), os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    if hasattr(os, "O_DIRECTORY"):  # where a directory can be opened, its new entry is flushed as well
+        directory = os.open(path.parent or Path(), os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 def _umask() -> int:

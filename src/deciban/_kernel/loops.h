@@ -190,25 +190,30 @@ CLONES static double own_law(const double *restrict row, const double *restrict 
         scratch[j] = u;
         quotient[j] = gap * gap / u;
     }
-    double total = 0.0, logs = 0.0;
     int64_t exponents = 0, wrong = 0;
+    for (ptrdiff_t j = 0; j < d; j++) { /* u = 2^exponent * mantissa: the mantissa stays in scratch */
+        uint64_t bits;
+        memcpy(&bits, &scratch[j], sizeof bits);
+        wrong += !(scratch[j] > 1e-300);
+        exponents += (int64_t)(bits >> 52) - 1023;
+        bits = (bits & 0x000fffffffffffffULL) | 0x3ff0000000000000ULL;
+        memcpy(&scratch[j], &bits, sizeof bits);
+    }
+    double total = 0.0, logs = 0.0;
     for (ptrdiff_t start = 0; start < d; start += 512) {
         const ptrdiff_t stop = start + 512 < d ? start + 512 : d;
-        double part[4] = {0.0, 0.0, 0.0, 0.0}, product[4] = {1.0, 1.0, 1.0, 1.0};
-        for (ptrdiff_t j = start; j < stop; j++) { /* four sums side by side: none waits for another */
-            const int lane = (int)(j & 3);
-            uint64_t bits;
-            memcpy(&bits, &scratch[j], sizeof bits);
-            wrong |= !(scratch[j] > 1e-300);
-            exponents += (int64_t)(bits >> 52) - 1023;
-            bits = (bits & 0x000fffffffffffffULL) | 0x3ff0000000000000ULL;
-            double mantissa;
-            memcpy(&mantissa, &bits, sizeof bits);
-            product[lane] *= mantissa;
-            part[lane] += quotient[j];
+        double t0 = 0.0, t1 = 0.0, t2 = 0.0, t3 = 0.0, p0 = 1.0, p1 = 1.0, p2 = 1.0, p3 = 1.0;
+        ptrdiff_t j = start;
+        for (; j + 4 <= stop; j += 4) { /* four side by side: none waits for another */
+            t0 += quotient[j], t1 += quotient[j + 1], t2 += quotient[j + 2], t3 += quotient[j + 3];
+            p0 *= scratch[j], p1 *= scratch[j + 1], p2 *= scratch[j + 2], p3 *= scratch[j + 3];
         }
-        total += (part[0] + part[1]) + (part[2] + part[3]);
-        logs += log((product[0] * product[1]) * (product[2] * product[3]));
+        for (; j < stop; j++) {
+            t0 += quotient[j];
+            p0 *= scratch[j];
+        }
+        total += (t0 + t1) + (t2 + t3);
+        logs += log((p0 * p1) * (p2 * p3));
     }
     if (wrong || !(total < 1e300)) return -1.0;
     *log_sum = logs + 0.6931471805599453 * (double)exponents;
