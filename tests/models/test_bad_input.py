@@ -632,3 +632,19 @@ def test_a_first_fit_that_fails_leaves_an_unfitted_model(Model):
     with pytest.raises(ValueError, match="inconsistent"):
         model.fit(X, y[:-1])
     assert vars(model) == vars(Model())
+
+
+@every_model
+@pytest.mark.parametrize(
+    "what", ["a column beyond the last", "a column before the first", "rows that end before they begin"]
+)
+def test_sparse_rows_that_point_outside_are_refused(Model, what):
+    broken = sp.csr_matrix(X.astype(float))
+    if what == "a column beyond the last":
+        broken.indices[0] = 10**6
+    elif what == "a column before the first":
+        broken.indices[0] = -5
+    else:
+        broken.indptr[1], broken.indptr[2] = broken.indptr[2] + 2, broken.indptr[1]
+    for act in (lambda m: m.fit(broken, y), lambda m: m.predict(broken)):
+        assert_refused(learned(Model), act, "point outside")

@@ -617,13 +617,23 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
 
 def plain_rows(X: Matrix) -> Matrix:
-    """Rows in a form that means what it says: native numbers, and each sparse entry stored once."""
-    if sp.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    """Rows in a form that means what it says: native numbers, and each sparse entry stored once, where it can be."""
+    if sp.issparse(X):
+        check_sparse(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
     if X.dtype.kind == "f" and X.dtype not in (np.float32, np.float64):
         return X.astype(np.float64)
     return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
+
+
+def check_sparse(X: Matrix) -> None:
+    """The kernels go where the indices point, so they must point inside."""
+    ends, length = X.indptr, X.shape[1] if X.format == "csr" else X.shape[0]
+    sound = ends[0] == 0 and ends[-1] <= min(len(X.indices), len(X.data)) and not (np.diff(ends) < 0).any()
+    if not sound or (len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < length):
+        raise DecibanError("X is a sparse matrix whose indices point outside it: build it anew")
 
 
 def same_labels(classes: Array, given: Array) -> bool:
