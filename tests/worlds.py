@@ -55,13 +55,15 @@ def make(
         X = (rng.random((n, d)) < rng.random((k, d))[y]).astype(float)
     else:
         X = rng.poisson(3.0 * rng.random((k, d))[y]).astype(float)
+        if seed % 3 == 0:  # a word that fills a document
+            X[rng.random((n, d)) < 0.05] *= 1000.0
     if missing:
         X[rng.random((n, d)) < 0.2] = np.nan
-    weight = rng.integers(0, 4, n) * 0.75 if weighted else None
+    weight = np.where(rng.random(n) < 0.3, 0.0, rng.random(n) + 0.1) if weighted else None
     return World(family, X, y, weight, Schema(np.arange(k), (columns,)), alpha)
 
 
-def worlds(names=tuple(FAMILIES), least_rows: int = 0, alphas=(0.5, 1.0, 3.0), **settings):
+def worlds(names=tuple(FAMILIES), least_rows: int = 0, alphas=(1e-6, 0.5, 1.0, 3.0), **settings):
     """Any family, any size, with or without missing entries and weights."""
     return st.builds(
         make,

@@ -90,6 +90,11 @@ class Stats:
         )
 
 
+def add_prior(sums: Sums, pseudo: Sums) -> Sums:
+    """A block's sums with the prior's pseudo-statistics added; what only the prior has comes along."""
+    return {**pseudo, **{name: sums[name] + pseudo[name] for name in sums}}
+
+
 def common_schema(a: Stats, b: Stats) -> Schema:
     """The union of two schemas, each pivot from the side that has seen something there: a's first."""
     schema = a.schema.union(b.schema)

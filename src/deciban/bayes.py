@@ -35,7 +35,7 @@ def report(ties: int, bad: int, n: int) -> None:
     if ties:
         warnings.warn(
             f"{ties} of {n} rows have probability zero under every class (0/0): their posterior is the prior. "
-            "With alpha > 0 nothing is impossible.",
+            "Counts and categories are never impossible with alpha > 0.",
             ZeroEvidenceWarning,
             stacklevel=3,
         )
@@ -67,11 +67,12 @@ def decide(posterior: Floats, costs: Floats | None = None, reject: float | None 
 
 
 def adapt_prior(
-    posteriors: Floats, prior: Floats, max_iter: int = 1000, tolerance: float = 1e-10
+    posteriors: Floats, prior: Floats, max_iter: int = 20_000, tolerance: float = 1e-10
 ) -> tuple[Floats, int]:
     """The class prior under which unlabelled rows are most likely, by EM (Saerens, Latinne & Decaestecker 2002).
 
-    Takes posteriors under the old prior; returns the new prior and the number of steps.
+    Takes posteriors under the old prior; returns the new prior and the number of steps. A warning says so where
+    `max_iter` steps were not enough.
     """
     if len(posteriors) == 0:
         return prior, 0
@@ -86,4 +87,5 @@ def adapt_prior(
         new = moved
         if done:
             return new, step
+    warnings.warn(f"the class prior still moved after {max_iter} steps of EM", UserWarning, stacklevel=2)
     return new, max_iter

@@ -25,6 +25,9 @@ from deciban.schema import Columns, Schema
 
 FORMAT = 1
 
+# What a description that makes no sense can raise while it is read.
+BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, MemoryError)
+
 
 def write(path: str | os.PathLike[str], model: Model, about: dict[str, Any]) -> None:
     """Save a model; `about` is what its owner wants back (names, settings), as JSON."""
@@ -92,7 +95,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
         return rebuild(document, tensors), {key: decode(value) for key, value in document["about"].items()}
     except FileError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except BROKEN as error:
         raise FileError(f"{str(path)!r} is damaged: {type(error).__name__}: {error}") from None
 
 
@@ -113,7 +116,8 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
             raise FileError(f"block {b} has {size} columns, but categories for {len(categories)}")
         if names is not None and len(names) != size:
             raise FileError(f"block {b} has {size} columns, but {len(names)} names")
-        pivot = checked(tensors, f"{b}.pivot", (k, size)) if f"{b}.pivot" in tensors else None
+        squares = family.name == "gaussian"
+        pivot = checked(tensors, f"{b}.pivot", (k, size)) if squares else None
         block = Columns(size, names, categories, pivot)
         cells = int(block.offsets[-1]) if categories is not None else 0
         widths = {"one": (1, size), "x": (size,), "xx": (size,), "is": (cells,)}
@@ -203,6 +207,8 @@ def decode(value: Any) -> Any:
             out = np.empty(len(value["values"]), dtype=object)
             out[:] = value["values"]
             return out
+        if kind.kind == "U":  # as wide as the labels are, whatever the file says
+            return np.array([str(label) for label in value["values"]], dtype=str)
         return np.array(value["values"], dtype=kind)
     if isinstance(value, dict):
         return {decode(k): decode(v) for k, v in value["dict"]}

@@ -12,10 +12,10 @@ import numpy as np
 
 from deciban._kernel import posterior as kernel
 from deciban._typing import Array, Codes, Data, Floats, Labels
-from deciban.algebra import Stats
+from deciban.algebra import Stats, add_prior
 from deciban.errors import SchemaError
 from deciban.families import Family
-from deciban.priors import Alpha, add, empirical
+from deciban.priors import Alpha, empirical
 from deciban.schema import Columns, Schema
 
 
@@ -56,7 +56,11 @@ class Model:
 
     joint: Joint
     stats: Stats
-    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __reduce__(self) -> tuple[type[Model], tuple[Joint, Stats]]:
+        """What is derived is not pickled."""
+        return Model, (self.joint, self.stats)
 
     @property
     def classes(self) -> Array:
@@ -95,7 +99,7 @@ class Model:
             for b, (block, sums) in enumerate(zip(self.joint.blocks, self.stats.sums, strict=True)):
                 columns, alpha = self.columns(b), self.alpha(b)
                 pseudo = block.family.pseudo(alpha, columns, sums)
-                found.append(block.family.estimate(add(sums, pseudo), columns))
+                found.append(block.family.estimate(add_prior(sums, pseudo), columns))
             self._cache["params"] = tuple(found)
         return tuple(self._cache["params"])
 
@@ -125,11 +129,12 @@ class Model:
         for b, X in enumerate(data):
             family, sums = self.joint.blocks[b].family, self.stats.sums[b]
             total += family.leave_one_out(sums, self.alpha(b), self.columns(b), X, y, weight)
-        prior, which = log_class_prior_without(self.joint.class_prior, self.stats.weight, y, weight)
+        closed = self.schema.closed  # a declared class stays, even with no row
+        prior, which = log_class_prior_without(self.joint.class_prior, self.stats.weight, y, weight, closed)
         if self.generative or len(self.classes) == 1:
             kernel.add_table(total, prior, which)
         else:
-            gone = np.isneginf(prior) & (self.stats.weight > 0)
+            gone = np.isneginf(prior) & (self.stats.weight > 0) & (not closed)
             kernel.add_table(total, np.where(gone, -np.inf, 0.0), which)
         lost = np.isneginf(total.max(axis=1, initial=-np.inf)) if len(self.classes) else np.zeros(0, dtype=bool)
         if lost.any():
@@ -164,12 +169,12 @@ def log_class_prior(asked: str | Floats, weight: Floats) -> Floats:
 
 
 def log_class_prior_without(
-    asked: str | Floats, weight: Floats, y: Array, row_weight: Floats | None
+    asked: str | Floats, weight: Floats, y: Array, row_weight: Floats | None, closed: bool = False
 ) -> tuple[Floats, Codes]:
     """log P(y) without row i: a table of priors, and which of its rows is row i's.
 
     Rows of the same class and weight share a prior. A class that only row i belonged to is gone, and a prior that
-    was given is shared among the others.
+    was given is shared among the others; unless the classes were declared (`closed`).
     """
     k = len(weight)
     if row_weight is None:
@@ -185,7 +190,8 @@ def log_class_prior_without(
     table = np.empty((len(owners), k))
     for r, (mine, owner) in enumerate(zip(left, owners, strict=True)):
         table[r] = log_class_prior(asked, mine)
-        if owner >= 0 and mine[owner] <= 0 < weight[owner] and (not isinstance(asked, str) or asked == "uniform"):
+        fixed = not isinstance(asked, str) or asked == "uniform"
+        if fixed and not closed and owner >= 0 and mine[owner] <= 0 < weight[owner]:
             table[r, owner] = -np.inf
             others = np.exp(table[r]).sum()
             table[r] -= np.log(others) if others > 0 else 0.0

@@ -19,16 +19,8 @@ from deciban.schema import Columns
 
 Alpha: TypeAlias = "float | Array | str"
 
-LAPLACE = 1.0
-JEFFREYS = 0.5
-
 # Where strengths are looked for: from "almost no prior" to "the data hardly count".
 LOWEST, HIGHEST = 1e-6, 1e6
-
-
-def add(sums: Sums, pseudo: Sums) -> Sums:
-    """Statistics with the prior's added; what only the prior has comes along."""
-    return {**pseudo, **{name: sums[name] + pseudo[name] for name in sums}}
 
 
 def empirical(family: Family, sums: Sums, columns: Columns) -> float:

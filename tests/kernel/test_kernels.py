@@ -21,6 +21,8 @@ def layouts(X):
     wide = np.zeros((2 * N, 3 * D), dtype=X.dtype)
     wide[::2, ::3] = X
     backwards = np.ascontiguousarray(X[::-1, ::-1])
+    packed = np.zeros(len(X), dtype=[("row", X.dtype, X.shape[1]), ("odd", np.int8)])
+    packed["row"] = X
     frozen = X.copy()
     frozen.setflags(write=False)
     return {
@@ -29,6 +31,7 @@ def layouts(X):
         "strided": wide[::2, ::3],
         "reversed": backwards[::-1, ::-1],
         "read-only": frozen,
+        "packed": packed["row"],  # rows that are not a whole number of entries apart
     }
 
 
@@ -41,7 +44,7 @@ def data():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("layout", ["C", "Fortran", "strided", "reversed", "read-only"])
+@pytest.mark.parametrize("layout", ["C", "Fortran", "strided", "reversed", "read-only", "packed"])
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_class_sums(data, dtype, layout, missing, weighted):
@@ -99,7 +102,7 @@ CODE_TYPES = [np.uint8, np.int32, np.int64, np.float32, np.float64]
 
 
 @pytest.mark.parametrize("dtype", CODE_TYPES)
-@pytest.mark.parametrize("layout", ["C", "Fortran", "strided", "reversed", "read-only"])
+@pytest.mark.parametrize("layout", ["C", "Fortran", "strided", "reversed", "read-only", "packed"])
 def test_codes(dtype, layout):
     rng = np.random.default_rng(3)
     sizes = np.array([2, 3, 5, 1, 4, 2, 6])
@@ -203,9 +206,10 @@ def test_the_posterior_is_log_sum_exp(k, n, scale, seed):
 
 def test_the_posterior_points_at_rows_that_are_no_numbers():
     for bad in (np.nan, np.inf):
-        log_joint = np.array([[0.0, -1.0], [-2.0, bad], [bad, bad]])
-        assert posterior.normalise(log_joint.copy(), np.zeros(2), None, False)[1] == 1
-        assert posterior.best(log_joint, np.zeros(2), np.zeros(3, dtype=np.intp))[1] == 1
+        for row in ([-2.0, bad], [bad, -2.0], [bad, bad]):
+            log_joint = np.array([[0.0, -1.0], row, [bad, bad]])
+            assert posterior.normalise(log_joint.copy(), np.zeros(2), None, False)[1] == 1
+            assert posterior.best(log_joint, np.zeros(2), np.zeros(3, dtype=np.intp))[1] == 1
 
 
 def test_exponentials_are_within_two_units_in_the_last_place():

@@ -59,7 +59,7 @@ SETTINGS = {
     k=st.integers(1, 3),
     missing=st.booleans(),
     weighted=st.booleans(),
-    alpha=st.sampled_from([0.0, 0.3, 1.0]),
+    alpha=st.sampled_from([0.0, 1e-6, 0.3, 1.0]),
     data=st.data(),
 )
 def test_leave_one_out_is_refitting(name, seed, n, d, k, missing, weighted, alpha, data):

@@ -12,8 +12,8 @@ from scipy.integrate import quad
 from worlds import GENERATIVE, make, worlds
 
 from deciban import bayes
+from deciban.algebra import add_prior
 from deciban.families import Gaussian
-from deciban.priors import add
 from deciban.schema import Columns
 
 
@@ -21,7 +21,7 @@ from deciban.schema import Columns
 def test_estimate_inverts_expect(world):
     family = Gaussian(smoothing=0.0) if world.family.name == "gaussian" else world.family
     columns, sums = world.schema.blocks[0], world.collect().sums[0]
-    params = family.estimate(add(sums, family.pseudo(world.alpha, columns, sums)), columns)
+    params = family.estimate(add_prior(sums, family.pseudo(world.alpha, columns, sums)), columns)
     again = family.estimate(family.expect(params, columns), columns)
     for field in fields(params):
         first, second = getattr(params, field.name), getattr(again, field.name)

@@ -44,7 +44,8 @@ def class_sums(const floating[:, :] X, const int[::1] y, const double[::1] weigh
                bint missing, bint binary=False, double threshold=0.0):
     """Add w·(1, x − p, (x − p)²) of every row to its class: hard labels. Without `xx`, no squares."""
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = x.shape[0], start, rows, step = n
-    cdef bint along = X.strides[1] == sizeof(floating) and not binary  # rows lie in memory as they are wanted
+    # Whether rows lie in memory as they are wanted: contiguous, and whole numbers apart.
+    cdef bint along = X.strides[1] == sizeof(floating) and X.strides[0] % sizeof(floating) == 0 and not binary
     cdef bint direct = along and sizeof(floating) == sizeof(double)
     cdef bint single = along and sizeof(floating) == sizeof(float) and not missing
     cdef double* squares = NULL

@@ -99,11 +99,11 @@ def best(const double[:, ::1] log_joint, const double[::1] log_prior, Py_ssize_t
             top = -INFINITY
             at = -1
             for c in range(k):
-                if not log_joint[i, c] <= top:  # greater, or NaN
+                if not log_joint[i, c] < INFINITY and bad < 0:  # +∞, or NaN
+                    bad = i
+                if log_joint[i, c] > top:
                     top = log_joint[i, c]
                     at = c
-            if not top < INFINITY and bad < 0:
-                bad = i
             if at < 0:
                 ties += 1
                 at = likeliest

@@ -23,6 +23,11 @@ def check_codes(X: Array, name: str) -> None:
     if np.isinf(low) or np.isinf(high):
         row, column = np.argwhere(np.isinf(X))[0]
         raise DecibanError(f"Input X contains infinity: row {row}, column {column}")
+    if high >= 2.0**62:
+        row, column = np.argwhere(X >= 2.0**62)[0]
+        raise DecibanError(
+            f"row {row}, column {column} holds {X[row, column]:g}, which is too large for a category code"
+        )
     if low < 0:
         row, column = np.argwhere(X < 0)[0]
         raise DecibanError(
@@ -57,7 +62,7 @@ def learn_labels(column: Array, known: Categories) -> tuple[Array, tuple[Any, ..
     found = dict.fromkeys(values)
     new = [value for value in found if value not in position]
     with contextlib.suppress(TypeError):  # kinds that do not compare keep the order they came in
-        new.sort()
+        new = sorted(new)
     for value in new:
         position[value] = len(position)
     codes[~missing] = np.fromiter((position[v] for v in values), dtype=np.int32, count=len(values))
@@ -78,7 +83,7 @@ def find_labels(column: Array, known: Categories) -> Array:
 def from_codes(codes: Array, categories: Sequence[Categories]) -> Array:
     """Codes back to values: integers where the categories are integer codes, otherwise an object array."""
     if all(isinstance(values, range) for values in categories):
-        return codes.astype(np.int64)
+        return np.where(codes < 0, np.nan, codes) if (codes < 0).any() else codes.astype(np.int64)
     out = np.empty(codes.shape, dtype=object)
     for j, values in enumerate(categories):
         lookup = np.array([None, *values], dtype=object)

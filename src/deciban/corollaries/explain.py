@@ -31,8 +31,14 @@ class Evidence:
 
     @property
     def total(self) -> float:
-        """10·log₁₀ of the posterior odds of `target` over `against`."""
-        return float(self.prior + sum(db for _, _, db in self.items))
+        """10·log₁₀ of the posterior odds of `target` over `against`.
+
+        Where one column rules out one class and another the other, 0/0 is answered by the prior.
+        """
+        said = [db for _, _, db in self.items]
+        if np.inf in said and -np.inf in said:
+            return self.prior
+        return float(self.prior + sum(said))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -135,12 +141,9 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
                 known = columns.categories[j]
                 value = known[int(value)] if int(value) < len(known) else "(never seen)"
             items.append((columns.name(int(j)), plain(value), float(db)))
-    # What no single column says: the length of a document whose word probabilities were integrated out.
-    if np.isfinite(log_joint[[target, against]]).all() and np.isfinite([db for _, _, db in items]).all():
-        odds = log_joint[target] - log_joint[against]
-        left = float(odds) * DECIBANS - prior - sum(db for _, _, db in items)
-        if abs(left) > 1e-9 * (1.0 + abs(prior) + sum(abs(db) for _, _, db in items)):
-            items.append(("(length)", float(sum(X.sum() for X in data)), left))
+        rest = model.joint.blocks[b].family.rest(model.params[b], columns, X)
+        if rest is not None:
+            items.append((rest[0], rest[1], float(rest[2][target] - rest[2][against]) * DECIBANS))
     items.sort(key=lambda item: -abs(item[2]))
     evidence = log_evidence(log_joint[None])[0]
     probability = np.exp(log_joint[target] - evidence) if np.isfinite(evidence) else np.exp(model.log_prior[target])
@@ -169,7 +172,7 @@ def strongest(model: Model, target: int, most: int) -> list[tuple[str, float]]:
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1.0 / len(weights))
     for b, block in enumerate(model.joint.blocks):
         names, said = block.family.typical(model.params[b], model.columns(b))
-        if block.family.name == "gaussian":
+        if block.family.says_evidence:
             evidence = said[:, target]
         else:
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -44,7 +44,7 @@ def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> 
         check_consistent(left, weight, columns, family.name)
         blocks.append(left)
     settled = Stats(after.schema, weight, tuple(blocks))
-    return replace(model, stats=prune(settled, least), _cache={})
+    return Model(model.joint, prune(settled, least))
 
 
 def subtract_checked(was: Floats, left: Floats, what: str, names: list[str]) -> Floats:

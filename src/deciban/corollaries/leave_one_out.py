@@ -9,6 +9,7 @@ import numpy as np
 
 from deciban._typing import Array, Data, Floats, Labels
 from deciban.engines import local
+from deciban.families.linear import RESIDUE
 from deciban.joint import Model
 from deciban.priors import search
 from deciban.show import Table
@@ -76,7 +77,12 @@ def leave_one_out(
     model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
 ) -> LeaveOneOut:
     """Posterior of every row without itself. The rows must be among those the model learned."""
-    return LeaveOneOut(model.classes, local.leave_one_out(data, model, y, weight, n_jobs), y, weight)
+    log_proba = local.leave_one_out(data, model, y, weight, n_jobs)
+    total = float(model.stats.weight.sum())
+    alone = total - (1.0 if weight is None else weight) <= total * RESIDUE
+    if np.any(alone) and not model.schema.closed:  # the row was all there was: without it there is no class at all
+        log_proba[np.broadcast_to(alone, len(log_proba))] = -np.inf
+    return LeaveOneOut(model.classes, log_proba, y, weight)
 
 
 def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> float:

@@ -23,7 +23,7 @@ from deciban.bayes import report
 from deciban.errors import DecibanError
 from deciban.families.linear import as_value, csr_view, has_missing, row_slice
 from deciban.joint import Joint, Model
-from deciban.measure import XX, Above, Is, Measure, One
+from deciban.measure import XX, Above, Is, Measure
 from deciban.schema import Columns, Schema
 
 Result = TypeVar("Result")
@@ -122,8 +122,7 @@ def collect_block(
         sums = about(sums, pivot) if squares else sums
     else:
         sums = dense_sums(X, labels, weight, k, pivot, squares, above, n_jobs)
-    bad = [name for name, array in sums.items() if not np.isfinite(array).all()]
-    if bad:
+    if not all(np.isfinite(array).all() for array in sums.values()):
         complain(X, columns)
     if squares and ((sums["xx"] < 1e-280) & (sums["x"] != 0.0)).any():
         column = int(np.argwhere((sums["xx"] < 1e-280) & (sums["x"] != 0.0))[0][1])
@@ -132,8 +131,6 @@ def collect_block(
             "multiply the column by a number that brings it near 1"
         )
     wanted = {m.name for m in measures}
-    if not any(isinstance(m, One) for m in measures):
-        sums.pop("one")
     return {name: array for name, array in sums.items() if name in wanted}
 
 
@@ -202,7 +199,7 @@ def sparse_sums(
     data = as_value(X.data) if gone is None else np.where(gone, 0.0, X.data)
     sums: dict[str, Floats] = {}
     if labels.ndim == 2:
-        values = data if above is None else (data > above).astype(np.float64)
+        values = data.astype(np.float64) if above is None else (data > above).astype(np.float64)
         if gone is not None:
             values = np.where(gone, 0.0, values)
         S = type(X)((values, X.indices, X.indptr), shape=X.shape)

@@ -23,6 +23,7 @@ class Family(ABC):
     """A law of a block of columns given the class. `Params` is whatever `estimate` returns."""
 
     name: ClassVar[str]
+    says_evidence: ClassVar[bool] = False  # what `typical` gives
     generative: ClassVar[bool] = True  # whether log_prob is a log-density, so that p(x) and samples exist
 
     @abstractmethod
@@ -63,9 +64,17 @@ class Family(ABC):
     def terms(self, params: Any, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         """What one row's log_prob is made of: which columns speak, and what each says, shape (m, k)."""
 
+    def rest(self, params: Any, columns: Columns, X: Matrix) -> tuple[str, float, Floats] | None:
+        """What no single column of the row says, if there is such a thing: its name, its value, and its (k,) terms."""
+        del params, columns, X
+        return None
+
     @abstractmethod
     def typical(self, params: Any, columns: Columns) -> tuple[list[str], Floats]:
-        """Items (a word, column = category, …) and each one's log-probability by class, shape (m, k)."""
+        """Items (a word, column = category, …) and each one's log-probability by class, shape (m, k).
+
+        Where `says_evidence`, not a log-probability but what the item says for each class, against the others.
+        """
 
     @abstractmethod
     def table(self, params: Any, columns: Columns) -> dict[str, Floats]:

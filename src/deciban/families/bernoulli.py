@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.special import betaln
 
 from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.algebra import add_prior
 from deciban.families.base import Family
 from deciban.families.linear import groups, score, spread, without
 from deciban.measure import Above, Measure, One
@@ -35,13 +36,14 @@ class Bernoulli(Family):
 
     def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
         table = spread(alpha, len(sums["x"]), columns.size)
-        return {"one": 2.0 * table, "x": table}
+        return {"one": 2.0 * table, "x": table, "alpha": table}
 
     def estimate(self, sums: Sums, columns: Columns) -> BernoulliParams:
         del columns
-        present = sums["x"]
+        present, alpha = sums["x"], sums.get("alpha", np.zeros(1))
         seen = np.broadcast_to(sums["one"], present.shape)
-        absent = without(seen, present)
+        # Rounding is judged by what was counted: a small alpha must not pass for the residue of a large count.
+        absent = without(seen - 2.0 * alpha, present - alpha) + alpha
         with np.errstate(divide="ignore", invalid="ignore"):
             log_present, log_absent = np.log(present / seen), np.log(absent / seen)
         never = seen <= 0  # no row spoke of the word in this class: it is there or not, who knows
@@ -60,8 +62,7 @@ class Bernoulli(Family):
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
     ) -> Floats:
         prior = self.pseudo(alpha, columns, sums)
-        whole = {name: sums[name] + prior[name] for name in prior}
-        params = self.estimate(whole, columns)
+        params = self.estimate(add_prior(sums, prior), columns)
         out = score(X, params.log_absent, params.log_present, above=self.threshold)
         for c, w, rows in groups(y, weight):
             present, seen = sums["x"][c], np.broadcast_to(sums["one"], sums["x"].shape)[c]

@@ -13,6 +13,7 @@ import numpy as np
 
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.algebra import add_prior
 from deciban.families.base import Family
 from deciban.families.linear import spread, without
 from deciban.families.multinomial import dirichlet_log_marginal
@@ -71,7 +72,7 @@ class Categorical(Family):
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
     ) -> Floats:
         prior = self.pseudo(alpha, columns, sums)
-        out = self.log_prob(self.estimate({**prior, "is": sums["is"] + prior["is"]}, columns), columns, X)
+        out = self.log_prob(self.estimate(add_prior(sums, prior), columns), columns, X)
         offsets, counts = columns.offsets, sums["is"]
         sizes = np.diff(offsets)
         total = self._totals(counts, columns)
@@ -100,6 +101,9 @@ class Categorical(Family):
         out = np.empty((len(y), columns.size))
         draws = rng.random((len(y), columns.size))
         for j, (start, stop) in enumerate(zip(columns.offsets[:-1], columns.offsets[1:], strict=True)):
+            if start == stop:  # a column that was always missing
+                out[:, j] = -1.0
+                continue
             ladder = np.cumsum(np.exp(params.log_theta[:, start:stop]), axis=1)
             ladder /= ladder[:, -1:]
             out[:, j] = (draws[:, j, None] >= ladder[y]).sum(axis=1)

@@ -57,7 +57,8 @@ class Complement(Multinomial):
         """Taking a row out of class y leaves y's complement as it was and changes every other one."""
         prior = self.pseudo(alpha, columns, sums)["complement"]
         counts = sums["x"]
-        complement = counts.sum(axis=0) - counts + prior
+        others = counts.sum(axis=0) - counts
+        complement = others + prior
         out = self.log_prob(MultinomialParams(self._weights(complement)), columns, X)
         rows, at, values = entries(X)
         length = row_length(X)
@@ -71,13 +72,14 @@ class Complement(Multinomial):
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(complement)
             # A complement without the word is never asked for it.
-            left = np.where(complement - prior >= 1.0, np.log(without(complement, 1.0)), 0.0)
+            fewer = without(others, 1.0)
+            left = np.where(fewer >= 0, np.log(fewer + prior), 0.0)
         said = score(words, None, left)
         change = dot(words, finite(left - finite(logs)).T)[0] if self.norm else said
         for c in range(len(counts)):
             with np.errstate(divide="ignore", invalid="ignore"):
-                after = np.log(without(complement[c, at[often]], taken[often]))
-                total = complement[c].sum() - w * length
+                after = np.log(without(others[c, at[often]], taken[often]) + prior[c, at[often]])
+                total = without(others[c].sum(), w * length) + prior[c].sum()
                 mine = said[:, c] + row_sums(values[often] * after, rows[often], len(y)) - length * np.log(total)
                 if self.norm:
                     norm = logs[c].sum() + change[:, c] + row_sums(after - logs[c, at[often]], rows[often], len(y))

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 
 from deciban._kernel import gaussian as kernel
 from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.algebra import add_prior
 from deciban.families.base import Family
 from deciban.families.linear import dot, missing_mask
 from deciban.measure import XX, Measure, One, X
@@ -41,6 +42,7 @@ class Gaussian(Family):
     """
 
     name: ClassVar[str] = "gaussian"
+    says_evidence: ClassVar[bool] = True
     smoothing: float = 1e-9
     predictive: bool = False
     guess_mean: float | tuple[float, ...] | None = None
@@ -124,7 +126,7 @@ class Gaussian(Family):
         if np.ndim(alpha) and np.ptp(np.asarray(alpha)) > 0:
             raise ValueError("leave-one-out of Gaussians takes one alpha for all classes and columns")
         prior = self.pseudo(kappa, columns, sums)
-        params = self.estimate({m: sums[m] + prior[m] for m in prior} if kappa > 0 else sums, columns)
+        params = self.estimate(add_prior(sums, prior), columns)
         mean, precision, constant, power = self._kernel_form(params)
         one, x, xx, noise, pivot = pooled_moments(sums, columns)
         seen = one > 0
@@ -172,7 +174,7 @@ class Gaussian(Family):
         del length
         deviation = np.sqrt(params.variance)[y]
         if params.rows is not None:
-            dof = np.maximum(params.rows[y], 1.0)
+            dof = np.where(params.rows > 0, params.rows, 1.0)[y]
             spread = np.sqrt((dof + 1.0) / dof)
             return params.mean[y] + deviation * spread * rng.standard_t(dof)
         return params.mean[y] + deviation * rng.standard_normal((len(y), columns.size))
@@ -203,7 +205,7 @@ class Gaussian(Family):
         return at, (constant[:, at] - (square if power is None else power[:, at] * np.log1p(square))).T
 
     def typical(self, params: GaussianParams, columns: Columns) -> tuple[list[str], Floats]:
-        """Columns by what they say on average: −KL(own class ‖ class), summed over the own classes."""
+        """What a value drawn from each class says for it on average: the mean of KL(class ‖ other) over all classes."""
         mean, variance = params.mean, params.variance
         gap = (mean[:, None] - mean[None]) ** 2
         ratio = variance[:, None] / variance[None]
@@ -220,7 +222,7 @@ class Gaussian(Family):
         if params.rows is None:
             return mean, 0.5 / variance, -0.5 * (LOG_2PI + np.log(variance)), None
         dof = np.where(params.rows > 0, params.rows, 1.0)
-        scale = variance * (dof + 1.0) / dof * dof
+        scale = variance * (dof + 1.0)  # ν·σ²(ν + 1)/ν
         constant = gammaln(0.5 * (dof + 1.0)) - gammaln(0.5 * dof) - 0.5 * (np.log(np.pi) + np.log(scale))
         return mean, 1.0 / scale, constant, 0.5 * (dof + 1.0)
 

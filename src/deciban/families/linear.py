@@ -141,7 +141,7 @@ def row_length(X: Matrix) -> Floats:
     if has_missing(X):
         rows, _, values = entries(X)
         return row_sums(values, rows, X.shape[0])
-    return np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
 
 
 def spread(alpha: Array | float, k: int, d: int) -> Floats:

@@ -88,7 +88,8 @@ class Multinomial(Family):
             words = X if sp.issparse(X) else sp.csr_matrix(X)
             with np.errstate(divide="ignore", invalid="ignore"):
                 # Where no row of a class has the word, `once` is never read.
-                once = np.where(counts >= 1.0, np.log(without(counts, 1.0) + prior), 0.0)
+                fewer = without(counts, 1.0)
+                once = np.where(fewer >= 0, np.log(fewer + prior), 0.0)
                 kernel.csr_own_logs(
                     as_value(words.data), words.indices, words.indptr, y, weight, counts, prior, once, RESIDUE, said
                 )
@@ -102,9 +103,14 @@ class Multinomial(Family):
     ) -> Floats:
         out = np.zeros((len(y), columns.size))
         for c in np.unique(y):
-            rows = y == c
+            rows = np.flatnonzero(y == c)
             theta = np.exp(params.log_theta[c])
-            out[rows] = rng.multinomial(length[rows], theta / theta.sum())
+            theta = np.tile(theta / theta.sum(), (len(rows), 1))
+            if params.pseudo is not None and params.pseudo[c].any():  # a θ for every document
+                theta[:] = 0.0
+                some = params.pseudo[c] > 0
+                theta[:, some] = rng.dirichlet(params.pseudo[c][some], len(rows))
+            out[rows] = rng.multinomial(length[rows], theta)
         return out
 
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
@@ -114,10 +120,19 @@ class Multinomial(Family):
     def terms(self, params: MultinomialParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         del columns
         _, at, values = entries(X)
-        if params.pseudo is not None:  # the document's length speaks too: explain shows it as what is left over
+        if params.pseudo is not None:  # the document's length speaks too: see `rest`
             pseudo = params.pseudo[:, at].T
             return at, gammaln(np.where(pseudo > 0, pseudo, 1.0) + values[:, None]) - log_gamma(pseudo)
         return at, values[:, None] * params.log_theta[:, at].T
+
+    def rest(self, params: MultinomialParams, columns: Columns, X: Matrix) -> tuple[str, float, Floats] | None:
+        """With θ integrated out, the length of the document speaks: Γ(A)/Γ(A + N)."""
+        del columns
+        if params.pseudo is None:
+            return None
+        length, strength = float(row_length(X)[0]), params.pseudo.sum(axis=1)
+        safe = np.where(strength > 0, strength, 1.0)
+        return "(length)", length, gammaln(safe) - gammaln(safe + length)
 
     def typical(self, params: MultinomialParams, columns: Columns) -> tuple[list[str], Floats]:
         return [columns.name(j) for j in range(columns.size)], params.log_theta.T

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.algebra import add_prior
 from deciban.families.base import Family
 from deciban.families.linear import (
     entries,
@@ -83,14 +84,16 @@ class Poisson(Family):
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
     ) -> Floats:
         prior = self.pseudo(alpha, columns, sums)
-        out = self.log_prob(self.estimate({m: sums[m] + prior[m] for m in prior}, columns), columns, X)
+        out = self.log_prob(self.estimate(add_prior(sums, prior), columns), columns, X)
         for c, w, rows in groups(y, weight):
             block = X[rows]
             events, seen = sums["x"][c], np.broadcast_to(sums["one"], sums["x"].shape)[c]
             left = without(seen, w) + prior["one"][c]
             at_row, at, values = entries(block)
-            # Without a row in which the column was zero: the events stay, the rows are fewer.
-            zero = self.estimate({"x": (events + prior["x"][c])[None], "one": left[None]}, columns)
+            # Without a row in which the column was zero: the events stay, the rows are fewer. If no other row is left
+            # there were no events either, whatever a row with some has put there.
+            stay = np.where(without(seen, w) <= 0, 0.0, events) + prior["x"][c]
+            zero = self.estimate({"x": stay[None], "one": left[None]}, columns)
             remain = without(events[at], w * values) + prior["x"][c, at]
             there = self.estimate({"x": remain[None], "one": left[at][None]}, columns)
             if self.predictive:
@@ -112,7 +115,12 @@ class Poisson(Family):
         self, params: PoissonParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
     ) -> Floats:
         del columns, length
-        return rng.poisson(params.rate[y]).astype(np.float64)
+        rate = params.rate[y]
+        if params.rows is not None:  # a rate for every entry, from its posterior
+            rows = params.rows[y]
+            shape = np.where(rows > 0, rate * rows, 0.0)
+            rate = np.where(shape > 0, rng.gamma(shape, 1.0 / np.where(rows > 0, rows, 1.0)), rate)
+        return rng.poisson(rate).astype(np.float64)
 
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
         """Up to Σ log x!, which no prior changes and the sums do not carry."""

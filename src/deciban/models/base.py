@@ -115,7 +115,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Learn more rows. Any way of batching gives what `fit` on all of them gives.
 
         With `classes` on the first call the set of classes is closed, and another label is an error, as in
-        scikit-learn; without it the set is open, and new classes join when they first appear.
+        scikit-learn; without it the set is open, and new classes join when they first appear. Only `alpha="loo"` is
+        chosen by `fit` or the first batch, and then kept: for streams take a number or "empirical".
         """
         with self._unchanged_on_error():
             self._check_parameters()
@@ -138,7 +139,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 start = labels.classes if declared is None else declared
                 self._start(X, labels, start, declared is not None, weight)
             else:
-                model = self.model_.learn(self._collect(X, labels, weight)).with_joint(self._current_joint())
+                before, joint = self.model_, self._current_joint()
+                columns = before.columns()
+                if joint.blocks[0].family.measures(columns) != before.joint.blocks[0].family.measures(columns):
+                    raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
+                model = Model(joint, before.stats + self._collect(X, labels, weight))
                 self._check_model(model)
                 self.model_ = model
         return self
@@ -184,7 +189,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if name != "n_jobs" and not np.array_equal(np.asarray(mine), np.asarray(theirs[name])):
                 raise SchemaError(f"cannot merge models whose {name} differs: {mine!r} and {theirs[name]!r}")
         merged = copy.copy(self)
-        joint = self._current_joint()
+        merged.__dict__.pop("em_", None)
+        if self._names() is None and other._names() is not None:
+            merged.feature_names_in_ = other.feature_names_in_
+        joint = self.model_.joint
         if self._wants("loo"):  # each chose its own: between them, by how much each has seen
             shares = np.array([model.stats.weight.sum() for model in (self.model_, other.model_)])
             logs = np.log([float(model.alpha_) for model in (self, other)])
@@ -198,7 +206,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __radd__(self: Self, other: Any) -> Self:
         """So that sum(models) works."""
-        return self if other == 0 else NotImplemented
+        return copy.copy(self) if other == 0 else NotImplemented
 
     def _start(self, X: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
         for leftover in ("n_unlabelled_", "em_"):
@@ -330,7 +338,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         prior = model.joint.class_prior
         if not isinstance(prior, str):
             if prior.shape != (len(model.classes),):
-                raise ValueError("Number of priors must match number of classes.")
+                labels = model.classes.tolist()
+                raise ValueError(
+                    f"Number of priors must match number of classes. {self._prior_parameter} has {len(prior)} of them, "
+                    f"but there are {len(labels)} classes, {labels}: give one each, or None to count them."
+                )
             if not np.isclose(prior.sum(), 1.0):
                 raise ValueError("The sum of the priors should be 1.")
             if (prior < 0).any():
@@ -397,7 +409,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Why: the evidence of every column, in decibans, for `target` over `against`.
 
         Without them, for each row's likeliest class over its runner-up. One row gives an Evidence, more a list.
-        `names` are what to call the columns (the words of a vocabulary), where the model was not fitted on a frame.
+        `names` are what to call the columns where the model was not fitted on a frame: names in order, or whatever has
+        them (a vectorizer, or its `vocabulary_`).
         """
         data = self._read(X)
         local.check_finite(data, self.model_)
@@ -421,17 +434,26 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The model with its columns called by these names."""
         if names is None:
             return self.model_
+        if hasattr(names, "get_feature_names_out"):
+            names = names.get_feature_names_out()
+        if isinstance(names, dict):  # name → column, as a vectorizer's vocabulary_ is
+            if sorted(names.values()) != list(range(len(names))):
+                raise ValueError("names is a mapping, but not of names to the columns 0, 1, 2, …")
+            names = sorted(names, key=names.__getitem__)
+        if isinstance(names, str):
+            raise ValueError("names must be one name a column, not a string")
         called = tuple(str(name) for name in names)
         if len(called) != self.n_features_in_:
             raise ValueError(f"names has {len(called)} entries, but there are {self.n_features_in_} features")
         stats = self.model_.stats
         schema = replace(stats.schema, blocks=(replace(self.model_.columns(), names=called),))
-        return replace(self.model_, stats=replace(stats, schema=schema))
+        return Model(self.model_.joint, replace(stats, schema=schema))
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
         """Every row's posterior under the model that never saw it, exactly and without refitting.
 
-        The rows must be (some of) those the model has learned, with the same weights.
+        The rows must be (some of) those the model has learned, with the same weights: others give numbers that mean
+        nothing, and cannot always be noticed.
         """
         data, codes, weight = self._read_with_labels(X, y, sample_weight)
         self._check_learned(codes, weight)
@@ -474,7 +496,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return linear_form(self.model_)
 
     def with_prior(self: Self, prior: Any) -> Self:
-        """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
+        """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform".
+
+        The prior becomes the model's parameter (`class_prior`, or `priors` of a Gaussian): clones and later batches
+        keep it.
+        """
         self._check_classes()
         if isinstance(prior, dict):
             missing = [c for c in self.classes_.tolist() if c not in prior]
@@ -494,7 +520,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ValueError(f"The sum of the priors should be 1, got {prior.sum():g}.")
         other = copy.copy(self)
         setattr(other, self._prior_parameter, prior)
-        other.model_ = self.model_.with_joint(other._current_joint())
+        other.model_ = self.model_.with_prior(prior)
         other._check_model(other.model_)
         return other
 
@@ -541,6 +567,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safe file; `deciban.load` reads it."""
         check_is_fitted(self)
+        self._check_parameters()
+        if self._family() != self.model_.joint.blocks[0].family:
+            raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
+        self._check_model(self.model_.with_joint(self._current_joint()))
         state = {name: value for name, value in vars(self).items() if name in ("n_unlabelled_", "dtype_")}
         about = {
             "model": type(self).__name__,

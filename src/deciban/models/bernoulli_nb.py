@@ -14,6 +14,8 @@ from deciban._typing import Floats, Matrix
 from deciban.families import Bernoulli, Family
 from deciban.models.counts import CountClassifier
 from deciban.models.discrete import LINEAR_CONSTRAINTS
+from deciban.models.labels import Labels
+from deciban.schema import Columns
 
 
 class BernoulliNB(CountClassifier):
@@ -74,15 +76,34 @@ class BernoulliNB(CountClassifier):
     def _family(self) -> Family:
         return Bernoulli(threshold=self.binarize)
 
-    def _check_finite_positive(self, X: Matrix) -> None:
-        super()._check_finite_positive(X)
-        values = X.data if sp.issparse(X) else X
-        if self.binarize is None and not np.all((values == 0) | (values == 1) | (values != values)):
-            odd = values[(values != 0) & (values != 1) & (values == values)].flat[0]
-            raise ValueError(f"binarize=None takes X to be 0 and 1 already, and it holds {odd:g}: give a threshold")
+    def _learn_rows(
+        self, X: Any, columns: Columns | None, labels: Labels, weight: Floats | None
+    ) -> tuple[Matrix, Columns]:
+        if self.binarize is None:
+            check_binary(X)
+        return super()._learn_rows(X, columns, labels, weight)
+
+    def _rows(self, X: Any, columns: Columns) -> Matrix:
+        if self._learned_family().threshold is None:
+            check_binary(X)
+        return super()._rows(X, columns)
+
+    def _learned_family(self) -> Bernoulli:
+        """The family of the rows learned so far, or to be learned."""
+        family = self.model_.joint.blocks[0].family if "model_" in vars(self) else self._family()
+        assert isinstance(family, Bernoulli)
+        return family
 
     @property
     def feature_log_prob_(self) -> Floats:
         """log φ, (k, d)."""
         check_is_fitted(self)
         return self.model_.params[0].log_present.copy()  # type: ignore[no-any-return]  # params are the family's own
+
+
+def check_binary(X: Matrix) -> None:
+    """Without a threshold, values are 0 and 1 already."""
+    values = X.data if sp.issparse(X) else X
+    if not np.all((values == 0) | (values == 1) | (values != values)):
+        odd = values[(values != 0) & (values != 1) & (values == values)].flat[0]
+        raise ValueError(f"binarize=None takes X to be 0 and 1 already, and it holds {odd:g}: give a threshold")

@@ -83,6 +83,8 @@ class CategoricalNB(DiscreteClassifier):
         return Categorical()
 
     def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Any:
+        if isinstance(X, list | tuple):  # NumPy would make strings of the numbers beside them
+            X = mixed_rows(X)
         rows = validate_data(
             self,
             unmask(X),
@@ -112,6 +114,8 @@ class CategoricalNB(DiscreteClassifier):
             sizes = code_sizes(codes, type(self).__name__, self._least(d))
             categories: tuple[Categories, ...] = tuple(range(int(size)) for size in sizes)
             return codes, Columns(d, self._names(), categories)
+        if self.min_categories is not None:
+            raise ValueError("min_categories counts integer codes; these columns have labels, so leave it out")
         X = X.toarray() if sp.issparse(X) else X
         matrix = np.empty((len(X), d), dtype=np.int32, order="F")
         found: list[Categories] = []
@@ -188,6 +192,14 @@ class CategoricalNB(DiscreteClassifier):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def mixed_rows(X: Any) -> Any:
+    """A list of rows as it is where it holds anything but numbers: each value keeps its kind."""
+    array = np.asarray(X) if not any(sp.issparse(row) for row in X) else X
+    if getattr(array, "dtype", None) is None or array.dtype.kind not in "US":
+        return X
+    return np.array(X, dtype=object)
 
 
 def is_codes(X: Any) -> bool:

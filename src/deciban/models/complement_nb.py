@@ -16,14 +16,16 @@ class ComplementNB(CountClassifier):
     """Naive Bayes by complements: a class is scored by how badly the other classes explain the words.
 
     w_yw = −log (Σ_{c≠y} n_cw + α_w)/Σ: the counts are total − class, so they add, subtract and merge like any others.
-    The score is not a posterior of a generative model, so there is no p(x) and nothing to sample.
+    The score is not a posterior of a generative model, so there is no p(x) and nothing to sample; a class prior does
+    not enter it (`with_prior` changes nothing but the parameter), and missing labels are filled in by repeated scoring,
+    of which no likelihood rises.
 
     Parameters
     ----------
     alpha : float, array of shape (d,) or (k, d), or "loo", default=1.0
         Pseudo-counts added to the complement's counts.
     force_alpha, fit_prior, class_prior, n_jobs : as in MultinomialNB
-        The prior matters only where there is a single class.
+        The prior matters only where there is a single class, as in scikit-learn.
     norm : bool, default=False
         Divide each class's weights by their sum, as the paper's second variant does.
 

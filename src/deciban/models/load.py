@@ -39,6 +39,6 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         estimator = kind(**about["parameters"])
         estimator._restore(model, about)
-    except (KeyError, TypeError, ValueError) as error:
+    except files.BROKEN as error:
         raise FileError(f"{os.fspath(path)!r} is damaged: {error}") from None
     return estimator
