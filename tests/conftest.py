@@ -63,7 +63,7 @@ def table():
 
     def get(name: str) -> Table:
         if not (DATA / name / "schema.json").exists():
-            pytest.skip(f"the data set {name!r} is not in {DATA.name!r} (set DECIBAN_DATA to where the sets are)")
+            pytest.skip(f"there is no data set {name!r}: DECIBAN_DATA says where the sets are")
         if name not in loaded:
             loaded[name] = Table(name)
         return loaded[name]

@@ -13,7 +13,7 @@ from worlds import GENERATIVE, make, worlds
 
 from deciban import bayes
 from deciban.algebra import add_prior
-from deciban.families import Gaussian
+from deciban.families import FAMILIES, Gaussian
 from deciban.schema import Columns
 
 
@@ -32,7 +32,7 @@ def test_estimate_inverts_expect(world):
 @pytest.mark.parametrize("name", GENERATIVE)
 @pytest.mark.parametrize("predictive", [False, True])
 def test_probabilities_sum_to_one(name, predictive):
-    settings = {"predictive": predictive} if name in ("gaussian", "multinomial", "poisson") else {}
+    settings = {"predictive": predictive} if hasattr(FAMILIES[name], "predictive") else {}
     world = make(name, 5, 12, 2, 2, False, False, 1.0, **settings)
     columns = world.schema.blocks[0]
     params = world.model().params[0]

@@ -141,7 +141,10 @@ def row_length(X: Matrix) -> Floats:
     if has_missing(X):
         rows, _, values = entries(X)
         return row_sums(values, rows, X.shape[0])
-    return np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+    if sp.issparse(X):  # SciPy would add single-precision rows in single precision
+        double = X if X.dtype == np.float64 else X.astype(np.float64)
+        return np.asarray(double @ np.ones(X.shape[1]))
+    return np.asarray(X.sum(axis=1, dtype=np.float64))
 
 
 def spread(alpha: Array | float, k: int, d: int) -> Floats:
