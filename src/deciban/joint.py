@@ -125,10 +125,13 @@ class Model:
 
         A class that row i was all of is gone without it: −∞. A row that is not possible has the prior without it.
         """
-        total = np.zeros((len(y), len(self.classes)))
-        for b, X in enumerate(data):
-            family, sums = self.joint.blocks[b].family, self.stats.sums[b]
-            total += family.leave_one_out(sums, self.alpha(b), self.columns(b), X, y, weight)
+        parts = [
+            block.family.leave_one_out(self.stats.sums[b], self.alpha(b), self.columns(b), data[b], y, weight)
+            for b, block in enumerate(self.joint.blocks)
+        ]
+        total = parts[0]
+        for part in parts[1:]:
+            total += part
         closed = self.schema.closed  # a declared class stays, even with no row
         prior, which = log_class_prior_without(self.joint.class_prior, self.stats.weight, y, weight, closed)
         if self.generative or len(self.classes) == 1:
@@ -136,9 +139,10 @@ class Model:
         else:
             gone = np.isneginf(prior) & (self.stats.weight > 0) & (not closed)
             kernel.add_table(total, np.where(gone, -np.inf, 0.0), which)
-        lost = np.isneginf(total.max(axis=1, initial=-np.inf)) if len(self.classes) else np.zeros(0, dtype=bool)
-        if lost.any():
-            total[lost] = prior[which[lost]]
+        if total.size == 0 or np.isfinite(total.min()):
+            return total, False
+        lost = np.isneginf(total.max(axis=1))
+        total[lost] = prior[which[lost]]
         return total, bool(lost.any() or np.isnan(total).any())
 
     @property

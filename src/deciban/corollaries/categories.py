@@ -10,8 +10,8 @@ import numpy as np
 
 from deciban._typing import Array, Categories
 from deciban.corollaries.missing import missing_where
-from deciban.engines.local import value_range
 from deciban.errors import DecibanError
+from deciban.rows import value_range
 from deciban.show import plain
 
 MOST_CELLS = 1 << 27  # integer codes make a table up to the greatest one: past this, they are not codes

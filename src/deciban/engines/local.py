@@ -21,15 +21,14 @@ from deciban._typing import Array, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats
 from deciban.bayes import report
 from deciban.errors import DecibanError
-from deciban.families.linear import as_value, csr_view, has_missing, row_slice
 from deciban.joint import Joint, Model
 from deciban.measure import XX, Above, Is, Measure
+from deciban.rows import as_value, complain, csr_view, has_missing, row_slice
 from deciban.schema import Columns, Schema
 
 Result = TypeVar("Result")
 
 ENTRIES = 1 << 20  # numbers in a block of rows: long enough to hide the overhead, short enough to share out
-LARGEST = 1e150  # what can be squared and summed without overflowing
 CODES = (np.uint8, np.int32, np.int64, np.float32, np.float64)
 
 
@@ -276,32 +275,6 @@ def count_codes(columns: Columns, X: Array, labels: Array, weight: Floats | None
     for part in over_rows([X], n_jobs, work):
         total += part
     return total
-
-
-def value_range(values: Array) -> tuple[float, float]:
-    """The least and the greatest of an array's values, missing ones apart; (0, 0) where there is none."""
-    if values.size == 0:
-        return 0.0, 0.0
-    low, high = float(values.min()), float(values.max())
-    if np.isnan(low):
-        low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
-    return (low, high) if low <= high else (0.0, 0.0)
-
-
-def complain(X: Matrix, columns: Columns) -> None:
-    """Point at the entry that made a sum overflow."""
-    values = X.tocoo() if sp.issparse(X) else X
-    data = (values.data if sp.issparse(X) else X).astype(np.float64)
-    where = np.argwhere(np.abs(np.where(np.isnan(data), 0.0, data)) > LARGEST)
-    if len(where) == 0:
-        raise DecibanError("the sums overflowed: the values are too large for float64")
-    first = where[0]
-    row, column = (values.row[first[0]], values.col[first[0]]) if sp.issparse(X) else (first[0], first[1])
-    value = data[tuple(first)]
-    raise DecibanError(
-        f"Input X contains infinity or a value too large for dtype('float64'): row {row}, "
-        f"column {columns.name(int(column))!r} is {value}. Remove it, or make it NaN if it is missing."
-    )
 
 
 def learn_unlabelled(

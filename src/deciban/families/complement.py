@@ -13,8 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.families.linear import dot, entries, finite, row_length, row_sums, score, spread, without
+from deciban.families.linear import dot, finite, score, spread, without
 from deciban.families.multinomial import Multinomial, MultinomialParams
+from deciban.rows import entries, row_length, row_sums
 from deciban.schema import Columns
 
 CERTAIN = float(np.finfo(np.float64).max) / 4  # a score that outweighs any other, and is still a number

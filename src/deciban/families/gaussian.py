@@ -13,8 +13,9 @@ from deciban._kernel import gaussian as kernel
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior
 from deciban.families.base import Family
-from deciban.families.linear import dot, missing_mask
+from deciban.families.linear import dot
 from deciban.measure import XX, Measure, One, X
+from deciban.rows import missing_mask
 from deciban.schema import Columns
 
 LOG_2PI = float(np.log(2.0 * np.pi))

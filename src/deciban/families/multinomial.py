@@ -12,17 +12,9 @@ from scipy.special import gammaln, xlogy
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.families.base import Family
-from deciban.families.linear import (
-    RESIDUE,
-    as_value,
-    entries,
-    row_length,
-    row_sums,
-    score,
-    spread,
-    without,
-)
+from deciban.families.linear import RESIDUE, score, spread, without
 from deciban.measure import Measure, X
+from deciban.rows import as_value, entries, row_length, row_sums
 from deciban.schema import Columns
 
 

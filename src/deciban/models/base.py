@@ -34,6 +34,7 @@ from deciban.families import Family
 from deciban.joint import Block, Joint, Model
 from deciban.models.labels import Labels, read_labels
 from deciban.priors import Alpha
+from deciban.rows import complain, value_range
 from deciban.schema import Columns, Schema
 from deciban.show import Table, plain
 
@@ -275,9 +276,9 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         values = X.data if sp.issparse(X) else X
         if values.size == 0 or values.dtype.kind in "bu":
             return
-        low, high = local.value_range(values)
+        low, high = value_range(values)
         if np.isinf(low) or np.isinf(high):
-            local.complain(X, Columns(X.shape[1], self._names()))
+            complain(X, Columns(X.shape[1], self._names()))
         if self._positive and low < 0:
             raise ValueError(f"Negative values in data passed to {type(self).__name__} (input X): the least is {low:g}")
 

@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from deciban._typing import Array, Categories, Floats, Matrix
 from deciban.corollaries.categories import check_codes, code_sizes, find_labels, from_codes, learn_labels
 from deciban.corollaries.missing import unmask
-from deciban.engines.local import CODES, value_range
+from deciban.engines.local import CODES
 from deciban.errors import SchemaError
 from deciban.families import Categorical, Family
 from deciban.models.base import plain_rows
 from deciban.models.discrete import LINEAR_CONSTRAINTS, DiscreteClassifier
 from deciban.models.labels import Labels
+from deciban.rows import value_range
 from deciban.schema import Columns
 
 

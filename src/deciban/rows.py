@@ -1,0 +1,104 @@
+"""Rows as they are stored, dense or sparse: their values, their holes, their blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from deciban._typing import Array, Floats, Matrix
+from deciban.errors import DecibanError
+from deciban.schema import Columns
+
+LARGEST = 1e150  # what can be squared and summed without overflowing
+
+
+def as_value(data: Array) -> Array:
+    """Sparse values as a type the kernels know."""
+    if data.dtype in (np.int32, np.int64, np.float32, np.float64):
+        return data
+    return data.astype(np.float64)
+
+
+def value_range(values: Array) -> tuple[float, float]:
+    """The least and the greatest of an array's values, missing ones apart; (0, 0) where there is none."""
+    if values.size == 0:
+        return 0.0, 0.0
+    low, high = float(values.min()), float(values.max())
+    if np.isnan(low):
+        low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
+    return (low, high) if low <= high else (0.0, 0.0)
+
+
+def has_missing(X: Matrix) -> bool:
+    values = X.data if sp.issparse(X) else X
+    return values.dtype.kind == "f" and bool(np.isnan(values.sum()) and np.isnan(values).any())
+
+
+def missing_mask(X: Matrix) -> Matrix | None:
+    """Where entries are missing, as numbers to multiply with; None where none is."""
+    if not has_missing(X):
+        return None
+    if sp.issparse(X):
+        gone = np.isnan(X.data)
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        return sp.csr_matrix((np.ones(int(gone.sum())), (rows[gone], X.indices[gone])), shape=X.shape)
+    return np.isnan(X).astype(float)
+
+
+def entries(X: Matrix) -> tuple[Array, Array, Floats]:
+    """Rows, columns and values of the entries that are neither zero nor missing."""
+    if sp.issparse(X):
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        columns, values = X.indices, X.data.astype(np.float64)
+    else:
+        rows, columns = np.nonzero(X)
+        values = np.asarray(X[rows, columns], dtype=np.float64)
+    keep = (values != 0.0) & ~np.isnan(values)
+    return (rows, columns, values) if keep.all() else (rows[keep], columns[keep], values[keep])
+
+
+def row_sums(values: Floats, rows: Array, n: int) -> Floats:
+    return np.bincount(rows, weights=values, minlength=n).astype(np.float64)
+
+
+def row_length(X: Matrix) -> Floats:
+    """Σ_j x_j of every row."""
+    if has_missing(X):
+        rows, _, values = entries(X)
+        return row_sums(values, rows, X.shape[0])
+    if sp.issparse(X):  # SciPy would add single-precision rows in single precision
+        double = X if X.dtype == np.float64 else X.astype(np.float64)
+        return np.asarray(double @ np.ones(X.shape[1]))
+    return np.asarray(X.sum(axis=1, dtype=np.float64))
+
+
+def row_slice(X: Matrix, rows: slice) -> Matrix:
+    """A block of rows without copying them: SciPy's own slices of sparse rows copy."""
+    if not sp.issparse(X) or X.format != "csr":
+        return X[rows]
+    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
+    ends = X.indptr[rows.start : rows.stop + 1] - start
+    return csr_view(X.data[start:stop], X.indices[start:stop], ends, (rows.stop - rows.start, X.shape[1]))
+
+
+def csr_view(data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Matrix:
+    """A sparse matrix over arrays known to be sound: SciPy's constructor would look through all of them again."""
+    matrix = sp.csr_matrix(shape, dtype=data.dtype)
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    return matrix
+
+
+def complain(X: Matrix, columns: Columns) -> None:
+    """Point at the entry that made a sum overflow."""
+    values = X.tocoo() if sp.issparse(X) else X
+    data = (values.data if sp.issparse(X) else X).astype(np.float64)
+    where = np.argwhere(np.abs(np.where(np.isnan(data), 0.0, data)) > LARGEST)
+    if len(where) == 0:
+        raise DecibanError("the sums overflowed: the values are too large for float64")
+    first = where[0]
+    row, column = (values.row[first[0]], values.col[first[0]]) if sp.issparse(X) else (first[0], first[1])
+    value = data[tuple(first)]
+    raise DecibanError(
+        f"Input X contains infinity or a value too large for dtype('float64'): row {row}, "
+        f"column {columns.name(int(column))!r} is {value}. Remove it, or make it NaN if it is missing."
+    )
