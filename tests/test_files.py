@@ -127,6 +127,11 @@ def test_a_changed_byte_anywhere(path, raw):
             deciban.load(path)
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        MultinomialNB().fit([[1, 0], [0, 1]], [0, 1]).save(tmp_path / "nowhere" / "m.deciban")
+
+
 def test_places_that_are_no_model_files(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no model file.*nowhere"):
         deciban.load(tmp_path / "nowhere")

@@ -73,6 +73,18 @@ def test_what_does_not_fit_is_counted_not_dropped():
     assert len(table.to_dict()["n"]) == 100
 
 
+def test_leave_one_out_is_a_frame_of_rows(model):
+    frame = model.leave_one_out(X, y).to_frame()
+    assert frame.columns.tolist() == ["truth", "prediction", "log_loss", "P(<ham>)", "P(spam)"]
+    assert frame["truth"].tolist() == y
+    np.testing.assert_allclose(frame["P(<ham>)"] + frame["P(spam)"], 1.0)
+
+
+def test_what_em_found_is_said_in_a_line():
+    model = GaussianNB().fit([[0.0], [0.2], [5.0], [5.1], [0.1]], [0.0, 0.0, 1.0, 1.0, np.nan])
+    assert repr(model.em_).startswith("EM over 1 rows: converged after")
+
+
 def test_evidence_can_be_plotted(model):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")

@@ -19,12 +19,17 @@ from deciban.joint import Joint, Model
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """What the loop found: the model, the posterior of every row, and how the log-likelihood rose."""
+    """What the loop found: the model, the posterior of every row without a label, and the log-likelihood's way."""
 
     model: Model
     posterior: Floats
     log_likelihood: list[float]
     converged: bool
+
+    def __repr__(self) -> str:
+        end = "converged" if self.converged else "stopped"
+        last = self.log_likelihood[-1] if self.log_likelihood else float("nan")
+        return f"EM over {len(self.posterior)} rows: {end} after {len(self.log_likelihood)} steps at {last:.6g} nats"
 
 
 def learn(

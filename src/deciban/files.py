@@ -242,6 +242,8 @@ def checksum(text: str, tensors: dict[str, Array]) -> str:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """A temporary file beside the place, flushed to disk, then moved there."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path.name!r}: there is no folder {str(path.parent)!r}")
     descriptor, temporary = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

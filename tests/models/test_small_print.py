@@ -107,6 +107,13 @@ def test_predictive_samples_are_wider_than_plug_in_ones(model, variance):
         assert drawn[:, 0].var() == pytest.approx(20 * p * (1 - p) * (20 + 16) / (1 + 16), rel=0.03)
 
 
+def test_samples_take_either_kind_of_generator():
+    model = GaussianNB().fit(X, y)
+    twice = [model.sample(4, random_state=np.random.default_rng(1))[0] for _ in range(2)]
+    np.testing.assert_array_equal(*twice)
+    np.testing.assert_array_equal(*[model.sample(4, random_state=7)[0] for _ in range(2)])
+
+
 def test_a_column_that_was_always_missing_is_sampled_as_missing():
     rows, _ = CategoricalNB().fit([["a", None], ["b", None]], [0, 1]).sample(3, random_state=0)
     assert rows[:, 1].tolist() == [None] * 3

@@ -12,7 +12,7 @@ from deciban.engines import local
 from deciban.families.linear import RESIDUE
 from deciban.joint import Model
 from deciban.priors import search
-from deciban.show import Table
+from deciban.show import Table, plain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +52,12 @@ class LeaveOneOut:
 
     def to_dict(self) -> dict[str, Any]:
         return {"rows": len(self.truth), "accuracy": self.accuracy, "log_loss": self.log_loss}
+
+    def to_frame(self) -> Any:
+        """A pandas data frame (an optional dependency), a row each: truth, prediction, log loss, probabilities."""
+        columns = {"truth": self.classes[self.truth], "prediction": self.predictions, "log_loss": self.log_losses}
+        columns |= {f"P({plain(label)})": self.proba[:, c] for c, label in enumerate(self.classes)}
+        return Table("", tuple(columns), list(zip(*columns.values(), strict=True))).to_frame()
 
     def to_table(self) -> Table:
         return Table(f"leave-one-out over {len(self.truth)} rows", ("measure", "value"), [*self.to_dict().items()][1:])

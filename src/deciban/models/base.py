@@ -483,9 +483,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._check_classes()
         if n < 0:
             raise ValueError(f"n is {n}: it must not be negative")
-        seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
+        rng = random_state
+        if not isinstance(rng, np.random.Generator):
+            rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
         which = None if given is None else self._class_index(given)
-        blocks, codes = sample(self.model_, n, np.random.default_rng(seed), which, length)
+        blocks, codes = sample(self.model_, n, rng, which, length)
         return self._from_rows(blocks[0]), self.classes_[codes]
 
     def _from_rows(self, rows: Array) -> Array:
