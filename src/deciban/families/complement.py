@@ -76,7 +76,10 @@ class Complement(Multinomial):
             fewer = without(others, 1.0)
             left = np.where(fewer >= 0, np.log(fewer + prior), 0.0)
         said = score(words, None, left)
-        change = dot(words, finite(left - finite(logs)).T)[0] if self.norm else said
+        change, emptied = said, said
+        if self.norm:
+            change = dot(words, (finite(left) - finite(logs)).T)[0]
+            emptied = dot(words, np.isneginf(left).astype(float).T)[0]
         for c in range(len(counts)):
             with np.errstate(divide="ignore", invalid="ignore"):
                 after = np.log(without(others[c, at[often]], taken[often]) + prior[c, at[often]])
@@ -85,9 +88,12 @@ class Complement(Multinomial):
                 if self.norm:
                     norm = logs[c].sum() + change[:, c] + row_sums(after - logs[c, at[often]], rows[often], len(y))
                     mine = mine / (norm - columns.size * np.log(total))
+                    # A word the complement lacks, unsmoothed, outweighs all others: divided by it, they say nothing.
+                    mine = np.where((emptied[:, c] > 0) | ~np.isfinite(norm), 0.0, mine)
                 else:
                     mine = -mine
             mine = np.where(np.isposinf(mine), CERTAIN, np.where(np.isnan(mine), 0.0, mine))
+            mine = np.where(total > 0, mine, 0.0)  # nothing is left of the complement: it says nothing
             changed = (y != c) & (y >= 0)
             out[changed, c] = mine[changed]
         return out
