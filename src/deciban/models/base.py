@@ -454,7 +454,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Every row's posterior under the model that never saw it, exactly and without refitting.
 
         The rows must be (some of) those the model has learned, with the same weights: others give numbers that mean
-        nothing, and cannot always be noticed.
+        nothing, and cannot always be noticed. With many different weights, Bernoulli and Poisson models take a pass
+        over all features for each of them.
         """
         data, codes, weight = self._read_with_labels(X, y, sample_weight)
         self._check_learned(codes, weight)
