@@ -25,7 +25,7 @@ def sample(
             words = np.full(n, length)
         elif "x" in sums and model.stats.weight.any():
             mean = sums["x"].sum(axis=1) / np.where(model.stats.weight > 0, model.stats.weight, 1.0)
-            words = rng.poisson(np.clip(mean, 0.0, 1e9))[y] if n == 0 else rng.poisson(np.clip(mean[y], 0.0, 1e9))
+            words = rng.poisson(np.clip(mean[y], 0.0, 1e9))
         else:
             words = np.zeros(n, dtype=np.int64)
         out.append(block.family.sample(model.params[b], columns, y, rng, words))
