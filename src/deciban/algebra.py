@@ -20,6 +20,9 @@ import numpy as np
 from deciban._typing import Array, Floats, Sums
 from deciban.schema import Columns, Schema, category_positions, find
 
+# Sums of up to 2^22 weights, each within 2^-52 of itself, are off by less than this share of themselves.
+RESIDUE = 2.0**-30
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stats:
@@ -88,6 +91,22 @@ class Stats:
         return all(
             bool(np.all(np.abs(a - b) <= tolerance * (1.0 + np.maximum(np.abs(a), np.abs(b))))) for a, b in pairs
         )
+
+
+def without(total: Floats, part: Floats | float) -> Floats:
+    """total − part, where what is left of a subtraction by rounding alone counts as nothing."""
+    left = total - part
+    return np.where(np.abs(left) <= np.abs(total) * RESIDUE, 0.0, left)
+
+
+def column_totals(cells: Floats, columns: Columns) -> Floats:
+    """Counts by category, summed over each column's categories: (k, d)."""
+    offsets = columns.offsets
+    filled = np.flatnonzero(np.diff(offsets) > 0)
+    out = np.zeros((len(cells), columns.size))
+    if len(filled):
+        out[:, filled] = np.add.reduceat(cells, offsets[filled], axis=1)
+    return out
 
 
 def add_prior(sums: Sums, pseudo: Sums) -> Sums:

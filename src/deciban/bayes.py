@@ -71,8 +71,8 @@ def adapt_prior(
 ) -> tuple[Floats, int]:
     """The class prior under which unlabelled rows are most likely, by EM (Saerens, Latinne & Decaestecker 2002).
 
-    Takes posteriors under the old prior; returns the new prior and the number of steps. A warning says so where
-    `max_iter` steps were not enough.
+    Takes posteriors under the old prior; returns the new prior and the number of steps. It stops when no class's share
+    moves by more than `tolerance`, far below what rows can tell; a warning says so where `max_iter` steps were too few.
     """
     if len(posteriors) == 0:
         return prior, 0

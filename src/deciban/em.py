@@ -39,7 +39,6 @@ def learn(
     score: Callable[[Model], Floats],
     *,
     known_score: Callable[[Model], float] = lambda model: 0.0,  # noqa: ARG005 - a constant of the model
-    start: Floats | None = None,
     weight: Floats | None = None,
     max_iter: int = 200,
     tolerance: float = 1e-7,
@@ -52,8 +51,6 @@ def learn(
     step changes it by less than `tolerance` per row.
     """
     model = Model(joint, known)
-    if start is not None:
-        model = Model(joint, known + collect(start))
     trace: list[float] = []
     responsibilities = np.zeros((0, len(known.classes)))
     converged = False

@@ -12,7 +12,7 @@ import numpy as np
 
 from deciban._kernel import posterior as kernel
 from deciban._typing import Array, Codes, Data, Floats, Labels
-from deciban.algebra import Stats, add_prior
+from deciban.algebra import RESIDUE, Stats, add_prior
 from deciban.errors import SchemaError
 from deciban.families import Family
 from deciban.priors import Alpha, empirical
@@ -149,10 +149,6 @@ class Model:
     def generative(self) -> bool:
         return all(block.family.generative for block in self.joint.blocks)
 
-    def learn(self, stats: Stats) -> Model:
-        """The model that has also seen these statistics."""
-        return Model(self.joint, self.stats + stats)
-
     def with_joint(self, joint: Joint) -> Model:
         return Model(joint, self.stats)
 
@@ -190,7 +186,7 @@ def log_class_prior_without(
     own = np.flatnonzero(owners >= 0)
     before = weight[owners[own]]
     remain = before - taken[own]
-    left[own, owners[own]] = np.where(remain <= before * 2.0**-30, 0.0, remain)
+    left[own, owners[own]] = np.where(remain <= before * RESIDUE, 0.0, remain)
     table = np.empty((len(owners), k))
     for r, (mine, owner) in enumerate(zip(left, owners, strict=True)):
         table[r] = log_class_prior(asked, mine)

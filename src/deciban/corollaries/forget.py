@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from deciban._typing import Array, Categories, Floats, Sums
-from deciban.algebra import Stats
+from deciban.algebra import RESIDUE, Stats, column_totals
 from deciban.errors import ForgetError
 from deciban.families.gaussian import ROUNDING
-from deciban.families.linear import RESIDUE
 from deciban.joint import Model
 from deciban.schema import Columns, Schema
 
@@ -21,9 +20,7 @@ def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> 
     Raises ForgetError, and changes nothing, where the statistics hold what the model never learned. `least` is
     how many integer categories each column keeps in any case.
     """
-    unknown = [c for c in stats.classes.tolist() if c not in set(model.classes.tolist())]
-    if unknown:
-        raise ForgetError(f"cannot forget rows of class {unknown[0]!r}: the model never learned that class")
+    check_classes(model, stats.classes)
     before = model.stats
     after = before - stats
     weight = subtract_checked(before.weight, after.weight, "rows of class {}", [str(c) for c in before.classes])
@@ -47,15 +44,22 @@ def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> 
     return Model(model.joint, prune(settled, least))
 
 
+def check_classes(model: Model, classes: Array) -> None:
+    """Only classes that were learned can be forgotten."""
+    learned = set(model.classes.tolist())
+    unknown = next((c for c in classes.tolist() if c not in learned), None)
+    if unknown is not None:
+        raise ForgetError(f"cannot forget rows of class {unknown!r}: the model never learned that class")
+
+
 def subtract_checked(was: Floats, left: Floats, what: str, names: list[str]) -> Floats:
     """What is left, rounding residue being nothing; less than nothing was never learned."""
     scale = np.broadcast_to(was, left.shape)
     left = np.where(np.abs(left) <= np.abs(scale) * RESIDUE, 0.0, left)
     if (left < 0).any():
         at = np.argwhere(left < 0)[0]
-        name = names[int(at[-1])] if len(names) > 1 or len(at) == 1 else names[0]
         raise ForgetError(
-            f"cannot forget more {what.format(repr(name))} than the model has learned: "
+            f"cannot forget more {what.format(repr(names[int(at[-1])]))} than the model has learned: "
             f"it has {scale[tuple(at)]:g}, and {scale[tuple(at)] - left[tuple(at)]:g} were to go"
         )
     return left
@@ -65,10 +69,7 @@ def check_consistent(left: Sums, weight: Floats, columns: Columns, family: str) 
     """What is left must be what some rows add up to: no more values than rows, nothing where no row is left."""
     limit = weight[:, None] * (1.0 + RESIDUE)
     if "is" in left:
-        starts, sizes = columns.offsets[:-1], np.diff(columns.offsets)
-        seen = np.zeros((len(weight), columns.size))
-        seen[:, sizes > 0] = np.add.reduceat(left["is"], starts[sizes > 0], axis=1) if (sizes > 0).any() else 0.0
-        too_many = seen > limit
+        too_many = column_totals(left["is"], columns) > limit
     elif "one" in left:
         too_many = np.broadcast_to(left["one"] > limit, (len(weight), columns.size))
         if family == "bernoulli":

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array, Data, Floats, Labels
+from deciban.algebra import RESIDUE
 from deciban.engines import local
-from deciban.families.linear import RESIDUE
 from deciban.joint import Model
 from deciban.priors import search
 from deciban.show import Table, plain
@@ -96,7 +96,7 @@ def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None
 
     Rows whose class has no other row are left out of the comparison: no prior helps them.
     """
-    alone = model.stats.weight[y] <= (1.0 if weight is None else weight) * (1.0 + 2.0**-30)
+    alone = model.stats.weight[y] <= (1.0 if weight is None else weight) * (1.0 + RESIDUE)
 
     def loss(alpha: float) -> float:
         losses = leave_one_out(model.with_joint(model.joint.with_alpha(alpha)), data, y, weight, n_jobs).log_losses[

@@ -18,7 +18,7 @@ from deciban import em
 from deciban._kernel import counts, moments
 from deciban._kernel import posterior as posterior_kernel
 from deciban._typing import Array, Data, Floats, Labels, Matrix
-from deciban.algebra import Stats
+from deciban.algebra import Stats, shift
 from deciban.bayes import report
 from deciban.errors import DecibanError
 from deciban.joint import Joint, Model
@@ -118,13 +118,15 @@ def collect_block(
     pivot = np.ascontiguousarray(pivot)
     if sp.issparse(X):
         sums = sparse_sums(X, labels, weight, k, squares, above, n_jobs)
-        sums = about(sums, pivot) if squares else sums
+        sums = shift(sums, -pivot) if squares else sums  # from zero to the pivots
     else:
         sums = dense_sums(X, labels, weight, k, pivot, squares, above, n_jobs)
     if not all(np.isfinite(array).all() for array in sums.values()):
         complain(X, columns)
-    if squares and ((sums["xx"] < 1e-280) & (sums["x"] != 0.0)).any():
-        column = int(np.argwhere((sums["xx"] < 1e-280) & (sums["x"] != 0.0))[0][1])
+    # Squares below 1e-308 lose digits or vanish: 1e-280 leaves a double's sixteen to the smallest that matter.
+    vanishing = (sums["xx"] < 1e-280) & (sums["x"] != 0.0) if squares else np.zeros((0, 0), dtype=bool)
+    if vanishing.any():
+        column = int(np.argwhere(vanishing)[0][1])
         raise DecibanError(
             f"the values of column {columns.name(column)!r} differ by less than 1e-140, which is too small to square: "
             "multiply the column by a number that brings it near 1"
@@ -193,8 +195,7 @@ def sparse_sums(
     n_jobs: int | None,
 ) -> dict[str, Floats]:
     """Sums about zero: entries that are not stored are zeros and add nothing but their weight."""
-    missing = has_missing(X)
-    gone = np.isnan(X.data) if missing else None
+    gone = np.isnan(X.data) if has_missing(X) else None
     data = as_value(X.data) if gone is None else np.where(gone, 0.0, X.data)
     sums: dict[str, Floats] = {}
     if labels.ndim == 2:
@@ -248,12 +249,6 @@ def stored_sums(
     # A block's sums are as wide as the vocabulary, so blocks are at least a few times longer than that.
     parts = over_rows([values], n_jobs, work, max(ENTRIES, 4 * k * d))
     return np.add.reduce(parts) if len(parts) > 1 else parts[0] if parts else np.zeros((k, d))
-
-
-def about(sums: dict[str, Floats], pivot: Floats) -> dict[str, Floats]:
-    """Moments about zero, moved to the pivots."""
-    one, x, xx = sums["one"], sums["x"], sums["xx"]
-    return {"one": one, "x": x - one * pivot, "xx": xx - 2.0 * pivot * x + one * pivot**2}
 
 
 def count_codes(columns: Columns, X: Array, labels: Array, weight: Floats | None, k: int, n_jobs: int | None) -> Floats:

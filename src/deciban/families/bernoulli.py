@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from scipy.special import betaln
 
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import add_prior
+from deciban.algebra import add_prior, without
 from deciban.families.base import Family
-from deciban.families.linear import groups, score, spread, without
+from deciban.families.linear import groups, score, spread
 from deciban.measure import Above, Measure, One
 from deciban.schema import Columns
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import add_prior
+from deciban.algebra import add_prior, column_totals, without
 from deciban.families.base import Family
-from deciban.families.linear import spread, without
+from deciban.families.linear import spread
 from deciban.families.multinomial import dirichlet_log_marginal
 from deciban.measure import Is, Measure
 from deciban.schema import Columns
@@ -42,7 +42,7 @@ class Categorical(Family):
 
     def estimate(self, sums: Sums, columns: Columns) -> CategoricalParams:
         counts = sums["is"]
-        total = self._totals(counts, columns)
+        total = column_totals(counts, columns)
         sizes = np.diff(columns.offsets)
         unseen = sums.get("unseen", np.zeros((len(counts), columns.size)))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -75,7 +75,7 @@ class Categorical(Family):
         out = self.log_prob(self.estimate(add_prior(sums, prior), columns), columns, X)
         offsets, counts = columns.offsets, sums["is"]
         sizes = np.diff(offsets)
-        total = self._totals(counts, columns)
+        total = column_totals(counts, columns)
         y = np.ascontiguousarray(y, dtype=np.int32)
         weights = np.ones(1) if weight is None else np.unique(weight)
         for w in weights:  # rows of one weight share a table: what a cell says once such a row has left it
@@ -138,14 +138,3 @@ class Categorical(Family):
     def _cells(columns: Columns) -> list[str]:
         assert columns.categories is not None
         return [f"{columns.name(j)}={value}" for j, values in enumerate(columns.categories) for value in values]
-
-    @staticmethod
-    def _totals(cells: Floats, columns: Columns) -> Floats:
-        """Σ over a column's categories, (k, d)."""
-        starts = columns.offsets[:-1]
-        sizes = np.diff(columns.offsets)
-        out = np.zeros((len(cells), columns.size))
-        filled = np.flatnonzero(sizes > 0)
-        if len(filled):
-            out[:, filled] = np.add.reduceat(cells, starts[filled], axis=1)
-        return out

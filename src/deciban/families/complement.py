@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.families.linear import dot, finite, score, spread, without
+from deciban.algebra import without
+from deciban.families.linear import dot, finite, score, spread
 from deciban.families.multinomial import Multinomial, MultinomialParams
 from deciban.rows import entries, row_length, row_sums
 from deciban.schema import Columns

@@ -139,7 +139,7 @@ class Gaussian(Family):
             np.ascontiguousarray(sums["x"]),
             np.ascontiguousarray(sums["xx"]),
             np.ascontiguousarray(columns.pivot),
-            np.broadcast_to(one, x.shape).copy(),
+            one,
             x,
             xx,
             noise,

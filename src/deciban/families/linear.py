@@ -87,16 +87,6 @@ def spread(alpha: Array | float, k: int, d: int) -> Floats:
     return np.array(np.broadcast_to(np.asarray(alpha, dtype=np.float64), (k, d)))
 
 
-def without(total: Floats, part: Floats | float) -> Floats:
-    """total − part, where what is left of a subtraction by rounding alone counts as nothing."""
-    left = total - part
-    return np.where(np.abs(left) <= np.abs(total) * RESIDUE, 0.0, left)
-
-
-# Sums of up to 2^22 weights, each within 2^-52 of itself, are off by less than this share of themselves.
-RESIDUE = 2.0**-30
-
-
 def groups(y: Array, weight: Floats | None) -> list[tuple[int, float, Array]]:
     """Rows that share class and weight: (class, weight, rows). Their own-class law without one of them is the same."""
     if weight is None:

@@ -11,8 +11,9 @@ from scipy.special import gammaln, xlogy
 
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.algebra import RESIDUE, without
 from deciban.families.base import Family
-from deciban.families.linear import RESIDUE, score, spread, without
+from deciban.families.linear import score, spread
 from deciban.measure import Measure, X
 from deciban.rows import as_value, entries, row_length, row_sums
 from deciban.schema import Columns

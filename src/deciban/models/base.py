@@ -1,6 +1,6 @@
 """The estimator behind all others: scikit-learn's methods over a model that is a sum.
 
-A subclass is a docstring, an `__init__` and `_joint()`, and where its columns need it, how rows are read. All state
+A subclass is a docstring, an `__init__` and `_family()`, and where its columns need it, how rows are read. All state
 is `model_`, a value: it is replaced whole when something was learned, and left alone when something failed.
 """
 
@@ -23,7 +23,7 @@ from deciban import bayes, files
 from deciban._typing import Array, Data, Floats, Matrix
 from deciban.algebra import Stats
 from deciban.corollaries.explain import Evidence, explain, strongest
-from deciban.corollaries.forget import forget
+from deciban.corollaries.forget import check_classes, forget
 from deciban.corollaries.leave_one_out import LeaveOneOut, best_alpha, leave_one_out
 from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.corollaries.missing import unmask
@@ -55,6 +55,7 @@ def is_generative(what: str) -> Callable[[Any], bool]:
 class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Everything a model that is a sum can do, in scikit-learn's words and its own."""
 
+    alpha: Any
     model_: Model
     n_features_in_: int
     n_jobs: int | None
@@ -69,9 +70,15 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The law of x given the class, from the parameters."""
         raise TypeError("a model says which family it has")
 
-    def _strength(self) -> Alpha:
-        """How strong the family's prior is."""
+    def _check_alpha(self) -> float | Array:
+        """alpha as a number, or an array that fits."""
         raise TypeError("a model says how strong its prior is")
+
+    def _strength(self) -> Alpha:
+        """How strong the family's prior is; leave-one-out chooses once the rows are there."""
+        if isinstance(self.alpha, str):
+            return 1.0 if self.alpha == "loo" else self.alpha
+        return self._check_alpha()
 
     def _class_prior(self) -> str | Floats:
         """ "empirical", "uniform" or probabilities."""
@@ -164,9 +171,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
             if labels.any_missing:
                 raise DecibanError("rows to forget need their labels")
-            unknown = [c for c in labels.classes.tolist() if c not in set(self.classes_.tolist())]
-            if unknown:
-                raise ForgetError(f"cannot forget rows of class {unknown[0]!r}: the model never learned that class")
+            check_classes(self.model_, labels.classes)
             left = forget(self.model_, self._collect(X, labels, weight), self._least_categories())
             try:
                 self._check_model(left)
@@ -212,13 +217,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _start(self, X: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
         for leftover in ("n_unlabelled_", "em_"):
             self.__dict__.pop(leftover, None)
-        matrix, columns = self._learn_rows(X, None, self._placed(labels, classes), weight)
-        schema = Schema(classes, (columns,), closed)
-        joint = self._joint()
-        codes = labels.soft if labels.soft is not None else labels.among(classes)
-        stats = local.collect([matrix], joint, schema, codes, weight, self.n_jobs)
-        model = Model(joint, stats)
+        joint, labels = self._joint(), labels.placed(classes)
+        model = Model(joint, self._sums(X, labels, joint, None, closed, weight))
         self._check_model(model)
+        columns, codes = model.columns(), labels.codes
         if self._wants("loo"):
             if labels.soft is not None:
                 raise ValueError("alpha='loo' needs one label a row, not a matrix of weights")
@@ -227,7 +229,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             chosen = best_alpha(model, [scored], codes[rows], None if weight is None else weight[rows], self.n_jobs)
             model = model.with_joint(joint.with_alpha(chosen))
         if labels.any_missing:
-            if len(labels.classes) == 0:
+            if len(classes) == 0:
                 raise ValueError("every label is missing: at least one row of each class needs one")
             found = local.learn_unlabelled([self._rows(X, columns)], model, codes, weight, self.n_jobs)
             self.n_unlabelled_, self.em_, model = int((codes < 0).sum()), found, found.model
@@ -306,16 +308,17 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _collect(self, X: Any, labels: Labels, weight: Floats | None) -> Stats:
         """A batch's statistics, in a schema of its own that the model's union takes in."""
         model = self.model_
-        classes = model.classes if model.schema.closed or labels.soft is not None else labels.classes
-        matrix, columns = self._learn_rows(X, model.columns(), self._placed(labels, classes), weight)
-        schema = Schema(classes, (columns,), model.schema.closed)
-        codes = labels.soft if labels.soft is not None else labels.among(classes)
-        return local.collect([matrix], model.joint, schema, codes, weight, self.n_jobs)
+        closed = model.schema.closed
+        placed = labels.placed(model.classes) if closed else labels
+        return self._sums(X, placed, model.joint, model.columns(), closed, weight)
 
-    def _placed(self, labels: Labels, classes: Array) -> Labels:
-        if labels.soft is not None:
-            return labels
-        return Labels(classes, labels.among(classes))
+    def _sums(
+        self, X: Any, labels: Labels, joint: Joint, known: Columns | None, closed: bool, weight: Floats | None
+    ) -> Stats:
+        """Statistics of rows: read as the family reads them, beside the columns known so far, and added up."""
+        matrix, columns = self._learn_rows(X, known, labels, weight)
+        schema = Schema(labels.classes, (columns,), closed)
+        return local.collect([matrix], joint, schema, labels.shares, weight, self.n_jobs)
 
     def _check_known(self, labels: Labels, known: Array) -> None:
         unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else labels.classes
@@ -355,7 +358,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ValueError(f"alpha has a row for {rows} classes, but there are {len(labels)}: {labels}")
 
     def _wants(self, how: str) -> bool:
-        return isinstance(getattr(self, "alpha", None), str) and self.alpha == how
+        return isinstance(self.alpha, str) and self.alpha == how
 
     def _current_joint(self) -> Joint:
         """The joint law as the parameters have it now; what leave-one-out chose stays until the next fit."""

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Array, Floats
 from deciban.models.base import GenerativeClassifier
-from deciban.priors import Alpha
 
 ALPHA_MIN = 1e-10  # scikit-learn's bound, kept for force_alpha=False
 
@@ -29,11 +28,6 @@ class DiscreteClassifier(GenerativeClassifier):
     """Counts with pseudo-counts: what scikit-learn's smoothing and prior parameters mean here."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = LINEAR_CONSTRAINTS
-
-    def _strength(self) -> Alpha:
-        if isinstance(self.alpha, str):
-            return 1.0 if self.alpha == "loo" else self.alpha  # leave-one-out chooses once the rows are there
-        return self._check_alpha()
 
     def _class_prior(self) -> str | Floats:
         if self.class_prior is None:

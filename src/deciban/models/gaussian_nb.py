@@ -14,7 +14,6 @@ from deciban._typing import Array, Floats, Matrix
 from deciban.families import Family, Gaussian
 from deciban.models.base import GenerativeClassifier
 from deciban.models.labels import Labels
-from deciban.priors import Alpha
 from deciban.schema import Columns
 
 LEADING = 64  # rows of a class whose mean is its pivot: near the centre is near enough
@@ -98,9 +97,7 @@ class GaussianNB(GenerativeClassifier):
             guess_variance=as_guess(self.prior_var, "prior_var", self.n_features_in_),
         )
 
-    def _strength(self) -> Alpha:
-        if isinstance(self.alpha, str):
-            return 1.0 if self.alpha == "loo" else self.alpha  # leave-one-out chooses once the rows are there
+    def _check_alpha(self) -> float | Array:
         return float(self.alpha)
 
     def _class_prior(self) -> str | Floats:

@@ -26,6 +26,15 @@ class Labels:
     soft: Floats | None = None
     any_missing: bool = False
 
+    @property
+    def shares(self) -> Array:
+        """What an engine sums by: class codes, or the soft labels' weights."""
+        return self.codes if self.soft is None else self.soft
+
+    def placed(self, classes: Array) -> Labels:
+        """The same labels in a larger, sorted set of classes; soft labels have their classes already."""
+        return self if self.soft is not None else Labels(classes, self.among(classes), any_missing=self.any_missing)
+
     def among(self, classes: Array) -> Codes:
         """The codes in a larger, sorted set of classes."""
         if len(self.classes) == len(classes):
