@@ -82,7 +82,7 @@ def test_leave_one_out_is_a_frame_of_rows(model):
 
 def test_what_em_found_is_said_in_a_line():
     model = GaussianNB().fit([[0.0], [0.2], [5.0], [5.1], [0.1]], [0.0, 0.0, 1.0, 1.0, np.nan])
-    assert repr(model.em_).startswith("EM over 1 rows: converged after")
+    assert repr(model.em_).startswith("EM over 5 rows: converged after")
 
 
 def test_evidence_can_be_plotted(model):

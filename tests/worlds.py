@@ -43,7 +43,7 @@ def make(
     family = FAMILIES[name](**settings)
     y = rng.integers(0, k, n).astype(np.int32)
     columns = Columns(d)
-    if name == "gaussian":
+    if FAMILIES[name].pivoted:
         far = 10.0 ** rng.integers(-3, 9)
         X = far + rng.normal(size=(n, d)) + 2.0 * y[:, None] * rng.random(d)
         columns = Columns(d, pivot=far + rng.normal(size=(k, d)))

@@ -9,48 +9,84 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from deciban.corollaries.compare import Comparison
     from deciban.corollaries.explain import Evidence
     from deciban.corollaries.leave_one_out import LeaveOneOut
-    from deciban.errors import DecibanError, FileError, ForgetError, SchemaError, ZeroEvidenceWarning
+    from deciban.errors import (
+        DecibanError,
+        FileError,
+        ForgetError,
+        InterruptedWarning,
+        SchemaError,
+        SingularWarning,
+        ZeroEvidenceWarning,
+    )
     from deciban.models.bernoulli_nb import BernoulliNB
     from deciban.models.categorical_nb import CategoricalNB
+    from deciban.models.compare import compare
     from deciban.models.complement_nb import ComplementNB
+    from deciban.models.gaussian_discriminant import GaussianDiscriminant
+    from deciban.models.gaussian_mixture import GaussianMixture
     from deciban.models.gaussian_nb import GaussianNB
+    from deciban.models.linear_discriminant_analysis import LinearDiscriminantAnalysis
     from deciban.models.load import load
+    from deciban.models.mixture_discriminant import MixtureDiscriminant
     from deciban.models.multinomial_nb import MultinomialNB
+    from deciban.models.nearest_centroid import NearestCentroid
     from deciban.models.poisson_nb import PoissonNB
+    from deciban.models.quadratic_discriminant_analysis import QuadraticDiscriminantAnalysis
 
 _WHERE = {
     "BernoulliNB": "models.bernoulli_nb",
     "CategoricalNB": "models.categorical_nb",
+    "Comparison": "corollaries.compare",
     "ComplementNB": "models.complement_nb",
     "DecibanError": "errors",
     "Evidence": "corollaries.explain",
     "FileError": "errors",
     "ForgetError": "errors",
+    "GaussianDiscriminant": "models.gaussian_discriminant",
+    "GaussianMixture": "models.gaussian_mixture",
     "GaussianNB": "models.gaussian_nb",
+    "InterruptedWarning": "errors",
     "LeaveOneOut": "corollaries.leave_one_out",
+    "LinearDiscriminantAnalysis": "models.linear_discriminant_analysis",
+    "MixtureDiscriminant": "models.mixture_discriminant",
     "MultinomialNB": "models.multinomial_nb",
+    "NearestCentroid": "models.nearest_centroid",
     "PoissonNB": "models.poisson_nb",
+    "QuadraticDiscriminantAnalysis": "models.quadratic_discriminant_analysis",
     "SchemaError": "errors",
+    "SingularWarning": "errors",
     "ZeroEvidenceWarning": "errors",
+    "compare": "models.compare",
     "load": "models.load",
 }
 
 __all__ = [
     "BernoulliNB",
     "CategoricalNB",
+    "Comparison",
     "ComplementNB",
     "DecibanError",
     "Evidence",
     "FileError",
     "ForgetError",
+    "GaussianDiscriminant",
+    "GaussianMixture",
     "GaussianNB",
+    "InterruptedWarning",
     "LeaveOneOut",
+    "LinearDiscriminantAnalysis",
+    "MixtureDiscriminant",
     "MultinomialNB",
+    "NearestCentroid",
     "PoissonNB",
+    "QuadraticDiscriminantAnalysis",
     "SchemaError",
+    "SingularWarning",
     "ZeroEvidenceWarning",
+    "compare",
     "load",
 ]
 

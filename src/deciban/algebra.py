@@ -156,5 +156,37 @@ def shift(sums: Sums, by: Floats) -> dict[str, Floats]:
     """Moments about the pivot p, moved to the pivot p − by: linear, so it adds and subtracts as they do."""
     if not np.any(by):
         return dict(sums)
-    one, x, xx = sums["one"], sums["x"], sums["xx"]
-    return {"one": one, "x": x + one * by, "xx": xx + 2.0 * by * x + one * by**2}
+    one, x = sums["one"], sums["x"]
+    moved = {"one": one, "x": x + one * by}
+    if "xx" in sums:
+        moved["xx"] = sums["xx"] + 2.0 * by * x + one * by**2
+    if "xy" in sums:
+        moved["xy"] = shift_scatter(one[..., None], x, sums["xy"], by)
+    if "xxyy" in sums:
+        moved |= shift_fourth(sums, by)
+    return moved
+
+
+def shift_scatter(one: Floats, x: Floats, xy: Floats, by: Floats) -> Floats:
+    """Σ(t + b)(t + b)ᵀ from n, Σt and Σttᵀ, class by class."""
+    cross = x[:, :, None] * by[:, None, :]
+    return np.asarray(xy + cross + cross.transpose(0, 2, 1) + one * by[:, :, None] * by[:, None, :])
+
+
+def shift_fourth(sums: Sums, by: Floats) -> dict[str, Floats]:
+    """Σ(t + b)²(t + b)ᵀ and Σ(t + b)²((t + b)²)ᵀ: binomials, term by term."""
+    one, x, xy = sums["one"][..., None], sums["x"], sums["xy"]
+    squares = np.diagonal(xy, axis1=1, axis2=2)  # Σt²
+    u, v = by[:, :, None], by[:, None, :]  # the shift of the row's column, and of the column's
+    xu, xv = x[:, :, None], x[:, None, :]
+    mixed = sums["xxy"] + 2 * u * xy + u**2 * xv + v * (squares[:, :, None] + 2 * u * xu + one * u**2)
+    # (t_j + u)² (t_l + v)² = (t_j² + 2ut_j + u²)(t_l² + 2vt_l + v²)
+    other = sums["xxy"].transpose(0, 2, 1)  # Σ t_j t_l²
+    fourth = (
+        sums["xxyy"]
+        + 2 * v * sums["xxy"]
+        + v**2 * squares[:, :, None]
+        + 2 * u * (other + 2 * v * xy + v**2 * xu)
+        + u**2 * (squares[:, None, :] + 2 * v * xv + one * v**2)
+    )
+    return {"xxy": np.asarray(mixed), "xxyy": np.asarray(fourth)}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from deciban._kernel import posterior as kernel
 from deciban._typing import Array, Floats
-from deciban.errors import DecibanError, ZeroEvidenceWarning
+from deciban.errors import DecibanError, ZeroEvidenceWarning, warn
 
 DECIBANS = 10.0 / np.log(10.0)  # nats → decibans: 10 dB is ten to one
 
@@ -33,11 +31,10 @@ def report(ties: int, bad: int, n: int) -> None:
     if bad >= 0:
         raise DecibanError(f"row {bad} has no finite log-probability: does it hold an infinity?")
     if ties:
-        warnings.warn(
+        warn(
             f"{ties} of {n} rows have probability zero under every class (0/0): their posterior is the prior. "
             "Counts and categories are never impossible with alpha > 0.",
             ZeroEvidenceWarning,
-            stacklevel=3,
         )
 
 
@@ -87,5 +84,5 @@ def adapt_prior(
         new = moved
         if done:
             return new, step
-    warnings.warn(f"the class prior still moved after {max_iter} steps of EM", UserWarning, stacklevel=2)
+    warn(f"the class prior still moved after {max_iter} steps of EM", UserWarning)
     return new, max_iter

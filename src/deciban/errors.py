@@ -1,5 +1,10 @@
 """What can go wrong, in words that say what to do."""
 
+from __future__ import annotations
+
+import sys
+import warnings
+
 
 class DecibanError(ValueError):
     """Base of every error that deciban raises about its input."""
@@ -19,3 +24,19 @@ class FileError(DecibanError):
 
 class ZeroEvidenceWarning(UserWarning):
     """Every class gave some row probability zero, so its posterior fell back to the prior."""
+
+
+class InterruptedWarning(UserWarning):
+    """EM was interrupted, and the model is the best it had found."""
+
+
+class SingularWarning(UserWarning):
+    """A covariance had directions without any spread, and something was done about it."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside the package that led here, however deep inside it is noticed."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("deciban."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -24,6 +24,7 @@ from deciban.joint import Block, Joint, Model
 from deciban.schema import Columns, Schema
 
 FORMAT = 1
+COUNTS = ("one", "xx", "is", "xxyy")  # sums that cannot be negative, wherever the pivot is
 
 # What a description that makes no sense can raise while it is read.
 BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, MemoryError)
@@ -116,22 +117,21 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
             raise FileError(f"block {b} has {size} columns, but categories for {len(categories)}")
         if names is not None and len(names) != size:
             raise FileError(f"block {b} has {size} columns, but {len(names)} names")
-        squares = family.name == "gaussian"
-        pivot = checked(tensors, f"{b}.pivot", (k, size)) if squares else None
+        pivot = checked(tensors, f"{b}.pivot", (k, size)) if family.pivoted else None
         block = Columns(size, names, categories, pivot)
-        cells = int(block.offsets[-1]) if categories is not None else 0
-        widths = {"one": (1, size), "x": (size,), "xx": (size,), "is": (cells,)}
         blocks.append(Block(family, checked_alpha(decode(said["alpha"]), k, size)))
         columns.append(block)
         sums.append(
             {
-                m.name: checked(tensors, f"{b}.{m.name}", *[(k, width) for width in widths[m.name]])
+                m.name: checked(tensors, f"{b}.{m.name}", *[(k, *shape) for shape in m.shapes(block)])
                 for m in family.measures(block)
             }
         )
         for name, array in sums[-1].items():
-            if (name != "x" or pivot is None) and (array < 0).any():
+            if (name in COUNTS or pivot is None) and (array < 0).any():
                 raise FileError(f"{b}.{name} holds a negative count")
+            if name in ("xy", "xxyy") and not np.allclose(array, array.transpose(0, 2, 1), rtol=1e-9, atol=0.0):
+                raise FileError(f"{b}.{name} is not symmetric")
     weight = checked(tensors, "weight", (k,))
     if (weight < 0).any():
         raise FileError("a class has a negative weight")
@@ -168,8 +168,12 @@ def rebuild_family(name: str, settings: dict[str, Any]) -> Family:
     known = {f.name for f in fields(family)}
     if set(settings) - known:
         raise FileError(f"the family {name!r} has no setting {sorted(set(settings) - known)}")
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-    return family(**values)
+    return family(**{key: as_tuples(value) for key, value in settings.items()})
+
+
+def as_tuples(value: Any) -> Any:
+    """JSON's lists as the tuples they were."""
+    return tuple(as_tuples(v) for v in value) if isinstance(value, list) else value
 
 
 def checked(tensors: dict[str, Array], name: str, *shapes: tuple[int, ...]) -> Array:

@@ -43,10 +43,7 @@ class Joint:
         k = len(schema.classes)
         sums = []
         for block, columns in zip(self.blocks, schema.blocks, strict=True):
-            shapes = {"one": (k, 1), "x": (k, columns.size), "xx": (k, columns.size)}
-            if columns.categories is not None:
-                shapes["is"] = (k, int(columns.offsets[-1]))
-            sums.append({m.name: np.zeros(shapes[m.name]) for m in block.family.measures(columns)})
+            sums.append({m.name: np.zeros((k, *m.shapes(columns)[0])) for m in block.family.measures(columns)})
         return Stats(schema, np.zeros(k), tuple(sums))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,3 +88,18 @@ def _cell(value: Any) -> str:
 def plain(value: Any) -> Any:
     """NumPy scalars as Python's own, so that they print and serialise as what they are."""
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, float], None]]:
+    """Show steps and a likelihood on a terminal while they come; stay quiet in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda step, total: None  # noqa: ARG005 - nobody watches
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda step, total: bar.update(task, description=f"{what}: step {step}, {total:.6g} nats")

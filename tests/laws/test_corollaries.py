@@ -38,6 +38,16 @@ def test_what_was_never_learned_cannot_be_forgotten(world):
 
 
 SETTINGS = {
+    "multivariate_gaussian": [
+        {},
+        {"covariance": "tied"},
+        {"covariance": "diag"},
+        {"covariance": "tied_spherical"},
+        {"covariance": "EEV"},
+        {"tie": 0.3, "sphere": 0.1},
+        {"covariance": "tied", "sphere": "oas"},
+        {"predictive": True},
+    ],
     "gaussian": [
         {"predictive": p, "smoothing": s, "guess_mean": m}
         for p in (False, True)
@@ -80,7 +90,13 @@ def test_leave_one_out_is_refitting(name, seed, n, d, k, missing, weighted, alph
         literal = world.family.log_prob(refit.params[0], columns, world.X[i : i + 1])[0]
         # Rounding of moments about a pivot, and of a log-density that is thousands of nats deep, is relative.
         scale = 1.0 + np.abs(np.where(np.isfinite(literal), literal, 0.0))
-        np.testing.assert_allclose(quick[i] / scale, literal / scale, rtol=0, atol=2e-6 if name == "gaussian" else 1e-9)
+        tolerance = 2e-6 if world.family.pivoted else 1e-9
+        deep = np.zeros(len(literal), dtype=bool)
+        if world.family.whole_rows:
+            # A covariance that only rounding keeps from being singular says "impossible", with no digits to compare.
+            deep = literal < -1e5
+            assert (quick[i][deep] < -1e4).all()
+        np.testing.assert_allclose((quick[i] / scale)[~deep], (literal / scale)[~deep], rtol=0, atol=tolerance)
         if world.family.generative:
             np.testing.assert_allclose(np.exp(prior[i]), np.exp(refit.log_prior), atol=1e-12)
 

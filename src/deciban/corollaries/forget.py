@@ -34,7 +34,9 @@ def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> 
             left["one"] = subtract_checked(was["one"], left["one"], "values of column {}", names)
         if "is" in left:
             left["is"] = subtract_checked(was["is"], left["is"], "values of column {}", cell_columns(columns))
-        if "xx" in left:
+        if "xy" in left:
+            left = settle_scatter(was, left, columns)
+        elif "xx" in left:
             left = settle_moments(was, left, columns)
         elif "x" in left:
             left["x"] = subtract_checked(was["x"], left["x"], "counts of column {}", names)
@@ -76,7 +78,7 @@ def check_consistent(left: Sums, weight: Floats, columns: Columns, family: str) 
             too_many = too_many | (left["x"] > np.broadcast_to(left["one"], left["x"].shape) * (1.0 + RESIDUE))
     else:
         too_many = np.zeros((len(weight), columns.size), dtype=bool)
-    if "x" in left and "xx" not in left:
+    if "x" in left and columns.pivot is None:
         too_many = too_many | ((weight[:, None] <= 0) & (left["x"] > 0))
     if too_many.any():
         at = np.argwhere(too_many)[0]
@@ -110,6 +112,21 @@ def settle_moments(was: Sums, left: dict[str, Floats], columns: Columns) -> dict
     # What rounding leaves of a scatter that is gone is not a variance.
     left["xx"] = np.where(np.abs(scatter) <= ROUNDING * np.abs(was["xx"]), left["x"] ** 2 / n, left["xx"])
     return left
+
+
+def settle_scatter(was: Sums, left: dict[str, Floats], columns: Columns) -> dict[str, Floats]:
+    """The same for scatter matrices: each column's own moments first, then what a settled column shares with others."""
+    diagonal = {
+        name: {**sums, "xx": np.diagonal(sums["xy"], axis1=1, axis2=2).copy()}
+        for name, sums in (("was", was), ("left", left))
+    }
+    settled = settle_moments(diagonal["was"], diagonal["left"], columns)
+    x, n = settled["x"], np.where(left["one"] > 0, left["one"], 1.0)
+    alone = x[:, :, None] * x[:, None, :] / n[..., None]  # the scatter of a column that does not vary any more
+    still = settled["xx"] == x**2 / n
+    out = {name: np.where((left["one"] > 0)[..., None], sums, 0.0) for name, sums in left.items() if sums.ndim == 3}
+    out["xy"] = np.where(still[:, :, None] | still[:, None, :], alone, out["xy"])
+    return {**left, "x": x, **out}
 
 
 def cell_columns(columns: Columns) -> list[str]:

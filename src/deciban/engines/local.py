@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,12 +18,13 @@ import scipy.sparse as sp
 from deciban import em
 from deciban._kernel import counts, moments
 from deciban._kernel import posterior as posterior_kernel
+from deciban._kernel import scatter as scatter_kernel
 from deciban._typing import Array, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats, shift
 from deciban.bayes import report
 from deciban.errors import DecibanError
 from deciban.joint import Joint, Model
-from deciban.measure import XX, Above, Is, Measure
+from deciban.measure import XX, XY, Above, Is, Measure, incomplete
 from deciban.rows import as_value, complain, csr_view, has_missing, row_slice
 from deciban.schema import Columns, Schema
 
@@ -72,9 +74,19 @@ def over_rows(
 
 
 def collect(
-    data: Data, joint: Joint, schema: Schema, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None
+    data: Data,
+    joint: Joint,
+    schema: Schema,
+    labels: Labels,
+    weight: Floats | None = None,
+    n_jobs: int | None = None,
+    guess: Model | None = None,
 ) -> Stats:
-    """Sums of T(x) by class over all rows. Labels are class codes (−1: no class), or an (n, k) matrix of weights."""
+    """Sums of T(x) by class over all rows. Labels are class codes (−1: no class), or an (n, k) matrix of weights.
+
+    Where columns depend on each other, a row with missing entries adds what the model `guess` expects of it, and
+    without a guess nothing.
+    """
     k = len(schema.classes)
     soft = labels.ndim == 2
     if soft:
@@ -84,20 +96,35 @@ def collect(
         labels = np.ascontiguousarray(labels, dtype=np.int32)
         class_weight = None
     total = []
-    for block, columns, X in zip(joint.blocks, schema.blocks, data, strict=True):
-        total.append(collect_block(block.family.measures(columns), columns, X, labels, weight, k, n_jobs))
+    for b, (block, columns, X) in enumerate(zip(joint.blocks, schema.blocks, data, strict=True)):
+        sums = collect_block(block.family.measures(columns), columns, X, labels, weight, k, n_jobs)
+        if guess is not None and block.family.whole_rows:
+            rows = np.flatnonzero(incomplete(X))
+            if len(rows):
+                shares = labels[rows] if soft else one_hot(labels[rows], k, None if weight is None else weight[rows])
+                filled = block.family.expected_sums(guess.params[b], columns, X[rows], shares)
+                sums = {name: sums[name] + filled[name] for name in sums}
+        total.append(sums)
     if class_weight is None:
         # Where no entry was missing (`one` is narrower than its columns), a block has counted the rows already.
         ones = [
             sums["one"]
-            for sums, columns in zip(total, schema.blocks, strict=True)
-            if "one" in sums and columns.size > 1
+            for block, sums, columns in zip(joint.blocks, total, schema.blocks, strict=True)
+            if "one" in sums and columns.size > 1 and not block.family.whole_rows
         ]
         counted = next((one for one in ones if one.shape[1] == 1), None)
         class_weight = np.zeros(k) if counted is None else counted[:, 0].copy()
         if counted is None:
             counts.class_weights(labels, weight, class_weight)
     return Stats(schema, class_weight, tuple(total))
+
+
+def one_hot(codes: Array, k: int, weight: Floats | None) -> Floats:
+    """Class codes as an (n, k) matrix of weights."""
+    out = np.zeros((len(codes), k))
+    known = np.flatnonzero(codes >= 0)
+    out[known, codes[known]] = 1.0 if weight is None else weight[known]
+    return out
 
 
 def collect_block(
@@ -116,7 +143,9 @@ def collect_block(
     above = next((m.threshold for m in measures if isinstance(m, Above)), None)
     pivot = columns.pivot if columns.pivot is not None else np.zeros((k, columns.size))
     pivot = np.ascontiguousarray(pivot)
-    if sp.issparse(X):
+    if any(isinstance(m, XY) for m in measures):
+        sums = scatter_sums(X, labels, weight, k, pivot, any(m.name == "xxyy" for m in measures), n_jobs)
+    elif sp.issparse(X):
         sums = sparse_sums(X, labels, weight, k, squares, above, n_jobs)
         sums = shift(sums, -pivot) if squares else sums  # from zero to the pivots
     else:
@@ -183,6 +212,52 @@ def dense_sums(
             if xx is not None:
                 total["xx"] += xx
     return total
+
+
+def scatter_sums(
+    X: Array, labels: Array, weight: Floats | None, k: int, pivot: Floats, fourth: bool, n_jobs: int | None
+) -> dict[str, Floats]:
+    """n, Σt and Σttᵀ of whole rows by class, t = x − pivot; with `fourth` also Σt²tᵀ and Σt²(t²)ᵀ."""
+    d = X.shape[1]
+    soft = labels.ndim == 2
+
+    def sums_of(block: Array, mine: Array, w: Floats | None) -> dict[str, Floats]:
+        sums = {"one": np.zeros((k, 1)), "x": np.zeros((k, d)), "xy": np.zeros((k, d, d))}
+        if soft:
+            scatter_kernel.soft_scatter(block, mine, pivot, *sums.values())
+        else:
+            scatter_kernel.class_scatter(block, mine, w, pivot, *sums.values())
+        return sums
+
+    def work(rows: slice) -> dict[str, Floats]:
+        block = X[rows] if X.dtype in (np.float32, np.float64) else X[rows].astype(np.float64)
+        mine, w = labels[rows], None if weight is None else weight[rows]
+        sums = sums_of(block, mine, w)
+        if np.isnan(sums["x"]).any():  # NaN poisons a sum, so the sums themselves tell whether an entry was missing
+            there = ~incomplete(block)
+            block, mine, w = block[there], mine[there], None if w is None else w[there]
+            sums = sums_of(block, mine, w)
+        return sums | (higher_moments(block, mine, w, pivot) if fourth else {})
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        # A block's sums are as large as the scatter matrices, so blocks are at least a few times longer than that.
+        parts = over_rows([X], n_jobs, work, max(ENTRIES, 4 * k * d * d))
+    if not parts:
+        return work(slice(0, 0))
+    return {name: np.add.reduce([part[name] for part in parts]) for name in parts[0]}
+
+
+def higher_moments(X: Array, labels: Array, weight: Floats | None, pivot: Floats) -> dict[str, Floats]:
+    """Σt²tᵀ and Σt²(t²)ᵀ by class: what the Ledoit–Wolf intensity is made of."""
+    k, d = pivot.shape
+    sums = {"xxy": np.zeros((k, d, d)), "xxyy": np.zeros((k, d, d))}
+    for c in range(k):
+        mine = labels[:, c] if labels.ndim == 2 else (labels == c).astype(float) * (1.0 if weight is None else weight)
+        rows = np.flatnonzero(mine)
+        w, t = mine[rows], X[rows] - pivot[c]
+        squares = w[:, None] * t**2
+        sums["xxy"][c], sums["xxyy"][c] = squares.T @ t, squares.T @ t**2
+    return sums
 
 
 def sparse_sums(
@@ -272,27 +347,186 @@ def count_codes(columns: Columns, X: Array, labels: Array, weight: Floats | None
     return total
 
 
-def learn_unlabelled(
-    data: Data, model: Model, codes: Array, weight: Floats | None = None, n_jobs: int | None = None
+def expect(
+    data: Data,
+    model: Model,
+    codes: Array | None = None,
+    allowed: Array | None = None,
+    weight: Floats | None = None,
+    n_jobs: int | None = None,
+) -> tuple[float, Stats]:
+    """A step of EM in one pass: Σ log p(x) under the constraints, and the sums of T(x) under the posterior.
+
+    Row i may belong to the classes that `allowed[codes[i]]` marks; without codes to any. Both are computed while a
+    block of rows is at hand.
+    """
+    model = centred(model)
+    _ = model.params  # estimated once, before the threads share them
+    log_prior = np.ascontiguousarray(model.log_prior)
+    shut = None if allowed is None else np.where(allowed, 0.0, -np.inf)
+
+    def work(rows: slice) -> tuple[float, Stats]:
+        block = [row_slice(X, rows) for X in data]
+        shares = model.log_joint(block)
+        mine = None if codes is None or shut is None else shut[codes[rows]]
+        if mine is not None:
+            shares += mine
+        evidence = np.empty(len(shares))
+        posterior_kernel.normalise(shares, log_prior, evidence, False)
+        lost = np.flatnonzero(~np.isfinite(evidence))
+        if len(lost):  # impossible under every class: the prior over those allowed, and no say in the likelihood
+            evidence[lost] = 0.0
+            if mine is not None:
+                shares[lost] = np.exp(mine[lost]) * np.maximum(np.exp(log_prior), np.finfo(float).tiny)
+                shares[lost] /= shares[lost].sum(axis=1, keepdims=True)
+        if weight is not None:
+            evidence *= weight[rows]
+            shares *= weight[rows, None]
+        return float(evidence.sum()), collect(block, model.joint, model.schema, shares, None, 1, model)
+
+    entries = long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES
+    total, sums = 0.0, model.joint.zero(model.schema)
+    for part, stats in over_rows(data, n_jobs, work, entries) if data[0].shape[0] else []:
+        total += part
+        sums = sums + stats
+    return total, sums
+
+
+def centred(model: Model) -> Model:
+    """The model with pivots at the means of classes that have moved far from theirs, as they may during EM."""
+    blocks = list(model.schema.blocks)
+    for b, (columns, sums) in enumerate(zip(model.schema.blocks, model.stats.sums, strict=True)):
+        if columns.pivot is None:
+            continue
+        n = np.where(sums["one"] > 0, sums["one"], 1.0)
+        offset = sums["x"] / n
+        squares = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)
+        far = offset**2 > 0.99 * squares / n  # ten standard deviations
+        if far.any():
+            blocks[b] = replace(columns, pivot=np.where(far, columns.pivot + offset, columns.pivot))
+    if all(a is b for a, b in zip(blocks, model.schema.blocks, strict=True)):
+        return model
+    return Model(model.joint, model.stats.embed(replace(model.schema, blocks=tuple(blocks))))
+
+
+def learn_hidden(
+    data: Data,
+    model: Model,
+    codes: Array,
+    weight: Floats | None = None,
+    *,
+    hidden_weight: float = 1.0,
+    n_jobs: int | None = None,
+    **how: Any,
 ) -> em.Learned:
-    """EM over the rows without a class code (−1), beside those with one, which `model` has learned (S17)."""
-    hidden, seen = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
-    rows, known = [X[hidden] for X in data], [X[seen] for X in data]
-    row_weight = None if weight is None else weight[hidden]
+    """EM over what is not known of the rows: labels (code −1), and entries where columns depend on each other (S17).
 
-    def known_score(current: Model) -> float:
-        said = apply(known, current, "log_joint", n_jobs)[np.arange(len(seen)), codes[seen]]
+    `model` has learned the rows that hide nothing; `hidden_weight` is what a row without a label counts beside one
+    that has one (Nigam et al. 2000).
+    """
+    k, known = len(model.classes), model.stats
+    gaps = rows_with_gaps(data, model.joint)
+    hidden, seen = np.flatnonzero((codes < 0) | gaps), np.flatnonzero((codes >= 0) & ~gaps)
+    rows, settled = [X[hidden] for X in data], [X[seen] for X in data]
+    mine = codes[hidden]
+    each = np.where(mine < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight[hidden])
+    allowed = np.vstack([np.eye(k, dtype=bool), np.ones((1, k), dtype=bool)])  # the last row is code −1
+
+    def step(model: Model) -> tuple[float, Stats]:
+        said = apply(settled, model, "log_joint", n_jobs)[np.arange(len(seen)), codes[seen]]
         said = np.where(np.isfinite(said), said, 0.0)
-        return float((said if weight is None else said * weight[seen]).sum())
+        total, sums = expect(rows, model, mine, allowed, each, n_jobs)
+        return float((said if weight is None else said * weight[seen]).sum()) + total, known + sums
 
-    return em.learn(
-        model.joint,
-        model.stats,
-        lambda shares: collect(rows, model.joint, model.schema, shares, row_weight, n_jobs),
-        lambda current: apply(rows, current, "log_joint", n_jobs),
-        known_score=known_score,
-        weight=row_weight,
+    start = first_guess(data, model, codes, weight) if gaps.any() else model
+    return em.learn(start, step, rows=len(codes), **how)
+
+
+def rows_with_gaps(data: Data, joint: Joint) -> Array:
+    """Which rows have missing entries in a block whose columns depend on each other."""
+    gaps = np.zeros(data[0].shape[0], dtype=bool)
+    for block, X in zip(joint.blocks, data, strict=True):
+        if block.family.whole_rows:
+            gaps |= incomplete(X)
+    return gaps
+
+
+def first_guess(data: Data, model: Model, codes: Array, weight: Floats | None) -> Model:
+    """The model with rows that have gaps filled in as if columns were independent: where EM starts."""
+    rows = np.flatnonzero(rows_with_gaps(data, model.joint) & (codes >= 0))
+    shares = one_hot(codes, len(model.classes), weight)
+    sums = []
+    for block, columns, X, known in zip(model.joint.blocks, model.schema.blocks, data, model.stats.sums, strict=True):
+        if block.family.whole_rows:
+            loose = block.family.first_guess(columns, X, shares)
+            filled = block.family.expected_sums(loose, columns, X[rows], shares[rows])
+            known = {name: known[name] + filled[name] for name in known}
+        sums.append(known)
+    return Model(model.joint, Stats(model.schema, model.stats.weight + shares[rows].sum(axis=0), tuple(sums)))
+
+
+def learn_clusters(
+    data: Data,
+    empty: Model,
+    weight: Floats | None,
+    rng: np.random.RandomState,
+    *,
+    starts: int = 5,
+    n_jobs: int | None = None,
+    **how: Any,
+) -> em.Learned:
+    """EM without any label, from several random starts: the one with the greatest likelihood (S16, S17).
+
+    A start is a row drawn for each class, those far from the ones before being likelier, beside a share of what all
+    rows together say.
+    """
+    n, k = data[0].shape[0], len(empty.classes)
+    joint, schema = empty.joint, empty.schema
+    even = np.full((n, k), 1.0 / k)
+    filled = (
+        first_guess(data, empty, np.zeros(n, dtype=np.int32), weight) if rows_with_gaps(data, joint).any() else None
     )
+    everything = collect(data, joint, schema, even, weight, n_jobs, spread_evenly(filled, k) if filled else None)
+    whole = Model(joint, everything)
+
+    def step(model: Model) -> tuple[float, Stats]:
+        return expect(data, model, None, None, weight, n_jobs)
+
+    best: em.Learned | None = None
+    for _ in range(starts):
+        found = em.learn(seeded(data, whole, weight, rng, n_jobs), step, rows=n, **how)
+        if best is None or found.log_likelihood[-1] > best.log_likelihood[-1]:
+            best = found
+    assert best is not None
+    return best
+
+
+def spread_evenly(model: Model, k: int) -> Model:
+    """The first class's statistics, shared out among all k."""
+    stats = model.stats
+    sums = tuple({name: np.repeat(array[:1] / k, k, axis=0) for name, array in block.items()} for block in stats.sums)
+    return Model(model.joint, Stats(stats.schema, np.full(k, stats.weight[0] / k), sums))
+
+
+def seeded(data: Data, whole: Model, weight: Floats | None, rng: np.random.RandomState, n_jobs: int | None) -> Model:
+    """A start for EM: each class leans towards a row of its own, drawn far from the others' (k-means++)."""
+    k, n = len(whole.classes), data[0].shape[0]
+    alone = whole.stats.scale(1.0)
+    usual = apply(data, whole, "log_joint", n_jobs)[:, 0]
+    likely = np.full(n, -np.inf)
+    stats = alone
+    share = float(whole.stats.weight.sum()) / k
+    for c in range(k):
+        # How much worse a row is explained by the seeds so far than the seeds themselves are.
+        worse = np.ones(n) if c == 0 else np.maximum(np.max(likely) - likely, 0.0)
+        chance = worse * (1.0 if weight is None else weight)
+        at = int(rng.choice(n, p=chance / chance.sum())) if chance.sum() > 0 else int(rng.randint(n))
+        row = [X[at : at + 1] for X in data]
+        seed = collect(row, whole.joint, whole.schema, np.array([c], dtype=np.int32), np.array([share]), 1, whole)
+        stats = stats + seed
+        said = apply(data, Model(whole.joint, alone + seed), "log_joint", n_jobs)[:, c] - usual
+        likely = np.maximum(likely, said)
+    return Model(whole.joint, stats)
 
 
 def check_finite(data: Data, model: Model) -> None:

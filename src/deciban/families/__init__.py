@@ -8,10 +8,22 @@ from deciban.families.categorical import Categorical
 from deciban.families.complement import Complement
 from deciban.families.gaussian import Gaussian
 from deciban.families.multinomial import Multinomial
+from deciban.families.multivariate_gaussian import MultivariateGaussian
 from deciban.families.poisson import Poisson
 
 FAMILIES: dict[str, type[Family]] = {
-    family.name: family for family in (Bernoulli, Categorical, Complement, Gaussian, Multinomial, Poisson)
+    family.name: family
+    for family in (Bernoulli, Categorical, Complement, Gaussian, Multinomial, MultivariateGaussian, Poisson)
 }
 
-__all__ = ["FAMILIES", "Bernoulli", "Categorical", "Complement", "Family", "Gaussian", "Multinomial", "Poisson"]
+__all__ = [
+    "FAMILIES",
+    "Bernoulli",
+    "Categorical",
+    "Complement",
+    "Family",
+    "Gaussian",
+    "Multinomial",
+    "MultivariateGaussian",
+    "Poisson",
+]

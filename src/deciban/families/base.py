@@ -24,7 +24,13 @@ class Family(ABC):
 
     name: ClassVar[str]
     says_evidence: ClassVar[bool] = False  # what `typical` gives
+    pivoted: ClassVar[bool] = False  # whether its sums are moments about a pivot
     generative: ClassVar[bool] = True  # whether log_prob is a log-density, so that p(x) and samples exist
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether columns depend on each other, so that a missing entry must be guessed from the others."""
+        return False
 
     @abstractmethod
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
@@ -45,6 +51,16 @@ class Family(ABC):
     @abstractmethod
     def log_prob(self, params: Any, columns: Columns, X: Matrix) -> Floats:
         """log p(x | class), shape (n, k). A missing entry contributes nothing."""
+
+    def first_guess(self, columns: Columns, X: Matrix, shares: Floats) -> Any:
+        """Params as if columns were independent, from the entries that are there, where a missing one is guessed."""
+        del columns, X, shares
+        raise TypeError(f"the {self.name} family leaves missing entries out")
+
+    def expected_sums(self, params: Any, columns: Columns, X: Matrix, shares: Floats) -> Sums:
+        """E[T] of rows with missing entries, weighted by `shares` (n, k), where columns depend on each other."""
+        del params, columns, X, shares
+        raise TypeError(f"the {self.name} family leaves missing entries out")
 
     @abstractmethod
     def leave_one_out(

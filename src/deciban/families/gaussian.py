@@ -44,6 +44,7 @@ class Gaussian(Family):
 
     name: ClassVar[str] = "gaussian"
     says_evidence: ClassVar[bool] = True
+    pivoted: ClassVar[bool] = True
     smoothing: float = 1e-9
     predictive: bool = False
     guess_mean: float | tuple[float, ...] | None = None

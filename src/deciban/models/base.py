@@ -8,61 +8,55 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state
 
-from deciban import bayes, files
+from deciban import bayes
 from deciban._typing import Array, Data, Floats, Matrix
 from deciban.algebra import Stats
-from deciban.corollaries.explain import Evidence, explain, strongest
 from deciban.corollaries.forget import check_classes, forget
 from deciban.corollaries.leave_one_out import LeaveOneOut, best_alpha, leave_one_out
 from deciban.corollaries.linear_form import LinearForm, linear_form
-from deciban.corollaries.missing import unmask
-from deciban.corollaries.sample import sample
 from deciban.engines import local
 from deciban.errors import DecibanError, ForgetError, SchemaError
 from deciban.families import Family
 from deciban.joint import Block, Joint, Model
-from deciban.models.labels import Labels, read_labels
+from deciban.measure import incomplete
+from deciban.models.answers import Answers, is_generative
+from deciban.models.labels import Labels, read_labels, without_mark
 from deciban.priors import Alpha
-from deciban.rows import complain, value_range
+from deciban.rows import complain, has_missing, value_range
 from deciban.schema import Columns, Schema
-from deciban.show import Table, plain
+from deciban.show import plain, progress
 
 Self = TypeVar("Self", bound="GenerativeClassifier")
 
-
-def is_generative(what: str) -> Callable[[Any], bool]:
-    """For methods that only a generative model has."""
-
-    def check(model: Any) -> bool:
-        if not model._generative:
-            raise AttributeError(f"{type(model).__name__} is not a generative model: it has no {what}")
-        return True
-
-    return check
+GUESSES = ("n_unlabelled_", "n_incomplete_")  # rows of which EM guessed something
+STATE = (*GUESSES, "dtype_")  # what a file keeps beside the model
 
 
-class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@dataclass(frozen=True, slots=True)
+class HowHidden:
+    """What `fit` was told about rows without labels: their weight, and whether to look for clusters."""
+
+    weight: float = 1.0
+    cluster: bool = False
+    random_state: Any = 0
+
+
+class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
     """Everything a model that is a sum can do, in scikit-learn's words and its own."""
 
     alpha: Any
-    model_: Model
-    n_features_in_: int
-    n_jobs: int | None
 
     _prior_parameter: ClassVar[str] = "class_prior"
     _positive: ClassVar[bool] = False
-    _generative: ClassVar[bool] = True
 
     # ------------------------------------------------------------------ what a model fills in
 
@@ -94,30 +88,61 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         del columns, labels, weight
         return X, Columns(X.shape[1], self._names())
 
-    def _rows(self, X: Any, columns: Columns) -> Matrix:
-        """Rows to score, as the family reads them."""
-        del columns
-        return X
-
     # ------------------------------------------------------------------ learning
 
-    def fit(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self: Self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        unlabelled: Any = None,
+        unlabelled_weight: float = 1.0,
+        clusters: int | None = None,
+        random_state: Any = 0,
+    ) -> Self:
         """Learn from rows and labels, forgetting everything learned before.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d)
-            Rows. Missing entries (NaN, None, masked) drop out.
+            Rows. Missing entries (NaN, None, masked) drop out, or where columns depend on each other EM expects them.
         y : array-like of shape (n,) or (n, k)
-            Labels. Missing ones (None, NaN) are found by EM; a matrix gives a weight per class.
+            Labels. Missing ones (None, NaN) are found by EM; a matrix gives a weight per class. Without any, `clusters`
+            says how many classes to look for.
         sample_weight : array-like of shape (n,), optional
             A row of weight 2 counts as two rows; one of weight 0 adds nothing to any sum.
+        unlabelled : label, optional
+            Another mark of a missing label, such as −1 or "?".
+        unlabelled_weight : float, default=1.0
+            What a row without a label counts beside one that has one. Where the model's assumptions are rough, many
+            unlabelled rows drown few labels: less than 1 keeps them in check.
+        clusters : int, optional
+            With y=None: how many classes to look for, by EM from several random starts.
+        random_state : int, RandomState or None, default=0
+            Where those starts come from.
         """
         with self._unchanged_on_error():
             self._check_parameters()
-            X, labels, weight = self._read_rows(X, y, sample_weight, reset=True)
-            self._start(X, labels, labels.classes, False, weight)
+            if not 0 <= unlabelled_weight < np.inf:
+                raise ValueError(f"unlabelled_weight is {unlabelled_weight}: it must be a number ≥ 0")
+            if y is None and clusters is not None:
+                y = self._no_labels(X, clusters)
+            elif clusters is not None:
+                raise ValueError("clusters= is for y=None: with labels, their number is known")
+            X, labels, weight = self._read_rows(X, y, sample_weight, reset=True, mark=unlabelled)
+            classes = np.arange(clusters) if clusters is not None else labels.classes
+            hidden = HowHidden(float(unlabelled_weight), clusters is not None, random_state)
+            self._start(X, labels, classes, False, weight, hidden)
         return self
+
+    def _no_labels(self, X: Any, clusters: Any) -> Array:
+        if not isinstance(clusters, int | np.integer) or isinstance(clusters, bool) or clusters < 1:
+            raise ValueError(f"clusters is {clusters!r}: it must be a whole number of at least 1")
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if clusters > rows:
+            raise ValueError(f"clusters is {clusters}, but there are only {rows} rows")
+        return np.full(rows, np.nan)
 
     def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows. Any way of batching gives what `fit` on all of them gives.
@@ -153,7 +178,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                     raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
                 model = Model(joint, before.stats + self._collect(X, labels, weight))
                 self._check_model(model)
+                gaps = self._gaps(X)
+                if gaps.any():
+                    model = self._fill(X, labels.placed(model.classes), model, weight, gaps)
                 self.model_ = model
+            self._warn_about(self.model_)
         return self
 
     def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -162,11 +191,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Rows that were never learned are an error where the sums can tell, and the model stays as it was.
         """
         check_is_fitted(self)
-        if getattr(self, "n_unlabelled_", 0):
-            raise ForgetError(
-                "some labels were found by EM, so rows share responsibilities and cannot be subtracted: fit again "
-                "without the rows"
-            )
+        if self._guessed():
+            raise ForgetError(f"{self._guessed()}, and rows cannot be subtracted: fit again without them")
         with self._unchanged_on_error():
             X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
             if labels.any_missing:
@@ -198,56 +224,136 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         merged.__dict__.pop("em_", None)
         if self._names() is None and other._names() is not None:
             merged.feature_names_in_ = other.feature_names_in_
+        merged.model_ = Model(self._merged_joint(other), self.model_.stats + other.model_.stats)
+        merged._check_model(merged.model_)
+        for count in GUESSES:
+            total = getattr(self, count, 0) + getattr(other, count, 0)
+            if total:
+                setattr(merged, count, total)
+        return merged
+
+    def _merged_joint(self: Self, other: Self) -> Joint:
+        """The joint of the sum; where leave-one-out chose, each its own, between the two by how much each has seen."""
         joint = self.model_.joint
-        if self._wants("loo"):  # each chose its own: between them, by how much each has seen
+        if self._wants("loo"):
             shares = np.array([model.stats.weight.sum() for model in (self.model_, other.model_)])
             logs = np.log([float(model.alpha_) for model in (self, other)])
             joint = joint.with_alpha(float(np.exp(shares @ logs / shares.sum())) if shares.any() else self.alpha_)
-        merged.model_ = Model(joint, self.model_.stats + other.model_.stats)
-        merged._check_model(merged.model_)
-        unlabelled = getattr(self, "n_unlabelled_", 0) + getattr(other, "n_unlabelled_", 0)
-        if unlabelled:
-            merged.n_unlabelled_ = unlabelled
-        return merged
+        return joint
 
     def __radd__(self: Self, other: Any) -> Self:
         """So that sum(models) works."""
         return copy.copy(self) if other == 0 else NotImplemented
 
-    def _start(self, X: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
-        for leftover in ("n_unlabelled_", "em_"):
+    def _start(
+        self,
+        X: Any,
+        labels: Labels,
+        classes: Array,
+        closed: bool,
+        weight: Floats | None,
+        hidden: HowHidden | None = None,
+    ) -> None:
+        for leftover in (*GUESSES, "em_"):
             self.__dict__.pop(leftover, None)
-        joint, labels = self._joint(), labels.placed(classes)
+        joint, labels, hidden = self._joint(), labels.placed(classes), hidden or HowHidden()
         model = Model(joint, self._sums(X, labels, joint, None, closed, weight))
         self._check_model(model)
-        columns, codes = model.columns(), labels.codes
-        if self._wants("loo"):
+        codes, gaps = labels.codes, self._gaps(X)
+        if self._chooses():
             if labels.soft is not None:
-                raise ValueError("alpha='loo' needs one label a row, not a matrix of weights")
-            rows = np.flatnonzero(codes >= 0)
-            scored = self._rows(X, columns)[rows]
-            chosen = best_alpha(model, [scored], codes[rows], None if weight is None else weight[rows], self.n_jobs)
-            model = model.with_joint(joint.with_alpha(chosen))
-        if labels.any_missing:
+                raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
+            rows = np.flatnonzero((codes >= 0) & ~gaps)
+            if len(rows) == 0:
+                raise ValueError("choosing by leave-one-out needs rows with labels and without missing entries")
+            scored = self._rows(X, model.columns())[rows]
+            model = self._choose(model, [scored], codes[rows], None if weight is None else weight[rows])
+        if labels.any_missing or gaps.any():
             if len(classes) == 0:
-                raise ValueError("every label is missing: at least one row of each class needs one")
-            found = local.learn_unlabelled([self._rows(X, columns)], model, codes, weight, self.n_jobs)
-            self.n_unlabelled_, self.em_, model = int((codes < 0).sum()), found, found.model
+                raise ValueError(
+                    "every label is missing: at least one row of each class needs one, or say how many classes to look "
+                    "for with y=None and clusters="
+                )
+            model = self._fill(X, labels, model, weight, gaps, hidden)
         self.model_ = model
+        self._warn_about(model)
+
+    def _fill(
+        self,
+        X: Any,
+        labels: Labels,
+        model: Model,
+        weight: Floats | None,
+        gaps: Array,
+        hidden: HowHidden | None = None,
+    ) -> Model:
+        """EM over missing labels, and over missing entries where columns depend on each other."""
+        if labels.soft is not None:
+            raise ValueError("a matrix of label weights and missing entries cannot go together here: impute them first")
+        hidden = hidden or HowHidden()
+        data, codes = [self._rows(X, model.columns())], labels.codes
+        with progress("EM") as watch:
+            if hidden.cluster:
+                rng = check_random_state(hidden.random_state)
+                found = local.learn_clusters(data, model, weight, rng, n_jobs=self.n_jobs, watch=watch)
+            else:
+                found = local.learn_hidden(
+                    data, model, codes, weight, hidden_weight=hidden.weight, n_jobs=self.n_jobs, watch=watch
+                )
+        self.em_ = found
+        for name, count in zip(GUESSES, (int((codes < 0).sum()), int(gaps.sum())), strict=True):
+            if count:
+                setattr(self, name, getattr(self, name, 0) + count)
+        return found.model
+
+    def _gaps(self, X: Any) -> Array:
+        """Which rows have missing entries that must be guessed from the others."""
+        if not self._family().whole_rows or not has_missing(X):
+            return np.zeros(X.shape[0], dtype=bool)
+        return incomplete(X)
+
+    def _guessed(self) -> str:
+        """Why no row can be taken out of the sums exactly, if so."""
+        if getattr(self, "n_unlabelled_", 0):
+            return "some labels were found by EM, so rows share responsibilities"
+        if getattr(self, "n_incomplete_", 0):
+            return "missing entries were expected by EM, so rows depend on each other"
+        return ""
+
+    def _chooses(self) -> bool:
+        """Whether leave-one-out chooses a parameter once the rows are there."""
+        return self._wants("loo")
+
+    def _choose(self, model: Model, data: Data, codes: Array, weight: Floats | None) -> Model:
+        return model.with_joint(model.joint.with_alpha(best_alpha(model, data, codes, weight, self.n_jobs)))
+
+    def _warn_about(self, model: Model) -> None:
+        """Say what was done about sums that do not determine the parameters."""
 
     # ------------------------------------------------------------------ reading input
 
     def _read_rows(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Array | None = None, least: int = 1
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        reset: bool,
+        classes: Array | None = None,
+        least: int = 1,
+        mark: Any = None,
     ) -> tuple[Any, Labels, Floats | None]:
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None. To find classes without "
+                "labels, say how many: clusters="
+            )
         X = self._validate(X, reset=reset, least=least)
         n = X.shape[0]
         known = classes
         if known is None and not reset:
             known = self.classes_
-        labels = read_labels(y, n, known)
+        labels = read_labels(y if mark is None else without_mark(y, mark), n, known)
         weight = None
         if sample_weight is not None:
             weight = (
@@ -260,19 +366,6 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 raise ValueError("the total weight is zero: there is nothing to learn from")
         return X, labels, weight
 
-    def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Any:
-        """scikit-learn's checks of shape and names; infinities show up in the sums, NaN is missing."""
-        rows = validate_data(
-            self,
-            unmask(X),
-            reset=reset,
-            accept_sparse=["csr", "csc"],
-            dtype="numeric",
-            ensure_all_finite=False,
-            ensure_min_samples=least,
-        )
-        return plain_rows(rows)
-
     def _check_finite_positive(self, X: Matrix) -> None:
         """Counts: neither negative nor infinite."""
         values = X.data if sp.issparse(X) else X
@@ -284,21 +377,11 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if self._positive and low < 0:
             raise ValueError(f"Negative values in data passed to {type(self).__name__} (input X): the least is {low:g}")
 
-    def _read(self, X: Any) -> Data:
-        """Rows to score."""
-        self._check_classes()
-        return [self._rows(self._validate(X, reset=False, least=0), self.model_.columns())]
-
-    def _check_classes(self) -> None:
-        check_is_fitted(self)
-        if len(self.classes_) == 0:
-            raise DecibanError("the model has no classes: nothing was learned yet, or everything was forgotten")
-
     def _read_with_labels(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Array, Floats | None]:
         """Rows that were learned, their class codes and weights."""
         self._check_classes()
-        if getattr(self, "n_unlabelled_", 0):
-            raise ForgetError("some labels were found by EM, so no row can be taken out exactly: fit with labels only")
+        if self._guessed():
+            raise ForgetError(f"{self._guessed()}, and no row can be taken out exactly")
         X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
         if labels.soft is not None or labels.any_missing:
             raise DecibanError("leave-one-out needs every row's label")
@@ -318,16 +401,15 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Statistics of rows: read as the family reads them, beside the columns known so far, and added up."""
         matrix, columns = self._learn_rows(X, known, labels, weight)
         schema = Schema(labels.classes, (columns,), closed)
-        return local.collect([matrix], joint, schema, labels.shares, weight, self.n_jobs)
+        shares, gaps = labels.shares, self._gaps(matrix)
+        if gaps.any():  # these wait for EM
+            shares = np.where(gaps.reshape((-1, *(1,) * (shares.ndim - 1))), 0 if shares.ndim > 1 else -1, shares)
+        return local.collect([matrix], joint, schema, shares, weight, self.n_jobs)
 
     def _check_known(self, labels: Labels, known: Array) -> None:
         unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else labels.classes
         if len(unknown):
             raise ValueError(f"The target label(s) {unknown} in y do not exist in the initial classes {known}")
-
-    def _names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(str(name) for name in names)
 
     def _least_categories(self) -> tuple[int, ...] | None:
         return None
@@ -363,95 +445,9 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _current_joint(self) -> Joint:
         """The joint law as the parameters have it now; what leave-one-out chose stays until the next fit."""
         joint = self._joint()
-        return joint.with_alpha(self.model_.joint.blocks[0].alpha) if self._wants("loo") else joint
+        return replace(joint, blocks=self.model_.joint.blocks) if self._chooses() else joint
 
-    # ------------------------------------------------------------------ prediction
-
-    def predict_joint_log_proba(self, X: Any) -> Floats:
-        """log p(x, y) for every class, (n, k)."""
-        return local.apply(self._read(X), self.model_, "log_joint", self.n_jobs)
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """log P(y | x), (n, k)."""
-        return local.apply(self._read(X), self.model_, "log_posterior", self.n_jobs)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """P(y | x), (n, k), columns in the order of `classes_`."""
-        return local.apply(self._read(X), self.model_, "posterior", self.n_jobs)
-
-    def predict(self, X: Any) -> Array:
-        """The likeliest class of every row."""
-        return self.classes_[local.apply(self._read(X), self.model_, "best", self.n_jobs)]
-
-    @available_if(is_generative("p(x)"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
-    def score_samples(self, X: Any) -> Floats:
-        """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned."""
-        return bayes.log_evidence(local.apply(self._read(X), self.model_, "log_joint", self.n_jobs))
-
-    def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> Array:
-        """The answers with the least expected cost (S20).
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix
-        costs : (k, k) array or {truth: {answer: cost}}, optional
-            costs[i, j] is the cost of answering class j when i is true; what a mapping leaves out costs 1 if wrong,
-            0 if right. Without it every mistake costs 1.
-        reject : float, optional
-            The cost of not answering: rows for which every answer costs more get None.
-        """
-        if reject is not None and not np.isfinite(reject):
-            raise ValueError(f"reject is {reject}: the cost of not answering must be a finite number")
-        chosen = bayes.decide(self.predict_proba(X), self._costs(costs), reject)
-        if reject is None:
-            return self.classes_[chosen]
-        out = np.empty(len(chosen), dtype=object)
-        out[:] = [None if c < 0 else plain(self.classes_[c]) for c in chosen]
-        return out
-
-    def explain(self, X: Any, target: Any = None, against: Any = None, names: Any = None) -> Evidence | list[Evidence]:
-        """Why: the evidence of every column, in decibans, for `target` over `against`.
-
-        Without them, for each row's likeliest class over its runner-up. One row gives an Evidence, more a list.
-        `names` are what to call the columns where the model was not fitted on a frame: names in order, or whatever has
-        them (a vectorizer, or its `vocabulary_`).
-        """
-        data = self._read(X)
-        local.check_finite(data, self.model_)
-        wanted = [None if label is None else self._class_index(label) for label in (target, against)]
-        model = self._named(names)
-        out = [explain(model, [X[i : i + 1] for X in data], *wanted) for i in range(data[0].shape[0])]
-        if not out:
-            raise ValueError("there is no row to explain")
-        return out[0] if len(out) == 1 else out
-
-    def top_evidence(self, n: int = 10, names: Any = None) -> Table:
-        """What speaks most for each class against the others, in decibans; `names` as in `explain`."""
-        self._check_classes()
-        model = self._named(names)
-        rows: list[tuple[Any, ...]] = []
-        for c, label in enumerate(self.classes_):
-            rows += [(plain(label), name, db) for name, db in strongest(model, c, n)]
-        return Table("strongest evidence for each class", ("class", "item", "dB"), rows)
-
-    def _named(self, names: Any) -> Model:
-        """The model with its columns called by these names."""
-        if names is None:
-            return self.model_
-        if hasattr(names, "get_feature_names_out"):
-            names = names.get_feature_names_out()
-        if isinstance(names, dict):  # name → column, as a vectorizer's vocabulary_ is
-            if sorted(names.values()) != list(range(len(names))):
-                raise ValueError("names is a mapping, but not of names to the columns 0, 1, 2, …")
-            names = sorted(names, key=names.__getitem__)
-        if isinstance(names, str):
-            raise ValueError("names must be one name a column, not a string")
-        called = tuple(str(name) for name in names)
-        if len(called) != self.n_features_in_:
-            raise ValueError(f"names has {len(called)} entries, but there are {self.n_features_in_} features")
-        stats = self.model_.stats
-        schema = replace(stats.schema, blocks=(replace(self.model_.columns(), names=called),))
-        return Model(self.model_.joint, replace(stats, schema=schema))
+    # ------------------------------------------------------------------ what only sums with labels can answer
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
         """Every row's posterior under the model that never saw it, exactly and without refitting.
@@ -475,28 +471,6 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"{self.model_.stats.weight[c]:g}, and {asked[c]:g} were given"
             )
 
-    @available_if(is_generative("law of x to draw from"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
-    def sample(
-        self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
-    ) -> tuple[Array, Array]:
-        """Draw n rows and their classes: y from the class prior (or `given`), then x from its law (S18).
-
-        `length` is the number of words of each row where rows are bags of words; by default it is drawn about the
-        class's mean.
-        """
-        self._check_classes()
-        if n < 0:
-            raise ValueError(f"n is {n}: it must not be negative")
-        rng = random_state
-        if not isinstance(rng, np.random.Generator):
-            rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
-        which = None if given is None else self._class_index(given)
-        blocks, codes = sample(self.model_, n, rng, which, length)
-        return self._from_rows(blocks[0]), self.classes_[codes]
-
-    def _from_rows(self, rows: Array) -> Array:
-        return rows
-
     def linear_form(self) -> LinearForm:
         """θ and θ_0: the model as a linear classifier, per class and per pair (S5)."""
         self._check_classes()
@@ -509,6 +483,19 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         keep it.
         """
         self._check_classes()
+        prior = self._read_prior(prior)
+        other = copy.copy(self)
+        setattr(other, self._prior_parameter, prior)
+        other.model_ = self.model_.with_prior(prior)
+        other._check_model(other.model_)
+        return other
+
+    def _prior(self) -> Floats:
+        """P(y)."""
+        return np.exp(self.model_.log_prior)
+
+    def _read_prior(self, prior: Any) -> Floats:
+        """Class probabilities from a sequence, {class: p} or "uniform"."""
         if isinstance(prior, dict):
             missing = [c for c in self.classes_.tolist() if c not in prior]
             extra = [c for c in prior if c not in set(self.classes_.tolist())]
@@ -525,31 +512,16 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         prior = np.asarray(prior, dtype=np.float64)
         if not np.isclose(prior.sum(), 1.0):
             raise ValueError(f"The sum of the priors should be 1, got {prior.sum():g}.")
-        other = copy.copy(self)
-        setattr(other, self._prior_parameter, prior)
-        other.model_ = self.model_.with_prior(prior)
-        other._check_model(other.model_)
-        return other
+        return np.asarray(prior)
 
     @available_if(is_generative("posterior that a new prior would change"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def adapt_prior(self: Self, X: Any) -> Self:
         """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
         proba = self.predict_proba(X)
-        prior, _ = bayes.adapt_prior(proba, np.exp(self.model_.log_prior))
+        prior, _ = bayes.adapt_prior(proba, np.asarray(self._prior(), dtype=np.float64))
         return self.with_prior(prior)
 
-    # ------------------------------------------------------------------ looking inside, keeping
-
-    @property
-    def classes_(self) -> Array:
-        check_is_fitted(self)
-        return np.asarray(self.model_.classes)
-
-    @property
-    def class_count_(self) -> Floats:
-        """How much was learned of each class: the sum of its rows' weights."""
-        check_is_fitted(self)
-        return np.array(self.model_.stats.weight)
+    # ------------------------------------------------------------------ keeping
 
     @property
     def alpha_(self) -> Any:
@@ -557,120 +529,27 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         return self.model_.alpha()
 
-    @property
-    def params(self) -> Table:
-        """The parameters as a table: a row an item, a column a class."""
-        self._check_classes()
-        model = self.model_
-        family, columns = model.joint.blocks[0].family, model.columns()
-        names, _ = family.typical(model.params[0], columns)
-        tables = family.table(model.params[0], columns)
-        labels = [str(plain(c)) for c in model.classes]
-        header = ("item", *(f"{what}[{label}]" for what in tables for label in labels))
-        wide = np.vstack([tables[what] for what in tables]).T.tolist()
-        rows = [(name, *values) for name, values in zip(names, wide, strict=True)]
-        return Table(f"{family.name} parameters", header, rows)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safe file; `deciban.load` reads it."""
         check_is_fitted(self)
         self._check_parameters()
-        if self._family() != self.model_.joint.blocks[0].family:
+        if self._family() != self.model_.joint.blocks[0].family and not self._chooses():
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
         self._check_model(self.model_.with_joint(self._current_joint()))
-        state = {name: value for name, value in vars(self).items() if name in ("n_unlabelled_", "dtype_")}
-        about = {
-            "model": type(self).__name__,
-            "parameters": dict(self.get_params(deep=False)),
-            "n_features": int(self.n_features_in_),
-            "names": list(self._names() or []),
-            "state": state,
-        }
-        files.write(path, self.model_, about)
+        state = {name: value for name, value in vars(self).items() if name in STATE}
+        self._write(path, dict(self.get_params(deep=False)), state)
 
     def _restore(self, model: Model, about: dict[str, Any]) -> None:
         """What `save` kept, checked against the parameters as a fit would be."""
-        self.n_features_in_ = int(about["n_features"])
-        names, state = about["names"], about["state"]
-        if self.n_features_in_ != model.columns().size or (names and len(names) != self.n_features_in_):
-            raise ValueError(f"it speaks of {self.n_features_in_} features, but holds {model.columns().size}")
-        if set(state) - {"n_unlabelled_", "dtype_"} or state.get("dtype_", "float64") not in ("float32", "float64"):
-            raise ValueError(f"its state is not one of ours: {sorted(state)}")
-        if names:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        state = self._read_back(model, about, STATE)
         self._check_parameters()
-        if model.joint.blocks[0].family != self._family():
+        if model.joint.blocks[0].family != self._family() and not self._chooses():
             raise ValueError("its family is not the model's")
         self._check_model(model)
-        if not self._wants("loo"):
+        if not self._chooses():
             self._check_model(model.with_joint(self._joint()))
         self.__dict__.update(state)
         self.model_ = model
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "model_" in vars(self)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
-
-    def _class_index(self, label: Any) -> int:
-        where = np.flatnonzero(self.classes_ == label)
-        if len(where) == 0:
-            raise ValueError(f"{label!r} is not one of the classes {self.classes_.tolist()}")
-        return int(where[0])
-
-    def _costs(self, costs: Any) -> Floats | None:
-        if costs is None:
-            return None
-        k = len(self.classes_)
-        if isinstance(costs, dict):
-            table = 1.0 - np.eye(k)
-            for truth, answers in costs.items():
-                if not isinstance(answers, dict):
-                    raise ValueError(f"costs[{truth!r}] must be a mapping answer → cost, got {answers!r}")
-                for answer, cost in answers.items():
-                    table[self._class_index(truth), self._class_index(answer)] = cost
-        else:
-            table = np.asarray(costs, dtype=np.float64)
-        if table.shape != (k, k):
-            raise ValueError(f"costs must have shape ({k}, {k}), truth by answer, got {table.shape}")
-        if not np.isfinite(table).all():
-            raise ValueError("costs must be finite numbers")
-        return table
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Nothing is lost on error: the estimator is put back as it was."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-
-def plain_rows(X: Matrix) -> Matrix:
-    """Rows in a form that means what it says: native numbers, and each sparse entry stored once, where it can be."""
-    if sp.issparse(X):
-        check_sparse(X)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-    if X.dtype.kind == "f" and X.dtype not in (np.float32, np.float64):
-        return X.astype(np.float64)
-    return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
-
-
-def check_sparse(X: Matrix) -> None:
-    """The kernels go where the indices point, so they must point inside."""
-    ends, length = X.indptr, X.shape[1] if X.format == "csr" else X.shape[0]
-    sound = ends[0] == 0 and ends[-1] <= min(len(X.indices), len(X.data)) and not (np.diff(ends) < 0).any()
-    if not sound or (len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < length):
-        raise DecibanError("X is a sparse matrix whose indices point outside it: build it anew")
 
 
 def same_labels(classes: Array, given: Array) -> bool:

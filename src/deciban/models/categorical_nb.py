@@ -17,7 +17,7 @@ from deciban.corollaries.missing import unmask
 from deciban.engines.local import CODES
 from deciban.errors import SchemaError
 from deciban.families import Categorical, Family
-from deciban.models.base import plain_rows
+from deciban.models.answers import plain_rows
 from deciban.models.discrete import LINEAR_CONSTRAINTS, DiscreteClassifier
 from deciban.models.labels import Labels
 from deciban.rows import value_range

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Array, Floats
+from deciban.errors import warn
 from deciban.models.base import GenerativeClassifier
 
 ALPHA_MIN = 1e-10  # scikit-learn's bound, kept for force_alpha=False
@@ -54,11 +54,10 @@ class DiscreteClassifier(GenerativeClassifier):
             if not np.isfinite(alpha).all():
                 raise ValueError("alpha must be finite")
         if lowest < ALPHA_MIN and not self.force_alpha:
-            warnings.warn(
+            warn(
                 f"alpha too small will result in numeric errors, setting alpha = {ALPHA_MIN:.1e}. "
                 "Use `force_alpha=True` to keep alpha unchanged.",
                 UserWarning,
-                stacklevel=2,
             )
             return np.maximum(alpha, ALPHA_MIN)  # type: ignore[no-any-return]  # a float or an array of them
         return alpha  # type: ignore[no-any-return]  # likewise

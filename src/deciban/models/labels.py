@@ -106,6 +106,20 @@ def as_array(y: Any) -> Array:
     return array
 
 
+def without_mark(y: Any, mark: Any) -> Array:
+    """y with None wherever it has the mark of a missing label.
+
+    >>> without_mark([1, -1, 2], -1).tolist(), without_mark(["a", "?"], "?").tolist()
+    ([1, None, 2], ['a', None])
+    """
+    array = as_array(y)
+    if array.ndim != 1:
+        raise ValueError("unlabelled= is for one label a row, not for a matrix of weights")
+    out = array.astype(object)
+    out[np.asarray(array == mark, dtype=bool)] = None
+    return out
+
+
 def read_objects(y: Array) -> Labels:
     """Strings and objects by a dictionary, which is quicker than sorting them all."""
     missing = missing_where(y)

@@ -14,9 +14,15 @@ MODELS = {
     "BernoulliNB": "bernoulli_nb",
     "CategoricalNB": "categorical_nb",
     "ComplementNB": "complement_nb",
+    "GaussianDiscriminant": "gaussian_discriminant",
+    "GaussianMixture": "gaussian_mixture",
     "GaussianNB": "gaussian_nb",
+    "LinearDiscriminantAnalysis": "linear_discriminant_analysis",
+    "MixtureDiscriminant": "mixture_discriminant",
     "MultinomialNB": "multinomial_nb",
+    "NearestCentroid": "nearest_centroid",
     "PoissonNB": "poisson_nb",
+    "QuadraticDiscriminantAnalysis": "quadratic_discriminant_analysis",
 }
 
 

@@ -1,0 +1,586 @@
+"""Gaussian over a block of columns: n, Σ(x−p) and Σ(x−p)(x−p)ᵀ give means and covariances of every shape (S10–S13).
+
+Axis-aligned shapes keep only the diagonal, Σ(x−p)², and so take sparse rows and leave missing entries out. The others
+marginalise a missing entry at prediction and expect it while learning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import multigammaln
+
+from deciban._kernel import scatter as kernel
+from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.algebra import RESIDUE, add_prior
+from deciban.families import covariance as shapes
+from deciban.families.base import Family
+from deciban.families.gaussian import LOG_2PI, ROUNDING, Gaussian, GaussianParams, pooled_moments, spread_of
+from deciban.families.roots import NONE, TINY, Repairs, Roots, roots
+from deciban.measure import XX, XY, Measure, One, X, incomplete
+from deciban.rows import has_missing
+from deciban.schema import Columns
+
+Nested = tuple[tuple[tuple[float, ...], ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultivariateParams:
+    """Means, covariances and their roots; axis-aligned shapes have variances (k, d) in their place, and no root."""
+
+    mean: Floats  # (k, d)
+    covariance: Floats  # (m, d, d), m = 1 where shared; or (k, d)
+    weight: Floats  # (k,) rows, prior included
+    pooled: Floats  # what all classes have in common: (d, d), or (d,)
+    roots: Roots | None = None
+    rows: Floats | None = None  # (k,) degrees of freedom of the posterior predictive
+    repairs: Repairs = NONE
+    shape: str = ""  # what "bic" chose, in the fourteen's letters
+
+
+@dataclass(frozen=True, slots=True)
+class MultivariateGaussian(Family):
+    """A mean per class, and covariances of a given shape.
+
+    `covariance` is one of the fourteen shapes, a plain word for one, "unit", or "bic". With "full", `tie` moves every
+    class's covariance towards the shared one, and with any shape `sphere` (a number, "auto" or "oas") moves it towards
+    a sphere: regularised discriminant analysis. `unit` is the share of an identity matrix, `ridge` is added to every
+    variance. The prior is `alpha` pseudo-rows per class with mean `guess_mean` and covariance `guess_covariance`
+    (None: the overall mean, and the covariance common to all classes): a normal–inverse-Wishart law. `predictive`
+    integrates mean and covariance out under it: Student-t. `threshold` moves means towards the overall mean by that
+    many of their standard errors (shrunken centroids). `given` are covariances someone else estimated.
+    """
+
+    name: ClassVar[str] = "multivariate_gaussian"
+    says_evidence: ClassVar[bool] = True
+    pivoted: ClassVar[bool] = True
+    covariance: str = "full"
+    tie: float = 0.0
+    sphere: float | str = 0.0
+    unit: float = 0.0
+    ridge: float = 0.0
+    unbiased: bool = False
+    predictive: bool = False
+    threshold: float = 0.0
+    guess_mean: float | tuple[float, ...] | None = None
+    guess_covariance: tuple[tuple[float, ...], ...] | None = None
+    given: Nested | None = None
+    dense: bool = False  # keep whole scatter matrices, whatever the shape
+
+    @property
+    def shape(self) -> str:
+        """The covariance's shape in the fourteen's letters, or "unit" or "bic"."""
+        return shapes.ALIASES.get(self.covariance, self.covariance)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether columns are independent given the class, so that variances are all there is."""
+        return self.shape in shapes.SHAPES and shapes.SHAPES[self.shape].aligned and not self.dense
+
+    @property
+    def whole_rows(self) -> bool:
+        return not self.aligned
+
+    def measures(self, columns: Columns) -> tuple[Measure, ...]:
+        del columns
+        if self.aligned:
+            return (One(), X(), XX())
+        whole: tuple[Measure, ...] = (One(whole=True), X(whole=True), XY())
+        return (*whole, XY((2, 1)), XY((2, 2))) if self.sphere == "auto" else whole
+
+    def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
+        assert columns.pivot is not None
+        k = len(sums["x"])
+        strength = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1, 1)[:k], (k, 1))
+        if not strength.any():
+            return {name: np.zeros_like(array) for name, array in sums.items()}
+        found = self._moments(sums, columns)
+        mean = found.overall if self.guess_mean is None else np.broadcast_to(self.guess_mean, columns.size)
+        offset = mean - columns.pivot
+        prior = {"one": strength + 0.0, "x": strength * offset}
+        if self.aligned:
+            variance = found.common if self.guess_covariance is None else np.diagonal(np.array(self.guess_covariance))
+            return prior | {"xx": strength * (variance + offset**2)}
+        spread = found.common if self.guess_covariance is None else np.array(self.guess_covariance)
+        prior["xy"] = strength[..., None] * (spread + offset[:, :, None] * offset[:, None, :])
+        for name in ("xxy", "xxyy"):  # Ledoit–Wolf's intensity speaks of rows seen, not of the prior's
+            if name in sums:
+                prior[name] = np.zeros_like(sums[name])
+        return prior
+
+    def estimate(self, sums: Sums, columns: Columns) -> MultivariateParams:
+        found = self._moments(sums, columns)
+        if self.aligned:
+            return self._estimate_aligned(found)
+        weight, scatter = found.weight[:, 0], found.scatter
+        shape, covariance = self._covariance(found, sums)
+        if self.unit:
+            covariance = (1.0 - self.unit) * covariance + self.unit * np.eye(columns.size)
+        if self.ridge:
+            covariance = covariance + self.ridge * np.eye(columns.size)
+        each = weight if len(covariance) > 1 else weight.sum(keepdims=True)
+        slack = found.slack if len(covariance) > 1 else found.slack.max(keepdims=True)
+        rooted = roots(covariance, each, found.common, found.mean, slack)
+        rows = None
+        if self.predictive:
+            total = max(1.0, float(weight.sum()) - (len(weight) - 1)) if len(covariance) == 1 else 0.0
+            rows = np.full(len(weight), total) if total else np.where(weight > 0, weight, 1.0)
+        del scatter
+        return MultivariateParams(
+            found.mean, rooted.covariance, weight, found.common, rooted, rows, rooted.repairs, shape
+        )
+
+    def expect(self, params: MultivariateParams, columns: Columns) -> Sums:
+        assert columns.pivot is not None
+        offset = params.mean - columns.pivot
+        one = np.ones((len(offset), 1))
+        if params.roots is None:
+            return {"one": one, "x": offset, "xx": params.covariance + offset**2}
+        return {"one": one, "x": offset, "xy": params.covariance + offset[:, :, None] * offset[:, None, :]}
+
+    def log_prob(self, params: MultivariateParams, columns: Columns, X: Matrix) -> Floats:
+        if params.roots is None:
+            return Gaussian().log_prob(self._columnwise(params, columns), columns, X)
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        out = np.empty((X.shape[0], len(params.mean)))
+        self._density(X, params.mean, params.roots, params, out)
+        if has_missing(X):
+            for rows, there in patterns(X):
+                out[rows] = 0.0
+                if len(there):
+                    part, part_out = self._marginal(params, there), np.empty((len(rows), len(params.mean)))
+                    mine = np.ascontiguousarray(X[np.ix_(rows, there)])
+                    self._density(mine, params.mean[:, there], part, params, part_out)
+                    out[rows] = part_out
+        return out
+
+    def first_guess(self, columns: Columns, X: Matrix, shares: Floats) -> MultivariateParams:
+        """The law as if columns were independent, from whatever entries are there: where EM starts."""
+        there = ~np.isnan(X)
+        centre = np.nanmean(np.where(there.any(axis=0), X, 0.0), axis=0)
+        t = np.where(there, X - centre, 0.0)
+        sums = {"one": shares.T @ there.astype(float), "x": shares.T @ t, "xx": shares.T @ t**2}
+        aligned = MultivariateGaussian(covariance="diag", ridge=self.ridge)
+        loose = aligned.estimate(sums, Columns(columns.size, pivot=np.tile(centre, (len(sums["x"]), 1))))
+        covariance = loose.covariance[:, :, None] * np.eye(columns.size)
+        common = np.diag(loose.covariance.mean(axis=0))
+        return replace(
+            loose, covariance=covariance, pooled=common, roots=roots(covariance, loose.weight, common, loose.mean)
+        )
+
+    def expected_sums(self, params: MultivariateParams, columns: Columns, X: Matrix, shares: Floats) -> Sums:
+        """Missing entries given those that are there: E[x] fills the hole, Cov[x] adds what the hole leaves open."""
+        assert columns.pivot is not None
+        k, d = params.mean.shape
+        sums = {"one": np.zeros((k, 1)), "x": np.zeros((k, d)), "xy": np.zeros((k, d, d))}
+        for rows, there in patterns(X):
+            gone = np.setdiff1d(np.arange(d), there)
+            part = self._marginal(params, there)
+            for c in range(k):
+                w = np.ascontiguousarray(shares[rows, c])
+                if not w.any():
+                    continue
+                full = params.covariance[c if len(params.covariance) > 1 else 0]
+                root = part.root[c if len(part.root) > 1 else 0]
+                weights = full[np.ix_(gone, there)] @ root.T @ root  # Σ_mo Σ_oo⁻¹
+                filled = np.empty((len(rows), d))
+                filled[:, there] = X[np.ix_(rows, there)]
+                filled[:, gone] = params.mean[c, gone] + (filled[:, there] - params.mean[c, there]) @ weights.T
+                codes = np.zeros(len(rows), dtype=np.int32)
+                mine = [array[c : c + 1] for array in sums.values()]
+                kernel.class_scatter(filled, codes, w, np.ascontiguousarray(columns.pivot[c : c + 1]), *mine)
+                sums["xy"][c][np.ix_(gone, gone)] += w.sum() * (
+                    full[np.ix_(gone, gone)] - weights @ full[np.ix_(there, gone)]
+                )
+        return sums
+
+    def leave_one_out(
+        self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
+    ) -> Floats:
+        n, k = X.shape[0], len(sums["x"])
+        out = np.full((n, k), np.nan)
+        slow = np.ones(n, dtype=np.uint8)
+        plain = isinstance(self.sphere, float | int) and not (
+            self.unit or self.ridge or self.predictive or self.threshold or self.given is not None or np.any(alpha)
+        )
+        if plain and not self.aligned and self.shape in ("EEE", "VVV"):
+            self._downdated(sums, columns, X, y, weight, out, slow)
+            slow[incomplete(X)] = 1
+        for i in np.flatnonzero(slow):  # no short way for these: the sums without the row, and the estimate from them
+            row = X[i : i + 1].toarray() if hasattr(X, "toarray") else X[i : i + 1]
+            left = without_row(sums, columns, row, int(y[i]), 1.0 if weight is None else float(weight[i]))
+            params = self.estimate(add_prior(left, self.pseudo(alpha, columns, left)), columns)
+            out[i] = self.log_prob(params, columns, row)[0]
+        return out
+
+    def _downdated(
+        self, sums: Sums, columns: Columns, X: Array, y: Array, weight: Floats | None, out: Floats, slow: Array
+    ) -> None:
+        """Leave-one-out by rank-one downdates of every class's scatter, at about the cost of a prediction.
+
+        Where columns repeat others, along the directions that are left; where a class had to be helped, not at all.
+        """
+        found, rooted = self._moments(sums, columns), self.estimate(sums, columns).roots
+        assert rooted is not None
+        if not (found.weight > 0).all() or rooted.repairs.helped or rooted.repairs.certain or rooted.rank == 0:
+            return
+        tie = 1.0 if self.shape == "EEE" else self.tie
+        scatter, mean = self._tied_scatter(found, tie), found.mean
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        if rooted.kept is not None:
+            centre = mean.mean(axis=0)
+            along = np.empty((len(X), rooted.rank))
+            kernel.project(X, centre, np.ascontiguousarray(rooted.kept), along)
+            X, mean = along, (mean - centre) @ rooted.kept.T
+            scatter = rooted.kept @ scatter @ rooted.kept.T
+        spread, basis = np.linalg.eigh(scatter)
+        slow[:] = 0
+        kernel.leave_one_out(
+            X,
+            np.ascontiguousarray(y, dtype=np.int32),
+            weight,
+            np.ascontiguousarray(found.weight[:, 0]),
+            np.ascontiguousarray(mean),
+            np.ascontiguousarray(basis.transpose(0, 2, 1)),
+            np.ascontiguousarray(spread),
+            tie,
+            float(self.sphere),
+            self.unbiased,
+            out,
+            slow,
+        )
+        out -= 0.5 * rooted.volume
+
+    def sample(
+        self, params: MultivariateParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
+    ) -> Floats:
+        if params.roots is None:
+            return Gaussian().sample(self._columnwise(params, columns), columns, y, rng, length)
+        noise = rng.standard_normal((len(y), columns.size))
+        if params.rows is not None:
+            dof = params.rows[y]
+            noise *= np.sqrt((1.0 + 1.0 / params.weight[y]) * dof / rng.chisquare(dof))[:, None]
+        spread, direction = np.linalg.eigh(params.covariance)
+        wide = direction * np.sqrt(np.maximum(spread, 0.0))[:, None, :]
+        out = np.empty((len(y), columns.size))
+        for c in range(len(params.mean)):
+            rows = np.flatnonzero(y == c)
+            out[rows] = params.mean[c] + noise[rows] @ wide[c if len(wide) > 1 else 0].T
+        return out
+
+    def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
+        if self.aligned:
+            return Gaussian().log_marginal(sums, prior, columns)
+        d, n, kappa = columns.size, sums["one"][:, 0], prior["one"][:, 0]
+        after = add_prior(sums, prior)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            start, end = (np.linalg.slogdet(central(part))[1] for part in (prior, after))
+            nu, last = kappa + d - 1.0, kappa + n + d - 1.0
+            said = (
+                -0.5 * n * d * np.log(np.pi)
+                + 0.5 * d * np.log(kappa / (kappa + n))
+                + np.array([multigammaln(0.5 * b, d) - multigammaln(0.5 * a, d) for a, b in zip(nu, last, strict=True)])
+                + 0.5 * nu * start
+                - 0.5 * last * end
+            )
+        return np.asarray(np.where((n > 0) & np.isfinite(said), said, 0.0))
+
+    def terms(self, params: MultivariateParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
+        """−½(x−μ)ᵀΣ⁻¹(x−μ), split by column as −½(x_j−μ_j)[Σ⁻¹(x−μ)]_j: it adds up, whatever the order of columns.
+
+        Columns that vary together have no share of their own in what they say; this one gives each its half of what
+        it says together with another.
+        """
+        if params.roots is None:
+            return Gaussian().terms(self._columnwise(params, columns), columns, X)
+        row = np.asarray(X, dtype=float).ravel()
+        there = np.flatnonzero(~np.isnan(row))
+        part = params.roots if len(there) == len(row) else self._marginal(params, there)
+        gap = row[there] - params.mean[:, there]
+        whitened = np.einsum("cij,cj->ci", np.broadcast_to(part.root, (len(gap), *part.root.shape[1:])), gap)
+        pull = np.einsum("cij,ci->cj", np.broadcast_to(part.root, (len(gap), *part.root.shape[1:])), whitened)
+        shares = gap * pull  # (k, m)
+        if params.rows is None:
+            return there, -0.5 * shares.T
+        _, scale, power = self._student(params, part)
+        square = shares.sum(axis=1)
+        total = -power * np.log1p(scale * square)
+        return there, (shares * (total / np.where(square > 0, square, 1.0))[:, None]).T
+
+    def rest(self, params: MultivariateParams, columns: Columns, X: Matrix) -> tuple[str, float, Floats] | None:
+        """How widely each class spreads: a wide one expects a row near its mean less."""
+        del columns
+        if params.roots is None:
+            return None
+        row = np.asarray(X, dtype=float).ravel()
+        there = np.flatnonzero(~np.isnan(row))
+        part = params.roots if len(there) == len(row) else self._marginal(params, there)
+        return "(spread of the class)", float(len(there)), self._constant(params, part)
+
+    def typical(self, params: MultivariateParams, columns: Columns) -> tuple[list[str], Floats]:
+        """What a value drawn from each class says for it on average, each column by itself."""
+        return Gaussian().typical(self._columnwise(params, columns), columns)
+
+    def table(self, params: MultivariateParams, columns: Columns) -> dict[str, Floats]:
+        return Gaussian().table(self._columnwise(params, columns), columns)
+
+    def linear(self, params: MultivariateParams, columns: Columns) -> tuple[list[str], Floats, Floats]:
+        """θ = Σ⁻¹μ_y and θ_0 = −½μ_yᵀΣ⁻¹μ_y, where Σ is shared (S11, S14)."""
+        names = [columns.name(j) for j in range(columns.size)]
+        if params.roots is None:
+            if not (params.covariance == params.covariance[:1]).all():
+                raise TypeError("classes with variances of their own are not linear in x: use a shared covariance")
+            weights = params.mean / params.covariance
+        elif len(params.roots.root) > 1:
+            raise TypeError("classes with covariances of their own are not linear in x: use covariance='tied'")
+        else:
+            root = params.roots.root[0]
+            weights = params.mean @ root.T @ root
+        return names, weights, -0.5 * (params.mean * weights).sum(axis=1)
+
+    # ------------------------------------------------------------------ how it is done
+
+    def _moments(self, sums: Sums, columns: Columns) -> Moments:
+        """Means, scatters about them, and what is common to all classes."""
+        assert columns.pivot is not None
+        one, d = sums["one"], columns.size
+        seen = np.broadcast_to(one, sums["x"].shape)
+        n = np.where(seen > 0, seen, 1.0)
+        offset = sums["x"] / n
+        diagonal = sums["xx"] if self.aligned else np.diagonal(sums["xy"], axis1=1, axis2=2)
+        total, x, xx, noise, pivot = pooled_moments({"one": one, "x": sums["x"], "xx": diagonal}, columns)
+        safe = np.where(total > 0, total, 1.0)
+        overall = np.where(total > 0, pivot + x / safe, 0.0)
+        spread = np.where(total > 0, spread_of(xx / safe, x / safe, noise / safe), 1.0)  # of all rows, by column
+        mean = np.where(seen > 0, columns.pivot + offset, overall)
+        rest = total - (np.asarray((one > 0).sum(axis=0)) if self.unbiased else 0.0)
+        degrees = np.where(rest > 0, rest, 1.0)
+        if self.aligned:
+            scatter = np.where(diagonal - offset**2 * n <= ROUNDING * diagonal, 0.0, diagonal - offset**2 * n)
+            within = scatter.sum(axis=0) / degrees
+            return Moments(np.asarray(one), mean, scatter, within, overall, spread, np.ones(len(mean)))
+        scatter = sums["xy"] - n[..., None] * offset[:, :, None] * offset[:, None, :]
+        still = np.diagonal(scatter, axis1=1, axis2=2) <= ROUNDING * diagonal
+        scatter = np.where(still[:, :, None] | still[:, None, :], 0.0, scatter)
+        within = scatter.sum(axis=0) / degrees[:1, None] if d else np.zeros((d, d))
+        left = np.diagonal(scatter, axis1=1, axis2=2)
+        slack = np.where(left > 0, diagonal / np.where(left > 0, left, 1.0), 1.0).max(axis=1, initial=1.0)
+        return Moments(np.asarray(one), mean, scatter, within, overall, spread, slack)
+
+    def _tied_scatter(self, found: Moments, tie: float) -> Floats:
+        """(1 − tie)·W_c + tie·W, (k, d, d), or (1, d, d) where all is shared."""
+        whole = found.scatter.sum(axis=0)
+        return np.asarray(whole[None] if tie == 1.0 else (1.0 - tie) * found.scatter + tie * whole)
+
+    def _covariance(self, found: Moments, sums: Sums) -> tuple[str, Floats]:
+        """The shape in use and covariances (m, d, d), before anything is done about singular ones."""
+        n, shape = found.weight[:, 0], self.shape
+        k, d = found.mean.shape
+        if self.given is not None:
+            return shape, np.array(self.given, dtype=np.float64).reshape(-1, d, d)
+        if shape == "bic":
+            usable = {name: shapes.bic(name, n, found.scatter) for name in shapes.SHAPES if name != "unit"}
+            shape = min(usable, key=lambda name: usable[name])
+        if shape not in ("EEE", "VVV"):
+            covariance = shapes.shape(shape, n, found.scatter)
+            return shape, covariance if not self.sphere else np.array([self._spherical(s, n) for s in covariance])
+        tie = 1.0 if shape == "EEE" else self.tie
+        scatter = self._tied_scatter(found, tie)
+        b = 1.0 if self.unbiased else 0.0
+        own, everyone = n - b * (n > 0), float((n - b * (n > 0)).sum())
+        degrees = np.array([everyone]) if tie == 1.0 else (1.0 - tie) * own + tie * everyone
+        covariance = np.where(
+            (degrees > 0)[:, None, None], scatter / np.where(degrees > 0, degrees, 1.0)[:, None, None], found.common
+        )
+        if self.sphere == "auto":
+            fourth = shapes.central_fourth(n, sums["x"], sums["xy"], sums["xxy"], sums["xxyy"])
+            each = np.array(
+                [
+                    shapes.standardised_ledoit_wolf(n[c], found.scatter[c], fourth[c]) if n[c] > 0 else found.common
+                    for c in range(k)
+                ]
+            )
+            if tie == 1.0:
+                share = n / n.sum() if n.any() else np.full(k, 1.0 / k)
+                return shape, (share[:, None, None] * each).sum(axis=0)[None]
+            return shape, each
+        if self.sphere == "oas":
+            weight = n.sum(keepdims=True) if tie == 1.0 else n
+            return shape, np.array(
+                [
+                    shapes.shrink(s, shapes.oas_intensity(float(w), s * w)) if w > 0 else s
+                    for s, w in zip(covariance, weight, strict=True)
+                ]
+            )
+        return shape, shapes.shrink(covariance, float(self.sphere)) if self.sphere else covariance
+
+    def _spherical(self, covariance: Floats, n: Floats) -> Floats:
+        if isinstance(self.sphere, str):
+            raise TypeError(f"shrinkage {self.sphere!r} goes with covariance 'full' or 'tied'")
+        del n
+        return np.asarray(shapes.shrink(covariance, float(self.sphere)))
+
+    def _estimate_aligned(self, found: Moments) -> MultivariateParams:
+        k, d = found.mean.shape
+        n = np.broadcast_to(found.weight, (k, d))
+        scatter, rows = found.scatter, n.max(axis=1) if d else np.zeros(k)
+        if self.shape in ("EEI", "EII", "unit") or self.unbiased:
+            common = found.common
+            if self.shape == "EII":
+                total = n.sum(axis=0)
+                common = np.full(d, (common * total).sum() / total.sum() if total.any() else 1.0)
+            variance = np.tile(np.ones(d) if self.shape == "unit" else common, (k, 1))
+        else:
+            # A column with missing entries counts as if its scatter were that of all the class's rows.
+            even = scatter * np.where(n > 0, rows[:, None] / np.where(n > 0, n, 1.0), 0.0)
+            variance = shapes.diagonal_shape(self.shape, rows, even)
+            variance = np.where(n > 0, variance, found.common)
+        if self.sphere:
+            if isinstance(self.sphere, str):
+                raise TypeError(f"shrinkage {self.sphere!r} goes with covariance 'full' or 'tied'")
+            variance = (1.0 - self.sphere) * variance + self.sphere * variance.mean(axis=1, keepdims=True)
+        variance = (1.0 - self.unit) * variance + self.unit + self.ridge
+        mean = found.mean
+        if self.threshold:
+            mean = self._shrunken(found)
+        variance, repairs = repair_variances(variance, rows, found)
+        return MultivariateParams(
+            mean, variance, rows, found.common, None, rows + 0.0 if self.predictive else None, repairs, self.shape
+        )
+
+    def _shrunken(self, found: Moments) -> Floats:
+        """Means moved towards the overall mean by `threshold` of their standard errors (Tibshirani et al. 2002)."""
+        n = np.broadcast_to(found.weight, found.mean.shape)
+        total = n.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.sqrt(1.0 / n - 1.0 / total)
+            deviation = np.sqrt(found.common)
+            unit = error * (deviation + np.median(deviation))
+            shift = (found.mean - found.overall) / unit
+        kept = np.sign(shift) * np.maximum(np.abs(shift) - self.threshold, 0.0)
+        return np.asarray(np.where(np.isfinite(kept), found.overall + kept * unit, found.mean))
+
+    def _columnwise(self, params: MultivariateParams, columns: Columns) -> GaussianParams:
+        """Each column by itself."""
+        del columns
+        variance = params.covariance
+        if params.roots is not None:
+            variance = np.diagonal(variance, axis1=1, axis2=2)
+            variance = np.broadcast_to(variance, params.mean.shape)
+            variance = np.where(variance > 0, variance, 1.0)
+            return GaussianParams(params.mean, variance, 0.0)
+        rows = None if params.rows is None else np.broadcast_to(params.rows[:, None], params.mean.shape) + 0.0
+        return GaussianParams(params.mean, variance, 0.0, rows)
+
+    def _density(self, X: Array, mean: Floats, part: Roots, params: MultivariateParams, out: Floats) -> None:
+        constant = self._constant(params, part)
+        scale = power = None
+        if params.rows is not None:
+            _, scale, power = self._student(params, part)
+        kernel.log_density(X, np.ascontiguousarray(mean), part.root, constant, scale, power, out)
+
+    def _constant(self, params: MultivariateParams, part: Roots) -> Floats:
+        """The log-density at the mean, by class."""
+        if params.rows is not None:
+            return self._student(params, part)[0]
+        return np.ascontiguousarray(np.broadcast_to(-0.5 * (part.rank * LOG_2PI + part.log_det), len(params.mean)))
+
+    def _student(self, params: MultivariateParams, part: Roots) -> tuple[Floats, Floats, Floats]:
+        """constant, scale and power of constant − power·log(1 + scale·q): the predictive of a new row of each class."""
+        from scipy.special import gammaln
+
+        assert params.rows is not None
+        dof, r = params.rows, part.rank
+        spread = dof * (1.0 + 1.0 / np.where(params.weight > 0, params.weight, 1.0))
+        log_det = np.broadcast_to(part.log_det, len(dof)) + r * np.log(spread)
+        constant = gammaln(0.5 * (dof + r)) - gammaln(0.5 * dof) - 0.5 * (r * np.log(np.pi) + log_det)
+        return np.ascontiguousarray(constant), 1.0 / spread, 0.5 * (dof + r)
+
+    def _marginal(self, params: MultivariateParams, there: Array) -> Roots:
+        """The law of some of the columns."""
+        at = np.ix_(there, there)
+        covariance = np.ascontiguousarray(params.covariance[:, there[:, None], there])
+        weight = params.weight if len(covariance) > 1 else params.weight.sum(keepdims=True)
+        return roots(covariance, weight, params.pooled[at], params.mean[:, there])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """What the sums say: rows, means and scatters by class; the common covariance, overall mean and spread."""
+
+    weight: Floats  # (k, 1), or (k, d) where entries are missing
+    mean: Floats  # (k, d)
+    scatter: Floats  # (k, d, d), or (k, d)
+    common: Floats  # (d, d), or (d,)
+    overall: Floats  # (d,)
+    spread: Floats  # (d,): the variance of each column over all rows
+    slack: Floats  # (k,): how many times larger the sums are that the scatters are a difference of
+
+
+def central(sums: Sums) -> Floats:
+    """Σ(x − mean)(x − mean)ᵀ by class."""
+    n = np.where(sums["one"] > 0, sums["one"], 1.0)[..., None]
+    return np.asarray(sums["xy"] - sums["x"][:, :, None] * sums["x"][:, None, :] / n)
+
+
+def repair_variances(variance: Floats, rows: Floats, found: Moments) -> tuple[Floats, Repairs]:
+    """The aligned form of `roots`: constant columns say nothing, classes without spread are helped."""
+    flat = variance <= 0
+    if not flat.any():
+        return variance, Repairs()
+    constant = tuple(int(j) for j in np.flatnonzero(found.spread <= 0))
+    certain = (found.common <= 0) & (found.spread > 0)
+    common = np.where(found.common > 0, found.common, np.where(certain, 4.0 * TINY * found.spread, 1.0))
+    own = rows[:, None]
+    helped = flat & ~certain & (found.spread > 0)
+    variance = np.where(helped, common / (own + 1.0), np.where(flat, common, variance))
+    return variance, Repairs(
+        constant, len(constant), int(certain.sum()), tuple(int(c) for c in np.flatnonzero(helped.any(axis=1)))
+    )
+
+
+def patterns(X: Array) -> list[tuple[Array, Array]]:
+    """Rows with missing entries, grouped by which columns are there."""
+    gone = np.isnan(X)
+    rows = np.flatnonzero(gone.any(axis=1))
+    packed = np.packbits(gone[rows], axis=1)
+    _, which = np.unique(packed, axis=0, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    cuts = np.flatnonzero(np.diff(which.ravel()[order])) + 1
+    groups = np.split(rows[order], cuts) if len(rows) else []
+    return [(group, np.flatnonzero(~gone[group[0]])) for group in groups]
+
+
+def without_row(sums: Sums, columns: Columns, row: Array, c: int, weight: float) -> dict[str, Floats]:
+    """A block's sums without one row of class c."""
+    assert columns.pivot is not None
+    left = {name: array.copy() for name, array in sums.items()}
+    there = ~np.isnan(row[0])
+    if "xy" in left and not there.all():
+        return left  # a row with missing entries is not among whole rows
+    t = np.where(there, row[0].astype(np.float64) - columns.pivot[c], 0.0)
+    moments = {"x": t, "xx": t**2, "xy": np.outer(t, t), "xxy": np.outer(t**2, t), "xxyy": np.outer(t**2, t**2)}
+    left["one"][c] -= weight * (there if left["one"].shape[1] > 1 else 1.0)
+    for name, moment in moments.items():
+        if name in left:
+            left[name][c] -= weight * moment
+    return settle(left, sums, c)
+
+
+def settle(left: dict[str, Floats], was: Sums, c: int) -> dict[str, Floats]:
+    """What rounding leaves of class c where no value, or no spread, is left is nothing."""
+    n = np.where(np.abs(left["one"][c]) <= was["one"][c] * RESIDUE, 0.0, left["one"][c])
+    left["one"][c] = n
+    x = left["x"][c] = np.where(n > 0, left["x"][c], 0.0)
+    alone = np.where(n > 0, x / np.where(n > 0, n, 1.0), 0.0)  # the mean
+    if "xx" in left:
+        still = left["xx"][c] - alone * x <= ROUNDING * was["xx"][c]
+        left["xx"][c] = np.where(still, alone * x, left["xx"][c])
+        return left
+    still = np.diagonal(left["xy"][c]) - alone * x <= ROUNDING * np.diagonal(was["xy"][c])
+    left["xy"][c] = np.where(still[:, None] | still, np.outer(alone, x), left["xy"][c])
+    for name in {"xxy", "xxyy"} & set(left):
+        left[name][c] = np.where(n > 0, left[name][c], 0.0)
+    return left

@@ -1,0 +1,505 @@
+"""Mixtures of Gaussians: clusters of different places, spreads and sizes."""
+
+from __future__ import annotations
+
+import copy
+import os
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import DensityMixin
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, check_random_state
+
+from deciban import em
+from deciban._typing import Array, Floats
+from deciban.algebra import Stats
+from deciban.corollaries.sample import sample
+from deciban.engines import local
+from deciban.errors import ForgetError, SchemaError, warn
+from deciban.families import MultivariateGaussian
+from deciban.families.covariance import ALIASES, SHAPES, parameters
+from deciban.families.multivariate_gaussian import MultivariateParams
+from deciban.families.roots import roots
+from deciban.joint import Block, Joint, Model
+from deciban.models.answers import Answers
+from deciban.models.real import leading_mean
+from deciban.schema import Columns, Schema
+from deciban.show import progress
+
+Self = TypeVar("Self", bound="GaussianMixture")
+
+FIXED = "in a mixture every row is shared out among components by all the others"
+
+
+class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
+    """A mixture of Gaussians, p(x) = Σ_m π_m N(x; μ_m, Σ_m), learned by EM (S16).
+
+    Takes scikit-learn's parameters and has its attributes; unlike it, takes weights and missing values, learns in
+    batches, merges, and has all fourteen covariance shapes. A component that collapses is kept from doing harm by
+    `reg_covar`, or where that is 0 by one row's worth of the covariance common to all components.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+    covariance_type : str, default="full"
+        "full", "tied", "diag", "spherical", or another shape that `GaussianDiscriminant` knows.
+    tol : float, default=1e-3
+        EM stops when a step gains less than this in log-likelihood a row.
+    reg_covar : float, default=1e-6
+        Added to every variance.
+    max_iter, n_init : int, default=100, 1
+        Steps of EM, and starts from which the best is taken.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
+    weights_init, means_init, precisions_init : array-like, default=None
+        Where EM starts, as far as it is known.
+    random_state : int, RandomState or None, default=None
+    warm_start : bool, default=False
+        Go on from the last fit.
+    verbose, verbose_interval : int, default=0, 10
+        Print every so many steps. A terminal shows progress in any case.
+    n_jobs : int, default=None
+        Threads; None is all cores for data large enough to gain from them.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_, precisions_, precisions_cholesky_, converged_, n_iter_, lower_bound_,
+    lower_bounds_ : as in scikit-learn
+    em_ : em.Learned
+        The log-likelihood's way.
+
+    Examples
+    --------
+    >>> from deciban import GaussianMixture
+    >>> X = [[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]]
+    >>> model = GaussianMixture(n_components=2, random_state=0).fit(X)
+    >>> sorted(model.means_.round().tolist())
+    [[1.0, 2.0], [10.0, 2.0]]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "covariance_type": [StrOptions({*ALIASES, *SHAPES})],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init_params": [StrOptions({"kmeans", "random", "random_from_data", "k-means++"})],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", None],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from rows alone: EM from `n_init` starts, the best of which is kept. `y` is ignored.
+
+        Missing entries (NaN) are expected given those that are there. Interrupted (Ctrl-C), the model is the best so
+        far.
+        """
+        del y
+        with self._unchanged_on_error():
+            self._validate_params()
+            X, weight = self._read_rows(X, sample_weight, reset=True)
+            with progress("mixture") as watch:
+                self._fit_rows(X, weight, watch)
+        return self
+
+    def _fit_rows(self: Self, X: Array, weight: Floats | None, watch: Any = lambda step, total: None) -> Self:  # noqa: ARG005 - nobody watches
+        """EM over rows that were read already."""
+        again = self.warm_start and self.__sklearn_is_fitted__()
+        self._check_starts(X.shape[1])
+        rng = check_random_state(self.random_state)
+        best: em.Learned | None = None
+        for attempt in range(1 if again else self.n_init):
+            start = self.model_ if again else self._first(X, weight, rng)
+            found = self._learn(X, start, weight, attempt, watch)
+            if best is None or (found.log_likelihood or [0.0])[-1] > (best.log_likelihood or [0.0])[-1]:
+                best = found
+        assert best is not None
+        if not best.converged and self.max_iter > 0:
+            warn(
+                "Best performing initialization did not converge. Try different init parameters, or increase "
+                "max_iter, tol, or check for degenerate data.",
+                ConvergenceWarning,
+            )
+        self.em_, self.model_ = best, best.model
+        self.converged_, self.n_iter_ = best.converged, len(best.log_likelihood)
+        self.lower_bounds_ = [total / best.rows for total in best.log_likelihood]
+        self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+        """Learn from rows, then say which component each belongs to."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def partial_fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more rows: one step of EM that shares them out under the model so far, and adds them to its sums.
+
+        The first batch is a `fit`. Unlike a model with labels, the result depends on the batches and their order.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight)
+        with self._unchanged_on_error():
+            X, weight = self._read_rows(X, sample_weight, reset=False, least=0)
+            _, sums = local.expect([X], self.model_, None, None, weight, self.n_jobs)
+            self.model_ = Model(self.model_.joint, self.model_.stats + sums)
+        return self
+
+    def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Not possible: a mixture's rows hang together. The error says so."""
+        del X, y, sample_weight
+        raise ForgetError(f"{FIXED}, so none can be subtracted exactly: fit again without them")
+
+    def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Not possible: a mixture's rows hang together. The error says so."""
+        del X, y, sample_weight
+        raise ForgetError(f"{FIXED}, so none can be left out exactly: hold rows out and use score")
+
+    def __add__(self: Self, other: Self) -> Self:
+        """The mixture of both: components that lie closest to each other are added up. A warm start for more EM."""
+        if type(other) is not type(self):
+            return NotImplemented
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if self.n_features_in_ != other.n_features_in_ or self.n_components != other.n_components:
+            raise SchemaError("cannot merge mixtures of different numbers of features or components")
+        if self.covariance_type != other.covariance_type:
+            raise SchemaError(f"cannot merge mixtures of shapes {self.covariance_type!r} and {other.covariance_type!r}")
+        a, b = self._params.mean, other._params.mean
+        scale = np.sqrt(np.maximum(self._columnwise_variance(), np.finfo(float).tiny))
+        distance = (((a[:, None] - b[None]) / scale[:, None]) ** 2).sum(axis=2)
+        order = linear_sum_assignment(distance)[1]
+        theirs = other.model_.stats
+        columns = other.model_.columns()
+        assert columns.pivot is not None
+        moved = Schema(theirs.classes, (Columns(columns.size, columns.names, pivot=columns.pivot[order]),))
+        sums = {name: array[order] for name, array in theirs.sums[0].items()}
+        merged = copy.copy(self)
+        merged.model_ = Model(self.model_.joint, self.model_.stats + Stats(moved, theirs.weight[order], (sums,)))
+        merged.__dict__.pop("em_", None)
+        return merged
+
+    def __radd__(self: Self, other: Any) -> Self:
+        """So that sum(models) works."""
+        return copy.copy(self) if other == 0 else NotImplemented
+
+    def _columnwise_variance(self) -> Floats:
+        return np.asarray(self._family()._columnwise(self._params, self.model_.columns()).variance)
+
+    def _family(self) -> MultivariateGaussian:
+        return MultivariateGaussian(covariance=self.covariance_type, ridge=float(self.reg_covar))
+
+    def _read_rows(self, X: Any, sample_weight: Any, *, reset: bool, least: int = 2) -> tuple[Array, Floats | None]:
+        X = self._validate(X, reset=reset, least=least)
+        if reset:
+            self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
+        X = self._rows(X, Columns(X.shape[1]))
+        if np.isinf(X).any():
+            row, column = (int(i) for i in np.argwhere(np.isinf(X))[0])
+            raise ValueError(f"Input X contains infinity: row {row}, column {column}")
+        weight = None
+        if sample_weight is not None:
+            weight = np.ascontiguousarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
+            if (weight < 0).any() or (least and not weight.any()):
+                raise ValueError("sample_weight must not be negative, nor zero everywhere")
+        if least and X.shape[0] < self.n_components:
+            raise ValueError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {X.shape[0]}"
+            )
+        return X, weight
+
+    def _rows(self, X: Any, columns: Columns) -> Array:
+        del columns
+        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+        return np.asarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
+
+    def _learn(self, X: Array, start: Model, weight: Floats | None, attempt: int, watch: Any) -> em.Learned:
+        if self.verbose:
+            print(f"Initialization {attempt}")  # noqa: T201 - asked for
+
+        def tell(step: int, total: float) -> None:
+            watch(step, total)
+            if self.verbose and step % self.verbose_interval == 0:
+                print(f"  Iteration {step}\t log-likelihood {total / rows:.5f} a row")  # noqa: T201
+
+        rows = float(len(X) if weight is None else weight.sum())
+        return em.learn(
+            start,
+            lambda model: local.expect([X], model, None, None, weight, self.n_jobs),
+            rows=rows,
+            joint=Joint((Block(self._family(), 0.0),)),
+            max_iter=self.max_iter,
+            tolerance=self.tol,
+            before=self.lower_bound_ * rows if start is getattr(self, "model_", None) else -np.inf,
+            watch=tell,
+        )
+
+    def _first(self, X: Array, weight: Floats | None, rng: np.random.RandomState) -> Model:
+        """Where EM starts: the sums of a first way to share the rows out, with what was said of them in its place."""
+        k, d = self.n_components, X.shape[1]
+        joint = Joint((Block(self._family(), 0.0),))
+        said = (self.weights_init, self.means_init, self.precisions_init)
+        if all(value is not None for value in said):
+            centre = leading_mean(X, np.arange(len(X)), np.zeros(d))
+            schema = Schema(np.arange(k), (Columns(d, pivot=np.tile(centre, (k, 1))),))
+            zero = np.zeros((k, d))
+            params = MultivariateParams(zero, zero, np.zeros(k), np.zeros(d))
+        else:
+            filled = X
+            if np.isnan(X).any():
+                usual = np.nan_to_num(np.nanmean(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0))
+                filled = np.where(np.isnan(X), usual, X)
+            shares = self._shares(filled, weight, rng)
+            centre = (shares.T @ filled) / np.maximum(shares.sum(axis=0), np.finfo(float).tiny)[:, None]
+            schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.ascontiguousarray(centre, dtype=float)),))
+            model = Model(joint, local.collect([filled], joint, schema, shares, weight, self.n_jobs))
+            if all(value is None for value in said):
+                return model
+            params = model.params[0]
+        weights = self.weights_init if self.weights_init is not None else model.stats.weight / model.stats.weight.sum()
+        means = params.mean if self.means_init is None else np.asarray(self.means_init, dtype=np.float64)
+        exact = MultivariateGaussian(covariance=self.covariance_type)
+        covariance = params.covariance if self.precisions_init is None else self._from_precisions(d)
+        start = self._as_params(exact, means, covariance)
+        rows = float(len(X) if weight is None else weight.sum())
+        share = rows * np.asarray(weights, dtype=np.float64)
+        sums = {
+            name: np.broadcast_to(array, (k, *array.shape[1:])) * share.reshape(-1, *(1,) * (array.ndim - 1))
+            for name, array in exact.expect(start, schema.blocks[0]).items()
+        }
+        return Model(Joint((Block(exact, 0.0),)), Stats(schema, share, (sums,)))
+
+    def _as_params(self, family: MultivariateGaussian, mean: Floats, covariance: Floats) -> MultivariateParams:
+        if family.aligned:
+            return MultivariateParams(mean, covariance, np.ones(len(mean)), covariance.mean(axis=0))
+        common = covariance.mean(axis=0)
+        return MultivariateParams(
+            mean, covariance, np.ones(len(mean)), common, roots(covariance, np.ones(len(covariance)), common, mean)
+        )
+
+    def _shares(self, X: Array, weight: Floats | None, rng: np.random.RandomState) -> Floats:
+        """A first way to share rows out among components, (n, k)."""
+        n, k = len(X), self.n_components
+        if self.init_params == "random":
+            shares = rng.uniform(size=(n, k))
+            return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        shares = np.zeros((n, k))
+        if self.init_params == "kmeans":
+            labels = KMeans(n_clusters=k, n_init=1, random_state=rng).fit(X, sample_weight=weight).labels_
+            shares[np.arange(n), labels] = 1.0
+        elif self.init_params == "k-means++":
+            shares[kmeans_plusplus(X, k, random_state=rng)[1], np.arange(k)] = 1.0
+        else:
+            shares[rng.choice(n, size=k, replace=False), np.arange(k)] = 1.0
+        return shares
+
+    # ------------------------------------------------------------------ what the user says about the start
+
+    def _check_starts(self, d: int) -> None:
+        k = self.n_components
+        if self.weights_init is not None:
+            weights = check_array(self.weights_init, dtype=np.float64, ensure_2d=False)
+            check_shape(weights, (k,), "weights")
+            if (weights < 0).any() or (weights > 1).any():
+                raise ValueError(
+                    "The parameter 'weights' should be in the range [0, 1], but got max value "
+                    f"{np.min(weights):.5f}, min value {np.max(weights):.5f}"
+                )
+            if not np.allclose(weights.sum(), 1.0, atol=1e-6):
+                raise ValueError(
+                    f"The parameter 'weights' should be normalized, but got sum(weights) = {np.sum(weights):.5f}"
+                )
+        if self.means_init is not None:
+            check_shape(check_array(self.means_init, dtype=np.float64, ensure_2d=False), (k, d), "means")
+        if self.precisions_init is not None:
+            self._from_precisions(d)
+
+    def _from_precisions(self, d: int) -> Floats:
+        """Covariances from `precisions_init`: (m, d, d), or (k, d) variances."""
+        k, kind = self.n_components, self.covariance_type
+        shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}.get(kind)
+        if shape is None:
+            raise ValueError(f"precisions_init goes with 'full', 'tied', 'diag' and 'spherical', not {kind!r}")
+        given = check_array(self.precisions_init, dtype=np.float64, ensure_2d=False, allow_nd=kind == "full")
+        check_shape(given, shape, f"{kind} precision")
+        if kind in ("full", "tied"):
+            matrices = given.reshape(-1, d, d)
+            if not np.allclose(matrices, matrices.transpose(0, 2, 1)) or (np.linalg.eigvalsh(matrices) <= 0).any():
+                raise ValueError(f"'{kind} precision' should be symmetric, positive-definite")
+            return np.linalg.inv(matrices)
+        if (given <= 0).any():
+            raise ValueError(f"'{kind} precision' should be positive")
+        return np.asarray(1.0 / (given if kind == "diag" else np.tile(given[:, None], (1, d))))
+
+    # ------------------------------------------------------------------ answering
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log-likelihood of rows."""
+        del y
+        return float(np.mean(self.score_samples(X)))
+
+    def score_samples(self, X: Any) -> Array:
+        """log p(x) of every row."""
+        return self._cast(super().score_samples(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """P(component | x), (n, components)."""
+        return self._cast(super().predict_proba(X))
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
+        """Draw rows and the components they come from, component by component."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(0, 2**31 - 1, size=4))
+        blocks, codes = sample(self.model_, n_samples, rng)
+        order = np.argsort(codes, kind="stable")
+        return blocks[0][order], codes[order]
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion of the model on rows: lower is better."""
+        return -2.0 * self.score(X) * len(X) + self._n_parameters() * float(np.log(len(X)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion of the model on rows: lower is better."""
+        return -2.0 * self.score(X) * len(X) + 2.0 * self._n_parameters()
+
+    def _n_parameters(self) -> int:
+        k, d = self.n_components, self.n_features_in_
+        return parameters(self.covariance_type, k, d) + k * d + k - 1
+
+    # ------------------------------------------------------------------ looking inside, keeping
+
+    @property
+    def _params(self) -> MultivariateParams:
+        check_is_fitted(self)
+        found = self.model_.params[0]
+        assert isinstance(found, MultivariateParams)
+        return found
+
+    def _cast(self, values: Floats) -> Array:
+        check_is_fitted(self)
+        return np.asarray(values).astype(self.dtype_)
+
+    @property
+    def weights_(self) -> Array:
+        """π: the share of every component."""
+        check_is_fitted(self)
+        return self._cast(np.exp(self.model_.log_prior))
+
+    @property
+    def means_(self) -> Array:
+        """Means, (components, d)."""
+        return self._cast(self._params.mean)
+
+    @property
+    def covariances_(self) -> Array:
+        """Covariances in scikit-learn's form: full (k, d, d), tied (d, d), diag (k, d), spherical (k,)."""
+        covariance = self._params.covariance
+        if self.covariance_type == "tied":
+            return self._cast(covariance[0])
+        return self._cast(covariance[:, 0] if self.covariance_type == "spherical" else covariance)
+
+    @property
+    def precisions_(self) -> Array:
+        """Inverse covariances, in the form of `covariances_`."""
+        root = self._upper()
+        return self._cast(root @ root.swapaxes(-1, -2) if root.ndim > 1 and self._params.roots is not None else root**2)
+
+    @property
+    def precisions_cholesky_(self) -> Array:
+        """Upper triangular P with P Pᵀ = Σ⁻¹, or 1/σ."""
+        return self._cast(self._upper())
+
+    def _upper(self) -> Floats:
+        params = self._params
+        if params.roots is None:
+            deviation = 1.0 / np.sqrt(params.covariance)
+            return deviation[:, 0] if self.covariance_type == "spherical" else deviation
+        factor = np.linalg.inv(np.linalg.cholesky(params.covariance)).swapaxes(-1, -2)
+        return np.asarray(factor[0] if self.covariance_type == "tied" else factor)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safe file; `deciban.load` reads it."""
+        check_is_fitted(self)
+        kept = {name: value for name, value in self.get_params(deep=False).items() if not name.endswith("_init")}
+        kept["n_init"] = self.n_init
+        if not isinstance(kept["random_state"], int | np.integer | None):
+            kept["random_state"] = None
+        state = {
+            "dtype_": self.dtype_,
+            "converged_": bool(self.converged_),
+            "n_iter_": int(self.n_iter_),
+            "lower_bound_": float(self.lower_bound_),
+            "lower_bounds_": [float(v) for v in self.lower_bounds_],
+        }
+        self._write(path, kept, state)
+
+    def _restore(self, model: Model, about: dict[str, Any]) -> None:
+        """What `save` kept, checked."""
+        self._validate_params()
+        kept = ("dtype_", "converged_", "n_iter_", "lower_bound_", "lower_bounds_")
+        state = self._read_back(model, about, kept)
+        if self.n_components != len(model.classes):
+            raise ValueError("its sums do not fit its number of components")
+        if model.joint.blocks[0].family != self._family():
+            raise ValueError("its family is not the model's")
+        self.__dict__.update(state)
+        self.model_ = model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+def check_shape(array: Array, shape: tuple[int, ...], name: str) -> None:
+    if array.shape != shape:
+        raise ValueError(f"The parameter '{name}' should have the shape of {shape}, but got {array.shape}")

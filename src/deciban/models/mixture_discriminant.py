@@ -1,0 +1,511 @@
+"""Classes that are mixtures of Gaussians."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from deciban import em
+from deciban._typing import Array, Floats
+from deciban.algebra import Stats
+from deciban.corollaries.components import explain_components, grouped
+from deciban.corollaries.explain import Evidence, strongest
+from deciban.corollaries.leave_one_out import ENOUGH
+from deciban.corollaries.linear_form import LinearForm
+from deciban.engines import local
+from deciban.errors import DecibanError, SchemaError, warn
+from deciban.families import Family, MultivariateGaussian
+from deciban.families.covariance import ALIASES, SHAPES, parameters
+from deciban.joint import Block, Joint, Model
+from deciban.models.base import HowHidden
+from deciban.models.discriminant import Discriminant
+from deciban.models.gaussian_mixture import FIXED, GaussianMixture
+from deciban.models.labels import Labels
+from deciban.schema import Columns, Schema, union_classes
+from deciban.show import Table, plain, progress
+
+Self = TypeVar("Self", bound="MixtureDiscriminant")
+
+
+class MixtureDiscriminant(Discriminant):
+    """Mixture discriminant analysis: every class is a mixture of Gaussians, x | y ~ Σ_m π_m N(μ_m, Σ_m).
+
+    Labels are constraints: a row of a class may belong to that class's components, a row without a label to any. The
+    same EM as in a mixture learns them all (Hastie & Tibshirani 1996).
+
+    Parameters
+    ----------
+    components : int, {class: int}, "bic" or "loo", default="bic"
+        How many components a class has. "bic" chooses for each class by the Bayesian information criterion; "loo" by
+        the log loss of leave-one-out with each row's component held, adding components while that falls.
+    max_components : int, default=6
+        As many as "bic" and "loo" try.
+    covariance : str, default="full"
+        The components' covariances, by the names that `GaussianDiscriminant` takes ("bic" and "loo" apart).
+    reg_covar : float, default=1e-6
+        Added to every variance.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="k-means++"
+    n_init : int, default=3
+        Starts of each class's components, the best of which is kept.
+    max_iter : int, default=200
+    tol : float, default=1e-4
+        EM stops when a step gains less than this in log-likelihood a row.
+    priors : array-like of shape (k,), default=None
+        The class prior, if it is known; otherwise n_y/n.
+    random_state : int, RandomState or None, default=0
+    n_jobs : int, default=None
+        Threads; None is all cores for data large enough to gain from them.
+
+    Attributes
+    ----------
+    classes_, class_count_, priors_ : arrays
+    n_components_ : dict
+        How many components each class has.
+    means_, covariances_, weights_ : arrays
+        Of the components, whose classes are `component_classes_`.
+    em_ : em.Learned
+        The log-likelihood's way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deciban import MixtureDiscriminant
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(m, 0.5, (60, 2)) for m in (-3, 3, 0)])
+    >>> y = np.repeat(["outside", "outside", "inside"], 60)
+    >>> model = MixtureDiscriminant().fit(X, y)
+    >>> model.n_components_, model.predict([[-3, -3], [0, 0], [3, 3]]).tolist()
+    ({'inside': 1, 'outside': 2}, ['outside', 'inside', 'outside'])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "components": [Interval(Integral, 1, None, closed="left"), dict, StrOptions({"bic", "loo"})],
+        "max_components": [Interval(Integral, 1, None, closed="left")],
+        "covariance": [StrOptions({*ALIASES, *SHAPES})],
+        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+        "init_params": [StrOptions({"kmeans", "random", "random_from_data", "k-means++"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "priors": ["array-like", None],
+        "random_state": ["random_state"],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    owner_: Array  # the class code of every component
+    labels_: Array  # the class labels
+
+    def __init__(
+        self,
+        *,
+        components: Any = "bic",
+        max_components: int = 6,
+        covariance: str = "full",
+        reg_covar: float = 1e-6,
+        init_params: str = "k-means++",
+        n_init: int = 3,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        priors: Any = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.components = components
+        self.max_components = max_components
+        self.covariance = covariance
+        self.reg_covar = reg_covar
+        self.init_params = init_params
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.priors = priors
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _family(self) -> Family:
+        return MultivariateGaussian(covariance=self.covariance, ridge=float(self.reg_covar))
+
+    # ------------------------------------------------------------------ learning
+
+    def _start(
+        self,
+        X: Any,
+        labels: Labels,
+        classes: Array,
+        closed: bool,
+        weight: Floats | None,
+        hidden: HowHidden | None = None,
+    ) -> None:
+        if closed:
+            raise DecibanError("classes= is not taken here: new classes join when they first appear")
+        if labels.soft is not None:
+            raise ValueError("a mixture needs one label a row, not a matrix of weights")
+        hidden = hidden or HowHidden()
+        if hidden.cluster:
+            raise ValueError("to find clusters without labels, use GaussianMixture")
+        if len(classes) == 0:
+            raise ValueError("every label is missing: at least one row of each class needs one")
+        self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
+        rows, codes = self._rows(X, Columns(X.shape[1])), labels.placed(classes).codes
+        self._check_priors(len(classes))
+        for leftover in ("n_unlabelled_", "n_incomplete_", "em_"):
+            self.__dict__.pop(leftover, None)
+        rng = check_random_state(self.random_state)
+        with progress("mixtures") as watch:
+            parts = self._choose_parts(rows, codes, classes, weight, rng)
+            self.owner_ = np.repeat(np.arange(len(parts)), [len(part.classes) for part in parts])
+            self.labels_ = classes
+            each = np.where(codes < 0, hidden.weight, 1.0) * (1.0 if weight is None else weight)
+            found = em.learn(
+                Model(self._plain_joint(), side_by_side(parts)),
+                lambda model: local.expect([rows], model, codes, self._allowed(), each, self.n_jobs),
+                rows=float(each.sum()),
+                max_iter=self.max_iter,
+                tolerance=self.tol,
+                watch=watch,
+            )
+        self.em_ = found
+        if not found.converged:
+            warn("EM did not come to rest: increase max_iter or tol", ConvergenceWarning)
+        unlabelled = int((codes < 0).sum())
+        if unlabelled:
+            self.n_unlabelled_ = unlabelled
+        self.model_ = self._with_priors(found.model.stats)
+
+    def _allowed(self) -> Array:
+        """Which components a row may belong to, by class code; the last row is for code −1."""
+        k = len(self.labels_)
+        return np.vstack([self.owner_ == np.arange(k)[:, None], np.ones((1, len(self.owner_)), dtype=bool)])
+
+    def _plain_joint(self) -> Joint:
+        return Joint((Block(self._family(), 0.0),))
+
+    def _with_priors(self, stats: Stats) -> Model:
+        """The model of these sums, its components' weights making up the class prior if one was given."""
+        joint = self._plain_joint()
+        if self.priors is not None:
+            prior = np.asarray(self._class_prior(), dtype=np.float64)
+            total = np.bincount(self.owner_, weights=stats.weight, minlength=len(self.labels_))[self.owner_]
+            share = np.where(total > 0, stats.weight / np.where(total > 0, total, 1.0), 0.0)
+            joint = replace(joint, class_prior=prior[self.owner_] * share)
+        return Model(joint, stats)
+
+    def _choose_parts(
+        self, X: Array, codes: Array, classes: Array, weight: Floats | None, rng: np.random.RandomState
+    ) -> list[Stats]:
+        """Every class's components, as sums."""
+        parts = []
+        asked = self._asked(classes)
+        for c in range(len(classes)):
+            mine = codes == c
+            tries: Any = range(1, self.max_components + 1) if asked[c] is None else (asked[c],)
+            best: tuple[float, Stats] | None = None
+            for m in tries:
+                if m > int(mine.sum()):
+                    break
+                found = self._fit_class(X[mine], None if weight is None else weight[mine], m, rng)
+                score = self._bic(found, m)
+                if best is None or score < best[0]:
+                    best = score, found.model.stats
+            if best is None:
+                raise ValueError(f"class {plain(classes[c])!r} has {int(mine.sum())} rows, fewer than its components")
+            parts.append(best[1])
+        return self._choose_by_loo(X, codes, weight, rng, parts) if self.components == "loo" else parts
+
+    def _asked(self, classes: Array) -> list[int | None]:
+        """How many components of each class: as asked, or None to choose."""
+        if isinstance(self.components, dict):
+            known = {plain(label) for label in classes}
+            extra = [label for label in self.components if label not in known]
+            if extra:
+                raise ValueError(f"components speaks of classes that are not there: {extra}")
+            counts = [self.components.get(plain(label), 1) for label in classes]
+            if not all(isinstance(m, int | np.integer) and m >= 1 for m in counts):
+                raise ValueError(f"components must be whole numbers of at least 1, got {self.components!r}")
+            return [int(m) for m in counts]
+        if isinstance(self.components, str):
+            return [1 if self.components == "loo" else None] * len(classes)
+        return [int(self.components)] * len(classes)
+
+    def _fit_class(self, X: Array, weight: Floats | None, m: int, rng: np.random.RandomState) -> em.Learned:
+        mixture = GaussianMixture(
+            n_components=m,
+            covariance_type=self.covariance,
+            reg_covar=self.reg_covar,
+            init_params=self.init_params if m > 1 else "random",
+            n_init=self.n_init if m > 1 else 1,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=rng,
+            n_jobs=self.n_jobs,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # what counts is whether all classes together come to rest
+            return mixture._fit_rows(X, weight).em_
+
+    def _bic(self, found: em.Learned, m: int) -> float:
+        d = found.model.columns().size
+        free = parameters(self.covariance, m, d) + m * d + m - 1
+        return -2.0 * found.log_likelihood[-1] + float(np.log(max(found.rows, 1.0))) * free
+
+    def _choose_by_loo(
+        self, X: Array, codes: Array, weight: Floats | None, rng: np.random.RandomState, parts: list[Stats]
+    ) -> list[Stats]:
+        """Add components to one class after another while the leave-one-out log loss falls."""
+        least = self._held_loss(X, codes, weight, parts)
+        for c in range(len(parts)):
+            mine = codes == c
+            for m in range(2, self.max_components + 1):
+                if m > int(mine.sum()):
+                    break
+                found = self._fit_class(X[mine], None if weight is None else weight[mine], m, rng).model.stats
+                tried = [*parts[:c], found, *parts[c + 1 :]]
+                loss = self._held_loss(X, codes, weight, tried)
+                if not loss < least:
+                    break
+                least, parts = loss, tried
+        return parts
+
+    def _held_loss(self, X: Array, codes: Array, weight: Floats | None, parts: list[Stats]) -> float:
+        """The log loss of leave-one-out with every row's component held as it is."""
+        owner = np.repeat(np.arange(len(parts)), [len(part.classes) for part in parts])
+        model = Model(self._plain_joint(), side_by_side(parts))
+        rows = np.flatnonzero((codes >= 0) & ~np.isnan(X).any(axis=1))
+        log_joint = local.apply([X[rows]], model, "log_joint", self.n_jobs)
+        log_joint[owner[None, :] != codes[rows][:, None]] = -np.inf
+        held = log_joint.argmax(axis=1).astype(np.int32)
+        w = None if weight is None else weight[rows]
+        stats = local.collect([X[rows]], model.joint, model.schema, held, w, self.n_jobs)
+        if len(rows) > ENOUGH:
+            some = np.sort(np.random.default_rng(0).choice(len(rows), ENOUGH, replace=False))
+            rows, held, w = rows[some], held[some], None if w is None else w[some]
+        left = local.leave_one_out([X[rows]], Model(model.joint, stats), held, w, self.n_jobs)
+        said = grouped(left, owner, len(parts))[np.arange(len(rows)), codes[rows]]
+        loss = -np.average(np.maximum(said, np.log(np.finfo(float).tiny)), weights=w)
+        return float(loss)
+
+    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more rows: one step of EM that shares each out among its class's components, added to their sums.
+
+        The first batch is a `fit`; a class that is new has one component. The result depends on the batches.
+        """
+        if not self.__sklearn_is_fitted__():
+            if classes is not None:
+                raise DecibanError("classes= is not taken here: new classes join when they first appear")
+            return self.fit(X, y, sample_weight)
+        with self._unchanged_on_error():
+            X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
+            if labels.any_missing or labels.soft is not None:
+                raise DecibanError("partial_fit adds rows whose class is known")
+            every = union_classes(self.labels_, labels.classes)
+            rows, codes = self._rows(X, self.model_.columns()), labels.among(every)
+            stats, owner = self.model_.stats, np.searchsorted(every, self.labels_)[self.owner_]
+            for c in np.setdiff1d(np.arange(len(every)), owner):
+                found = self._fit_class(
+                    rows[codes == c],
+                    None if weight is None else weight[codes == c],
+                    1,
+                    check_random_state(self.random_state),
+                )
+                stats, owner = side_by_side([stats, found.model.stats]), np.append(owner, c)
+                codes = np.where(codes == c, -1, codes)
+            self.owner_, self.labels_ = owner, every
+            known = np.flatnonzero(codes >= 0)
+            if len(known):
+                model = Model(self._plain_joint(), stats)
+                each = None if weight is None else weight[known]
+                stats = stats + local.expect([rows[known]], model, codes[known], self._allowed(), each, self.n_jobs)[1]
+            self._check_priors(len(every))
+            self.model_ = self._with_priors(stats)
+        return self
+
+    def __add__(self: Self, other: Self) -> Self:
+        """The model of both: each class has the components that it has on either side."""
+        if type(other) is not type(self):
+            return NotImplemented
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if self.n_features_in_ != other.n_features_in_ or self.covariance != other.covariance:
+            raise SchemaError("cannot merge mixtures of different numbers of features or shapes")
+        merged = copy.copy(self)
+        merged.labels_ = union_classes(self.labels_, other.labels_)
+        merged.owner_ = np.concatenate(
+            [np.searchsorted(merged.labels_, model.labels_)[model.owner_] for model in (self, other)]
+        )
+        merged._check_priors(len(merged.labels_))
+        merged.model_ = merged._with_priors(side_by_side([self.model_.stats, other.model_.stats]))
+        merged.__dict__.pop("em_", None)
+        return merged
+
+    def _guessed(self) -> str:
+        return FIXED
+
+    def _check_priors(self, k: int) -> None:
+        if self.priors is not None and len(np.asarray(self.priors)) != k:
+            raise ValueError(
+                f"Number of priors must match number of classes: {len(np.asarray(self.priors))} priors, {k} classes"
+            )
+
+    # ------------------------------------------------------------------ answering
+
+    def _apply(self, X: Any, how: str) -> Array:
+        k = len(self.labels_)
+        scores = super()._apply(X, "log_joint" if how == "log_joint" else "log_posterior")
+        scores = grouped(scores, self.owner_, k)
+        if how == "best":
+            return np.asarray(scores.argmax(axis=1))
+        return np.asarray(np.exp(scores) if how == "posterior" else scores)
+
+    def explain(self, X: Any, target: Any = None, against: Any = None, names: Any = None) -> Evidence | list[Evidence]:
+        """Why: the evidence of every column, in decibans, averaged over each class's components by their share."""
+        data = self._read(X)
+        if len(self.labels_) < 2:
+            raise ValueError("there is only one class, so nothing speaks for it against another")
+        local.check_finite(data, self.model_)
+        wanted = [None if label is None else self._class_index(label) for label in (target, against)]
+        model = self._named(names)
+        out = [
+            explain_components(model, [X[i : i + 1] for X in data], self.owner_, self.labels_, *wanted)
+            for i in range(data[0].shape[0])
+        ]
+        if not out:
+            raise ValueError("there is no row to explain")
+        return out[0] if len(out) == 1 else out
+
+    def sample(
+        self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
+    ) -> tuple[Array, Array]:
+        """Draw n rows and their classes: a component by its weight (of the class `given`), then x from its law."""
+        del length
+        self._check_classes()
+        rng = random_state
+        if not isinstance(rng, np.random.Generator):
+            rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+        chance = np.exp(self.model_.log_prior)
+        if given is not None:
+            chance = np.where(self.owner_ == self._class_index(given), chance, 0.0)
+        which = rng.choice(len(chance), size=n, p=chance / chance.sum())
+        family, columns = self.model_.joint.blocks[0].family, self.model_.columns()
+        rows = family.sample(self.model_.params[0], columns, which, rng, np.zeros(n, dtype=np.int64))
+        return rows, self.labels_[self.owner_[which]]
+
+    def top_evidence(self, n: int = 10, names: Any = None) -> Table:
+        """What speaks most for each component against the others, in decibans."""
+        self._check_classes()
+        model = self._named(names)
+        called = [f"{plain(self.labels_[c])} #{(self.owner_[:i] == c).sum() + 1}" for i, c in enumerate(self.owner_)]
+        rows: list[tuple[Any, ...]] = []
+        for i, label in enumerate(called):
+            rows += [(label, name, db) for name, db in strongest(model, i, n)]
+        return Table("strongest evidence for each component", ("component", "item", "dB"), rows)
+
+    def linear_form(self) -> LinearForm:
+        """Not one: a class of several components has no linear form. The error says so."""
+        raise TypeError("a class of several components is not linear in x")
+
+    def with_prior(self: Self, prior: Any) -> Self:
+        """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
+        self._check_classes()
+        other = copy.copy(self)
+        other.priors = self._read_prior(prior)
+        other._check_priors(len(self.labels_))
+        other.model_ = other._with_priors(self.model_.stats)
+        return other
+
+    # ------------------------------------------------------------------ looking inside, keeping
+
+    @property
+    def classes_(self) -> Array:
+        check_is_fitted(self)
+        return np.asarray(self.labels_)
+
+    @property
+    def class_count_(self) -> Array:
+        check_is_fitted(self)
+        count = np.bincount(self.owner_, weights=self.model_.stats.weight, minlength=len(self.labels_))
+        return self._cast(count.astype(np.float64))
+
+    @property
+    def class_prior_(self) -> Array:
+        """P(y)."""
+        check_is_fitted(self)
+        return self._cast(self._prior())
+
+    def _prior(self) -> Floats:
+        prior = np.bincount(self.owner_, weights=np.exp(self.model_.log_prior), minlength=len(self.labels_))
+        return prior.astype(np.float64)
+
+    @property
+    def weights_(self) -> Array:
+        """The share of every component in its class."""
+        prior = np.exp(self.model_.log_prior)
+        total = np.bincount(self.owner_, weights=prior, minlength=len(self.labels_))[self.owner_]
+        return self._cast(prior / np.where(total > 0, total, 1.0))
+
+    @property
+    def component_classes_(self) -> Array:
+        """The class of every component."""
+        return np.asarray(self.classes_[self.owner_])
+
+    @property
+    def n_components_(self) -> dict[Any, int]:
+        """How many components each class has."""
+        count = np.bincount(self.owner_, minlength=len(self.classes_))
+        return {plain(label): int(m) for label, m in zip(self.classes_, count, strict=True)}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safe file; `deciban.load` reads it."""
+        check_is_fitted(self)
+        kept = dict(self.get_params(deep=False))
+        if not isinstance(kept["random_state"], int | np.integer | None):
+            kept["random_state"] = None
+        self._write(path, kept, {"dtype_": self.dtype_, "owner_": self.owner_, "labels_": self.labels_})
+
+    def _restore(self, model: Model, about: dict[str, Any]) -> None:
+        """What `save` kept, checked."""
+        self._check_parameters()
+        state = self._read_back(model, about, ("dtype_", "owner_", "labels_"))
+        owner, labels = state["owner_"], state["labels_"]
+        if owner.shape != (len(model.classes),) or owner.dtype.kind != "i" or labels.ndim != 1:
+            raise ValueError("its components do not fit its sums")
+        if len(np.unique(owner)) != len(labels) or owner.min() < 0 or owner.max() >= len(labels):
+            raise ValueError("its components do not fit its classes")
+        if model.joint.blocks[0].family != self._family():
+            raise ValueError("its family is not the model's")
+        self.__dict__.update(state)
+        self.model_ = model
+
+
+def side_by_side(parts: list[Stats]) -> Stats:
+    """The components of several sums, one after the other."""
+    blocks = [part.schema.blocks[0] for part in parts]
+    pivot = np.concatenate([block.pivot for block in blocks if block.pivot is not None])
+    wide = [
+        name
+        for name in parts[0].sums[0]
+        if any(len(p.sums[0][name][0]) != len(parts[0].sums[0][name][0]) for p in parts)
+    ]
+    sums = {
+        name: np.concatenate(
+            [
+                np.broadcast_to(part.sums[0][name], (len(part.classes), blocks[0].size))
+                if name in wide
+                else part.sums[0][name]
+                for part in parts
+            ]
+        )
+        for name in parts[0].sums[0]
+    }
+    schema = Schema(np.arange(len(pivot)), (Columns(blocks[0].size, blocks[0].names, pivot=pivot),))
+    return Stats(schema, np.concatenate([part.weight for part in parts]), (sums,))
