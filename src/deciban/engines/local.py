@@ -378,7 +378,8 @@ def expect(
             evidence[lost] = 0.0
             if mine is not None:
                 shares[lost] = np.exp(mine[lost]) * np.maximum(np.exp(log_prior), np.finfo(float).tiny)
-                shares[lost] /= shares[lost].sum(axis=1, keepdims=True)
+                some = shares[lost].sum(axis=1, keepdims=True)
+                shares[lost] /= np.where(some > 0, some, 1.0)  # nothing is allowed: nothing is added
         if weight is not None:
             evidence *= weight[rows]
             shares *= weight[rows, None]

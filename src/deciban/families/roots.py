@@ -77,7 +77,9 @@ def roots(covariance: Floats, weight: Floats, pooled: Floats, mean: Floats, slac
     basis, common, floor, certain = kept_directions(
         pooled[np.ix_(live, live)] / np.outer(scale, scale), gap[:, live] / scale, float(slack.max(initial=1.0))
     )
-    inner = basis.T @ (covariance[:, live[:, None], live] / np.outer(scale, scale)) @ basis + floor
+    inner = basis.T @ (covariance[:, live[:, None], live] / np.outer(scale, scale)) @ basis
+    inner[:, floor > 0] = inner[:, :, floor > 0] = 0.0  # no class varies there, whatever rounding says
+    inner += np.diag(floor)
     helped = []
     for c in range(len(inner)):
         if upper_roots(inner[c : c + 1], slack[c : c + 1]) is None:
@@ -138,12 +140,12 @@ def sure_roots(matrices: Floats) -> tuple[Floats, Floats]:
 
 
 def kept_directions(within: Floats, means: Floats, slack: float) -> tuple[Floats, Floats, Floats, int]:
-    """Directions that say something (d, r), the pooled covariance along them, the floor added to it, and how many
-    of them tell classes apart for certain. Columns come scaled to about unit spread."""
+    """Directions that say something (d, r), the pooled covariance along them, the spread (r,) of those that tell
+    classes apart for certain, and how many these are. Columns come scaled to about unit spread."""
     d = len(within)
     spread, direction = np.linalg.eigh(within) if d else (np.zeros(0), np.zeros((0, 0)))
     null = spread <= d * TINY * slack
-    basis, least = direction[:, ~null], np.zeros(int((~null).sum()))
+    basis, floor = direction[:, ~null], np.zeros(int((~null).sum()))
     certain = 0
     if null.any():
         empty = direction[:, null]
@@ -152,6 +154,6 @@ def kept_directions(within: Floats, means: Floats, slack: float) -> tuple[Floats
         apart = gap > APART * max(float((means**2).sum()), float(d))
         certain = int(apart.sum())
         basis = np.hstack([basis, empty @ turn[:, apart]])
-        least = np.concatenate([least, 4.0 * d * TINY * slack * gap[apart]])
-    common = basis.T @ within @ basis + np.diag(least)
-    return basis, common, np.diag(least), certain
+        floor = np.concatenate([floor, 4.0 * d * TINY * gap[apart]])
+    common = np.diag(np.concatenate([spread[~null], floor[len(floor) - certain :]]))
+    return basis, common, floor, certain

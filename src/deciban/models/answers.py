@@ -45,6 +45,7 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     n_jobs: int | None
 
     _generative: ClassVar[bool] = True
+    _sparse: ClassVar[bool] = True  # whether sparse rows are taken
 
     # ------------------------------------------------------------------ reading rows
 
@@ -59,7 +60,7 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             self,
             unmask(X),
             reset=reset,
-            accept_sparse=["csr", "csc"],
+            accept_sparse=["csr", "csc"] if self._sparse else False,
             dtype="numeric",
             ensure_all_finite=False,
             ensure_min_samples=least,
@@ -251,7 +252,7 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self._sparse
         tags.input_tags.allow_nan = True
         return tags
 

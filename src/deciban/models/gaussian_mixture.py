@@ -81,6 +81,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
     [[1.0, 2.0], [10.0, 2.0]]
     """
 
+    _sparse: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions({*ALIASES, *SHAPES})],
@@ -257,7 +258,6 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
 
     def _rows(self, X: Any, columns: Columns) -> Array:
         del columns
-        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
         return np.asarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
 
     def _learn(self, X: Array, start: Model, weight: Floats | None, attempt: int, watch: Any) -> em.Learned:
@@ -493,11 +493,6 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             raise ValueError("its family is not the model's")
         self.__dict__.update(state)
         self.model_ = model
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
 
 
 def check_shape(array: Array, shape: tuple[int, ...], name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
@@ -145,8 +146,7 @@ class MixtureDiscriminant(Discriminant):
         weight: Floats | None,
         hidden: HowHidden | None = None,
     ) -> None:
-        if closed:
-            raise DecibanError("classes= is not taken here: new classes join when they first appear")
+        del closed  # classes that were declared and have no row yet have no component
         if labels.soft is not None:
             raise ValueError("a mixture needs one label a row, not a matrix of weights")
         hidden = hidden or HowHidden()
@@ -162,11 +162,10 @@ class MixtureDiscriminant(Discriminant):
         rng = check_random_state(self.random_state)
         with progress("mixtures") as watch:
             parts = self._choose_parts(rows, codes, classes, weight, rng)
-            self.owner_ = np.repeat(np.arange(len(parts)), [len(part.classes) for part in parts])
-            self.labels_ = classes
+            self.owner_, self.labels_ = owners(parts), classes
             each = np.where(codes < 0, hidden.weight, 1.0) * (1.0 if weight is None else weight)
             found = em.learn(
-                Model(self._plain_joint(), side_by_side(parts)),
+                Model(self._plain_joint(), side_by_side(parts.values())),
                 lambda model: local.expect([rows], model, codes, self._allowed(), each, self.n_jobs),
                 rows=float(each.sum()),
                 max_iter=self.max_iter,
@@ -201,12 +200,14 @@ class MixtureDiscriminant(Discriminant):
 
     def _choose_parts(
         self, X: Array, codes: Array, classes: Array, weight: Floats | None, rng: np.random.RandomState
-    ) -> list[Stats]:
-        """Every class's components, as sums."""
-        parts = []
+    ) -> dict[int, Stats]:
+        """Every class's components, as sums; a class without any weight has none."""
+        parts = {}
         asked = self._asked(classes)
         for c in range(len(classes)):
-            mine = codes == c
+            mine = codes == c if weight is None else (codes == c) & (weight > 0)
+            if not mine.any():
+                continue
             tries: Any = range(1, self.max_components + 1) if asked[c] is None else (asked[c],)
             best: tuple[float, Stats] | None = None
             for m in tries:
@@ -218,7 +219,7 @@ class MixtureDiscriminant(Discriminant):
                     best = score, found.model.stats
             if best is None:
                 raise ValueError(f"class {plain(classes[c])!r} has {int(mine.sum())} rows, fewer than its components")
-            parts.append(best[1])
+            parts[c] = best[1]
         return self._choose_by_loo(X, codes, weight, rng, parts) if self.components == "loo" else parts
 
     def _asked(self, classes: Array) -> list[int | None]:
@@ -260,28 +261,28 @@ class MixtureDiscriminant(Discriminant):
         return -2.0 * found.log_likelihood[-1] + float(np.log(max(found.rows, 1.0))) * free
 
     def _choose_by_loo(
-        self, X: Array, codes: Array, weight: Floats | None, rng: np.random.RandomState, parts: list[Stats]
-    ) -> list[Stats]:
+        self, X: Array, codes: Array, weight: Floats | None, rng: np.random.RandomState, parts: dict[int, Stats]
+    ) -> dict[int, Stats]:
         """Add components to one class after another while the leave-one-out log loss falls."""
         least = self._held_loss(X, codes, weight, parts)
-        for c in range(len(parts)):
-            mine = codes == c
+        for c in parts:
+            mine = codes == c if weight is None else (codes == c) & (weight > 0)
             for m in range(2, self.max_components + 1):
                 if m > int(mine.sum()):
                     break
                 found = self._fit_class(X[mine], None if weight is None else weight[mine], m, rng).model.stats
-                tried = [*parts[:c], found, *parts[c + 1 :]]
+                tried = {**parts, c: found}
                 loss = self._held_loss(X, codes, weight, tried)
                 if not loss < least:
                     break
                 least, parts = loss, tried
         return parts
 
-    def _held_loss(self, X: Array, codes: Array, weight: Floats | None, parts: list[Stats]) -> float:
+    def _held_loss(self, X: Array, codes: Array, weight: Floats | None, parts: dict[int, Stats]) -> float:
         """The log loss of leave-one-out with every row's component held as it is."""
-        owner = np.repeat(np.arange(len(parts)), [len(part.classes) for part in parts])
-        model = Model(self._plain_joint(), side_by_side(parts))
-        rows = np.flatnonzero((codes >= 0) & ~np.isnan(X).any(axis=1))
+        owner = owners(parts)
+        model = Model(self._plain_joint(), side_by_side(parts.values()))
+        rows = np.flatnonzero(np.isin(codes, list(parts)) & ~np.isnan(X).any(axis=1))
         log_joint = local.apply([X[rows]], model, "log_joint", self.n_jobs)
         log_joint[owner[None, :] != codes[rows][:, None]] = -np.inf
         held = log_joint.argmax(axis=1).astype(np.int32)
@@ -291,7 +292,7 @@ class MixtureDiscriminant(Discriminant):
             some = np.sort(np.random.default_rng(0).choice(len(rows), ENOUGH, replace=False))
             rows, held, w = rows[some], held[some], None if w is None else w[some]
         left = local.leave_one_out([X[rows]], Model(model.joint, stats), held, w, self.n_jobs)
-        said = grouped(left, owner, len(parts))[np.arange(len(rows)), codes[rows]]
+        said = grouped(left, owner, int(codes.max()) + 1)[np.arange(len(rows)), codes[rows]]
         loss = -np.average(np.maximum(said, np.log(np.finfo(float).tiny)), weights=w)
         return float(loss)
 
@@ -301,9 +302,7 @@ class MixtureDiscriminant(Discriminant):
         The first batch is a `fit`; a class that is new has one component. The result depends on the batches.
         """
         if not self.__sklearn_is_fitted__():
-            if classes is not None:
-                raise DecibanError("classes= is not taken here: new classes join when they first appear")
-            return self.fit(X, y, sample_weight)
+            return super().partial_fit(X, y, classes, sample_weight)
         with self._unchanged_on_error():
             X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
             if labels.any_missing or labels.soft is not None:
@@ -311,7 +310,7 @@ class MixtureDiscriminant(Discriminant):
             every = union_classes(self.labels_, labels.classes)
             rows, codes = self._rows(X, self.model_.columns()), labels.among(every)
             stats, owner = self.model_.stats, np.searchsorted(every, self.labels_)[self.owner_]
-            for c in np.setdiff1d(np.arange(len(every)), owner):
+            for c in np.setdiff1d(np.unique(codes), owner):
                 found = self._fit_class(
                     rows[codes == c],
                     None if weight is None else weight[codes == c],
@@ -360,6 +359,7 @@ class MixtureDiscriminant(Discriminant):
     # ------------------------------------------------------------------ answering
 
     def _apply(self, X: Any, how: str) -> Array:
+        check_is_fitted(self)
         k = len(self.labels_)
         scores = super()._apply(X, "log_joint" if how == "log_joint" else "log_posterior")
         scores = grouped(scores, self.owner_, k)
@@ -454,6 +454,11 @@ class MixtureDiscriminant(Discriminant):
         return self._cast(prior / np.where(total > 0, total, 1.0))
 
     @property
+    def n_iter_(self) -> int:
+        """How many steps EM took."""
+        return len(self.em_.log_likelihood)
+
+    @property
     def component_classes_(self) -> Array:
         """The class of every component."""
         return np.asarray(self.classes_[self.owner_])
@@ -479,7 +484,7 @@ class MixtureDiscriminant(Discriminant):
         owner, labels = state["owner_"], state["labels_"]
         if owner.shape != (len(model.classes),) or owner.dtype.kind != "i" or labels.ndim != 1:
             raise ValueError("its components do not fit its sums")
-        if len(np.unique(owner)) != len(labels) or owner.min() < 0 or owner.max() >= len(labels):
+        if len(owner) == 0 or owner.min() < 0 or owner.max() >= len(labels):
             raise ValueError("its components do not fit its classes")
         if model.joint.blocks[0].family != self._family():
             raise ValueError("its family is not the model's")
@@ -487,25 +492,20 @@ class MixtureDiscriminant(Discriminant):
         self.model_ = model
 
 
-def side_by_side(parts: list[Stats]) -> Stats:
+def owners(parts: dict[int, Stats]) -> Array:
+    """The class code of every component."""
+    return np.repeat(np.array(list(parts), dtype=np.int64), [len(part.classes) for part in parts.values()])
+
+
+def side_by_side(several: Iterable[Stats]) -> Stats:
     """The components of several sums, one after the other."""
+    parts = list(several)
     blocks = [part.schema.blocks[0] for part in parts]
     pivot = np.concatenate([block.pivot for block in blocks if block.pivot is not None])
-    wide = [
-        name
-        for name in parts[0].sums[0]
-        if any(len(p.sums[0][name][0]) != len(parts[0].sums[0][name][0]) for p in parts)
-    ]
-    sums = {
-        name: np.concatenate(
-            [
-                np.broadcast_to(part.sums[0][name], (len(part.classes), blocks[0].size))
-                if name in wide
-                else part.sums[0][name]
-                for part in parts
-            ]
-        )
-        for name in parts[0].sums[0]
-    }
+    sums = {}
+    for name in parts[0].sums[0]:
+        arrays = [part.sums[0][name] for part in parts]
+        widest = max(array.shape[1:] for array in arrays)  # `one` is wide only where entries were missing
+        sums[name] = np.concatenate([np.broadcast_to(array, (len(array), *widest)) for array in arrays])
     schema = Schema(np.arange(len(pivot)), (Columns(blocks[0].size, blocks[0].names, pivot=pivot),))
     return Stats(schema, np.concatenate([part.weight for part in parts]), (sums,))

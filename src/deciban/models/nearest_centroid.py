@@ -107,7 +107,10 @@ class NearestCentroid(Discriminant):
         assert isinstance(found, MultivariateGaussian)
         spread = found._moments(model.stats.sums[0], model.columns()).spread
         if model.stats.weight.any() and len(spread) and not (spread > 0).any():
-            raise ValueError("All features have zero variance. Division by zero.")
+            raise ValueError(
+                "All features have zero variance. Division by zero: there is no distance to go by "
+                f"(n_samples = {model.stats.weight.sum():g})."
+            )
 
     def _guessed(self) -> str:
         return "medians are not sums of the rows" if self.metric == "manhattan" else super()._guessed()
