@@ -7,7 +7,7 @@ from an engine, so the loop runs wherever the data is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from deciban.algebra import Stats
@@ -25,6 +25,7 @@ class Learned:
     log_likelihood: list[float]
     converged: bool
     rows: float  # how many it went over, as they are weighted
+    interrupted: bool = False
 
     def __repr__(self) -> str:
         end = "converged" if self.converged else "stopped"
@@ -62,7 +63,7 @@ def learn(
             if total >= best[0]:
                 best = total, model
             model = Model(joint or start.joint, sums)
-            if abs(total - before) < tolerance * max(1.0, rows):
+            if abs(total - before) < tolerance * rows:
                 converged = True
                 break
             before = total
@@ -70,5 +71,24 @@ def learn(
         if not trace:
             raise
         warn(f"interrupted after {len(trace)} steps of EM: the model is the best so far", InterruptedWarning)
-        model = best[1]
+        return Learned(best[1], trace, False, rows, interrupted=True)
     return Learned(model, trace, converged, rows)
+
+
+def best_of(starts: Iterable[Callable[[], Learned]]) -> Learned:
+    """The most likely of several attempts; interrupted (Ctrl-C), of those that got anywhere."""
+    best: Learned | None = None
+    for start in starts:
+        try:
+            found = start()
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            warn("interrupted between two starts of EM: the model is the best so far", InterruptedWarning)
+            break
+        if best is None or (found.log_likelihood or [0.0])[-1] > (best.log_likelihood or [0.0])[-1]:
+            best = found
+        if found.interrupted:
+            break
+    assert best is not None
+    return best

@@ -130,6 +130,8 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
         for name, array in sums[-1].items():
             if (name in COUNTS or pivot is None) and (array < 0).any():
                 raise FileError(f"{b}.{name} holds a negative count")
+            if name == "xy" and not plausible(sums[-1]["one"], sums[-1]["x"], array):
+                raise FileError(f"{b}.{name} is not a scatter that rows can have")
             if name in ("xy", "xxyy") and not np.allclose(array, array.transpose(0, 2, 1), rtol=1e-9, atol=0.0):
                 raise FileError(f"{b}.{name} is not symmetric")
     weight = checked(tensors, "weight", (k,))
@@ -143,6 +145,15 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
         raise FileError("its class prior does not fit its classes")
     schema = Schema(classes, tuple(columns), bool(document["closed"]))
     return Model(Joint(tuple(blocks), prior), Stats(schema, weight, tuple(sums)))
+
+
+def plausible(one: Array, x: Array, xy: Array) -> bool:
+    """Whether n, Σt and Σttᵀ can come from rows: no direction has a negative spread, but for rounding."""
+    n = np.where(one > 0, one, 1.0)[..., None]
+    central = xy - x[:, :, None] * x[:, None, :] / n
+    size = np.trace(np.abs(xy), axis1=1, axis2=2) if xy.size else np.zeros(0)
+    least = np.linalg.eigvalsh(central).min(axis=1, initial=0.0) if xy.size else np.zeros(0)
+    return bool((least >= -1e-6 * size).all() and (np.diagonal(xy, axis1=1, axis2=2) >= 0).all())
 
 
 def _sorted(labels: Array) -> bool:

@@ -5,6 +5,7 @@ Parameters are never stored: they are estimated from the statistics when first n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,6 +59,12 @@ class Model:
     def __reduce__(self) -> tuple[type[Model], tuple[Joint, Stats]]:
         """What is derived is not pickled."""
         return Model, (self.joint, self.stats)
+
+    def cached(self, key: str, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once: a model is a value."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
 
     @property
     def classes(self) -> Array:

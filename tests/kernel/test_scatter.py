@@ -259,7 +259,7 @@ def left_out(X, y, weight, k, tie, sphere, unbiased, stored_X=None):
     X = X if stored_X is None else stored_X
     out, slow = np.zeros((len(X), k)), np.zeros(len(X), dtype=np.uint8)
     basis = np.ascontiguousarray(basis.swapaxes(1, 2))
-    scatter.leave_one_out(X, y, weight, n, mean, basis, spread, tie, sphere, unbiased, out, slow)
+    scatter.leave_one_out(X, y, weight, n, mean, basis, spread, tie, sphere, unbiased, False, out, slow)
     return out, slow
 
 
@@ -339,12 +339,12 @@ def test_rows_that_cannot_be_taken_out_are_pointed_at(tie, sphere):
     spread, basis = np.linalg.eigh(M[:1] if tie == 1.0 else M + 1e-3 * np.eye(3))
     out, slow = np.zeros((50, 3)), np.zeros(50, dtype=np.uint8)
     basis = np.ascontiguousarray(basis.swapaxes(1, 2))
-    scatter.leave_one_out(X, y, None, n, mean, basis, spread, tie, sphere, False, out, slow)
+    scatter.leave_one_out(X, y, None, n, mean, basis, spread, tie, sphere, False, False, out, slow)
     assert np.flatnonzero(slow).tolist() == [5, 49], "no number; the only row of its class"
     np.testing.assert_array_equal(np.isnan(out).all(axis=1), slow == 1)
     np.testing.assert_array_equal(np.isnan(out).any(axis=1), slow == 1)
     spread[0, 0] = 0.0
-    scatter.leave_one_out(X, y, None, n, mean, basis, spread, tie, sphere, False, out, slow)
+    scatter.leave_one_out(X, y, None, n, mean, basis, spread, tie, sphere, False, False, out, slow)
     assert slow.all() == (sphere == 0.0), "a flat scatter has no density"
 
 
@@ -385,6 +385,7 @@ def test_nothing_at_all_is_fine():
             mean,
             0.5,
             0.0,
+            False,
             False,
             np.zeros((0, k)),
             np.zeros(0, dtype=np.uint8),

@@ -32,7 +32,7 @@ def test_forgetting_everything_leaves_nothing(world):
 
 @given(worlds(least_rows=2))
 def test_what_was_never_learned_cannot_be_forgotten(world):
-    assume(world.weight is None or world.weight.any())
+    assume(world.collect().weight.any())
     with pytest.raises(ForgetError, match="than the model has learned"):
         forget(world.model(), world.collect().scale(1.5))
 
@@ -97,7 +97,8 @@ def test_leave_one_out_is_refitting(name, seed, n, d, k, missing, weighted, alph
             deep = literal < -1e5
             assert (quick[i][deep] < -1e4).all()
         np.testing.assert_allclose((quick[i] / scale)[~deep], (literal / scale)[~deep], rtol=0, atol=tolerance)
-        if world.family.generative:
+        learned = not (world.family.whole_rows and np.isnan(world.X[i]).any())  # a row with a gap waits for EM
+        if world.family.generative and learned:
             np.testing.assert_allclose(np.exp(prior[i]), np.exp(refit.log_prior), atol=1e-12)
 
 

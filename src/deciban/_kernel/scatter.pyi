@@ -31,6 +31,7 @@ def leave_one_out(
     tie: float,
     sphere: float,
     unbiased: bool,
+    student: bool,
     out: Floats,
     slow: Array,
 ) -> None: ...

@@ -5,7 +5,7 @@ Differences from a pivot or a mean are taken first, in float64, and only then mu
 NaN goes through all of it and comes out as NaN; an infinite entry comes out as NaN or an infinity.
 """
 from cython cimport floating
-from libc.math cimport isfinite, log, log1p, sqrt, INFINITY, NAN
+from libc.math cimport isfinite, lgamma, log, log1p, sqrt, INFINITY, M_PI, NAN
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
@@ -348,8 +348,12 @@ cdef struct Plan:
     double tie, g, b, total  # b: rows a mean costs
     Law* laws
     Rows rows
+    bint student     # whether means and covariances are integrated out
     double* B        # denominators without a row of weight `out_of`: (k) of other classes, (k) of its own
     double* log_B
+    double* apart    # (2k) likewise, for Student-t: ν(1 + 1/n), (ν + d)/2, and the log-density at the mean but for |Σ|
+    double* power
+    double* height
     double out_of
     double* tile     # (TILE, d) rows, in groups of four
     double* centred  # (TILE, d)
@@ -413,7 +417,7 @@ cdef void prepare(Plan* p, Py_ssize_t c, double n, const double* spread, const d
 cdef void denominators(Plan* p, const double[::1] n, double w) noexcept nogil:
     """B and its logarithm when a row of weight w has left: kept for the next row, whose weight is often the same."""
     cdef Py_ssize_t c
-    cdef double pooled = p.tie * (p.total - w - p.b * p.present)
+    cdef double pooled = p.tie * (p.total - w - p.b * p.present), left, dof
     if w == p.out_of:
         return
     p.out_of = w
@@ -422,6 +426,21 @@ cdef void denominators(Plan* p, const double[::1] n, double w) noexcept nogil:
         p.B[p.k + c] = (1.0 - p.tie) * (n[c] - w - p.b) + pooled
     for c in range(2 * p.k):
         p.log_B[c] = log(p.B[c]) if p.B[c] > 0.0 else 0.0
+    if not p.student:
+        return
+    for c in range(2 * p.k):
+        left = n[c % p.k] - (w if c >= p.k else 0.0)
+        dof = (1.0 - p.tie) * left + p.tie * (p.total - w)
+        p.apart[c] = dof * (1.0 + 1.0 / left)
+        p.power[c] = 0.5 * (dof + p.d)
+        p.height[c] = lgamma(p.power[c]) - lgamma(0.5 * dof) - 0.5 * p.d * log(M_PI * p.apart[c])
+
+
+cdef inline double density(const Plan* p, Py_ssize_t side, double log_det, double q) noexcept nogil:
+    """The log-density at a squared distance q; `side` is c, or k + c where the row was one of the class's own."""
+    if p.student:
+        return p.height[side] - 0.5 * log_det - p.power[side] * log1p(q / p.apart[side])
+    return -0.5 * (p.d * LOG_2PI + log_det + q)
 
 
 cdef bint remove(const Plan* p, Py_ssize_t c, bint own, double beta, const double* v, double length,
@@ -471,16 +490,16 @@ cdef bint remove(const Plan* p, Py_ssize_t c, bint own, double beta, const doubl
     return left.rest > 1e-6
 
 
-cdef double leave(const Plan* p, const Left* left, const double* e, const double* shift) noexcept nogil:
+cdef double leave(const Plan* p, Py_ssize_t c, const Left* left, const double* e, const double* shift) noexcept nogil:
     """The log-density of z = e + shift, with Σ'⁻¹ by Sherman and Morrison's formula."""
     cdef double P, Q
     quadratic_row(e, shift, left.inverse, left.h, p.padded, &P, &Q)
-    return -0.5 * (p.d * LOG_2PI + left.log_det + left.scale * (P + left.gain * Q * Q))
+    return density(p, c, left.log_det, left.scale * (P + left.gain * Q * Q))
 
 
-cdef double leave_own(const Plan* p, const Left* left, double factor) noexcept nogil:
+cdef double leave_own(const Plan* p, Py_ssize_t c, const Left* left, double factor) noexcept nogil:
     """The same for z = factor·v, where P = factor²·R and Q = factor·R."""
-    return -0.5 * (p.d * LOG_2PI + left.log_det + left.scale * factor * factor * left.R / left.rest)
+    return density(p, p.k + c, left.log_det, left.scale * factor * factor * left.R / left.rest)
 
 
 cdef void leave_shared(Plan* p, const double[::1] n, Py_ssize_t start, Py_ssize_t rows, const double* centre,
@@ -507,9 +526,9 @@ cdef void leave_shared(Plan* p, const double[::1] n, Py_ssize_t start, Py_ssize_
         for c in range(p.k):
             if n[c] > 0.0:
                 if c == own and p.rows.share[r] != 0.0:
-                    out[start + r, c] = leave_own(p, &left, p.rows.factor[r])
+                    out[start + r, c] = leave_own(p, c, &left, p.rows.factor[r])
                 else:
-                    out[start + r, c] = leave(p, &left, e, p.shift + c * p.padded)
+                    out[start + r, c] = leave(p, c, &left, e, p.shift + c * p.padded)
 
 
 cdef void leave_each(Plan* p, const double[::1] n, const double[:, ::1] mean, Py_ssize_t start, Py_ssize_t rows,
@@ -554,21 +573,23 @@ cdef void leave_each(Plan* p, const double[::1] n, const double[:, ::1] mean, Py
             if not remove(p, c, c == own, beta, v, length, &left):
                 slow[start + r] = 1
             elif c == own and beta != 0.0:
-                out[start + r, c] = leave_own(p, &left, p.rows.factor[r])
+                out[start + r, c] = leave_own(p, c, &left, p.rows.factor[r])
             else:
-                out[start + r, c] = leave(p, &left, z, p.zeros)
+                out[start + r, c] = leave(p, c, &left, z, p.zeros)
 
 
 def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] weight, const double[::1] n,
                   const double[:, ::1] mean, const double[:, :, ::1] basis, const double[:, ::1] spread,
-                  double tie, double sphere, bint unbiased, double[:, ::1] out, unsigned char[::1] slow):
+                  double tie, double sphere, bint unbiased, bint student, double[:, ::1] out,
+                  unsigned char[::1] slow):
     """out[i, c] = log N(x_i | c) under what is left of the statistics when row i is taken out of them.
 
     Scatters W_c of weight n_c are tied, M_c = (1 − tie)·W_c + tie·ΣW, divided by
     B_c = (1 − tie)(n_c − b) + tie(N − b·K), b = 1 if `unbiased`, and shrunk towards a sphere,
     Σ_c = (1 − g)·M_c/B_c + g·trace(M_c)/(B_c·d)·I, g = `sphere`.
     `basis` and `spread` are the eigenvectors (rows) and eigenvalues of M_c: one for all where tie = 1. A row is a
-    change of rank one, M_c − β uuᵀ. Rows where that cannot be trusted come out as NaN, with slow[i] = 1. Classes of
+    change of rank one, M_c − β uuᵀ. With `student`, the density is Student's with ν = (1 − tie)·n_c + tie·N degrees of
+    freedom and the scale Σ_c(1 + 1/n_c). Rows where that cannot be trusted come out as NaN, with slow[i] = 1. Classes of
     no weight get −∞; rows without a class leave nothing and meet the statistics as they are.
     """
     cdef Py_ssize_t d = X.shape[1], k = mean.shape[0], m = basis.shape[0], padded = (d + LANES - 1) // LANES * LANES
@@ -586,7 +607,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
         return
     if shared or tabled:
         tables = k if shared else k * k
-    room = <double*> calloc(m * padded * d + (2 * k + tables + 4 + 2 * TILE) * padded + (2 * TILE + 1) * d + 4 * k,
+    room = <double*> calloc(m * padded * d + (2 * k + tables + 4 + 2 * TILE) * padded + (2 * TILE + 1) * d + 10 * k,
                             sizeof(double))
     p.laws = <Law*> malloc(k * sizeof(Law))
     if room == NULL or p.laws == NULL:
@@ -615,6 +636,10 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
     centre = p.centred + TILE * d
     p.B = centre + d
     p.log_B = p.B + 2 * k
+    p.apart = p.log_B + 2 * k
+    p.power = p.apart + 2 * k
+    p.height = p.power + 2 * k
+    p.student = student
     if not moving or tabled:
         p.v = NULL
     with nogil:

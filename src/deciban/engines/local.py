@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -105,6 +106,9 @@ def collect(
                 filled = block.family.expected_sums(guess.params[b], columns, X[rows], shares)
                 sums = {name: sums[name] + filled[name] for name in sums}
         total.append(sums)
+    if len(joint.blocks) == 1 and joint.blocks[0].family.whole_rows:
+        # A row with missing entries counts as far as something was expected of it.
+        class_weight = total[0]["one"][:, 0].copy()
     if class_weight is None:
         # Where no entry was missing (`one` is narrower than its columns), a block has counted the rows already.
         ones = [
@@ -152,8 +156,14 @@ def collect_block(
         sums = dense_sums(X, labels, weight, k, pivot, squares, above, n_jobs)
     if not all(np.isfinite(array).all() for array in sums.values()):
         complain(X, columns)
-    # Squares below 1e-308 lose digits or vanish: 1e-280 leaves a double's sixteen to the smallest that matter.
-    vanishing = (sums["xx"] < 1e-280) & (sums["x"] != 0.0) if squares else np.zeros((0, 0), dtype=bool)
+    # Squares below 1e-308 lose digits or vanish: 1e-280 a row leaves a double's sixteen to the smallest that matter.
+    second = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2) if "xy" in sums else None
+    vanishing = np.zeros((0, 0), dtype=bool)
+    if second is not None:
+        vanishing = (second < 1e-280 * sums["one"]) & (sums["x"] != 0.0)
+    if "xxyy" in sums:
+        fourth = np.diagonal(sums["xxyy"], axis1=1, axis2=2)
+        vanishing = vanishing | ((fourth < 1e-280 * sums["one"]) & (sums["x"] != 0.0))
     if vanishing.any():
         column = int(np.argwhere(vanishing)[0][1])
         raise DecibanError(
@@ -385,7 +395,9 @@ def expect(
             shares *= weight[rows, None]
         return float(evidence.sum()), collect(block, model.joint, model.schema, shares, None, 1, model)
 
-    entries = long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES
+    # A block's sums are as large as the model, so blocks are at least a few times longer than that.
+    size = 4 * max((array.size for block in model.stats.sums for array in block.values()), default=0)
+    entries = max(size, long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES)
     total, sums = 0.0, model.joint.zero(model.schema)
     for part, stats in over_rows(data, n_jobs, work, entries) if data[0].shape[0] else []:
         total += part
@@ -473,13 +485,14 @@ def learn_clusters(
     rng: np.random.RandomState,
     *,
     starts: int = 5,
+    first: Callable[[np.random.RandomState], Floats] | None = None,
     n_jobs: int | None = None,
     **how: Any,
 ) -> em.Learned:
     """EM without any label, from several random starts: the one with the greatest likelihood (S16, S17).
 
-    A start is a row drawn for each class, those far from the ones before being likelier, beside a share of what all
-    rows together say.
+    A start is a way to share rows out that `first` draws, or a row drawn for each class, those far from the ones before
+    being likelier, beside a share of what all rows together say.
     """
     n, k = data[0].shape[0], len(empty.classes)
     joint, schema = empty.joint, empty.schema
@@ -493,13 +506,13 @@ def learn_clusters(
     def step(model: Model) -> tuple[float, Stats]:
         return expect(data, model, None, None, weight, n_jobs)
 
-    best: em.Learned | None = None
-    for _ in range(starts):
-        found = em.learn(seeded(data, whole, weight, rng, n_jobs), step, rows=n, **how)
-        if best is None or found.log_likelihood[-1] > best.log_likelihood[-1]:
-            best = found
-    assert best is not None
-    return best
+    def attempt(shares: Floats | None) -> em.Learned:
+        start = seeded(data, whole, weight, rng, n_jobs)
+        if shares is not None:
+            start = Model(joint, collect(data, joint, schema, shares, weight, n_jobs, whole))
+        return em.learn(start, step, rows=n, **how)
+
+    return em.best_of(partial(attempt, first(rng) if first else None) for _ in range(starts))
 
 
 def spread_evenly(model: Model, k: int) -> Model:

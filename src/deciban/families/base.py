@@ -68,6 +68,11 @@ class Family(ABC):
     ) -> Floats:
         """log p(x_i | class) under the statistics without row i, shape (n, k); exactly what a refit gives."""
 
+    def downdates(self, alpha: Array | float | str) -> bool:
+        """Whether leave-one-out costs about a prediction, or an estimate from the sums for every row."""
+        del alpha
+        return True
+
     @abstractmethod
     def sample(self, params: Any, columns: Columns, y: Array, rng: np.random.Generator, length: Array) -> Floats:
         """One row for every class code in y. `length` is each row's number of words, where that means something."""
@@ -80,7 +85,7 @@ class Family(ABC):
     def terms(self, params: Any, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         """What one row's log_prob is made of: which columns speak, and what each says, shape (m, k)."""
 
-    def rest(self, params: Any, columns: Columns, X: Matrix) -> tuple[str, float, Floats] | None:
+    def rest(self, params: Any, columns: Columns, X: Matrix) -> tuple[str, Any, Floats] | None:
         """What no single column of the row says, if there is such a thing: its name, its value, and its (k,) terms."""
         del params, columns, X
         return None

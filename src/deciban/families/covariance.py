@@ -22,6 +22,7 @@ from deciban._typing import Array, Floats
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 NULL = 2.0**-46  # an eigenvalue this small beside the largest is the rounding of zero
+BOUND = 2.0**-26  # a form this flat is on its way to being singular
 ROUNDS = 200
 ENOUGH = 1e-12  # a round that lowers the objective by less than this per row and column is the last
 
@@ -362,7 +363,7 @@ def _white_vee(n: Floats, W: Floats) -> Floats:
         objective = d * float(n[spread] @ np.log(volume[spread]))
         further = (W[spread] / volume[spread, None, None]).sum(axis=0)
         values = np.linalg.eigvalsh(further)
-        if values[0] <= NULL * values[-1]:  # low-rank scatters can leave the form without a bound: stop on the way
+        if values[0] <= BOUND * values[-1]:  # low-rank scatters can leave the form without a bound: stop on the way
             return objective, common
         return objective, further / np.exp(np.log(values).mean())
 

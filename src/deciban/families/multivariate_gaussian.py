@@ -6,11 +6,12 @@ marginalise a missing entry at prediction and expect it while learning.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import multigammaln
+from scipy.special import gammaln, multigammaln
 
 from deciban._kernel import scatter as kernel
 from deciban._typing import Array, Floats, Matrix, Sums
@@ -46,11 +47,12 @@ class MultivariateGaussian(Family):
 
     `covariance` is one of the fourteen shapes, a plain word for one, "unit", or "bic". With "full", `tie` moves every
     class's covariance towards the shared one, and with any shape `sphere` (a number, "auto" or "oas") moves it towards
-    a sphere: regularised discriminant analysis. `unit` is the share of an identity matrix, `ridge` is added to every
-    variance. The prior is `alpha` pseudo-rows per class with mean `guess_mean` and covariance `guess_covariance`
-    (None: the overall mean, and the covariance common to all classes): a normal–inverse-Wishart law. `predictive`
-    integrates mean and covariance out under it: Student-t. `threshold` moves means towards the overall mean by that
-    many of their standard errors (shrunken centroids). `given` are covariances someone else estimated.
+    a sphere, of columns in units of `scale`: regularised discriminant analysis. `unit` is the share of an identity
+    matrix, `ridge` is added to every variance. The prior is `alpha` pseudo-rows per class with mean `guess_mean` and
+    covariance `guess_covariance` (None: the overall mean, and the covariance common to all classes): a
+    normal–inverse-Wishart law. `predictive` integrates mean and covariance out under it: Student-t. `threshold` moves
+    means towards the overall mean by that many of their standard errors (shrunken centroids). `given` are covariances
+    someone else estimated.
     """
 
     name: ClassVar[str] = "multivariate_gaussian"
@@ -68,6 +70,20 @@ class MultivariateGaussian(Family):
     guess_covariance: tuple[tuple[float, ...], ...] | None = None
     given: Nested | None = None
     dense: bool = False  # keep whole scatter matrices, whatever the shape
+    scale: tuple[float, ...] | None = None  # units of the columns in which a sphere is round; None: as they are
+
+    def __post_init__(self) -> None:
+        """Settings come from files too."""
+        good = (
+            self.shape in (*shapes.SHAPES, "bic")
+            and all(isinstance(v, float | int) and 0 <= v <= 1 for v in (self.tie, self.unit))
+            and (self.sphere in ("auto", "oas") if isinstance(self.sphere, str) else 0 <= float(self.sphere) <= 1)
+            and all(isinstance(v, float | int) and 0 <= v < np.inf for v in (self.ridge, self.threshold))
+            and all(isinstance(v, bool) for v in (self.unbiased, self.predictive, self.dense))
+            and (self.scale is None or all(isinstance(v, float | int) and 0 < v < np.inf for v in self.scale))
+        )
+        if not good:
+            raise ValueError(f"these settings make no sense: {self!r}")
 
     @property
     def shape(self) -> str:
@@ -76,8 +92,9 @@ class MultivariateGaussian(Family):
 
     @property
     def aligned(self) -> bool:
-        """Whether columns are independent given the class, so that variances are all there is."""
-        return self.shape in shapes.SHAPES and shapes.SHAPES[self.shape].aligned and not self.dense
+        """Whether variances are all there is to keep. Where volume or form alone is shared, missing entries would
+        weigh on other columns, so these shapes keep whole rows."""
+        return self.shape in ("unit", "EII", "VII", "EEI", "VVI") and not self.dense
 
     @property
     def whole_rows(self) -> bool:
@@ -96,7 +113,7 @@ class MultivariateGaussian(Family):
         strength = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1, 1)[:k], (k, 1))
         if not strength.any():
             return {name: np.zeros_like(array) for name, array in sums.items()}
-        found = self._moments(sums, columns)
+        found = self.moments(sums, columns)
         mean = found.overall if self.guess_mean is None else np.broadcast_to(self.guess_mean, columns.size)
         offset = mean - columns.pivot
         prior = {"one": strength + 0.0, "x": strength * offset}
@@ -111,11 +128,11 @@ class MultivariateGaussian(Family):
         return prior
 
     def estimate(self, sums: Sums, columns: Columns) -> MultivariateParams:
-        found = self._moments(sums, columns)
+        found = self.moments(sums, columns)
         if self.aligned:
             return self._estimate_aligned(found)
-        weight, scatter = found.weight[:, 0], found.scatter
-        shape, covariance = self._covariance(found, sums)
+        weight = found.weight[:, 0]
+        shape, covariance = self.covariances(found, sums)
         if self.unit:
             covariance = (1.0 - self.unit) * covariance + self.unit * np.eye(columns.size)
         if self.ridge:
@@ -125,9 +142,9 @@ class MultivariateGaussian(Family):
         rooted = roots(covariance, each, found.common, found.mean, slack)
         rows = None
         if self.predictive:
-            total = max(1.0, float(weight.sum()) - (len(weight) - 1)) if len(covariance) == 1 else 0.0
-            rows = np.full(len(weight), total) if total else np.where(weight > 0, weight, 1.0)
-        del scatter
+            tie = 1.0 if shape == "EEE" else self.tie
+            rows = (1.0 - tie) * weight + tie * weight.sum()
+            rows = np.where(rows > 0, rows, 1.0)
         return MultivariateParams(
             found.mean, rooted.covariance, weight, found.common, rooted, rows, rooted.repairs, shape
         )
@@ -142,11 +159,11 @@ class MultivariateGaussian(Family):
 
     def log_prob(self, params: MultivariateParams, columns: Columns, X: Matrix) -> Floats:
         if params.roots is None:
-            return Gaussian().log_prob(self._columnwise(params, columns), columns, X)
+            return Gaussian().log_prob(self.columnwise(params), columns, X)
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         out = np.empty((X.shape[0], len(params.mean)))
         self._density(X, params.mean, params.roots, params, out)
-        if has_missing(X):
+        if np.isnan(out.sum()) and has_missing(X):  # NaN in a row comes out as NaN: no separate pass over X
             for rows, there in patterns(X):
                 out[rows] = 0.0
                 if len(there):
@@ -175,26 +192,44 @@ class MultivariateGaussian(Family):
         assert columns.pivot is not None
         k, d = params.mean.shape
         sums = {"one": np.zeros((k, 1)), "x": np.zeros((k, d)), "xy": np.zeros((k, d, d))}
+        higher = {name: np.zeros((k, d, d)) for name in ("xxy", "xxyy")} if self.sphere == "auto" else {}
         for rows, there in patterns(X):
-            gone = np.setdiff1d(np.arange(d), there)
-            part = self._marginal(params, there)
-            for c in range(k):
+            for c, gone, filled, left_open in self._holes(params, X[rows], there):
                 w = np.ascontiguousarray(shares[rows, c])
-                if not w.any():
-                    continue
-                full = params.covariance[c if len(params.covariance) > 1 else 0]
-                root = part.root[c if len(part.root) > 1 else 0]
-                weights = full[np.ix_(gone, there)] @ root.T @ root  # Σ_mo Σ_oo⁻¹
-                filled = np.empty((len(rows), d))
-                filled[:, there] = X[np.ix_(rows, there)]
-                filled[:, gone] = params.mean[c, gone] + (filled[:, there] - params.mean[c, there]) @ weights.T
                 codes = np.zeros(len(rows), dtype=np.int32)
                 mine = [array[c : c + 1] for array in sums.values()]
                 kernel.class_scatter(filled, codes, w, np.ascontiguousarray(columns.pivot[c : c + 1]), *mine)
-                sums["xy"][c][np.ix_(gone, gone)] += w.sum() * (
-                    full[np.ix_(gone, gone)] - weights @ full[np.ix_(there, gone)]
-                )
-        return sums
+                spare = np.zeros((d, d))
+                spare[np.ix_(gone, gone)] = left_open
+                sums["xy"][c] += w.sum() * spare
+                if higher:
+                    third, fourth = gaussian_moments(filled - columns.pivot[c], spare, w)
+                    higher["xxy"][c] += third
+                    higher["xxyy"][c] += fourth
+        return sums | higher
+
+    def fill(self, params: MultivariateParams, X: Array, shares: Floats) -> Floats:
+        """Rows with E[x] in place of missing entries, averaged over the classes by `shares` (n, k)."""
+        out = np.array(X, dtype=np.float64)
+        for rows, there in patterns(X):
+            guess = np.zeros((len(rows), out.shape[1]))
+            for c, _, filled, _ in self._holes(params, X[rows], there):
+                guess += shares[rows, c][:, None] * filled
+            out[rows] = guess
+        return out
+
+    def _holes(self, params: MultivariateParams, X: Array, there: Array) -> Iterator[tuple[int, Array, Floats, Floats]]:
+        """For every class: which columns are gone, the rows with E[x] in them, and the covariance that is left open."""
+        gone = np.setdiff1d(np.arange(X.shape[1]), there)
+        part = self._marginal(params, there)
+        for c in range(len(params.mean)):
+            full = params.covariance[c if len(params.covariance) > 1 else 0]
+            root = part.root[c if len(part.root) > 1 else 0]
+            slope = full[np.ix_(gone, there)] @ root.T @ root  # Σ_mo Σ_oo⁻¹
+            filled = np.empty(X.shape)
+            filled[:, there] = X[:, there]
+            filled[:, gone] = params.mean[c, gone] + (filled[:, there] - params.mean[c, there]) @ slope.T
+            yield c, gone, filled, full[np.ix_(gone, gone)] - slope @ full[np.ix_(there, gone)]
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
@@ -202,10 +237,7 @@ class MultivariateGaussian(Family):
         n, k = X.shape[0], len(sums["x"])
         out = np.full((n, k), np.nan)
         slow = np.ones(n, dtype=np.uint8)
-        plain = isinstance(self.sphere, float | int) and not (
-            self.unit or self.ridge or self.predictive or self.threshold or self.given is not None or np.any(alpha)
-        )
-        if plain and not self.aligned and self.shape in ("EEE", "VVV"):
+        if self.downdates(alpha):
             self._downdated(sums, columns, X, y, weight, out, slow)
             slow[incomplete(X)] = 1
         for i in np.flatnonzero(slow):  # no short way for these: the sums without the row, and the estimate from them
@@ -215,6 +247,11 @@ class MultivariateGaussian(Family):
             out[i] = self.log_prob(params, columns, row)[0]
         return out
 
+    def downdates(self, alpha: Array | float | str) -> bool:
+        plain = isinstance(self.sphere, float | int) and self.shape in ("EEE", "VVV") and not self.aligned
+        moved = self.unit or self.ridge or self.threshold or self.given is not None
+        return plain and not moved and not isinstance(alpha, str) and not np.any(alpha)
+
     def _downdated(
         self, sums: Sums, columns: Columns, X: Array, y: Array, weight: Floats | None, out: Floats, slow: Array
     ) -> None:
@@ -222,20 +259,30 @@ class MultivariateGaussian(Family):
 
         Where columns repeat others, along the directions that are left; where a class had to be helped, not at all.
         """
-        found, rooted = self._moments(sums, columns), self.estimate(sums, columns).roots
+        found, rooted = self.moments(sums, columns), self.estimate(sums, columns).roots
         assert rooted is not None
-        if not (found.weight > 0).all() or rooted.repairs.helped or rooted.repairs.certain or rooted.rank == 0:
+        repairs = rooted.repairs
+        if not (found.weight > 0).all() or repairs.helped or repairs.certain or rooted.rank == 0:
+            return
+        if rooted.kept is not None and self.sphere:  # round before directions were left out, not after
             return
         tie = 1.0 if self.shape == "EEE" else self.tie
         scatter, mean = self._tied_scatter(found, tie), found.mean
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        volume = rooted.volume
         if rooted.kept is not None:
             centre = mean.mean(axis=0)
             along = np.empty((len(X), rooted.rank))
             kernel.project(X, centre, np.ascontiguousarray(rooted.kept), along)
             X, mean = along, (mean - centre) @ rooted.kept.T
             scatter = rooted.kept @ scatter @ rooted.kept.T
-        spread, basis = np.linalg.eigh(scatter)
+        # Units in which the sphere is round, or (it is no matter then) in which columns are alike.
+        units = np.sqrt(np.diagonal(scatter.sum(axis=0))) if not self.sphere else np.ones(scatter.shape[1])
+        if self.sphere and self.scale is not None:
+            units = np.array(self.scale)
+        volume += 2.0 * float(np.log(units).sum())
+        spread, basis = np.linalg.eigh(scatter / np.outer(units, units))
+        basis /= units[:, None]
         slow[:] = 0
         kernel.leave_one_out(
             X,
@@ -248,16 +295,17 @@ class MultivariateGaussian(Family):
             tie,
             float(self.sphere),
             self.unbiased,
+            self.predictive,
             out,
             slow,
         )
-        out -= 0.5 * rooted.volume
+        out -= 0.5 * volume
 
     def sample(
         self, params: MultivariateParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
     ) -> Floats:
         if params.roots is None:
-            return Gaussian().sample(self._columnwise(params, columns), columns, y, rng, length)
+            return Gaussian().sample(self.columnwise(params), columns, y, rng, length)
         noise = rng.standard_normal((len(y), columns.size))
         if params.rows is not None:
             dof = params.rows[y]
@@ -294,7 +342,7 @@ class MultivariateGaussian(Family):
         it says together with another.
         """
         if params.roots is None:
-            return Gaussian().terms(self._columnwise(params, columns), columns, X)
+            return Gaussian().terms(self.columnwise(params), columns, X)
         row = np.asarray(X, dtype=float).ravel()
         there = np.flatnonzero(~np.isnan(row))
         part = params.roots if len(there) == len(row) else self._marginal(params, there)
@@ -309,7 +357,7 @@ class MultivariateGaussian(Family):
         total = -power * np.log1p(scale * square)
         return there, (shares * (total / np.where(square > 0, square, 1.0))[:, None]).T
 
-    def rest(self, params: MultivariateParams, columns: Columns, X: Matrix) -> tuple[str, float, Floats] | None:
+    def rest(self, params: MultivariateParams, columns: Columns, X: Matrix) -> tuple[str, Any, Floats] | None:
         """How widely each class spreads: a wide one expects a row near its mean less."""
         del columns
         if params.roots is None:
@@ -317,32 +365,34 @@ class MultivariateGaussian(Family):
         row = np.asarray(X, dtype=float).ravel()
         there = np.flatnonzero(~np.isnan(row))
         part = params.roots if len(there) == len(row) else self._marginal(params, there)
-        return "(spread of the class)", float(len(there)), self._constant(params, part)
+        return "(spread of the class)", "", self._constant(params, part)
 
     def typical(self, params: MultivariateParams, columns: Columns) -> tuple[list[str], Floats]:
         """What a value drawn from each class says for it on average, each column by itself."""
-        return Gaussian().typical(self._columnwise(params, columns), columns)
+        return Gaussian().typical(self.columnwise(params), columns)
 
     def table(self, params: MultivariateParams, columns: Columns) -> dict[str, Floats]:
-        return Gaussian().table(self._columnwise(params, columns), columns)
+        return Gaussian().table(self.columnwise(params), columns)
 
     def linear(self, params: MultivariateParams, columns: Columns) -> tuple[list[str], Floats, Floats]:
-        """θ = Σ⁻¹μ_y and θ_0 = −½μ_yᵀΣ⁻¹μ_y, where Σ is shared (S11, S14)."""
+        """θ = Σ⁻¹μ_y and θ_0 = −½μ_yᵀΣ⁻¹μ_y, where Σ is shared (S11, S14), but for what all classes have alike."""
         names = [columns.name(j) for j in range(columns.size)]
+        centre = params.mean.mean(axis=0)  # about it, so that far columns cost few digits
+        gap = params.mean - centre
         if params.roots is None:
             if not (params.covariance == params.covariance[:1]).all():
                 raise TypeError("classes with variances of their own are not linear in x: use a shared covariance")
-            weights = params.mean / params.covariance
+            weights = gap / params.covariance
         elif len(params.roots.root) > 1:
             raise TypeError("classes with covariances of their own are not linear in x: use covariance='tied'")
         else:
             root = params.roots.root[0]
-            weights = params.mean @ root.T @ root
-        return names, weights, -0.5 * (params.mean * weights).sum(axis=1)
+            weights = gap @ root.T @ root
+        return names, weights, -0.5 * (gap * weights).sum(axis=1) - weights @ centre
 
     # ------------------------------------------------------------------ how it is done
 
-    def _moments(self, sums: Sums, columns: Columns) -> Moments:
+    def moments(self, sums: Sums, columns: Columns) -> Moments:
         """Means, scatters about them, and what is common to all classes."""
         assert columns.pivot is not None
         one, d = sums["one"], columns.size
@@ -369,12 +419,19 @@ class MultivariateGaussian(Family):
         slack = np.where(left > 0, diagonal / np.where(left > 0, left, 1.0), 1.0).max(axis=1, initial=1.0)
         return Moments(np.asarray(one), mean, scatter, within, overall, spread, slack)
 
+    def units(self, sums: Sums, columns: Columns) -> tuple[float, ...]:
+        """Each column's standard deviation within classes, or over all rows, or 1: units to measure it in."""
+        found = self.moments(sums, columns)
+        within = found.common if found.common.ndim == 1 else np.diagonal(found.common)
+        variance = np.where(within > 0, within, np.where(found.spread > 0, found.spread, 1.0))
+        return tuple(np.sqrt(variance).tolist())
+
     def _tied_scatter(self, found: Moments, tie: float) -> Floats:
         """(1 − tie)·W_c + tie·W, (k, d, d), or (1, d, d) where all is shared."""
         whole = found.scatter.sum(axis=0)
         return np.asarray(whole[None] if tie == 1.0 else (1.0 - tie) * found.scatter + tie * whole)
 
-    def _covariance(self, found: Moments, sums: Sums) -> tuple[str, Floats]:
+    def covariances(self, found: Moments, sums: Sums) -> tuple[str, Floats]:
         """The shape in use and covariances (m, d, d), before anything is done about singular ones."""
         n, shape = found.weight[:, 0], self.shape
         k, d = found.mean.shape
@@ -385,7 +442,7 @@ class MultivariateGaussian(Family):
             shape = min(usable, key=lambda name: usable[name])
         if shape not in ("EEE", "VVV"):
             covariance = shapes.shape(shape, n, found.scatter)
-            return shape, covariance if not self.sphere else np.array([self._spherical(s, n) for s in covariance])
+            return shape, self._rounded(covariance)
         tie = 1.0 if shape == "EEE" else self.tie
         scatter = self._tied_scatter(found, tie)
         b = 1.0 if self.unbiased else 0.0
@@ -414,13 +471,18 @@ class MultivariateGaussian(Family):
                     for s, w in zip(covariance, weight, strict=True)
                 ]
             )
-        return shape, shapes.shrink(covariance, float(self.sphere)) if self.sphere else covariance
+        return shape, self._rounded(covariance)
 
-    def _spherical(self, covariance: Floats, n: Floats) -> Floats:
+    def _rounded(self, covariance: Floats) -> Floats:
+        """Covariances moved towards a sphere, by a number."""
         if isinstance(self.sphere, str):
             raise TypeError(f"shrinkage {self.sphere!r} goes with covariance 'full' or 'tied'")
-        del n
-        return np.asarray(shapes.shrink(covariance, float(self.sphere)))
+        if not self.sphere:
+            return covariance
+        if self.scale is None:
+            return np.asarray(shapes.shrink(covariance, float(self.sphere)))
+        units = np.outer(self.scale, self.scale)
+        return np.asarray(shapes.shrink(covariance / units, float(self.sphere)) * units)
 
     def _estimate_aligned(self, found: Moments) -> MultivariateParams:
         k, d = found.mean.shape
@@ -459,12 +521,11 @@ class MultivariateGaussian(Family):
             deviation = np.sqrt(found.common)
             unit = error * (deviation + np.median(deviation))
             shift = (found.mean - found.overall) / unit
-        kept = np.sign(shift) * np.maximum(np.abs(shift) - self.threshold, 0.0)
-        return np.asarray(np.where(np.isfinite(kept), found.overall + kept * unit, found.mean))
+            kept = np.sign(shift) * np.maximum(np.abs(shift) - self.threshold, 0.0) * unit
+        return np.asarray(np.where(np.isfinite(kept) & (n > 0), found.overall + kept, found.mean))
 
-    def _columnwise(self, params: MultivariateParams, columns: Columns) -> GaussianParams:
+    def columnwise(self, params: MultivariateParams) -> GaussianParams:
         """Each column by itself."""
-        del columns
         variance = params.covariance
         if params.roots is not None:
             variance = np.diagonal(variance, axis1=1, axis2=2)
@@ -489,8 +550,6 @@ class MultivariateGaussian(Family):
 
     def _student(self, params: MultivariateParams, part: Roots) -> tuple[Floats, Floats, Floats]:
         """constant, scale and power of constant − power·log(1 + scale·q): the predictive of a new row of each class."""
-        from scipy.special import gammaln
-
         assert params.rows is not None
         dof, r = params.rows, part.rank
         spread = dof * (1.0 + 1.0 / np.where(params.weight > 0, params.weight, 1.0))
@@ -539,6 +598,15 @@ def repair_variances(variance: Floats, rows: Floats, found: Moments) -> tuple[Fl
     return variance, Repairs(
         constant, len(constant), int(certain.sum()), tuple(int(c) for c in np.flatnonzero(helped.any(axis=1)))
     )
+
+
+def gaussian_moments(mean: Floats, covariance: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Σ w E[t²tᵀ] and Σ w E[t²(t²)ᵀ] of Gaussian rows t with these means (n, d) and one covariance."""
+    squares = mean**2 + np.diagonal(covariance)
+    weighted = weight[:, None] * mean
+    third = (weight[:, None] * squares).T @ mean + 2.0 * covariance * weighted.sum(axis=0)[:, None]
+    fourth = (weight[:, None] * squares).T @ squares + 4.0 * covariance * (weighted.T @ mean)
+    return third, fourth + 2.0 * float(weight.sum()) * covariance**2
 
 
 def patterns(X: Array) -> list[tuple[Array, Array]]:

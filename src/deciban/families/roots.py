@@ -82,7 +82,8 @@ def roots(covariance: Floats, weight: Floats, pooled: Floats, mean: Floats, slac
     inner += np.diag(floor)
     helped = []
     for c in range(len(inner)):
-        if upper_roots(inner[c : c + 1], slack[c : c + 1]) is None:
+        spread = np.linalg.eigvalsh(inner[c][np.ix_(floor == 0, floor == 0)])
+        if spread.size and spread[0] <= d * TINY * slack[c] * spread[-1]:
             inner[c] = (weight[c] * inner[c] + common) / (weight[c] + 1.0)
             if len(inner) > 1:  # one covariance for all is what is common to them already
                 helped.append(c)
@@ -98,7 +99,9 @@ def roots(covariance: Floats, weight: Floats, pooled: Floats, mean: Floats, slac
     wide = (basis.T * scale).T  # from directions to columns
     repaired = np.zeros_like(covariance)
     repaired[:, live[:, None], live] = wide @ inner @ wide.T
-    volume = np.linalg.slogdet(wide.T @ wide)[1] if rank else 0.0
+    # The largest rows first, so that columns of very different units cost no digits.
+    sides = np.abs(np.diagonal(np.linalg.qr(wide[np.argsort(-scale)], mode="r")))
+    volume = 2.0 * float(np.log(np.maximum(sides, np.finfo(float).tiny)).sum())
     kept = np.zeros((rank, d))
     kept[:, live] = back
     repairs = Repairs(constant, d - rank, certain, tuple(helped))
@@ -107,7 +110,6 @@ def roots(covariance: Floats, weight: Floats, pooled: Floats, mean: Floats, slac
 
 def upper_roots(covariance: Floats, slack: Floats | float = 1.0) -> tuple[Floats, Floats] | None:
     """Upper triangular roots of the inverses and log-determinants, or None where a matrix is singular."""
-    d = covariance.shape[1]
     variance = np.diagonal(covariance, axis1=1, axis2=2)
     if not ((variance > 0) & np.isfinite(variance)).all():
         return None
@@ -119,10 +121,13 @@ def upper_roots(covariance: Floats, slack: Floats | float = 1.0) -> tuple[Floats
     except np.linalg.LinAlgError:
         return None
     pivots = np.diagonal(factor, axis1=1, axis2=2)
-    if d and not (pivots.min(axis=1) ** 2 > d * TINY * slack).all():
+    inverse = np.linalg.inv(factor)
+    # 1/tr(Σ⁻¹) is below the least eigenvalue; the pivots alone can miss a matrix that is singular but for rounding.
+    if not (1.0 > TINY * slack * (inverse**2).sum(axis=(1, 2))).all():
         return None
-    root = np.linalg.inv(factor) / scale[:, None, :]
-    return np.ascontiguousarray(np.triu(root)), 2.0 * (np.log(pivots) + np.log(scale)).sum(axis=1)
+    return np.ascontiguousarray(np.triu(inverse / scale[:, None, :])), 2.0 * (np.log(pivots) + np.log(scale)).sum(
+        axis=1
+    )
 
 
 def sure_roots(matrices: Floats) -> tuple[Floats, Floats]:

@@ -70,6 +70,7 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _read(self, X: Any) -> Data:
         """Rows to score."""
         self._check_classes()
+        self._warn_about(self.model_)
         return [self._rows(self._validate(X, reset=False, least=0), self.model_.columns())]
 
     def _check_classes(self) -> None:
@@ -80,6 +81,9 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(str(name) for name in names)
+
+    def _warn_about(self, model: Model) -> None:
+        """Say, once a model, what was done about sums that do not determine the parameters."""
 
     # ------------------------------------------------------------------ answering
 
@@ -106,7 +110,10 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     @available_if(is_generative("p(x)"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def score_samples(self, X: Any) -> Floats:
         """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned."""
-        return bayes.log_evidence(self._apply(X, "log_joint"))
+        said = bayes.log_evidence(self._apply(X, "log_joint"))
+        if not np.isfinite(said).all():
+            local.check_finite(self._read(X), self.model_)
+        return said
 
     def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> Array:
         """The answers with the least expected cost (S20).

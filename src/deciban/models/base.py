@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state
+from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from deciban import bayes
 from deciban._typing import Array, Data, Floats, Matrix
@@ -24,12 +26,12 @@ from deciban.corollaries.forget import check_classes, forget
 from deciban.corollaries.leave_one_out import LeaveOneOut, best_alpha, leave_one_out
 from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines import local
-from deciban.errors import DecibanError, ForgetError, SchemaError
+from deciban.errors import DecibanError, ForgetError, SchemaError, warn
 from deciban.families import Family
 from deciban.joint import Block, Joint, Model
 from deciban.measure import incomplete
 from deciban.models.answers import Answers, is_generative
-from deciban.models.labels import Labels, read_labels, without_mark
+from deciban.models.labels import Labels, read_labels, read_weights, without_mark
 from deciban.priors import Alpha
 from deciban.rows import complain, has_missing, value_range
 from deciban.schema import Columns, Schema
@@ -38,7 +40,7 @@ from deciban.show import plain, progress
 Self = TypeVar("Self", bound="GenerativeClassifier")
 
 GUESSES = ("n_unlabelled_", "n_incomplete_")  # rows of which EM guessed something
-STATE = (*GUESSES, "dtype_")  # what a file keeps beside the model
+STATE = (*GUESSES, "dtype_", "medians_")  # what a file keeps beside the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             classes = np.arange(clusters) if clusters is not None else labels.classes
             hidden = HowHidden(float(unlabelled_weight), clusters is not None, random_state)
             self._start(X, labels, classes, False, weight, hidden)
+            self._check_fitted(self.model_)
         return self
 
     def _no_labels(self, X: Any, clusters: Any) -> Array:
@@ -146,6 +149,9 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
 
     def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows. Any way of batching gives what `fit` on all of them gives.
+
+        Rows with missing entries in columns that depend on each other are the exception: EM fills each batch's given
+        what was learned before it.
 
         With `classes` on the first call the set of classes is closed, and another label is an error, as in
         scikit-learn; without it the set is open, and new classes join when they first appear. Only `alpha="loo"` is
@@ -176,13 +182,13 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 columns = before.columns()
                 if joint.blocks[0].family.measures(columns) != before.joint.blocks[0].family.measures(columns):
                     raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
-                model = Model(joint, before.stats + self._collect(X, labels, weight))
+                batch = self._collect(X, labels, weight)
+                model = Model(joint, before.stats + batch)
                 self._check_model(model)
-                gaps = self._gaps(X)
+                gaps = self._gaps(X, labels, weight, batch)
                 if gaps.any():
                     model = self._fill(X, labels.placed(model.classes), model, weight, gaps)
                 self.model_ = model
-            self._warn_about(self.model_)
         return self
 
     def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -198,7 +204,13 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             if labels.any_missing:
                 raise DecibanError("rows to forget need their labels")
             check_classes(self.model_, labels.classes)
-            left = forget(self.model_, self._collect(X, labels, weight), self._least_categories())
+            batch = self._collect(X, labels, weight)
+            gaps = self._gaps(X, labels, weight, batch)
+            if gaps.any():
+                raise ForgetError(
+                    f"row {int(np.argmax(gaps))} has a missing entry, and this model has learned none that had"
+                )
+            left = forget(self.model_, batch, self._least_categories())
             try:
                 self._check_model(left)
             except ValueError as error:
@@ -256,18 +268,25 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
     ) -> None:
         for leftover in (*GUESSES, "em_"):
             self.__dict__.pop(leftover, None)
+        self._look_at_rows(X, labels, weight)
         joint, labels, hidden = self._joint(), labels.placed(classes), hidden or HowHidden()
         model = Model(joint, self._sums(X, labels, joint, None, closed, weight))
         self._check_model(model)
-        codes, gaps = labels.codes, self._gaps(X)
+        codes, gaps = labels.codes, self._gaps(X, labels, weight, model.stats)
         if self._chooses():
             if labels.soft is not None:
                 raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
             rows = np.flatnonzero((codes >= 0) & ~gaps)
-            if len(rows) == 0:
-                raise ValueError("choosing by leave-one-out needs rows with labels and without missing entries")
-            scored = self._rows(X, model.columns())[rows]
-            model = self._choose(model, [scored], codes[rows], None if weight is None else weight[rows])
+            if len(rows):
+                scored = (
+                    self._rows(X, model.columns())[rows] if len(rows) < X.shape[0] else self._rows(X, model.columns())
+                )
+                model = self._choose(model, [scored], codes[rows], None if weight is None else weight[rows])
+            else:
+                warn(
+                    "no row has both a label and no missing entry: there is nothing to choose by leave-one-out",
+                    UserWarning,
+                )
         if labels.any_missing or gaps.any():
             if len(classes) == 0:
                 raise ValueError(
@@ -276,7 +295,12 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 )
             model = self._fill(X, labels, model, weight, gaps, hidden)
         self.model_ = model
-        self._warn_about(model)
+
+    def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> None:
+        """What a model wants of rows beyond their sums, which few do."""
+
+    def _check_fitted(self, model: Model) -> None:
+        """What only a whole fit can be asked, not a first batch."""
 
     def _fill(
         self,
@@ -290,27 +314,43 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         """EM over missing labels, and over missing entries where columns depend on each other."""
         if labels.soft is not None:
             raise ValueError("a matrix of label weights and missing entries cannot go together here: impute them first")
-        hidden = hidden or HowHidden()
+        hidden, joint = hidden or HowHidden(), model.joint
+        model = model.with_joint(plugged_in(joint))  # EM climbs the likelihood of parameters, not of their average
         data, codes = [self._rows(X, model.columns())], labels.codes
         with progress("EM") as watch:
             if hidden.cluster:
                 rng = check_random_state(hidden.random_state)
-                found = local.learn_clusters(data, model, weight, rng, n_jobs=self.n_jobs, watch=watch)
+                first = self._first_shares(data, len(model.classes), weight)
+                found = local.learn_clusters(data, model, weight, rng, first=first, n_jobs=self.n_jobs, watch=watch)
             else:
                 found = local.learn_hidden(
                     data, model, codes, weight, hidden_weight=hidden.weight, n_jobs=self.n_jobs, watch=watch
                 )
         self.em_ = found
+        if not found.converged and not found.interrupted:
+            warn(f"EM did not come to rest in {len(found.log_likelihood)} steps", ConvergenceWarning)
         for name, count in zip(GUESSES, (int((codes < 0).sum()), int(gaps.sum())), strict=True):
             if count:
                 setattr(self, name, getattr(self, name, 0) + count)
-        return found.model
+        return found.model.with_joint(joint)
 
-    def _gaps(self, X: Any) -> Array:
-        """Which rows have missing entries that must be guessed from the others."""
-        if not self._family().whole_rows or not has_missing(X):
-            return np.zeros(X.shape[0], dtype=bool)
-        return incomplete(X)
+    def _gaps(self, X: Any, labels: Labels, weight: Floats | None, stats: Stats) -> Array:
+        """Which rows have missing entries that must be guessed from the others: they are not in the sums yet."""
+        none = np.zeros(X.shape[0], dtype=bool)
+        if not self._family().whole_rows:
+            return none
+        if not labels.any_missing:  # the sums tell, without another look at every entry
+            rows = float(X.shape[0]) if weight is None else float(weight.sum())
+            if abs(float(stats.weight.sum()) - rows) <= 1e-9 * rows:
+                return none
+        return incomplete(X) if has_missing(X) else none
+
+    def _first_shares(
+        self, data: Data, k: int, weight: Floats | None
+    ) -> Callable[[np.random.RandomState], Floats] | None:
+        """A way to draw starts for clusters, where there is a better one than a row for each."""
+        del data, k, weight
+        return None
 
     def _guessed(self) -> str:
         """Why no row can be taken out of the sums exactly, if so."""
@@ -326,9 +366,6 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
 
     def _choose(self, model: Model, data: Data, codes: Array, weight: Floats | None) -> Model:
         return model.with_joint(model.joint.with_alpha(best_alpha(model, data, codes, weight, self.n_jobs)))
-
-    def _warn_about(self, model: Model) -> None:
-        """Say what was done about sums that do not determine the parameters."""
 
     # ------------------------------------------------------------------ reading input
 
@@ -356,9 +393,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         labels = read_labels(y if mark is None else without_mark(y, mark), n, known)
         weight = None
         if sample_weight is not None:
-            weight = (
-                np.ascontiguousarray(_check_sample_weight(sample_weight, X, dtype=np.float64)) if n else np.zeros(0)
-            )
+            weight = read_weights(sample_weight, n)
             if (weight < 0).any():
                 row = int(np.argmax(weight < 0))
                 raise ValueError(f"sample_weight[{row}] is {weight[row]:g}: to take rows away, use forget")
@@ -401,10 +436,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         """Statistics of rows: read as the family reads them, beside the columns known so far, and added up."""
         matrix, columns = self._learn_rows(X, known, labels, weight)
         schema = Schema(labels.classes, (columns,), closed)
-        shares, gaps = labels.shares, self._gaps(matrix)
-        if gaps.any():  # these wait for EM
-            shares = np.where(gaps.reshape((-1, *(1,) * (shares.ndim - 1))), 0 if shares.ndim > 1 else -1, shares)
-        return local.collect([matrix], joint, schema, shares, weight, self.n_jobs)
+        return local.collect([matrix], joint, schema, labels.shares, weight, self.n_jobs)
 
     def _check_known(self, labels: Labels, known: Array) -> None:
         unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else labels.classes
@@ -458,6 +490,12 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         """
         data, codes, weight = self._read_with_labels(X, y, sample_weight)
         self._check_learned(codes, weight)
+        family = self._family()
+        if family.whole_rows or not family.downdates(self.model_.alpha()):
+            local.check_finite(data, self.model_)
+            if family.whole_rows and has_missing(data[0]):
+                row = int(np.argmax(incomplete(data[0])))
+                raise ForgetError(f"row {row} has a missing entry, and this model has learned none that had")
         return leave_one_out(self.model_, data, codes, weight, self.n_jobs)
 
     def _check_learned(self, codes: Array, weight: Floats | None) -> None:
@@ -550,6 +588,17 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             self._check_model(model.with_joint(self._joint()))
         self.__dict__.update(state)
         self.model_ = model
+
+
+def plugged_in(joint: Joint) -> Joint:
+    """The same law with parameters plugged in where they would be integrated out."""
+    blocks = [
+        replace(block, family=replace(block.family, predictive=False))  # type: ignore[call-arg]
+        if hasattr(block.family, "predictive")
+        else block
+        for block in joint.blocks
+    ]
+    return replace(joint, blocks=tuple(blocks))
 
 
 def same_labels(classes: Array, given: Array) -> bool:

@@ -12,6 +12,7 @@ from deciban._typing import Array, Floats
 from deciban.errors import SingularWarning, warn
 from deciban.families.gaussian import LOG_2PI
 from deciban.families.multivariate_gaussian import MultivariateParams
+from deciban.families.roots import Repairs
 from deciban.joint import Model
 from deciban.models.real import RealClassifier
 from deciban.show import plain
@@ -46,40 +47,15 @@ class Discriminant(RealClassifier):
         if not np.isclose(prior.sum(), 1.0, atol=1e-5):
             warn("The priors do not sum to 1. Normalizing such that it sums to one.", UserWarning)
 
+    def _check_fitted(self, model: Model) -> None:
+        self._warn_about(model)
+
     def _warn_about(self, model: Model) -> None:
-        if len(model.classes) == 0:
-            return
-        repairs, columns = model.params[0].repairs, model.columns()
-        said = []
-        constant = [repr(columns.name(j)) for j in repairs.constant]
-        if constant:
-            shown = ", ".join(constant[:5]) + (f" and {len(constant) - 5} more" if len(constant) > 5 else "")
-            said.append(
-                f"column{'s' if len(constant) > 1 else ''} {shown} never var{'y' if len(constant) > 1 else 'ies'} "
-                "and say nothing"
-                if len(constant) > 1
-                else f"column {shown} never varies and says nothing"
-            )
-        spare = repairs.lost - len(constant)
-        if spare > 0:
-            said.append(
-                f"{spare} direction{'s' if spare > 1 else ''} in which no class varies (columns that repeat "
-                "others, or too few rows) left out"
-            )
-        if repairs.certain:
-            said.append(
-                f"{repairs.certain} direction{'s' if repairs.certain > 1 else ''} in which no class varies but "
-                "classes differ: there they are told apart for certain"
-            )
-        if repairs.helped:
-            names = ", ".join(repr(plain(model.classes[c])) for c in repairs.helped[:5])
-            more = f" and {len(repairs.helped) - 5} more" if len(repairs.helped) > 5 else ""
-            said.append(
-                f"class {names}{more} does not vary in every direction (too few rows, or columns that repeat "
-                "others), so it took in one row's worth of the covariance common to all classes"
-            )
-        if said:
-            warn("; ".join(said) + ". Shrinkage, a prior or more rows would do without this.", SingularWarning)
+        if len(model.classes) and not model.cached("told", dict):
+            model.cached("told", dict)["told"] = True
+            said = repairs_in_words(model.params[0].repairs, model)
+            if said:
+                warn("; ".join(said) + ". Shrinkage, a prior or more rows would do without this.", SingularWarning)
 
     @property
     def _params(self) -> MultivariateParams:
@@ -114,3 +90,32 @@ class Discriminant(RealClassifier):
         if params.roots is None:
             return self._cast(params.covariance[:, :, None] * np.eye(d))
         return self._cast(np.broadcast_to(params.covariance, (k, d, d)) + 0.0)
+
+
+def repairs_in_words(repairs: Repairs, model: Model) -> list[str]:
+    """What was done about singular covariances, for a person."""
+    if not repairs:
+        return []
+    said = []
+    constant = [repr(model.columns().name(j)) for j in repairs.constant]
+    if constant:
+        never = "never varies and says nothing" if len(constant) == 1 else "never vary and say nothing"
+        said.append(f"{shortened(constant)} {never}")
+    spare = repairs.lost - len(constant)
+    if spare > 0:
+        said.append(f"{spare} direction(s) in which no class varies left out (columns that repeat others, or few rows)")
+    if repairs.certain:
+        said.append(
+            f"in {repairs.certain} direction(s) no class varies but classes differ: told apart for certain there"
+        )
+    if repairs.helped:
+        names = shortened([repr(plain(model.classes[c])) for c in repairs.helped])
+        said.append(
+            f"class {names} does not vary in every direction (too few rows, or columns that repeat others), so it took "
+            "in one row's worth of the covariance common to all classes"
+        )
+    return said
+
+
+def shortened(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -10,9 +11,9 @@ from sklearn.base import clone
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
 from deciban.families.multivariate_gaussian import Nested
-from deciban.models.base import HowHidden
 from deciban.models.discriminant import Discriminant
 from deciban.models.labels import Labels
+from deciban.rows import has_missing
 
 Self = TypeVar("Self", bound="EstimatedFromRows")
 
@@ -48,27 +49,20 @@ class EstimatedFromRows(Discriminant):
         found = getattr(self, "given_", None)
         return found if self.covariance_estimator is not None else None
 
-    def _start(
-        self,
-        X: Any,
-        labels: Labels,
-        classes: Array,
-        closed: bool,
-        weight: Floats | None,
-        hidden: HowHidden | None = None,
-    ) -> None:
+    def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> None:
         self.__dict__.pop("given_", None)
-        if self.covariance_estimator is not None:
-            if weight is not None or labels.any_missing or labels.soft is not None or self._gaps(X).any():
-                raise DecibanError(
-                    "covariance_estimator takes plain rows: no weights, missing labels or missing entries; use "
-                    "shrinkage instead"
-                )
-            each = np.array([self._ask(X[labels.codes == c]) for c in range(len(labels.classes))])
-            counts = np.bincount(labels.codes, minlength=len(labels.classes)).astype(float)
+        if self.covariance_estimator is None:
+            return
+        if weight is not None or labels.any_missing or labels.soft is not None or has_missing(X):
+            raise DecibanError(
+                "covariance_estimator takes plain rows: no weights, missing labels or missing entries; use shrinkage "
+                "instead"
+            )
+        each = np.array([self._ask(X[labels.codes == c]) for c in range(len(labels.classes))])
+        counts = np.bincount(labels.codes, minlength=len(labels.classes)).astype(float)
+        if self.solver == "eigen":
             self.total_ = self._ask(X)
-            self.given_ = tuple(tuple(map(tuple, m)) for m in self._combine(each, counts).tolist())
-        super()._start(X, labels, classes, closed, weight, hidden)
+        self.given_ = tuple(tuple(map(tuple, m)) for m in self._combine(each, counts).tolist())
 
     def _ask(self, rows: Array) -> Floats:
         """What the estimator says of some rows."""
@@ -95,6 +89,12 @@ class EstimatedFromRows(Discriminant):
             raise DecibanError(f"{self._guessed()}, and cannot learn in batches: use shrinkage instead")
         super().partial_fit(X, y, classes, sample_weight)
         return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safe file; `deciban.load` reads it."""
+        if self.covariance_estimator is not None:
+            raise ValueError("a covariance_estimator is code, which files do not hold: use shrinkage instead")
+        super().save(path)
 
     def __add__(self: Self, other: Self) -> Self:
         if self.covariance_estimator is not None:

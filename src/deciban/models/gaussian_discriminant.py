@@ -39,7 +39,8 @@ class GaussianDiscriminant(Discriminant):
         leave-one-out.
     shrinkage : "loo", "auto", "oas", number, pair of numbers or None, default="loo"
         A number in [0, 1] moves every covariance towards a sphere of the same size. A pair (tie, sphere) first moves
-        each towards the shared one: regularised discriminant analysis. "loo" chooses the pair by exact leave-one-out.
+        each towards the shared one: regularised discriminant analysis. "loo" chooses the pair by exact leave-one-out,
+        and takes spheres to be round where columns are in units of their spread within classes (as `fit` finds it).
         "auto" is Ledoit and Wolf's number, "oas" Chen et al.'s. Shapes other than "full" and "tied" take a number
         or None, and "loo" leaves them as they are.
     priors : array-like of shape (k,), default=None
@@ -51,9 +52,12 @@ class GaussianDiscriminant(Discriminant):
         None is the mean of all rows.
     prior_cov : array-like of shape (d, d), default=None
         None is the covariance that the classes have in common.
-    predictive : bool, default=False
-        Integrate means and covariances out instead of plugging their estimates in: multivariate Student-t. With
-        "full", "tied" and "diag".
+    predictive : bool, default=True
+        Integrate means and covariances out instead of plugging their estimates in: multivariate Student-t, whose
+        probabilities are less sure of themselves where rows are few. With "full", "tied" and "diag"; other shapes are
+        plugged in.
+    criterion : {"log_loss", "accuracy"}, default="log_loss"
+        What "loo" looks at.
     n_jobs : int, default=None
         Threads; None is all cores for data large enough to gain from them.
 
@@ -72,9 +76,10 @@ class GaussianDiscriminant(Discriminant):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 2)) @ [[1, 0.8], [0, 0.6]] + np.repeat([[0, 0], [1, -1]], 100, axis=0)
     >>> y = np.repeat(["a", "b"], 100)
-    >>> model = GaussianDiscriminant(covariance="tied", shrinkage=None).fit(X, y)
+    >>> model = GaussianDiscriminant().fit(X, y)
     >>> round(model.leave_one_out(X, y).accuracy, 2)
-    0.95
+    0.94
+    >>> model = GaussianDiscriminant(covariance="tied", shrinkage=None, predictive=False).fit(X, y)
     >>> theta, offset = model.linear_form().pair("b", "a")
     >>> bool(np.allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-X @ theta - offset))))
     True
@@ -93,6 +98,7 @@ class GaussianDiscriminant(Discriminant):
         "prior_mean": [Real, "array-like", None],
         "prior_cov": ["array-like", None],
         "predictive": ["boolean"],
+        "criterion": [StrOptions({"log_loss", "accuracy"})],
         "n_jobs": [None, int, np.integer],
     }
 
@@ -105,7 +111,8 @@ class GaussianDiscriminant(Discriminant):
         alpha: Any = 0.0,
         prior_mean: Any = None,
         prior_cov: Any = None,
-        predictive: bool = False,
+        predictive: bool = True,
+        criterion: str = "log_loss",
         n_jobs: int | None = None,
     ) -> None:
         self.covariance = covariance
@@ -115,6 +122,7 @@ class GaussianDiscriminant(Discriminant):
         self.prior_mean = prior_mean
         self.prior_cov = prior_cov
         self.predictive = predictive
+        self.criterion = criterion
         self.n_jobs = n_jobs
 
     @property
@@ -137,8 +145,6 @@ class GaussianDiscriminant(Discriminant):
                 f"shrinkage={self.shrinkage!r} goes with covariance='full' or 'tied', not {self.covariance!r}: "
                 "give a number, or None"
             )
-        if self.predictive and self._shape not in ("EEE", "VVV", "VVI"):
-            raise ValueError(f"predictive=True goes with covariance 'full', 'tied' or 'diag', not {self.covariance!r}")
         self._pair()
 
     def _pair(self) -> tuple[float, float | str]:
@@ -161,7 +167,7 @@ class GaussianDiscriminant(Discriminant):
             covariance="full" if self.covariance == "loo" else self.covariance,
             tie=tie,
             sphere=sphere,
-            predictive=bool(self.predictive),
+            predictive=bool(self.predictive) and self._shape in ("EEE", "VVV", "VVI"),
             guess_mean=as_guess(self.prior_mean, "prior_mean", d),
             guess_covariance=as_covariance(self.prior_cov, d),
             dense=self.covariance == "loo",
@@ -181,9 +187,10 @@ class GaussianDiscriminant(Discriminant):
             candidates = [replace(family, covariance=name) for name in SHAPES]
         elif self._chooses_shrinkage():
             ties = (0.0,) if self._shape == "EEE" else TIES
+            family = replace(family, scale=family.units(model.stats.sums[0], model.columns()))
             candidates = [replace(family, tie=tie, sphere=sphere) for sphere in SPHERES for tie in ties]
         if candidates:
-            chosen = best_family(model, candidates, data, codes, weight, self.n_jobs)
+            chosen = best_family(model, candidates, data, codes, weight, self.criterion, self.n_jobs)
             model = model.with_joint(replace(model.joint, blocks=(Block(chosen, model.joint.blocks[0].alpha),)))
         return super()._choose(model, data, codes, weight) if self._wants("loo") else model
 
@@ -193,12 +200,12 @@ class GaussianDiscriminant(Discriminant):
         shares = np.array([model.model_.stats.weight.sum() for model in (self, other)])
         if not self._chooses() or families[0] == families[1] or not shares.any():
             return joint
-        family = families[int(np.argmax(shares))]
+        family = max(zip(shares, map(repr, families), families, strict=True), key=lambda part: part[:2])[2]
         assert isinstance(family, MultivariateGaussian)
         if self._chooses_shrinkage():  # each chose its own: between them, by how much each has seen
             pairs = np.array([[f.tie, float(f.sphere)] for f in families if isinstance(f, MultivariateGaussian)])
             tie, sphere = shares @ pairs / shares.sum()
-            family = replace(family, tie=float(tie), sphere=float(sphere))
+            family = replace(family, tie=float(tie), sphere=float(sphere))  # the larger side's units are kept
         return replace(joint, blocks=(replace(joint.blocks[0], family=family),))
 
     @property

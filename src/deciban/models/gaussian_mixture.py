@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
@@ -13,7 +15,7 @@ from sklearn.base import DensityMixin
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, check_random_state
 
 from deciban import em
 from deciban._typing import Array, Floats
@@ -27,7 +29,9 @@ from deciban.families.multivariate_gaussian import MultivariateParams
 from deciban.families.roots import roots
 from deciban.joint import Block, Joint, Model
 from deciban.models.answers import Answers
+from deciban.models.labels import read_weights
 from deciban.models.real import leading_mean
+from deciban.rows import LARGEST, complain, value_range
 from deciban.schema import Columns, Schema
 from deciban.show import progress
 
@@ -153,16 +157,15 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
 
     def _fit_rows(self: Self, X: Array, weight: Floats | None, watch: Any = lambda step, total: None) -> Self:  # noqa: ARG005 - nobody watches
         """EM over rows that were read already."""
-        again = self.warm_start and self.__sklearn_is_fitted__()
+        again = self.warm_start and self.__sklearn_is_fitted__() and self._fits(X.shape[1])
         self._check_starts(X.shape[1])
         rng = check_random_state(self.random_state)
-        best: em.Learned | None = None
-        for attempt in range(1 if again else self.n_init):
+
+        def attempt(number: int) -> em.Learned:
             start = self.model_ if again else self._first(X, weight, rng)
-            found = self._learn(X, start, weight, attempt, watch)
-            if best is None or (found.log_likelihood or [0.0])[-1] > (best.log_likelihood or [0.0])[-1]:
-                best = found
-        assert best is not None
+            return self._learn(X, start, weight, number, watch)
+
+        best = em.best_of(partial(attempt, number) for number in range(1 if again else self.n_init))
         if not best.converged and self.max_iter > 0:
             warn(
                 "Best performing initialization did not converge. Try different init parameters, or increase "
@@ -186,6 +189,8 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight)
+        if not self._fits(self.n_features_in_):
+            raise ValueError("n_components or covariance_type has changed since the last fit: use fit")
         with self._unchanged_on_error():
             X, weight = self._read_rows(X, sample_weight, reset=False, least=0)
             _, sums = local.expect([X], self.model_, None, None, weight, self.n_jobs)
@@ -210,8 +215,10 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         check_is_fitted(other)
         if self.n_features_in_ != other.n_features_in_ or self.n_components != other.n_components:
             raise SchemaError("cannot merge mixtures of different numbers of features or components")
-        if self.covariance_type != other.covariance_type:
-            raise SchemaError(f"cannot merge mixtures of shapes {self.covariance_type!r} and {other.covariance_type!r}")
+        for name in ("covariance_type", "reg_covar"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise SchemaError(f"cannot merge mixtures whose {name} differs: {mine!r} and {theirs!r}")
         a, b = self._params.mean, other._params.mean
         scale = np.sqrt(np.maximum(self._columnwise_variance(), np.finfo(float).tiny))
         distance = (((a[:, None] - b[None]) / scale[:, None]) ** 2).sum(axis=2)
@@ -223,15 +230,24 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         sums = {name: array[order] for name, array in theirs.sums[0].items()}
         merged = copy.copy(self)
         merged.model_ = Model(self.model_.joint, self.model_.stats + Stats(moved, theirs.weight[order], (sums,)))
-        merged.__dict__.pop("em_", None)
+        for name in ("em_", "lower_bound_", "lower_bounds_", "n_iter_", "converged_"):
+            merged.__dict__.pop(name, None)
         return merged
 
     def __radd__(self: Self, other: Any) -> Self:
         """So that sum(models) works."""
         return copy.copy(self) if other == 0 else NotImplemented
 
+    def _fits(self, d: int) -> bool:
+        """Whether the model so far is one that the parameters speak of."""
+        model = self.model_
+        family = model.joint.blocks[0].family
+        # Where EM took no step, the start is the model, and nothing was added to its variances.
+        same = any(family == replace(self._family(), ridge=ridge) for ridge in (float(self.reg_covar), 0.0))
+        return same and len(model.classes) == self.n_components and model.columns().size == d
+
     def _columnwise_variance(self) -> Floats:
-        return np.asarray(self._family()._columnwise(self._params, self.model_.columns()).variance)
+        return np.asarray(self._family().columnwise(self._params).variance)
 
     def _family(self) -> MultivariateGaussian:
         return MultivariateGaussian(covariance=self.covariance_type, ridge=float(self.reg_covar))
@@ -241,12 +257,11 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         if reset:
             self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
         X = self._rows(X, Columns(X.shape[1]))
-        if np.isinf(X).any():
-            row, column = (int(i) for i in np.argwhere(np.isinf(X))[0])
-            raise ValueError(f"Input X contains infinity: row {row}, column {column}")
+        if max(np.abs(value_range(X))) > LARGEST:
+            complain(X, Columns(X.shape[1], self._names()))
         weight = None
         if sample_weight is not None:
-            weight = np.ascontiguousarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
+            weight = read_weights(sample_weight, X.shape[0])
             if (weight < 0).any() or (least and not weight.any()):
                 raise ValueError("sample_weight must not be negative, nor zero everywhere")
         if least and X.shape[0] < self.n_components:
@@ -277,7 +292,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             joint=Joint((Block(self._family(), 0.0),)),
             max_iter=self.max_iter,
             tolerance=self.tol,
-            before=self.lower_bound_ * rows if start is getattr(self, "model_", None) else -np.inf,
+            before=getattr(self, "lower_bound_", -np.inf) * rows if start is getattr(self, "model_", None) else -np.inf,
             watch=tell,
         )
 
@@ -288,7 +303,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         said = (self.weights_init, self.means_init, self.precisions_init)
         if all(value is not None for value in said):
             centre = leading_mean(X, np.arange(len(X)), np.zeros(d))
-            schema = Schema(np.arange(k), (Columns(d, pivot=np.tile(centre, (k, 1))),))
+            schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.tile(centre, (k, 1))),))
             zero = np.zeros((k, d))
             params = MultivariateParams(zero, zero, np.zeros(k), np.zeros(d))
         else:
@@ -335,9 +350,10 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             labels = KMeans(n_clusters=k, n_init=1, random_state=rng).fit(X, sample_weight=weight).labels_
             shares[np.arange(n), labels] = 1.0
         elif self.init_params == "k-means++":
-            shares[kmeans_plusplus(X, k, random_state=rng)[1], np.arange(k)] = 1.0
+            shares[kmeans_plusplus(X, k, sample_weight=weight, random_state=rng)[1], np.arange(k)] = 1.0
         else:
-            shares[rng.choice(n, size=k, replace=False), np.arange(k)] = 1.0
+            some = np.arange(n) if weight is None else np.flatnonzero(weight)
+            shares[rng.choice(some, size=k, replace=len(some) < k), np.arange(k)] = 1.0
         return shares
 
     # ------------------------------------------------------------------ what the user says about the start
@@ -450,8 +466,11 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
     @property
     def precisions_(self) -> Array:
         """Inverse covariances, in the form of `covariances_`."""
-        root = self._upper()
-        return self._cast(root @ root.swapaxes(-1, -2) if root.ndim > 1 and self._params.roots is not None else root**2)
+        found = self._params.roots
+        if found is None:
+            return self._cast(self._upper() ** 2)
+        inverse = found.root.swapaxes(-1, -2) @ found.root
+        return self._cast(inverse[0] if self.covariance_type == "tied" else inverse)
 
     @property
     def precisions_cholesky_(self) -> Array:
@@ -463,22 +482,28 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         if params.roots is None:
             deviation = 1.0 / np.sqrt(params.covariance)
             return deviation[:, 0] if self.covariance_type == "spherical" else deviation
-        factor = np.linalg.inv(np.linalg.cholesky(params.covariance)).swapaxes(-1, -2)
+        try:
+            factor = np.linalg.inv(np.linalg.cholesky(params.covariance)).swapaxes(-1, -2)
+        except np.linalg.LinAlgError:  # directions were left out: there is a root, but no triangular one
+            factor = params.roots.root.swapaxes(-1, -2)
         return np.asarray(factor[0] if self.covariance_type == "tied" else factor)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safe file; `deciban.load` reads it."""
         check_is_fitted(self)
-        kept = {name: value for name, value in self.get_params(deep=False).items() if not name.endswith("_init")}
-        kept["n_init"] = self.n_init
+        if not self._fits(self.n_features_in_):
+            raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
+        kept = dict(self.get_params(deep=False))
+        for name in ("weights_init", "means_init", "precisions_init"):
+            kept[name] = None if kept[name] is None else np.asarray(kept[name], dtype=np.float64)
         if not isinstance(kept["random_state"], int | np.integer | None):
             kept["random_state"] = None
         state = {
             "dtype_": self.dtype_,
-            "converged_": bool(self.converged_),
-            "n_iter_": int(self.n_iter_),
-            "lower_bound_": float(self.lower_bound_),
-            "lower_bounds_": [float(v) for v in self.lower_bounds_],
+            "converged_": bool(getattr(self, "converged_", False)),
+            "n_iter_": int(getattr(self, "n_iter_", 0)),
+            "lower_bound_": float(getattr(self, "lower_bound_", -np.inf)),
+            "lower_bounds_": [float(v) for v in getattr(self, "lower_bounds_", [])],
         }
         self._write(path, kept, state)
 
@@ -489,10 +514,10 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         state = self._read_back(model, about, kept)
         if self.n_components != len(model.classes):
             raise ValueError("its sums do not fit its number of components")
-        if model.joint.blocks[0].family != self._family():
+        self.model_ = model
+        if not self._fits(self.n_features_in_):
             raise ValueError("its family is not the model's")
         self.__dict__.update(state)
-        self.model_ = model
 
 
 def check_shape(array: Array, shape: tuple[int, ...], name: str) -> None:

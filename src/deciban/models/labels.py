@@ -157,3 +157,17 @@ def read_soft(y: Array, n: int, classes: Array | None) -> Labels:
     if len(names) != soft.shape[1]:
         raise ValueError(f"soft labels have {soft.shape[1]} columns, but there are {len(names)} classes")
     return Labels(names, np.zeros(0, dtype=np.int32), soft)
+
+
+def read_weights(weights: Any, n: int) -> Floats:
+    """A weight a row: an array, a list, a series, or one number for all."""
+    array = np.asarray(weights, dtype=np.float64)
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, got shape {array.shape}")
+    if len(array) != n:
+        raise ValueError(f"sample_weight.shape == {array.shape}, expected {(n,)}!")
+    if not np.isfinite(array).all():
+        raise ValueError(f"Input sample_weight contains NaN or infinity: row {int(np.argmin(np.isfinite(array)))}")
+    return np.ascontiguousarray(array)

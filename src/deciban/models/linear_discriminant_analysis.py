@@ -14,6 +14,7 @@ from deciban._typing import Array, Floats
 from deciban.algebra import shift
 from deciban.families import Family, MultivariateGaussian
 from deciban.joint import Model
+from deciban.measure import incomplete
 from deciban.models.from_rows import EstimatedFromRows
 
 Self = TypeVar("Self", bound="LinearDiscriminantAnalysis")
@@ -99,8 +100,8 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         """One covariance from the classes' own, by their share of the rows."""
         return np.asarray((weight[:, None, None] / weight.sum() * each).sum(axis=0)[None])
 
-    def _check_model(self, model: Model) -> None:
-        super()._check_model(model)
+    def _check_fitted(self, model: Model) -> None:
+        super()._check_fitted(model)
         most = min(len(model.classes) - 1, model.columns().size)
         if self.n_components is not None and len(model.classes) and self.n_components > most:
             raise ValueError(
@@ -111,36 +112,54 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     def decision_function(self, X: Any) -> Floats:
         """x·coef_ + intercept_: log p(x, y) but for what all classes share; with two classes the log-odds, (n,)."""
         rows = self._read(X)[0]
-        if np.isnan(rows).any():
-            return super().decision_function(X)
-        scores = rows @ self.coef_.T + self.intercept_
+        weights, offsets = self._linear()
+        scores = rows @ weights.T + offsets
+        gaps = incomplete(rows)
+        if gaps.any():  # what is left of a row is not linear in it: its log p(x, y) as it is
+            said = self._apply(X, "log_joint")[gaps]
+            scores[gaps] = said[:, 1:] - said[:, :1] if len(self.classes_) == 2 else said
         return np.asarray(scores.ravel() if len(self.classes_) == 2 else scores)
 
     def transform(self, X: Any) -> Floats:
-        """Rows along the directions that tell classes apart best, (n, n_components)."""
+        """Rows along the directions that tell classes apart best, (n, n_components).
+
+        Missing entries stand where they are expected, given those that are there.
+        """
         check_is_fitted(self)
         if self.solver == "lsqr":
             raise NotImplementedError("transform not implemented for 'lsqr' solver (use 'svd' or 'eigen').")
         rows = self._read(X)[0]
+        if incomplete(rows).any():
+            family = self.model_.joint.blocks[0].family
+            assert isinstance(family, MultivariateGaussian)
+            rows = family.fill(self._params, rows, self.predict_proba(X))
         centre = self.xbar_ if self.solver == "svd" else 0.0
         return np.asarray(((rows - centre) @ self.scalings_)[:, : self._n_features_out])
 
     @property
     def _n_features_out(self) -> int:
-        most = min(len(self.classes_) - 1, self.n_features_in_)
-        return most if self.n_components is None else int(self.n_components)
+        most = min(len(self.classes_) - 1, self.n_features_in_, self._directions()[0].shape[1])
+        return int(most if self.n_components is None else min(self.n_components, most))
 
     def _linear(self) -> tuple[Floats, Floats]:
-        """Weights about the mean of the class means, so that far columns cost no digits, and offsets (S14)."""
+        """Weights and offsets (S14), about the centre that scikit-learn's solvers take."""
+        self._check_classes()
+        found: tuple[Floats, Floats] = self.model_.cached("linear", self._find_linear)
+        return found
+
+    def _find_linear(self) -> tuple[Floats, Floats]:
         params = self._params
         assert params.roots is not None
-        root, centre = params.roots.root[0], params.mean.mean(axis=0)
+        two = len(self.classes_) == 2  # then the centre cancels, and one near the data costs no digits
+        root = params.roots.root[0]
+        centre = self._centre() if two or self.solver == "svd" else np.zeros(self.n_features_in_)
         gap = params.mean - centre
         weights = gap @ root.T @ root
         offsets = -0.5 * (gap * weights).sum(axis=1) + self.model_.log_prior - weights @ centre
-        if len(self.classes_) == 2:
-            return weights[1:] - weights[:1], offsets[1:] - offsets[:1]
-        return weights, offsets
+        return (weights[1:] - weights[:1], offsets[1:] - offsets[:1]) if two else (weights, offsets)
+
+    def _centre(self) -> Floats:
+        return np.asarray(np.exp(self.model_.log_prior) @ self._params.mean)
 
     @property
     def coef_(self) -> Array:
@@ -163,7 +182,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     @property
     def xbar_(self) -> Array:
         """The mean of the class means, weighted by the class prior."""
-        return self._cast(np.exp(self.model_.log_prior) @ self._params.mean)
+        return self._cast(self._centre())
 
     @property
     def scalings_(self) -> Array:
@@ -177,7 +196,9 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _directions(self) -> tuple[Floats, Floats]:
         self._check_classes()
-        return self._svd_directions() if self.solver != "eigen" else self._eigen_directions()
+        find = self._eigen_directions if self.solver == "eigen" else self._svd_directions
+        found: tuple[Floats, Floats] = self.model_.cached("directions", find)
+        return found
 
     def _svd_directions(self) -> tuple[Floats, Floats]:
         """Whiten the rows within classes, then rotate to the principal axes of the class means."""
@@ -216,5 +237,5 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         family = MultivariateGaussian(sphere=0.0 if self.shrinkage is None else self.shrinkage)
         if self.covariance_estimator is not None:
             return np.asarray(self.total_)
-        found = family._moments(sums, one)
-        return np.asarray(family._covariance(found, sums)[1][0])
+        found = family.moments(sums, one)
+        return np.asarray(family.covariances(found, sums)[1][0])

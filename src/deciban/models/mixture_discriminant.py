@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from deciban import em
-from deciban._typing import Array, Floats
+from deciban._typing import Array, Floats, Matrix
 from deciban.algebra import Stats
 from deciban.corollaries.components import explain_components, grouped
 from deciban.corollaries.explain import Evidence, strongest
@@ -137,6 +137,9 @@ class MixtureDiscriminant(Discriminant):
 
     # ------------------------------------------------------------------ learning
 
+    def _plain(self, X: Matrix) -> Matrix:
+        return X.toarray() if hasattr(X, "toarray") else X
+
     def _start(
         self,
         X: Any,
@@ -217,6 +220,8 @@ class MixtureDiscriminant(Discriminant):
                 score = self._bic(found, m)
                 if best is None or score < best[0]:
                     best = score, found.model.stats
+                if found.interrupted:
+                    break
             if best is None:
                 raise ValueError(f"class {plain(classes[c])!r} has {int(mine.sum())} rows, fewer than its components")
             parts[c] = best[1]
@@ -249,6 +254,8 @@ class MixtureDiscriminant(Discriminant):
             random_state=rng,
             n_jobs=self.n_jobs,
         )
+        if self._names() is not None:
+            mixture.feature_names_in_ = self.feature_names_in_
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", ConvergenceWarning
@@ -257,6 +264,8 @@ class MixtureDiscriminant(Discriminant):
 
     def _bic(self, found: em.Learned, m: int) -> float:
         d = found.model.columns().size
+        if m > 1 and collapsed(found.model):
+            return float("inf")  # a likelihood without bound should not win a comparison
         free = parameters(self.covariance, m, d) + m * d + m - 1
         return -2.0 * found.log_likelihood[-1] + float(np.log(max(found.rows, 1.0))) * free
 
@@ -303,6 +312,8 @@ class MixtureDiscriminant(Discriminant):
         """
         if not self.__sklearn_is_fitted__():
             return super().partial_fit(X, y, classes, sample_weight)
+        if self._family() != self.model_.joint.blocks[0].family:
+            raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
         with self._unchanged_on_error():
             X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
             if labels.any_missing or labels.soft is not None:
@@ -335,8 +346,12 @@ class MixtureDiscriminant(Discriminant):
             return NotImplemented
         check_is_fitted(self)
         check_is_fitted(other)
-        if self.n_features_in_ != other.n_features_in_ or self.covariance != other.covariance:
-            raise SchemaError("cannot merge mixtures of different numbers of features or shapes")
+        if self.n_features_in_ != other.n_features_in_:
+            raise SchemaError("cannot merge mixtures of different numbers of features")
+        for name in ("covariance", "reg_covar", "priors"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if not np.array_equal(np.asarray(mine), np.asarray(theirs)):
+                raise SchemaError(f"cannot merge mixtures whose {name} differs: {mine!r} and {theirs!r}")
         merged = copy.copy(self)
         merged.labels_ = union_classes(self.labels_, other.labels_)
         merged.owner_ = np.concatenate(
@@ -389,12 +404,16 @@ class MixtureDiscriminant(Discriminant):
         """Draw n rows and their classes: a component by its weight (of the class `given`), then x from its law."""
         del length
         self._check_classes()
+        if n < 0:
+            raise ValueError(f"n is {n}: it must not be negative")
         rng = random_state
         if not isinstance(rng, np.random.Generator):
             rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
         chance = np.exp(self.model_.log_prior)
         if given is not None:
             chance = np.where(self.owner_ == self._class_index(given), chance, 0.0)
+        if not chance.sum() > 0:
+            raise ValueError(f"class {given!r} has no rows, or no prior, to draw from")
         which = rng.choice(len(chance), size=n, p=chance / chance.sum())
         family, columns = self.model_.joint.blocks[0].family, self.model_.columns()
         rows = family.sample(self.model_.params[0], columns, which, rng, np.zeros(n, dtype=np.int64))
@@ -472,6 +491,8 @@ class MixtureDiscriminant(Discriminant):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safe file; `deciban.load` reads it."""
         check_is_fitted(self)
+        if self._family() != self.model_.joint.blocks[0].family:
+            raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
         kept = dict(self.get_params(deep=False))
         if not isinstance(kept["random_state"], int | np.integer | None):
             kept["random_state"] = None
@@ -490,6 +511,22 @@ class MixtureDiscriminant(Discriminant):
             raise ValueError("its family is not the model's")
         self.__dict__.update(state)
         self.model_ = model
+
+
+def collapsed(model: Model) -> bool:
+    """Whether a component has too few rows for its columns, or hardly any spread in some direction of the class's."""
+    params = model.params[0]
+    if (params.weight < model.columns().size + 1).any():
+        return True
+    within = (
+        params.covariance if params.roots is not None else params.covariance[:, :, None] * np.eye(params.mean.shape[1])
+    )
+    share = np.exp(model.log_prior)
+    gap = params.mean - share @ params.mean
+    whole = np.average(within, axis=0, weights=share if len(within) > 1 else None) + (share[:, None] * gap).T @ gap
+    units = np.sqrt(np.outer(np.diagonal(whole), np.diagonal(whole)))
+    units = np.where(units > 0, units, 1.0)
+    return bool(np.linalg.eigvalsh(within / units).min() < 1e-4 * np.linalg.eigvalsh(whole / units).min())
 
 
 def owners(parts: dict[int, Stats]) -> Array:

@@ -12,14 +12,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from deciban._typing import Array, Floats
+from deciban._typing import Array, Floats, Matrix
 from deciban.engines import local
 from deciban.errors import DecibanError
 from deciban.families import Family, MultivariateGaussian
 from deciban.joint import Block, Joint, Model
-from deciban.models.base import HowHidden
 from deciban.models.discriminant import Discriminant
 from deciban.models.labels import Labels
+from deciban.rows import has_missing
 
 
 def is_euclidean(model: Any) -> bool:
@@ -84,33 +84,32 @@ class NearestCentroid(Discriminant):
             covariance="tied_diag", unbiased=True, threshold=float(self.shrink_threshold or 0.0)
         )
 
-    def _start(
-        self,
-        X: Any,
-        labels: Labels,
-        classes: Array,
-        closed: bool,
-        weight: Floats | None,
-        hidden: HowHidden | None = None,
-    ) -> None:
+    def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> None:
         self.__dict__.pop("medians_", None)
         if self.metric == "manhattan":
             if weight is not None or labels.soft is not None or labels.any_missing:
                 raise DecibanError("metric='manhattan' takes medians of plain rows: no weights and no missing labels")
-            rows = X.toarray() if sp.issparse(X) else X
+            rows = whole(X)
             self.medians_ = np.array([np.median(rows[labels.codes == c], axis=0) for c in range(len(labels.classes))])
-        super()._start(X, labels, classes, closed, weight, hidden)
 
-    def _check_model(self, model: Model) -> None:
-        super()._check_model(model)
+    def _check_fitted(self, model: Model) -> None:
+        super()._check_fitted(model)
         found = model.joint.blocks[0].family
         assert isinstance(found, MultivariateGaussian)
-        spread = found._moments(model.stats.sums[0], model.columns()).spread
-        if model.stats.weight.any() and len(spread) and not (spread > 0).any():
+        spread = found.moments(model.stats.sums[0], model.columns()).spread
+        if len(spread) and not (spread > 0).any():
             raise ValueError(
                 "All features have zero variance. Division by zero: there is no distance to go by "
                 f"(n_samples = {model.stats.weight.sum():g})."
             )
+
+    def _restore(self, model: Model, about: dict[str, Any]) -> None:
+        medians = about["state"].pop("medians_", None)
+        super()._restore(model, about)
+        if self.metric == "manhattan":
+            if medians is None or np.shape(medians) != (len(model.classes), model.columns().size):
+                raise ValueError("its medians do not fit its classes and features")
+            self.medians_ = np.asarray(medians, dtype=np.float64)
 
     def _guessed(self) -> str:
         return "medians are not sums of the rows" if self.metric == "manhattan" else super()._guessed()
@@ -122,26 +121,25 @@ class NearestCentroid(Discriminant):
         super().partial_fit(X, y, classes, sample_weight)
         return self
 
+    def __add__(self, other: Any) -> NearestCentroid:
+        if self.metric == "manhattan":
+            raise DecibanError(f"{self._guessed()}: with metric='manhattan' models cannot be merged")
+        return super().__add__(other)
+
     def predict(self, X: Any) -> Array:
         """The class of the nearest centroid, or with priors that are not equal the likeliest."""
         data = self._read(X)
         if self.metric == "manhattan":
-            rows = data[0].toarray() if sp.issparse(data[0]) else data[0]
-            return np.asarray(self.classes_[cdist(rows, self.medians_, "cityblock").argmin(axis=1)])
+            return np.asarray(self.classes_[cdist(whole(data[0]), self.medians_, "cityblock").argmin(axis=1)])
         if np.ptp(self.model_.log_prior) > 1e-12:
             return self.classes_[local.apply(data, self.model_, "best", self.n_jobs)]
         return self.classes_[local.apply(data, self._round(), "best", self.n_jobs)]
 
     def _round(self) -> Model:
         """The same centroids with unit variance: the model of the plain distance, from the same sums."""
-        key = "round"
-        if key not in self.model_._cache:
-            model = self.model_
-            family = MultivariateGaussian(
-                covariance="unit", unbiased=True, threshold=float(self.shrink_threshold or 0.0)
-            )
-            self.model_._cache[key] = Model(Joint((Block(family),), model.joint.class_prior), model.stats)
-        found = self.model_._cache[key]
+        family = MultivariateGaussian(covariance="unit", unbiased=True, threshold=float(self.shrink_threshold or 0.0))
+        joint = Joint((Block(family, 0.0),), self.model_.joint.class_prior)
+        found = self.model_.cached("round", lambda: Model(joint, self.model_.stats))
         assert isinstance(found, Model)
         return found
 
@@ -150,16 +148,6 @@ class NearestCentroid(Discriminant):
         """−distance² + 2 log prior of scaled columns, (n, k); with two classes the difference, (n,)."""
         scores = 2.0 * local.apply(self._read(X), self.model_, "log_joint", self.n_jobs)
         return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
-
-    @available_if(is_euclidean)  # type: ignore[untyped-decorator]  # scikit-learn has no types
-    def predict_proba(self, X: Any) -> Floats:
-        """P(y | x), (n, k)."""
-        return super().predict_proba(X)
-
-    @available_if(is_euclidean)  # type: ignore[untyped-decorator]  # scikit-learn has no types
-    def predict_log_proba(self, X: Any) -> Floats:
-        """log P(y | x), (n, k)."""
-        return super().predict_log_proba(X)
 
     @property
     def centroids_(self) -> Array:
@@ -177,9 +165,32 @@ class NearestCentroid(Discriminant):
         """How many of its standard errors each centroid is away from the mean of all rows, after shrinking."""
         family = self.model_.joint.blocks[0].family
         assert isinstance(family, MultivariateGaussian)
-        found = family._moments(self.model_.stats.sums[0], self.model_.columns())
+        found = family.moments(self.model_.stats.sums[0], self.model_.columns())
         n = np.broadcast_to(found.weight, found.mean.shape)
         deviation = np.sqrt(found.common)
         with np.errstate(divide="ignore", invalid="ignore"):
             unit = np.sqrt(1.0 / n - 1.0 / n.sum(axis=0)) * (deviation + np.median(deviation))
             return np.asarray((self._params.mean - found.overall) / unit)
+
+
+def whole(X: Matrix) -> Array:
+    """Rows as they are, dense, none of them with a hole."""
+    if has_missing(X):
+        raise DecibanError("metric='manhattan' takes whole rows, and some have missing entries")
+    return np.asarray(X.toarray() if sp.issparse(X) else X)
+
+
+for _name in (
+    "predict_proba",
+    "predict_log_proba",
+    "predict_joint_log_proba",
+    "score_samples",
+    "decide",
+    "explain",
+    "sample",
+    "top_evidence",
+    "linear_form",
+    "with_prior",
+    "adapt_prior",
+):
+    setattr(NearestCentroid, _name, available_if(is_euclidean)(getattr(Discriminant, _name)))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from deciban._typing import Array, Floats, Matrix
+from deciban._typing import Array, Data, Floats, Matrix
 from deciban.models.base import GenerativeClassifier
 from deciban.models.labels import Labels
 from deciban.schema import Columns
@@ -39,6 +41,29 @@ class RealClassifier(GenerativeClassifier):
         del columns
         X = self._plain(X)
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+    def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Any:
+        X = super()._validate(X, reset=reset, least=least)
+        return self._plain(X) if sp.issparse(X) else X
+
+    def _first_shares(
+        self, data: Data, k: int, weight: Floats | None
+    ) -> Callable[[np.random.RandomState], Floats] | None:
+        """Clusters of real numbers start from k-means."""
+        X = data[0]
+        if sp.issparse(X):
+            return None
+        if np.isnan(X).any():
+            usual = np.nan_to_num(np.nanmean(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0))
+            X = np.where(np.isnan(X), usual, X)
+        spread = X.std(axis=0, dtype=np.float64)
+        scaled = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+
+        def draw(rng: np.random.RandomState) -> Floats:
+            labels = KMeans(n_clusters=k, n_init=1, random_state=rng).fit(scaled, sample_weight=weight).labels_
+            return np.asarray(np.eye(k)[labels])
+
+        return draw
 
     def _plain(self, X: Matrix) -> Matrix:
         """Sparse rows stay so only where columns are independent, which is what a family of single columns supposes."""
