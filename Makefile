@@ -47,8 +47,11 @@ check: $(TOOLS)
 	@$(BIN)/python -m pytest -q --doctest-modules --pyargs deciban
 	@$(BIN)/python -m pytest -q --doctest-glob='*.md' README.md docs
 
-bench: $(TOOLS)  ## speed beside scikit-learn; writes benchmarks/results/naive_bayes.md
+bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/results/
 	@$(BIN)/python benchmarks/naive_bayes.py
+	@$(BIN)/python benchmarks/gaussians.py
+	@$(BIN)/python benchmarks/discriminants.py
+	@$(BIN)/python benchmarks/semi_supervised.py
 
 clean:  ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks

@@ -157,13 +157,17 @@ def collect_block(
     if not all(np.isfinite(array).all() for array in sums.values()):
         complain(X, columns)
     # Squares below 1e-308 lose digits or vanish: 1e-280 a row leaves a double's sixteen to the smallest that matter.
-    second = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2) if "xy" in sums else None
+    # A sum can also be small because EM's shares are: then the squares are as small as the values, not smaller.
     vanishing = np.zeros((0, 0), dtype=bool)
-    if second is not None:
-        vanishing = (second < 1e-280 * sums["one"]) & (sums["x"] != 0.0)
-    if "xxyy" in sums:
-        fourth = np.diagonal(sums["xxyy"], axis1=1, axis2=2)
-        vanishing = vanishing | ((fourth < 1e-280 * sums["one"]) & (sums["x"] != 0.0))
+    if "xx" in sums or "xy" in sums:
+        second = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)
+        least, first = 1e-280 * sums["one"], np.abs(sums["x"])
+        vanishing = (second < least) & (first > 0.0)
+        if labels.ndim == 2:
+            vanishing &= (second <= 1e-140 * first) & (first > 1e-305)
+        if "xxyy" in sums:
+            fourth = np.diagonal(sums["xxyy"], axis1=1, axis2=2)
+            vanishing |= (fourth < least) & (fourth <= 1e-140 * second) & (first > 0.0)
     if vanishing.any():
         column = int(np.argwhere(vanishing)[0][1])
         raise DecibanError(

@@ -257,8 +257,11 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         if reset:
             self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
         X = self._rows(X, Columns(X.shape[1]))
-        if max(np.abs(value_range(X))) > LARGEST:
+        largest = max(np.abs(value_range(X)))
+        if largest > LARGEST:
             complain(X, Columns(X.shape[1], self._names()))
+        if 0.0 < largest < 1.0 / LARGEST:
+            raise ValueError(f"the largest value is {largest:g}, which is too small to square: use another unit")
         weight = None
         if sample_weight is not None:
             weight = read_weights(sample_weight, X.shape[0])
