@@ -90,7 +90,7 @@ def test_soft_sums(data):
     X, _, _, pivot = data
     labels = np.random.default_rng(2).dirichlet(np.ones(K), N)
     one, x, xx = np.zeros((K, 1)), np.zeros((K, D)), np.zeros((K, D))
-    moments.soft_sums(X, np.asfortranarray(labels), pivot, one, x, xx, False)
+    moments.soft_sums(X, labels, pivot, one, x, xx, False)
     for c in range(K):
         t = X - pivot[c]
         np.testing.assert_allclose(one[c, 0], labels[:, c].sum())

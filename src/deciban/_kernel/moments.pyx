@@ -85,13 +85,14 @@ def class_sums(const floating[:, :] X, const int[::1] y, const double[::1] weigh
     free(tile)
 
 
-def soft_sums(const floating[:, :] X, const double[::1, :] labels, const double[:, ::1] pivot,
+def soft_sums(const floating[:, :] X, const double[:, :] labels, const double[:, ::1] pivot,
               double[:, ::1] one, double[:, ::1] x, double[:, ::1] xx,
               bint missing, bint binary=False, double threshold=0.0):
     """Add labels[i, c]·(1, x − p, (x − p)²) of every row i to every class c: soft labels, one column a class."""
-    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = x.shape[0], c, start, rows
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = x.shape[0], c, i, start, rows
     cdef double* squares = NULL
     cdef double* tile
+    cdef double share[GATHERED]
     cdef int same[GATHERED]
     if n == 0 or d == 0 or k == 0:
         return
@@ -108,11 +109,11 @@ def soft_sums(const floating[:, :] X, const double[::1, :] labels, const double[
             for c in range(k):
                 if xx is not None:
                     squares = &xx[c, 0]
+                for i in range(rows):
+                    share[i] = labels[start + i, c]
                 if missing:
-                    sum_rows_missing(tile, d, rows, d, 1, same, &labels[start, c], &pivot[c, 0],
-                                     &one[c, 0], &x[c, 0], squares)
+                    sum_rows_missing(tile, d, rows, d, 1, same, share, &pivot[c, 0], &one[c, 0], &x[c, 0], squares)
                 else:
-                    sum_rows(tile, d, rows, d, 1, same, &labels[start, c], &pivot[c, 0],
-                             &one[c, 0], 1, &x[c, 0], squares)
+                    sum_rows(tile, d, rows, d, 1, same, share, &pivot[c, 0], &one[c, 0], 1, &x[c, 0], squares)
             start += rows
     free(tile)

@@ -92,35 +92,36 @@ def collect(
     soft = labels.ndim == 2
     if soft:
         labels = labels if weight is None else labels * weight[:, None]
-        class_weight = labels.sum(axis=0)
     else:
         labels = np.ascontiguousarray(labels, dtype=np.int32)
-        class_weight = None
     total = []
     for b, (block, columns, X) in enumerate(zip(joint.blocks, schema.blocks, data, strict=True)):
         sums = collect_block(block.family.measures(columns), columns, X, labels, weight, k, n_jobs)
-        if guess is not None and block.family.whole_rows:
+        if guess is not None and block.family.whole_rows and has_missing(X):
             rows = np.flatnonzero(incomplete(X))
-            if len(rows):
-                shares = labels[rows] if soft else one_hot(labels[rows], k, None if weight is None else weight[rows])
-                filled = block.family.expected_sums(guess.params[b], columns, X[rows], shares)
-                sums = {name: sums[name] + filled[name] for name in sums}
+            shares = labels[rows] if soft else one_hot(labels[rows], k, None if weight is None else weight[rows])
+            filled = block.family.expected_sums(guess.params[b], columns, X[rows], shares)
+            sums = {name: sums[name] + filled[name] for name in sums}
         total.append(sums)
-    if len(joint.blocks) == 1 and joint.blocks[0].family.whole_rows:
-        # A row with missing entries counts as far as something was expected of it.
-        class_weight = total[0]["one"][:, 0].copy()
-    if class_weight is None:
-        # Where no entry was missing (`one` is narrower than its columns), a block has counted the rows already.
-        ones = [
-            sums["one"]
-            for block, sums, columns in zip(joint.blocks, total, schema.blocks, strict=True)
-            if "one" in sums and columns.size > 1 and not block.family.whole_rows
-        ]
-        counted = next((one for one in ones if one.shape[1] == 1), None)
-        class_weight = np.zeros(k) if counted is None else counted[:, 0].copy()
-        if counted is None:
-            counts.class_weights(labels, weight, class_weight)
-    return Stats(schema, class_weight, tuple(total))
+    return Stats(schema, class_weights(joint, schema, total, labels, weight), tuple(total))
+
+
+def class_weights(
+    joint: Joint, schema: Schema, total: Sequence[dict[str, Floats]], labels: Array, weight: Floats | None
+) -> Floats:
+    """n_y. Where no entry was missing (`one` is narrower than its columns), a block has counted the rows already.
+
+    Where columns depend on each other, a row with missing entries counts as far as something was expected of it.
+    """
+    for block, sums, columns in zip(joint.blocks, total, schema.blocks, strict=True):
+        counted = "one" in sums and sums["one"].shape[1] == 1 and (columns.size > 1 or block.family.whole_rows)
+        if counted and (len(joint.blocks) == 1 or not block.family.whole_rows):
+            return np.array(sums["one"][:, 0])
+    if labels.ndim == 2:
+        return np.asarray(labels.sum(axis=0))
+    out = np.zeros(len(schema.classes))
+    counts.class_weights(labels, weight, out)
+    return out
 
 
 def one_hot(codes: Array, k: int, weight: Floats | None) -> Floats:
@@ -199,7 +200,7 @@ def dense_sums(
         how = (missing, above is not None, above or 0.0)
         block = X[rows] if X.dtype in (np.float32, np.float64) else X[rows].astype(np.float64)
         if soft:
-            moments.soft_sums(block, np.asfortranarray(labels[rows]), pivot, one, x, xx, *how)
+            moments.soft_sums(block, labels[rows], pivot, one, x, xx, *how)
         else:
             w = None if weight is None else weight[rows]
             moments.class_sums(block, labels[rows], w, pivot, one, x, xx, *how)
@@ -401,7 +402,7 @@ def expect(
 
     # A block's sums are as large as the model, so blocks are at least a few times longer than that.
     size = 4 * max((array.size for block in model.stats.sums for array in block.values()), default=0)
-    entries = max(size, long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES)
+    entries = max(size, long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES // 8)
     total, sums = 0.0, model.joint.zero(model.schema)
     for part, stats in over_rows(data, n_jobs, work, entries) if data[0].shape[0] else []:
         total += part
@@ -574,7 +575,7 @@ def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None =
         return ties, bad + rows.start if bad >= 0 else -1
 
     # Sparse scores prepare tables as wide as the vocabulary, so their blocks are long.
-    entries = long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES
+    entries = long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES // 4
     found = over_rows(data, n_jobs, work, entries) if n else []
     ties, bad = sum(ties for ties, _ in found), min((bad for _, bad in found if bad >= 0), default=-1)
     if ties or bad >= 0:
