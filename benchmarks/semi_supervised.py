@@ -1,10 +1,11 @@
 """What rows without labels are worth: accuracy with few labels alone, and with the other rows beside them.
 
-The 20 newsgroups with 300 labels (15 a group), judged on the by-date test set; and tables with 5 or 10 labels a class,
-judged on a third of the rows that neither side saw. Every model meets every table of its kind with every weight, and
-all are shown: EM helps where the classes are the clusters of the data, and harms where they are not. How words are
-counted (as there or not) and how strong the smoothing and the shrinkage are was tried out on draws of labels other than
-those reported, though judged on the same posts and tables: read the rows against each other, not as the best of many.
+The 20 newsgroups with 300 labels (15 a group), judged on the by-date test set; and tables with 5 labels a class, judged
+on a third of the rows that neither side saw. EM helps where the classes are the clusters of the data, and harms where
+they are not: the rows are a handful picked to show both, after wider trials, and not a sample of what one meets. How
+words are counted (as there or not) and how strong the smoothing and the shrinkage are was tried out on draws of labels
+other than those reported, though judged on the same posts and tables: read the columns against each other, not as the
+best of many. Standard errors are over draws, and tell nothing of other tables.
 DECIBAN_DATA says where the data is; by default `../shared/data` beside the project.
 """
 
@@ -30,21 +31,27 @@ import deciban
 OUT = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 WEIGHTS = (1.0, 0.1, 0.03)
-FEW = (5, 10)  # labels a class, in tables
+EACH = 5  # labels a class, in tables
+FIRST_SEED = 200  # settings and rows were tried on draws 0 to 4 and 100 to 104
+
+
+def gaussian(covariance: str) -> Any:
+    return deciban.GaussianDiscriminant(covariance=covariance, shrinkage=0.1, predictive=False)
+
 
 MODELS: dict[str, Callable[[], Any]] = {
     "MultinomialNB(alpha=0.01)": lambda: deciban.MultinomialNB(alpha=0.01),
-    "MultinomialNB(alpha=0.1)": lambda: deciban.MultinomialNB(alpha=0.1),
-    "MultinomialNB()": lambda: deciban.MultinomialNB(),
-    "full": lambda: deciban.GaussianDiscriminant(shrinkage=0.1),
-    "tied": lambda: deciban.GaussianDiscriminant(covariance="tied", shrinkage=0.1),
-    "GaussianNB": lambda: deciban.GaussianNB(alpha=1.0),
-    "CategoricalNB": lambda: deciban.CategoricalNB(alpha=0.1),
+    "CategoricalNB(alpha=0.1)": lambda: deciban.CategoricalNB(alpha=0.1),
+    "full": lambda: gaussian("full"),
+    "tied": lambda: gaussian("tied"),
 }
-NUMBERS = ("ionosphere", "letter", "page_blocks", "pendigits", "pima", "satimage", "spambase", "vehicle")
-NOMINAL = ("car", "kr_vs_kp", "mushroom", "nursery", "soybean", "voting")
-TABLES = {"full": NUMBERS, "tied": NUMBERS, "GaussianNB": NUMBERS, "CategoricalNB": NOMINAL}
-FIRST_SEED = 100  # settings were tried on draws 0 to 4
+TABLES = {
+    "pendigits": "full",
+    "nursery": "CategoricalNB(alpha=0.1)",
+    "satimage": "tied",
+    "vehicle": "full",
+    "pima": "full",
+}
 
 Split = tuple[Any, np.ndarray, Any, np.ndarray, np.ndarray]  # rows, labels, unseen rows, their labels, which are known
 
@@ -129,9 +136,10 @@ def main() -> None:
         f"Accuracy on unseen rows, mean over {arguments.draws} draws of labels for the newsgroups and "
         f"{arguments.table_draws} for tables.",
         "In brackets: the mean gain over labels alone, its standard error over the same draws, and whether it is more",
-        "than two of them. Models of tables: GaussianDiscriminant(shrinkage=0.1), the same with covariance tied,",
-        f"GaussianNB(alpha=1.0), CategoricalNB(alpha=0.1). Written by `python benchmarks/semi_supervised.py` with "
-        f"deciban {deciban.__version__}.",
+        f"than {VERDICT:.1f} of them (95 % by Student's t). The rows were picked to show where EM helps and where it does "
+        "not.",
+        "full and tied are covariances of GaussianDiscriminant(shrinkage=0.1, predictive=False). Written by",
+        f"`python benchmarks/semi_supervised.py` with deciban {deciban.__version__}.",
         "",
         "| data | model | labels | labels alone | " + " | ".join(f"weight {w:g}" for w in WEIGHTS) + " |",
         "|---|---|---|---:|" + "---:|" * len(WEIGHTS),
@@ -145,13 +153,9 @@ def main() -> None:
             lines.append(f"| {data} | {model} | | fails: {error} |" + " |" * len(WEIGHTS))
         print(lines[-1], flush=True)
 
-    for model in MODELS:
-        if model.startswith("Multinomial"):
-            add("20newsgroups", model, newsgroups(arguments.draws))
-    for model, names in TABLES.items():
-        for name in names:
-            for each in FEW:
-                add(name, model, table(name, not model.startswith("Categorical"), each, arguments.table_draws))
+    add("20newsgroups", "MultinomialNB(alpha=0.01)", newsgroups(arguments.draws))
+    for name, model in TABLES.items():
+        add(name, model, table(name, not model.startswith("Categorical"), EACH, arguments.table_draws))
     OUT.mkdir(exist_ok=True)
     path = OUT / "semi_supervised.md"
     path.write_text("\n".join(lines) + "\n")

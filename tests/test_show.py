@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from deciban import GaussianNB, MultinomialNB
+from deciban import GaussianMixture, GaussianNB, MultinomialNB
 from deciban.show import Table
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [1, 3, 3]])
@@ -97,3 +98,17 @@ def test_parameters_read_as_a_table():
     params = GaussianNB().fit([[1.0], [3.0], [10.0], [10.0]], ["a", "a", "b", "b"]).params
     assert params.columns == ("item", "mean[a]", "mean[b]", "variance[a]", "variance[b]")
     assert params.rows[0][:4] == ("x0", 2.0, 10.0, pytest.approx(1.0))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_em_shows_its_steps_on_a_terminal_and_is_quiet_in_a_pipe(monkeypatch, terminal):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    GaussianMixture(2, random_state=0, max_iter=5, tol=0.5).fit(X)
+    assert ("mixture" in screen.getvalue()) == terminal

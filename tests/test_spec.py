@@ -1,4 +1,4 @@
-"""The systems of the lecture notes, S1–S9 and S17–S20, on numbers worked by hand. Real data: tests/models."""
+"""The systems of the lecture notes, S1–S14 and S16–S20, on numbers worked by hand. Real data: tests/models."""
 
 from __future__ import annotations
 
@@ -9,8 +9,21 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 
-from deciban import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB, PoissonNB, ZeroEvidenceWarning
+from deciban import (
+    BernoulliNB,
+    CategoricalNB,
+    GaussianDiscriminant,
+    GaussianMixture,
+    GaussianNB,
+    LinearDiscriminantAnalysis,
+    MultinomialNB,
+    NearestCentroid,
+    PoissonNB,
+    QuadraticDiscriminantAnalysis,
+    ZeroEvidenceWarning,
+)
 
 PLUS = np.array([0.5, 0.4, 0.05, 0.05])  # dog, cat, tulip, rose
 MINUS = np.array([0.1, 0.1, 0.5, 0.3])
@@ -165,6 +178,64 @@ def test_s9_laplace_for_a_variable_of_k_values():
 
 
 # ------------------------------------------------------------------ S17: few labels
+
+
+CROSS = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])  # scatter 2·I, covariance ½·I
+SLANT = np.array([[2.0, 1.0], [-2.0, -1.0], [0.0, 1.0], [0.0, -1.0]])  # covariance [[2, 1], [1, 1]], of determinant 1
+SIDES = np.repeat([0, 1], 4)
+
+
+def test_s10_unit_spheres_and_the_nearest_mean():
+    """Means (0, 0) and (3, 0): the rule is argmax log P(y) − ½‖x − μ_y‖², and the border lies at 1.5."""
+    X = np.r_[CROSS, CROSS + np.array([3.0, 0.0])]
+    model = GaussianDiscriminant(covariance="unit", shrinkage=None).fit(X, SIDES)
+    log_odds = np.diff(model.predict_log_proba([[1.0, 0.0], [1.5, 7.0]]), axis=1).ravel()
+    np.testing.assert_allclose(log_odds, [-0.5 * (4.0 - 1.0), 0.0], atol=1e-12)
+    assert NearestCentroid().fit(X, SIDES).predict([[1.4, 9.0], [1.6, -9.0]]).tolist() == [0, 1]
+
+
+def test_s11_one_sigma_for_all_is_linear():
+    """σ² = 8/(8·2) = ½, θ = (μ⁺ − μ⁻)/σ² = (6, 0), θ_0 = −(9 − 0)/(2·½) = −9."""
+    X = np.r_[CROSS, CROSS + np.array([3.0, 0.0])]
+    model = GaussianDiscriminant(covariance="tied_spherical", shrinkage=None).fit(X, SIDES)
+    np.testing.assert_allclose(model.covariances_[0], 0.5 * np.eye(2))
+    theta, offset = model.linear_form().pair(1, 0)
+    np.testing.assert_allclose(theta, [6.0, 0.0], atol=1e-12)
+    assert offset == pytest.approx(-9.0)
+
+
+def test_s12_s14_a_shared_covariance_is_a_logistic_regression():
+    """Σ⁻¹ = [[1, −1], [−1, 2]], μ_1 = (1, 2): θ = (−1, 3), θ_0 = −½·μ_1ᵀθ + log φ/(1 − φ) = −2.5 + log ½."""
+    X, y = np.r_[SLANT, SLANT, SLANT + np.array([1.0, 2.0])], np.repeat([0, 1], [8, 4])
+    for model in (
+        LinearDiscriminantAnalysis(store_covariance=True).fit(X, y),
+        GaussianDiscriminant(covariance="tied", shrinkage=None, predictive=False).fit(X, y),
+    ):
+        np.testing.assert_allclose(model.covariances_[1], [[2.0, 1.0], [1.0, 1.0]])
+        theta, offset = model.linear_form().pair(1, 0)
+        np.testing.assert_allclose(theta, [-1.0, 3.0], atol=1e-12)
+        assert offset == pytest.approx(-2.5 + np.log(0.5))
+        new = np.array([[0.3, -1.0], [2.0, 2.0]])
+        np.testing.assert_allclose(model.predict_proba(new)[:, 1], 1.0 / (1.0 + np.exp(-new @ theta - offset)))
+
+
+def test_s13_a_covariance_for_every_class():
+    """Σ_1 = 4·Σ_0 at the same mean: log-odds = −½(2 log 4 + q/4 − q), q = xᵀΣ_0⁻¹x; at (1, 0), q = 1."""
+    X = np.r_[SLANT, 2.0 * SLANT]
+    log_odds = np.diff(QuadraticDiscriminantAnalysis().fit(X, SIDES).predict_log_proba([[1.0, 0.0]]))[0, 0]
+    assert log_odds == pytest.approx(-0.5 * (2.0 * np.log(4.0) + 0.25 - 1.0))
+
+
+def test_s16_a_mixture_and_one_step_of_em():
+    """¼·N(0, 1) + ¾·N(2, 1) at 0: ¼·.398942 + ¾·.053991 = .140229; one step over {0, 2} moves the first mean."""
+    start = {"weights_init": [0.25, 0.75], "means_init": [[0.0], [2.0]], "precisions_init": [1.0, 1.0]}
+    mixture = GaussianMixture(2, covariance_type="spherical", max_iter=0, **start).fit([[0.0], [2.0]])
+    assert mixture.score_samples([[0.0]])[0] == pytest.approx(np.log(0.140229), abs=1e-5)
+    with pytest.warns(ConvergenceWarning):
+        moved = GaussianMixture(2, covariance_type="spherical", max_iter=1, **start).fit([[0.0], [2.0]])
+    near, far = 0.25 * 0.398942 / 0.140229, 0.25 * 0.053991 / (0.25 * 0.053991 + 0.75 * 0.398942)
+    assert moved.weights_[0] == pytest.approx((near + far) / 2, abs=1e-5)
+    assert moved.means_[0, 0] == pytest.approx(2 * far / (near + far), abs=1e-5)
 
 
 def test_s17_one_label_a_class_and_em():

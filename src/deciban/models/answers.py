@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from deciban.corollaries.explain import Evidence, explain, strongest
 from deciban.corollaries.missing import unmask
 from deciban.corollaries.sample import sample
 from deciban.engines import local
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, SchemaError
 from deciban.joint import Model
 from deciban.schema import Columns
 from deciban.show import Table, plain
@@ -253,6 +253,19 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
         return dict(state)
+
+    def _check_mergeable(self, other: Answers, parameters: Iterable[str]) -> None:
+        """Two models add up if they have learned, speak of the same columns, and were told the same."""
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if self.n_features_in_ != other.n_features_in_:
+            raise SchemaError(
+                f"cannot merge a model of {self.n_features_in_} features with one of {other.n_features_in_}"
+            )
+        for name in parameters:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if not np.array_equal(np.asarray(mine), np.asarray(theirs)):
+                raise SchemaError(f"cannot merge models whose {name} differs: {mine!r} and {theirs!r}")
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)

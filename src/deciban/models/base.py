@@ -26,7 +26,7 @@ from deciban.corollaries.forget import check_classes, forget
 from deciban.corollaries.leave_one_out import LeaveOneOut, best_alpha, leave_one_out
 from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines import local
-from deciban.errors import DecibanError, ForgetError, SchemaError, warn
+from deciban.errors import DecibanError, ForgetError, warn
 from deciban.families import Family
 from deciban.joint import Block, Joint, Model
 from deciban.measure import incomplete
@@ -222,16 +222,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         """The model that learned what both did."""
         if type(other) is not type(self):
             return NotImplemented
-        check_is_fitted(self)
-        check_is_fitted(other)
-        if self.n_features_in_ != other.n_features_in_:
-            raise SchemaError(
-                f"cannot merge a model of {self.n_features_in_} features with one of {other.n_features_in_}"
-            )
-        theirs = other.get_params(deep=False)
-        for name, mine in self.get_params(deep=False).items():
-            if name != "n_jobs" and not np.array_equal(np.asarray(mine), np.asarray(theirs[name])):
-                raise SchemaError(f"cannot merge models whose {name} differs: {mine!r} and {theirs[name]!r}")
+        self._check_mergeable(other, [name for name in self.get_params(deep=False) if name != "n_jobs"])
         merged = copy.copy(self)
         merged.__dict__.pop("em_", None)
         if self._names() is None and other._names() is not None:

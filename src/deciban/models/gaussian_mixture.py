@@ -22,7 +22,7 @@ from deciban._typing import Array, Floats
 from deciban.algebra import Stats
 from deciban.corollaries.sample import sample
 from deciban.engines import local
-from deciban.errors import ForgetError, SchemaError, warn
+from deciban.errors import ForgetError, warn
 from deciban.families import MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES, parameters
 from deciban.families.multivariate_gaussian import MultivariateParams
@@ -211,14 +211,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         """The mixture of both: components that lie closest to each other are added up. A warm start for more EM."""
         if type(other) is not type(self):
             return NotImplemented
-        check_is_fitted(self)
-        check_is_fitted(other)
-        if self.n_features_in_ != other.n_features_in_ or self.n_components != other.n_components:
-            raise SchemaError("cannot merge mixtures of different numbers of features or components")
-        for name in ("covariance_type", "reg_covar"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                raise SchemaError(f"cannot merge mixtures whose {name} differs: {mine!r} and {theirs!r}")
+        self._check_mergeable(other, ("n_components", "covariance_type", "reg_covar"))
         a, b = self._params.mean, other._params.mean
         scale = np.sqrt(np.maximum(self._columnwise_variance(), np.finfo(float).tiny))
         distance = (((a[:, None] - b[None]) / scale[:, None]) ** 2).sum(axis=2)

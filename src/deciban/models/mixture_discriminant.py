@@ -23,7 +23,7 @@ from deciban.corollaries.explain import Evidence, strongest
 from deciban.corollaries.leave_one_out import ENOUGH
 from deciban.corollaries.linear_form import LinearForm
 from deciban.engines import local
-from deciban.errors import DecibanError, SchemaError, warn
+from deciban.errors import DecibanError, warn
 from deciban.families import Family, MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES, parameters
 from deciban.joint import Block, Joint, Model
@@ -344,14 +344,7 @@ class MixtureDiscriminant(Discriminant):
         """The model of both: each class has the components that it has on either side."""
         if type(other) is not type(self):
             return NotImplemented
-        check_is_fitted(self)
-        check_is_fitted(other)
-        if self.n_features_in_ != other.n_features_in_:
-            raise SchemaError("cannot merge mixtures of different numbers of features")
-        for name in ("covariance", "reg_covar", "priors"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if not np.array_equal(np.asarray(mine), np.asarray(theirs)):
-                raise SchemaError(f"cannot merge mixtures whose {name} differs: {mine!r} and {theirs!r}")
+        self._check_mergeable(other, ("covariance", "reg_covar", "priors"))
         merged = copy.copy(self)
         merged.labels_ = union_classes(self.labels_, other.labels_)
         merged.owner_ = np.concatenate(
