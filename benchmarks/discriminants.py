@@ -185,10 +185,10 @@ def main() -> None:
         f"deciban {deciban.__version__}, scikit-learn {sklearn.__version__}; written by "
         "`python benchmarks/discriminants.py`.",
         "",
-        "LDA, QDA and QDA 0.1 (reg_param) are scikit-learn's; QDA fails where it finds a class's covariance not to be of",
-        "full rank, by its own tolerance. Ours: `QuadraticDiscriminantAnalysis()`; loo is `GaussianDiscriminant()`, loo",
-        'accuracy is `GaussianDiscriminant(criterion="accuracy")`; mixture is `MixtureDiscriminant()`, left out (slow)',
-        f"where five fits take more than {LONGEST:.0f} s. Bold: the best of the row, or within {WITHIN} of it.",
+        "LDA, QDA and QDA 0.1 (reg_param) are scikit-learn's; QDA fails where it finds a class's covariance not to be",
+        "of full rank, by its own tolerance. Ours: `QuadraticDiscriminantAnalysis()`; loo is `GaussianDiscriminant()`,",
+        'loo accuracy is `GaussianDiscriminant(criterion="accuracy")`; mixture is `MixtureDiscriminant()`, left out',
+        f"(slow) where five fits take more than {LONGEST:.0f} s. Bold: the best of the row, or within {WITHIN} of it.",
     ]
     for measure in MEASURES:
         lines += ["", f"## {measure.capitalize()}", "", "| table | rows | " + " | ".join(NAMES) + " |"]
