@@ -145,18 +145,40 @@ def test_the_likelihood_never_decreases(covariance, hidden):
     assert model.n_iter_ == len(model.em_.log_likelihood)
 
 
+def test_a_sphere_is_as_likely_as_can_be_where_entries_are_missing():
+    """σ² is the mean square of the entries that are there, not of the columns' variances, however few a column has."""
+    X = heaps(d=3)[0] * [1.0, 2.0, 5.0]
+    X[np.random.default_rng(0).random(len(X)) < 0.7, 2] = np.nan
+    model = MixtureDiscriminant(components=1, covariance="spherical", reg_covar=0.0).fit(X, np.zeros(len(X), dtype=int))
+    best = np.nanmean((X - np.nanmean(X, axis=0)) ** 2)
+    assert model.covariances_[0, 0, 0] == pytest.approx(best, rel=1e-3)
+
+
 # ---------------------------------------------------------------------- how many components
 
 
+def inside_and_outside(seed):
+    """One Gaussian for the class outside covers the one inside: two are worth their price by either rule."""
+    rng = np.random.default_rng(seed)
+    X = np.concatenate([rng.normal(m, 1.0, (80, 2)) for m in (-4.0, 4.0, 0.0)])
+    return X, np.repeat(["outside", "outside", "inside"], 80)
+
+
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("how", ["bic", "loo"])
-def test_the_number_of_components_is_found(how):
-    """One Gaussian for the class outside covers the one inside, so that two are worth their price by either rule."""
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        X = np.concatenate([rng.normal(m, 1.0, (80, 2)) for m in (-2.5, 2.5, 0.0)])
-        y = np.repeat(["outside", "outside", "inside"], 80)
-        model = MixtureDiscriminant(components=how, max_components=3, n_init=1).fit(X, y)
-        assert model.n_components_ == {"inside": 1, "outside": 2}, seed
+def test_the_number_of_components_is_found(how, seed):
+    X, y = inside_and_outside(seed)
+    model = MixtureDiscriminant(components=how, max_components=3, n_init=1).fit(X, y)
+    assert model.n_components_ == {"inside": 1, "outside": 2}
+
+
+def test_leave_one_out_adds_only_what_lowers_its_loss():
+    X, y = inside_and_outside(0)
+    chosen = MixtureDiscriminant(components="loo", max_components=3, n_init=1).fit(X, y)
+    assert chosen.n_components_["outside"] >= 2
+    one = MixtureDiscriminant(components="loo", max_components=1).fit(X, y)
+    assert one.n_components_ == {"inside": 1, "outside": 1}
+    assert log_loss(y, chosen.predict_proba(X)) < log_loss(y, one.predict_proba(X))
 
 
 def test_clear_heaps_are_counted_even_where_nothing_contests_them():
@@ -172,7 +194,7 @@ def test_choosing_does_no_harm_on_real_tables(how, load):
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
 
     def loss(components):
-        model = MixtureDiscriminant(components=components, max_components=3, n_init=1)
+        model = MixtureDiscriminant(components=components, max_components=2, n_init=1)
         return log_loss(y, cross_val_predict(model, X, y, cv=folds, method="predict_proba"))
 
     assert loss(how) <= 1.1 * loss(1)
@@ -190,16 +212,21 @@ def test_components_said_in_numbers():
     assert max(MixtureDiscriminant(max_components=1).fit(X, y).n_components_.values()) == 1
 
 
-def test_two_heaps_a_class_are_better_told_apart():
-    X, y = heaps(100, apart=3.0)
-    new, truth = heaps(500, seed=0, apart=3.0)
-    fresh = np.random.default_rng(5).permutation(len(new))[:800]
-    losses = {
-        model: log_loss(truth[fresh], model.fit(X, y).predict_proba(new[fresh]))
-        for model in (MixtureDiscriminant(), QuadraticDiscriminantAnalysis())
-    }
-    ours, theirs = losses.values()
-    assert ours < 0.9 * theirs
+def test_classes_of_two_heaps_are_better_told_apart_than_by_one_gaussian_each():
+    """Heaps of two classes in turn along a line: one Gaussian a class can hardly tell them apart."""
+
+    def draw(n, seed):
+        rng = np.random.default_rng(seed)
+        heap = rng.integers(0, 4, n)
+        return np.array([[-6.0, 0], [-2, 1], [2, 0], [6, 1]])[heap] + rng.normal(size=(n, 2)), heap % 2
+
+    X, y = draw(200, 0)
+    new, truth = draw(1000, 1)
+    ours, one_each = (
+        log_loss(truth, model.fit(X, y).predict_proba(new))
+        for model in (MixtureDiscriminant(max_components=3), QuadraticDiscriminantAnalysis())
+    )
+    assert ours < 0.5 * one_each
 
 
 # ---------------------------------------------------------------------- weights, gaps, missing labels
@@ -220,7 +247,7 @@ def test_weights_are_repetitions():
 
 def test_a_class_without_weight_has_no_component():
     X, y = heaps()
-    model = MixtureDiscriminant().fit(X, y, sample_weight=(y == "a").astype(float))
+    model = MixtureDiscriminant(max_components=2).fit(X, y, sample_weight=(y == "a").astype(float))
     assert model.n_components_ == {"a": 2, "b": 0}
     np.testing.assert_array_equal(model.predict_proba(X), np.tile([1.0, 0.0], (len(X), 1)))
 
@@ -319,7 +346,7 @@ def test_batches_and_new_classes():
 
 def test_batches_that_add_nothing_or_fail_leave_the_model():
     X, y = heaps()
-    model = MixtureDiscriminant().fit(X, y)
+    model = MixtureDiscriminant(components={"a": 2}).fit(X, y)
     before = model.predict_joint_log_proba(X)
     model.partial_fit(X[:0], y[:0])
     model.partial_fit(X[:9], y[:9], sample_weight=np.zeros(9))
@@ -449,7 +476,7 @@ def test_evidence_adds_up_in_every_row(covariance):
         named = {name: value for name, value, _ in why.items if name.startswith("x")}
         assert set(named) == {f"x{j}" for j in np.flatnonzero(~np.isnan(rows[i]))}
     for i in range(0, len(rows), 5):
-        why = model.explain(rows[i], "c", "a") if rows[i].ndim == 2 else model.explain(rows[i : i + 1], "c", "a")
+        why = model.explain(rows[i : i + 1], "c", "a")
         assert why.total == pytest.approx(scores[i, 2] - scores[i, 0], abs=1e-6)
         back = model.explain(rows[i : i + 1], target="a", against="c")
         assert back.total == pytest.approx(-why.total, abs=1e-6)
@@ -615,9 +642,7 @@ def test_saved_models_come_back(options, dtype, tmp_path):
 
 def test_saved_models_of_any_labels(tmp_path):
     X, y = heaps()
-    for labels in (np.where(y == "a", 5, -3), y == "a", np.where(y == "a", 0.5, 2.0), y.astype(object)):
-        if labels.dtype.kind == "f":
-            labels = labels.round()
+    for labels in (np.where(y == "a", 5, -3), y == "a", np.where(y == "a", 1.0, 2.0), y.astype(object)):
         model = MixtureDiscriminant(components=2).fit(X, labels)
         model.save(tmp_path / "m")
         back = deciban.load(tmp_path / "m")
@@ -739,7 +764,7 @@ def test_frames_keep_their_names(tmp_path):
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename(columns={"p": "r"}))
     with pytest.raises(DecibanError, match="'q'"):
-        model.fit(frame.assign(q=np.inf), y)
+        model.predict(frame.assign(q=np.inf))
 
 
 def test_float32_keeps_its_type_and_its_digits():
@@ -765,7 +790,7 @@ def test_threads_do_not_change_a_bit():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60000, 20)) + 3.0 * rng.integers(0, 2, (60000, 1))  # more than a block for each thread
     y = marked(np.where(rng.random(60000) < 0.5, "a", "b"), None)
-    options = {"components": 2, "max_iter": 2, "n_init": 1, "init_params": "random_from_data"}
+    options = {"components": 2, "max_iter": 1, "n_init": 1, "init_params": "random_from_data"}
     assert local.threads(2, X.size) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -947,7 +972,7 @@ def test_interrupted_anywhere_the_model_is_usable_or_as_before(monkeypatch, comp
     total, _ = steps_of(monkeypatch, options, X, y)
     before = MixtureDiscriminant(components=1).fit(X, y)
     kept, usable = before.predict_proba(X), 0
-    for nth in np.unique(np.linspace(1, total, 15).astype(int)):
+    for nth in np.unique(np.linspace(1, total, 9).astype(int)):
         model = copy.deepcopy(before).set_params(**options)
         with monkeypatch.context() as patch:
             interrupt_on(patch, nth)
@@ -962,7 +987,7 @@ def test_interrupted_anywhere_the_model_is_usable_or_as_before(monkeypatch, comp
         assert np.isfinite(model.predict_proba(X)).all()
         assert model.score(X, y) > 0.5
         np.testing.assert_allclose(model.class_count_, [60, 30])
-    assert usable > 3
+    assert usable > 1
 
 
 def test_interrupted_while_choosing_what_was_found_is_kept(monkeypatch):
@@ -1015,13 +1040,13 @@ CLUSTERING = {
 def test_clusters_are_the_classes(name):
     make, kind = CLUSTERING[name]
     for seed in range(2):
-        truth, tables = worlds(seed)
+        truth, tables = worlds(seed, n=150)
         model = make().fit(tables[kind], clusters=3)
         assert model.classes_.tolist() == [0, 1, 2]
         assert adjusted_rand_score(truth, model.predict(tables[kind])) > 0.9
         never_down(model)
         assert model.class_count_.sum() == pytest.approx(len(truth))
-        np.testing.assert_allclose(np.sort(model.class_count_), [100, 100, 100], atol=8)
+        np.testing.assert_allclose(np.sort(model.class_count_), [50, 50, 50], atol=5)
         assert model.n_unlabelled_ == len(truth)
 
 
@@ -1042,7 +1067,7 @@ def test_clusters_are_drawn_again_from_the_same_seed(name):
 @pytest.mark.parametrize("name", CLUSTERING)
 def test_clusters_default_settings_weights_and_gaps(name):
     make, kind = CLUSTERING[name]
-    truth, tables = worlds()
+    truth, tables = worlds(n=150)
     rows = tables[kind].astype(float)
     model = type(make())(**({"shrinkage": None} if name == "GaussianDiscriminant" else {}))
     assert adjusted_rand_score(truth, clone(model).fit(rows, clusters=3).predict(rows)) > 0.9

@@ -3,6 +3,7 @@ a covariance is singular."""
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,24 @@ from deciban.families.roots import Repairs
 from deciban.joint import Model
 from deciban.models.real import RealClassifier
 from deciban.show import plain
+
+# Where "loo" looks for how far covariances move towards the shared one, and towards a sphere.
+TIES = (0.0, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0)
+SPHERES = (0.0, 0.001, 0.01, 0.05, 0.2, 0.5)
+
+
+def as_pair(shrinkage: Any) -> tuple[float, float | str]:
+    """(tie, sphere) as a parameter says; zero where leave-one-out is to choose."""
+    if shrinkage is None or (isinstance(shrinkage, str) and shrinkage == "loo"):
+        return 0.0, 0.0
+    if isinstance(shrinkage, str):
+        return 0.0, shrinkage
+    if isinstance(shrinkage, Real):
+        return 0.0, float(shrinkage)
+    pair = np.asarray(shrinkage, dtype=np.float64)
+    if pair.shape != (2,) or not ((pair >= 0) & (pair <= 1)).all():
+        raise ValueError(f"shrinkage must be a number or a pair (tie, sphere) in [0, 1], got {shrinkage!r}")
+    return float(pair[0]), float(pair[1])
 
 
 class Discriminant(RealClassifier):

@@ -14,13 +14,10 @@ from deciban.corollaries.leave_one_out import best_family
 from deciban.families import Family, MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES
 from deciban.joint import Block, Joint, Model
-from deciban.models.discriminant import Discriminant
+from deciban.models.discriminant import SPHERES, TIES, Discriminant, as_pair
 from deciban.models.real import as_guess
 
 Self = TypeVar("Self", bound="GaussianDiscriminant")
-
-TIES = (0.0, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0)
-SPHERES = (0.0, 0.001, 0.01, 0.05, 0.2, 0.5)
 
 
 class GaussianDiscriminant(Discriminant):
@@ -145,23 +142,10 @@ class GaussianDiscriminant(Discriminant):
                 f"shrinkage={self.shrinkage!r} goes with covariance='full' or 'tied', not {self.covariance!r}: "
                 "give a number, or None"
             )
-        self._pair()
-
-    def _pair(self) -> tuple[float, float | str]:
-        """(tie, sphere) as the parameters say; zero where leave-one-out is to choose."""
-        if self.shrinkage is None or (isinstance(self.shrinkage, str) and self.shrinkage == "loo"):
-            return 0.0, 0.0
-        if isinstance(self.shrinkage, str):
-            return 0.0, self.shrinkage
-        if isinstance(self.shrinkage, Real):
-            return 0.0, float(self.shrinkage)
-        pair = np.asarray(self.shrinkage, dtype=np.float64)
-        if pair.shape != (2,) or not ((pair >= 0) & (pair <= 1)).all():
-            raise ValueError(f"shrinkage must be a number or a pair (tie, sphere) in [0, 1], got {self.shrinkage!r}")
-        return float(pair[0]), float(pair[1])
+        as_pair(self.shrinkage)
 
     def _family(self) -> Family:
-        tie, sphere = self._pair()
+        tie, sphere = as_pair(self.shrinkage)
         d = self.n_features_in_
         return MultivariateGaussian(
             covariance="full" if self.covariance == "loo" else self.covariance,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
@@ -20,7 +20,7 @@ from deciban._typing import Array, Floats, Matrix
 from deciban.algebra import Stats
 from deciban.corollaries.components import explain_components, grouped
 from deciban.corollaries.explain import Evidence, strongest
-from deciban.corollaries.leave_one_out import ENOUGH
+from deciban.corollaries.leave_one_out import ENOUGH, FEW, some_of
 from deciban.corollaries.linear_form import LinearForm
 from deciban.engines import local
 from deciban.errors import DecibanError, warn
@@ -28,7 +28,7 @@ from deciban.families import Family, MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES, parameters
 from deciban.joint import Block, Joint, Model
 from deciban.models.base import HowHidden
-from deciban.models.discriminant import Discriminant
+from deciban.models.discriminant import SPHERES, TIES, Discriminant, as_pair
 from deciban.models.gaussian_mixture import FIXED, GaussianMixture
 from deciban.models.labels import Labels
 from deciban.schema import Columns, Schema, union_classes
@@ -52,8 +52,15 @@ class MixtureDiscriminant(Discriminant):
         As many as "bic" and "loo" try.
     covariance : str, default="full"
         The components' covariances, by the names that `GaussianDiscriminant` takes ("bic" and "loo" apart).
+    shrinkage : "loo", number, pair of numbers or None, default="loo"
+        How far the components' covariances move towards a shared one and towards a sphere, as in
+        `GaussianDiscriminant`; "loo" chooses by leave-one-out with each row's component held. Shapes other than "full"
+        and "tied" take a number or None.
+    predictive : bool, default=True
+        Integrate means and covariances out: Student-t, less sure of itself where a component has few rows. With "full",
+        "tied" and "diag".
     reg_covar : float, default=1e-6
-        Added to every variance.
+        Added to every variance, while EM runs and where `shrinkage` is not "loo".
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="k-means++"
     n_init : int, default=3
         Starts of each class's components, the best of which is kept.
@@ -92,6 +99,8 @@ class MixtureDiscriminant(Discriminant):
         "components": [Interval(Integral, 1, None, closed="left"), dict, StrOptions({"bic", "loo"})],
         "max_components": [Interval(Integral, 1, None, closed="left")],
         "covariance": [StrOptions({*ALIASES, *SHAPES})],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"loo"}), "array-like", None],
+        "predictive": ["boolean"],
         "reg_covar": [Interval(Real, 0.0, None, closed="left")],
         "init_params": [StrOptions({"kmeans", "random", "random_from_data", "k-means++"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -111,6 +120,8 @@ class MixtureDiscriminant(Discriminant):
         components: Any = "bic",
         max_components: int = 6,
         covariance: str = "full",
+        shrinkage: Any = "loo",
+        predictive: bool = True,
         reg_covar: float = 1e-6,
         init_params: str = "k-means++",
         n_init: int = 3,
@@ -123,6 +134,8 @@ class MixtureDiscriminant(Discriminant):
         self.components = components
         self.max_components = max_components
         self.covariance = covariance
+        self.shrinkage = shrinkage
+        self.predictive = predictive
         self.reg_covar = reg_covar
         self.init_params = init_params
         self.n_init = n_init
@@ -133,7 +146,23 @@ class MixtureDiscriminant(Discriminant):
         self.n_jobs = n_jobs
 
     def _family(self) -> Family:
-        return MultivariateGaussian(covariance=self.covariance, ridge=float(self.reg_covar))
+        tie, sphere = as_pair(self.shrinkage)
+        shape = ALIASES.get(self.covariance, self.covariance)
+        return MultivariateGaussian(
+            covariance=self.covariance,
+            tie=tie,
+            sphere=sphere,
+            ridge=float(self.reg_covar),
+            predictive=bool(self.predictive) and shape in ("EEE", "VVV", "VVI"),
+        )
+
+    def _chooses(self) -> bool:
+        regular = ALIASES.get(self.covariance, self.covariance) in ("EEE", "VVV")
+        return isinstance(self.shrinkage, str) and self.shrinkage == "loo" and regular
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        as_pair(self.shrinkage)
 
     # ------------------------------------------------------------------ learning
 
@@ -181,7 +210,18 @@ class MixtureDiscriminant(Discriminant):
         unlabelled = int((codes < 0).sum())
         if unlabelled:
             self.n_unlabelled_ = unlabelled
-        self.model_ = self._with_priors(found.model.stats)
+        chosen = self._choose_shrinkage(found.model, rows, codes, weight) if self._chooses() else self._family()
+        self.model_ = self._with_priors(found.model.stats, chosen)
+
+    def _choose_shrinkage(self, model: Model, X: Array, codes: Array, weight: Floats | None) -> Family:
+        """The pair (tie, sphere) with the least log loss of leave-one-out, every row's component held."""
+        family = self._family()
+        assert isinstance(family, MultivariateGaussian)
+        units = family.units(model.stats.sums[0], model.columns())
+        ties = (0.0,) if self.covariance in ("tied", "EEE") else TIES
+        tried = [replace(family, tie=tie, sphere=sphere, ridge=0.0, scale=units) for sphere in SPHERES for tie in ties]
+        losses = self._held_losses(X, codes, weight, model, self.owner_, tried)
+        return tried[int(np.argmin(losses))]
 
     def _allowed(self) -> Array:
         """Which components a row may belong to, by class code; the last row is for code −1."""
@@ -189,11 +229,12 @@ class MixtureDiscriminant(Discriminant):
         return np.vstack([self.owner_ == np.arange(k)[:, None], np.ones((1, len(self.owner_)), dtype=bool)])
 
     def _plain_joint(self) -> Joint:
-        return Joint((Block(self._family(), 0.0),))
+        """The law while EM runs: parameters plugged in, and nothing moved."""
+        return Joint((Block(MultivariateGaussian(covariance=self.covariance, ridge=float(self.reg_covar)), 0.0),))
 
-    def _with_priors(self, stats: Stats) -> Model:
+    def _with_priors(self, stats: Stats, family: Family) -> Model:
         """The model of these sums, its components' weights making up the class prior if one was given."""
-        joint = self._plain_joint()
+        joint = Joint((Block(family, 0.0),))
         if self.priors is not None:
             prior = np.asarray(self._class_prior(), dtype=np.float64)
             total = np.bincount(self.owner_, weights=stats.weight, minlength=len(self.labels_))[self.owner_]
@@ -289,21 +330,30 @@ class MixtureDiscriminant(Discriminant):
 
     def _held_loss(self, X: Array, codes: Array, weight: Floats | None, parts: dict[int, Stats]) -> float:
         """The log loss of leave-one-out with every row's component held as it is."""
-        owner = owners(parts)
         model = Model(self._plain_joint(), side_by_side(parts.values()))
-        rows = np.flatnonzero(np.isin(codes, list(parts)) & ~np.isnan(X).any(axis=1))
+        return self._held_losses(X, codes, weight, model, owners(parts), [model.joint.blocks[0].family])[0]
+
+    def _held_losses(
+        self, X: Array, codes: Array, weight: Floats | None, model: Model, owner: Array, families: Sequence[Family]
+    ) -> list[float]:
+        """The same for several laws of the components."""
+        rows = np.flatnonzero(np.isin(codes, owner) & ~np.isnan(X).any(axis=1))
         log_joint = local.apply([X[rows]], model, "log_joint", self.n_jobs)
         log_joint[owner[None, :] != codes[rows][:, None]] = -np.inf
         held = log_joint.argmax(axis=1).astype(np.int32)
         w = None if weight is None else weight[rows]
         stats = local.collect([X[rows]], model.joint, model.schema, held, w, self.n_jobs)
-        if len(rows) > ENOUGH:
-            some = np.sort(np.random.default_rng(0).choice(len(rows), ENOUGH, replace=False))
-            rows, held, w = rows[some], held[some], None if w is None else w[some]
-        left = local.leave_one_out([X[rows]], Model(model.joint, stats), held, w, self.n_jobs)
-        said = grouped(left, owner, int(codes.max()) + 1)[np.arange(len(rows)), codes[rows]]
-        loss = -np.average(np.maximum(said, np.log(np.finfo(float).tiny)), weights=w)
-        return float(loss)
+        quick = all(family.downdates(0.0) for family in families)
+        some = some_of(np.arange(len(rows)), ENOUGH if quick else FEW)
+        rows, held, w = rows[some], held[some], None if w is None else w[some]
+        losses = []
+        for family in families:
+            law = Model(Joint((Block(family, 0.0),)), stats)
+            left = local.leave_one_out([X[rows]], law, held, w, self.n_jobs)
+            said = grouped(left, owner, int(codes.max()) + 1)[np.arange(len(rows)), codes[rows]]
+            said = np.maximum(np.nan_to_num(said, nan=-np.inf), np.log(np.finfo(float).tiny))
+            losses.append(float(-np.average(said, weights=w)) if len(rows) else 0.0)
+        return losses
 
     def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows: one step of EM that shares each out among its class's components, added to their sums.
@@ -312,7 +362,7 @@ class MixtureDiscriminant(Discriminant):
         """
         if not self.__sklearn_is_fitted__():
             return super().partial_fit(X, y, classes, sample_weight)
-        if self._family() != self.model_.joint.blocks[0].family:
+        if self._family() != self.model_.joint.blocks[0].family and not self._chooses():
             raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
         with self._unchanged_on_error():
             X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
@@ -337,7 +387,7 @@ class MixtureDiscriminant(Discriminant):
                 each = None if weight is None else weight[known]
                 stats = stats + local.expect([rows[known]], model, codes[known], self._allowed(), each, self.n_jobs)[1]
             self._check_priors(len(every))
-            self.model_ = self._with_priors(stats)
+            self.model_ = self._with_priors(stats, self.model_.joint.blocks[0].family)
         return self
 
     def __add__(self: Self, other: Self) -> Self:
@@ -351,7 +401,9 @@ class MixtureDiscriminant(Discriminant):
             [np.searchsorted(merged.labels_, model.labels_)[model.owner_] for model in (self, other)]
         )
         merged._check_priors(len(merged.labels_))
-        merged.model_ = merged._with_priors(side_by_side([self.model_.stats, other.model_.stats]))
+        merged.model_ = merged._with_priors(
+            side_by_side([self.model_.stats, other.model_.stats]), self.model_.joint.blocks[0].family
+        )
         merged.__dict__.pop("em_", None)
         return merged
 
@@ -432,7 +484,7 @@ class MixtureDiscriminant(Discriminant):
         other = copy.copy(self)
         other.priors = self._read_prior(prior)
         other._check_priors(len(self.labels_))
-        other.model_ = other._with_priors(self.model_.stats)
+        other.model_ = other._with_priors(self.model_.stats, self.model_.joint.blocks[0].family)
         return other
 
     # ------------------------------------------------------------------ looking inside, keeping
@@ -471,6 +523,14 @@ class MixtureDiscriminant(Discriminant):
         return len(self.em_.log_likelihood)
 
     @property
+    def shrinkage_(self) -> tuple[float, float | str]:
+        """(tie, sphere): how far covariances were moved towards the shared one, and towards a sphere."""
+        check_is_fitted(self)
+        family = self.model_.joint.blocks[0].family
+        assert isinstance(family, MultivariateGaussian)
+        return family.tie, family.sphere
+
+    @property
     def component_classes_(self) -> Array:
         """The class of every component."""
         return np.asarray(self.classes_[self.owner_])
@@ -484,7 +544,7 @@ class MixtureDiscriminant(Discriminant):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safe file; `deciban.load` reads it."""
         check_is_fitted(self)
-        if self._family() != self.model_.joint.blocks[0].family:
+        if self._family() != self.model_.joint.blocks[0].family and not self._chooses():
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
         kept = dict(self.get_params(deep=False))
         if not isinstance(kept["random_state"], int | np.integer | None):
@@ -500,7 +560,7 @@ class MixtureDiscriminant(Discriminant):
             raise ValueError("its components do not fit its sums")
         if len(owner) == 0 or owner.min() < 0 or owner.max() >= len(labels):
             raise ValueError("its components do not fit its classes")
-        if model.joint.blocks[0].family != self._family():
+        if model.joint.blocks[0].family != self._family() and not self._chooses():
             raise ValueError("its family is not the model's")
         self.__dict__.update(state)
         self.model_ = model
