@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import warnings
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -50,6 +51,11 @@ def heaps(n=60, seed=0, apart=4.0, d=2):
     return X, np.array(["a", "a", "b"])[which]
 
 
+def plugged_in(**options):
+    """Parameters as EM leaves them, neither shrunk nor integrated out."""
+    return MixtureDiscriminant(shrinkage=None, predictive=False, **options)
+
+
 def with_gaps(X, share=0.15, seed=0):
     rows = X.copy()
     rows[np.random.default_rng(seed).random(X.shape) < share] = np.nan
@@ -88,7 +94,7 @@ def same(one, other, X, **tolerance):
 
 def test_one_component_a_class_is_quadratic_discriminant_analysis():
     X, y = heaps(d=3)
-    ours = MixtureDiscriminant(components=1, reg_covar=0.0).fit(X, y)
+    ours = plugged_in(components=1, reg_covar=0.0).fit(X, y)
     peer = QuadraticDiscriminantAnalysis().fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), peer.predict_proba(X), rtol=1e-9, atol=1e-12)
     same(ours, peer, X, rtol=1e-9)
@@ -100,7 +106,7 @@ def test_one_component_a_class_is_quadratic_discriminant_analysis():
 @pytest.mark.parametrize("covariance", ["full", "tied", "diag", "spherical", "VEV"])
 def test_densities_are_those_of_the_published_parameters(covariance):
     X, y = heaps(d=3)
-    model = MixtureDiscriminant(components={"a": 2, "b": 1}, covariance=covariance).fit(X, y)
+    model = plugged_in(components={"a": 2, "b": 1}, covariance=covariance).fit(X, y)
     rows = np.r_[X[:30], with_gaps(X[30:50], 0.4)]
     expected = brute_force(model, rows)
     np.testing.assert_allclose(model.predict_joint_log_proba(rows), expected, rtol=1e-9, atol=1e-9)
@@ -119,7 +125,7 @@ def test_components_of_a_class_are_learned_from_its_rows_alone():
     from sklearn.mixture import GaussianMixture
 
     X, y = heaps(apart=6.0)
-    model = MixtureDiscriminant(components={"a": 2}, reg_covar=0.0, tol=1e-9).fit(X, y)
+    model = plugged_in(components={"a": 2}, reg_covar=0.0, tol=1e-9).fit(X, y)
     peer = GaussianMixture(2, reg_covar=0.0, tol=1e-9, n_init=3, random_state=0).fit(X[y == "a"])
     mine = model.component_classes_ == "a"
     ours, theirs = np.argsort(model.means_[mine][:, 0]), np.argsort(peer.means_[:, 0])
@@ -140,7 +146,7 @@ def test_the_likelihood_never_decreases(covariance, hidden):
     options = {"components": 2, "covariance": covariance, "reg_covar": 0.0, "tol": 1e-9, "max_iter": 40, "n_init": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = MixtureDiscriminant(**options).fit(X, y)
+        model = plugged_in(**options).fit(X, y)
     never_down(model)
     assert model.n_iter_ == len(model.em_.log_likelihood)
 
@@ -149,7 +155,7 @@ def test_a_sphere_is_as_likely_as_can_be_where_entries_are_missing():
     """σ² is the mean square of the entries that are there, not of the columns' variances, however few a column has."""
     X = heaps(d=3)[0] * [1.0, 2.0, 5.0]
     X[np.random.default_rng(0).random(len(X)) < 0.7, 2] = np.nan
-    model = MixtureDiscriminant(components=1, covariance="spherical", reg_covar=0.0).fit(X, np.zeros(len(X), dtype=int))
+    model = plugged_in(components=1, covariance="spherical", reg_covar=0.0).fit(X, np.zeros(len(X), dtype=int))
     best = np.nanmean((X - np.nanmean(X, axis=0)) ** 2)
     assert model.covariances_[0, 0, 0] == pytest.approx(best, rel=1e-3)
 
@@ -164,7 +170,7 @@ def inside_and_outside(seed):
     return X, np.repeat(["outside", "outside", "inside"], 80)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("how", ["bic", "loo"])
 def test_the_number_of_components_is_found(how, seed):
     X, y = inside_and_outside(seed)
@@ -184,32 +190,35 @@ def test_leave_one_out_adds_only_what_lowers_its_loss():
 def test_clear_heaps_are_counted_even_where_nothing_contests_them():
     for seed in range(3):
         X, y = heaps(80, seed=seed, apart=6.0)
-        assert MixtureDiscriminant(max_components=3, n_init=1).fit(X, y).n_components_ == {"a": 2, "b": 1}, seed
+        assert plugged_in(max_components=3, n_init=1).fit(X, y).n_components_ == {"a": 2, "b": 1}, seed
 
 
-@pytest.mark.parametrize("how", ["bic", "loo"])
-@pytest.mark.parametrize("load", [load_iris, load_wine])
-def test_choosing_does_no_harm_on_real_tables(how, load):
+@cache
+def held_out_loss(load, components):
+    """Log loss over five folds."""
     X, y = load(return_X_y=True)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    model = MixtureDiscriminant(components=components, max_components=2, n_init=1)
+    return log_loss(y, cross_val_predict(model, X, y, cv=folds, method="predict_proba"))
 
-    def loss(components):
-        model = MixtureDiscriminant(components=components, max_components=2, n_init=1)
-        return log_loss(y, cross_val_predict(model, X, y, cv=folds, method="predict_proba"))
 
-    assert loss(how) <= 1.1 * loss(1)
+@pytest.mark.filterwarnings("ignore::deciban.errors.SingularWarning")
+@pytest.mark.parametrize("how", ["bic", pytest.param("loo", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+def test_choosing_does_no_harm_on_real_tables(how, load):
+    assert held_out_loss(load, how) <= 1.1 * held_out_loss(load, 1)
 
 
 def test_components_said_in_numbers():
     X, y = heaps()
-    assert MixtureDiscriminant(components=2).fit(X, y).n_components_ == {"a": 2, "b": 2}
-    assert MixtureDiscriminant(components=np.int64(3)).fit(X, y).n_components_ == {"a": 3, "b": 3}
-    assert MixtureDiscriminant(components={"a": 3}).fit(X, y).n_components_ == {"a": 3, "b": 1}
-    model = MixtureDiscriminant(components={1: 2, 0: 1}).fit(X, (y == "a").astype(int))
+    assert plugged_in(components=2).fit(X, y).n_components_ == {"a": 2, "b": 2}
+    assert plugged_in(components=np.int64(3)).fit(X, y).n_components_ == {"a": 3, "b": 3}
+    assert plugged_in(components={"a": 3}).fit(X, y).n_components_ == {"a": 3, "b": 1}
+    model = plugged_in(components={1: 2, 0: 1}).fit(X, (y == "a").astype(int))
     assert model.n_components_ == {0: 1, 1: 2}
     assert model.component_classes_.tolist() == [0, 1, 1]
-    assert MixtureDiscriminant(components={True: 2}).fit(X, y == "a").n_components_ == {False: 1, True: 2}
-    assert max(MixtureDiscriminant(max_components=1).fit(X, y).n_components_.values()) == 1
+    assert plugged_in(components={True: 2}).fit(X, y == "a").n_components_ == {False: 1, True: 2}
+    assert max(plugged_in(max_components=1).fit(X, y).n_components_.values()) == 1
 
 
 def test_classes_of_two_heaps_are_better_told_apart_than_by_one_gaussian_each():
@@ -237,8 +246,8 @@ def test_weights_are_repetitions():
     times = np.random.default_rng(1).integers(0, 4, len(X))
     again = np.repeat(np.arange(len(X)), times)
     for options in ({"components": 1}, {"components": {"a": 2}, "n_init": 6, "tol": 1e-9}):
-        weighted = MixtureDiscriminant(**options).fit(X, y, sample_weight=times)
-        repeated = MixtureDiscriminant(**options).fit(X[again], y[again])
+        weighted = plugged_in(**options).fit(X, y, sample_weight=times)
+        repeated = plugged_in(**options).fit(X[again], y[again])
         same(weighted, repeated, X, rtol=1e-6)
         np.testing.assert_allclose(weighted.class_count_, repeated.class_count_)
         assert weighted.em_.log_likelihood[-1] == pytest.approx(repeated.em_.log_likelihood[-1], rel=1e-9)
@@ -249,29 +258,29 @@ def test_a_class_without_weight_has_no_component():
     X, y = heaps()
     model = MixtureDiscriminant(max_components=2).fit(X, y, sample_weight=(y == "a").astype(float))
     assert model.n_components_ == {"a": 2, "b": 0}
-    np.testing.assert_array_equal(model.predict_proba(X), np.tile([1.0, 0.0], (len(X), 1)))
+    np.testing.assert_allclose(model.predict_proba(X), np.tile([1.0, 0.0], (len(X), 1)))
 
 
 @pytest.mark.parametrize("components", [{"a": 2}, "bic"])
 def test_missing_entries(components):
-    X, y = heaps(100, apart=6.0, d=3)
+    X, y = heaps(60, apart=6.0, d=3)
     rows = with_gaps(X)
     rows[0] = np.nan
-    model = MixtureDiscriminant(components=components, max_components=2).fit(rows, y)
-    whole = MixtureDiscriminant(components=components, max_components=2).fit(X, y)
+    model = plugged_in(components=components, max_components=2).fit(rows, y)
+    whole = plugged_in(components=components, max_components=2).fit(X, y)
     assert model.n_components_ == whole.n_components_ == {"a": 2, "b": 1}
     np.testing.assert_allclose(np.sort(model.means_, axis=0), np.sort(whole.means_, axis=0), atol=0.3)
     assert model.score_samples(rows[:1]) == pytest.approx([0.0], abs=1e-9)
     np.testing.assert_allclose(model.predict_proba(rows[:1])[0], model.class_prior_)
     assert model.score(X, y) > 0.95
-    masked = MixtureDiscriminant(components=components, max_components=2).fit(np.ma.masked_invalid(rows), y)
+    masked = plugged_in(components=components, max_components=2).fit(np.ma.masked_invalid(rows), y)
     same(masked, model, rows, rtol=1e-12)
 
 
 def test_choosing_by_leave_one_out_where_every_row_has_a_gap():
     X, y = heaps()
     X[np.arange(len(X)), np.arange(len(X)) % 2] = np.nan
-    model = MixtureDiscriminant(components="loo", max_components=2).fit(X, y)
+    model = plugged_in(components="loo", max_components=2).fit(X, y)
     assert np.isfinite(model.score_samples(X)).all()
 
 
@@ -285,16 +294,16 @@ def marked(y, mark):
 def test_missing_labels_by_any_mark():
     X, y = heaps(apart=6.0)
     options = {"components": {"a": 2, "b": 1}}
-    model = MixtureDiscriminant(**options).fit(X, marked(y, None))
+    model = plugged_in(**options).fit(X, marked(y, None))
     assert model.score(X, y) > 0.97
     assert model.class_count_.sum() == pytest.approx(len(X))
     assert model.n_unlabelled_ == 60
     for mark, unlabelled in ((np.nan, None), ("?", "?"), (-1, -1)):
-        other = MixtureDiscriminant(**options).fit(X, marked(y, mark), unlabelled=unlabelled)
+        other = plugged_in(**options).fit(X, marked(y, mark), unlabelled=unlabelled)
         np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
     numbers = np.where(y == "a", 0, 1)
     numbers[::3] = -1
-    other = MixtureDiscriminant(components={0: 2}).fit(X, numbers, unlabelled=-1)
+    other = plugged_in(components={0: 2}).fit(X, numbers, unlabelled=-1)
     assert other.classes_.tolist() == [0, 1]
     np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
 
@@ -303,15 +312,15 @@ def test_what_a_missing_label_counts():
     X, y = heaps(apart=2.0)
     labels, known = marked(y, None), np.arange(len(X)) % 3 > 0
     options = {"components": {"a": 2, "b": 1}, "tol": 1e-8, "max_iter": 2000}
-    alone = MixtureDiscriminant(**options).fit(X[known], y[known])
-    none = MixtureDiscriminant(**options).fit(X, labels, unlabelled_weight=0)
+    alone = plugged_in(**options).fit(X[known], y[known])
+    none = plugged_in(**options).fit(X, labels, unlabelled_weight=0)
     same(none, alone, X, rtol=1e-9)
-    half = MixtureDiscriminant(**options).fit(X, labels, unlabelled_weight=0.5)
+    half = plugged_in(**options).fit(X, labels, unlabelled_weight=0.5)
     assert half.class_count_.sum() == pytest.approx(known.sum() + 0.5 * (~known).sum())
     never_down(half)
-    weighted = MixtureDiscriminant(**options).fit(X, labels, sample_weight=np.where(known, 1.0, 0.5))
+    weighted = plugged_in(**options).fit(X, labels, sample_weight=np.where(known, 1.0, 0.5))
     same(half, weighted, X, rtol=1e-9)
-    full = MixtureDiscriminant(**options).fit(X, labels)
+    full = plugged_in(**options).fit(X, labels)
     assert np.abs(full.means_ - alone.means_).max() > np.abs(half.means_ - alone.means_).max() > 1e-3
 
 
@@ -320,7 +329,7 @@ def test_what_a_missing_label_counts():
 
 def test_batches_and_new_classes():
     X, y = heaps(100)
-    model = MixtureDiscriminant(components={"a": 2}).fit(X[:150], y[:150])
+    model = plugged_in(components={"a": 2}).fit(X[:150], y[:150])
     before = copy.deepcopy(model)
     shares = np.exp(
         before.model_.log_joint([X[150:]]) + np.where(before.component_classes_ == y[150:, None], 0, -np.inf)
@@ -346,7 +355,7 @@ def test_batches_and_new_classes():
 
 def test_batches_that_add_nothing_or_fail_leave_the_model():
     X, y = heaps()
-    model = MixtureDiscriminant(components={"a": 2}).fit(X, y)
+    model = plugged_in(components={"a": 2}).fit(X, y)
     before = model.predict_joint_log_proba(X)
     model.partial_fit(X[:0], y[:0])
     model.partial_fit(X[:9], y[:9], sample_weight=np.zeros(9))
@@ -374,7 +383,7 @@ def test_a_first_batch_is_a_fit():
 
 def test_declared_classes_wait_for_their_rows():
     X, y = heaps()
-    model = MixtureDiscriminant(components=1).partial_fit(X, y, classes=["a", "b", "c"])
+    model = plugged_in(components=1).partial_fit(X, y, classes=["a", "b", "c"])
     assert model.n_components_ == {"a": 1, "b": 1, "c": 0}
     assert (model.predict_proba(X)[:, 2] == 0.0).all()
     model.partial_fit(X[:20] + 30.0, ["c"] * 20, classes=["a", "b", "c"])
@@ -385,7 +394,7 @@ def test_declared_classes_wait_for_their_rows():
 def test_declared_classes_are_all_there_are():
     """As in every other model: with `classes` on the first call another label is an error."""
     X, y = heaps()
-    model = MixtureDiscriminant(components=1).partial_fit(X, y, classes=["a", "b"])
+    model = plugged_in(components=1).partial_fit(X, y, classes=["a", "b"])
     with pytest.raises(ValueError, match="do not exist"):
         model.partial_fit(X[:5], ["c"] * 5)
     with pytest.raises(ValueError, match="not the same"):
@@ -394,7 +403,7 @@ def test_declared_classes_are_all_there_are():
 
 def test_a_new_class_without_weight():
     X, y = heaps()
-    model = MixtureDiscriminant(components=1).fit(X, y)
+    model = plugged_in(components=1).fit(X, y)
     before = model.predict_proba(X)
     model.partial_fit(X[:4], ["c"] * 4, sample_weight=np.zeros(4))
     np.testing.assert_allclose(model.predict_proba(X)[:, :2], before)
@@ -402,7 +411,7 @@ def test_a_new_class_without_weight():
 
 def test_the_sum_is_the_mixture_of_both():
     X, y = heaps(80, d=3)
-    parts = MixtureDiscriminant(components=2).fit(X[:90], y[:90]), MixtureDiscriminant(components=1).fit(X[90:], y[90:])
+    parts = plugged_in(components=2).fit(X[:90], y[:90]), plugged_in(components=1).fit(X[90:], y[90:])
     merged = parts[0] + parts[1]
     shares = np.log([90 / 240, 150 / 240])
     expected = logsumexp([part.predict_joint_log_proba(X) + w for part, w in zip(parts, shares, strict=True)], axis=0)
@@ -413,33 +422,60 @@ def test_the_sum_is_the_mixture_of_both():
     assert parts[0].n_components_ == {"a": 2, "b": 2}, "the parts stay as they were"
     grown = copy.deepcopy(merged).partial_fit(X, y)
     assert grown.class_count_.sum() == pytest.approx(480)
-    gaps = MixtureDiscriminant(components=1, covariance="diag").fit(with_gaps(X), y)
-    without = MixtureDiscriminant(components=1, covariance="diag").fit(X, y)
+    gaps = plugged_in(components=1, covariance="diag").fit(with_gaps(X), y)
+    without = plugged_in(components=1, covariance="diag").fit(X, y)
     for both in (gaps + without, without + gaps):
         expected = logsumexp([p.predict_joint_log_proba(X) for p in (gaps, without)], axis=0) - np.log(2)
         np.testing.assert_allclose(both.predict_joint_log_proba(X), expected, rtol=1e-9)
 
 
+def test_the_sum_does_not_depend_on_the_order():
+    """Shrinkage that each chose for itself included."""
+    X, y = heaps(80, d=3, apart=1.5)
+    one, two = (MixtureDiscriminant(components=1).fit(X[rows], y[rows]) for rows in (slice(20), slice(20, None)))
+    same(one + two, two + one, X, rtol=1e-9)
+
+
+def test_evidence_adds_up_as_the_model_is_by_default():
+    X, y = heaps(apart=1.5, d=3)
+    model = MixtureDiscriminant(components=2).fit(X, y)
+    rows = np.r_[X[:10], with_gaps(X[10:30], 0.4)]
+    scores = model.predict_joint_log_proba(rows) * DECIBANS
+    for why, said in zip(model.explain(rows, "a", "b"), scores, strict=True):
+        assert why.total == pytest.approx(said[0] - said[1], abs=1e-6)
+
+
+def test_what_leave_one_out_shrinks_is_no_worse_than_plain_estimates():
+    """Few rows for many columns: that is what shrinkage and integrating out are for."""
+    rng = np.random.default_rng(0)
+    y = np.arange(1000) % 2
+    X = rng.normal(size=(1000, 8)) + 1.0 * y[:, None]
+    few = slice(0, 40)
+    ours, bare = (m.fit(X[few], y[few]) for m in (MixtureDiscriminant(components=1), plugged_in(components=1)))
+    assert log_loss(y[40:], ours.predict_proba(X[40:])) < log_loss(y[40:], bare.predict_proba(X[40:]))
+    assert ours.shrinkage_ != (0.0, 0.0)
+
+
 def test_sums_of_other_classes_names_and_kinds():
     frames = pytest.importorskip("pandas")
     X, y = heaps()
-    plain = MixtureDiscriminant(components=1).fit(X, y)
-    other = MixtureDiscriminant(components=2).fit(X + 20, np.where(y == "a", "longer", "b"))
+    plain = plugged_in(components=1).fit(X, y)
+    other = plugged_in(components=2).fit(X + 20, np.where(y == "a", "longer", "b"))
     merged = plain + other
     assert merged.n_components_ == {"a": 1, "b": 3, "longer": 2}
     expected = np.full((len(X), 2, 3), -np.inf)
     expected[:, 0, :2] = plain.predict_joint_log_proba(X)
     expected[:, 1, 1:] = other.predict_joint_log_proba(X)
     np.testing.assert_allclose(merged.predict_joint_log_proba(X), logsumexp(expected, axis=1) - np.log(2), rtol=1e-9)
-    named = MixtureDiscriminant(components=1).fit(frames.DataFrame(X, columns=["p", "q"]), y)
+    named = plugged_in(components=1).fit(frames.DataFrame(X, columns=["p", "q"]), y)
     for both in (named + plain, plain + named):
         assert both.feature_names_in_.tolist() == ["p", "q"]
     for theirs in (
-        MixtureDiscriminant(components=1).fit(X[:, :1], y),
-        MixtureDiscriminant(components=1, covariance="diag").fit(X, y),
-        MixtureDiscriminant(components=1, reg_covar=0.1).fit(X, y),
-        MixtureDiscriminant(components=1, priors=[0.5, 0.5]).fit(X, y),
-        MixtureDiscriminant(components=1).fit(X, np.arange(len(X)) % 2),
+        plugged_in(components=1).fit(X[:, :1], y),
+        plugged_in(components=1, covariance="diag").fit(X, y),
+        plugged_in(components=1, reg_covar=0.1).fit(X, y),
+        plugged_in(components=1, priors=[0.5, 0.5]).fit(X, y),
+        plugged_in(components=1).fit(X, np.arange(len(X)) % 2),
     ):
         with pytest.raises(SchemaError):
             _ = plain + theirs
@@ -465,7 +501,7 @@ def test_what_a_mixture_cannot_do():
 def test_evidence_adds_up_in_every_row(covariance):
     X, y = heaps(apart=1.5, d=3)
     third = np.r_[X, X[:40] + 3.0], np.r_[y, ["c"] * 40]
-    model = MixtureDiscriminant(components=2, covariance=covariance).fit(*third)
+    model = plugged_in(components=2, covariance=covariance).fit(*third)
     rows = np.r_[X[:20], with_gaps(X[20:40], 0.4), np.full((1, 3), np.nan), X[:2] * 10]
     scores, proba = model.predict_joint_log_proba(rows) * DECIBANS, model.predict_proba(rows)
     for i, why in enumerate(model.explain(rows)):
@@ -485,7 +521,7 @@ def test_evidence_adds_up_in_every_row(covariance):
 
 def test_evidence_of_one_component_is_quadratic_discriminant_analysis():
     X, y = heaps(d=3)
-    ours = MixtureDiscriminant(components=1, reg_covar=0.0).fit(X, y).explain(X[:1])
+    ours = plugged_in(components=1, reg_covar=0.0).fit(X, y).explain(X[:1])
     peer = QuadraticDiscriminantAnalysis().fit(X, y).explain(X[:1])
     expected = {name: db for name, _, db in peer.items}
     assert ours.prior == pytest.approx(peer.prior)
@@ -515,7 +551,7 @@ def test_strongest_evidence_names_components():
 
 def test_samples_come_back():
     X, y = heaps(100, apart=3.0)
-    model = MixtureDiscriminant(components={"a": 2}, priors=[0.3, 0.7]).fit(X, y)
+    model = plugged_in(components={"a": 2}, priors=[0.3, 0.7]).fit(X, y)
     rows, labels = model.sample(40000, random_state=0)
     assert rows.shape == (40000, 2)
     assert np.isin(labels, ["a", "b"]).all()
@@ -541,8 +577,8 @@ def test_samples_come_back():
 
 def test_other_priors():
     X, y = heaps(apart=2.0)
-    model = MixtureDiscriminant(components={"a": 2}).fit(X, y)
-    given = MixtureDiscriminant(components={"a": 2}, priors=[0.1, 0.9]).fit(X, y)
+    model = plugged_in(components={"a": 2}).fit(X, y)
+    given = plugged_in(components={"a": 2}, priors=[0.1, 0.9]).fit(X, y)
     odds = np.log([0.1, 0.9]) - np.log([2 / 3, 1 / 3])
     for other in (model.with_prior([0.1, 0.9]), model.with_prior({"b": 0.9, "a": 0.1}), given):
         np.testing.assert_allclose(other.class_prior_, [0.1, 0.9])
@@ -556,7 +592,7 @@ def test_other_priors():
             model.with_prior(bad)
     for bad in ([0.5, 0.2, 0.3], [-0.5, 1.5], [np.nan, 1.0]):
         with pytest.raises(ValueError, match="priors"):
-            MixtureDiscriminant(components=1, priors=bad).fit(X, y)
+            plugged_in(components=1, priors=bad).fit(X, y)
 
 
 def test_negative_priors_are_refused():
@@ -693,7 +729,6 @@ FORGERIES = {
     "too few labels": put("labels_", values=["a"]),
     "no labels": put("labels_", values=[]),
     "another covariance": parameter("covariance", "diag"),
-    "another ridge": parameter("reg_covar", 1.0),
     "a covariance there is not": parameter("covariance", "round"),
     "components that cannot be": parameter("components", 0),
     "priors for other classes": parameter("priors", [0.2, 0.3, 0.5]),
@@ -770,8 +805,8 @@ def test_frames_keep_their_names(tmp_path):
 def test_float32_keeps_its_type_and_its_digits():
     X, y = heaps()
     X = X.astype(np.float32) + np.float32(100.0)
-    single = MixtureDiscriminant(components={"a": 2}).fit(X, y)
-    double = MixtureDiscriminant(components={"a": 2}).fit(X.astype(float), y)
+    single = plugged_in(components={"a": 2}).fit(X, y)
+    double = plugged_in(components={"a": 2}).fit(X.astype(float), y)
     for name in ("means_", "covariances_", "weights_", "class_prior_", "class_count_"):
         assert getattr(single, name).dtype == np.float32
         assert getattr(double, name).dtype == np.float64
@@ -781,8 +816,8 @@ def test_float32_keeps_its_type_and_its_digits():
 
 def test_far_from_zero_no_digits_are_lost():
     X, y = heaps()
-    near = MixtureDiscriminant(components={"a": 2}, tol=1e-9).fit(X, y)
-    far = MixtureDiscriminant(components={"a": 2}, tol=1e-9).fit(X + 1e7, y)
+    near = plugged_in(components={"a": 2}, tol=1e-9).fit(X, y)
+    far = plugged_in(components={"a": 2}, tol=1e-9).fit(X + 1e7, y)
     np.testing.assert_allclose(far.predict_proba(X + 1e7), near.predict_proba(X), atol=1e-5)
 
 
@@ -794,7 +829,7 @@ def test_threads_do_not_change_a_bit():
     assert local.threads(2, X.size) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        one, two = (MixtureDiscriminant(**options, n_jobs=jobs).fit(X, y) for jobs in (1, 2))
+        one, two = (plugged_in(**options, n_jobs=jobs).fit(X, y) for jobs in (1, 2))
     np.testing.assert_array_equal(one.predict_joint_log_proba(X), two.predict_joint_log_proba(X))
     np.testing.assert_array_equal(one.covariances_, two.covariances_)
     assert one.em_.log_likelihood == two.em_.log_likelihood
@@ -848,7 +883,7 @@ def test_infinities_are_named_by_their_place(components, label):
     row = int(np.flatnonzero(y == (label or "b"))[7])
     X[row, 1], y[row] = np.inf, label
     with pytest.raises(ValueError, match=rf"row {row}, column 'x1' is inf"):
-        MixtureDiscriminant(components=components, max_components=2).fit(X, y)
+        plugged_in(components=components, max_components=2).fit(X, y)
 
 
 def test_infinities_in_rows_to_answer():
@@ -861,9 +896,9 @@ def test_infinities_in_rows_to_answer():
 
 def test_one_class():
     X, y = heaps()
-    model = MixtureDiscriminant(components=2).fit(X, np.full(len(y), "only"))
+    model = plugged_in(components=2).fit(X, np.full(len(y), "only"))
     assert (model.predict(X) == "only").all()
-    assert (model.predict_proba(X) == 1.0).all()
+    np.testing.assert_allclose(model.predict_proba(X), 1.0)
     assert model.n_components_ == {"only": 2}
     np.testing.assert_allclose(model.score_samples(X), brute_force(model, X)[:, 0], rtol=1e-9)
     with pytest.raises(ValueError, match="only one class"):
@@ -903,7 +938,7 @@ def test_degenerate_rows(components):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", deciban.errors.SingularWarning)
-            model = MixtureDiscriminant(components=components, max_components=2).fit(rows, labels)
+            model = plugged_in(components=components, max_components=2).fit(rows, labels)
         proba = model.predict_proba(rows)
         assert np.isfinite(proba).all(), what
         np.testing.assert_allclose(proba.sum(axis=1), 1.0, err_msg=what)
@@ -931,7 +966,7 @@ def steps_of(monkeypatch, options, X, y):
     """How many steps of EM a fit takes, and how many of them over all classes together."""
     with monkeypatch.context() as patch:
         calls = interrupt_on(patch, 0)
-        model = MixtureDiscriminant(**options).fit(X, y)
+        model = plugged_in(**options).fit(X, y)
     return len(calls), model.n_iter_
 
 
@@ -953,7 +988,7 @@ def test_interrupted_over_all_classes_the_model_is_the_best_so_far(monkeypatch):
     total, last = steps_of(monkeypatch, options, X, labels)
     assert last >= 4
     calls = interrupt_on(monkeypatch, total - last + 3)
-    model = MixtureDiscriminant(**options)
+    model = plugged_in(**options)
     said = interrupted_fit(model, X, labels)
     assert InterruptedWarning in said
     assert ConvergenceWarning not in said, "it was stopped: more steps are not what was wanting"
@@ -965,14 +1000,16 @@ def test_interrupted_over_all_classes_the_model_is_the_best_so_far(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("components", [2, "bic", "loo"])
+@pytest.mark.parametrize(
+    "components", [2, pytest.param("bic", marks=pytest.mark.slow), pytest.param("loo", marks=pytest.mark.slow)]
+)
 def test_interrupted_anywhere_the_model_is_usable_or_as_before(monkeypatch, components):
     X, y = heaps(30, apart=1.5)
     options = {"components": components, "max_components": 2, "n_init": 2}
     total, _ = steps_of(monkeypatch, options, X, y)
-    before = MixtureDiscriminant(components=1).fit(X, y)
+    before = plugged_in(components=1).fit(X, y)
     kept, usable = before.predict_proba(X), 0
-    for nth in np.unique(np.linspace(1, total, 9).astype(int)):
+    for nth in np.unique(np.linspace(1, total, 6).astype(int)):
         model = copy.deepcopy(before).set_params(**options)
         with monkeypatch.context() as patch:
             interrupt_on(patch, nth)
@@ -990,21 +1027,22 @@ def test_interrupted_anywhere_the_model_is_usable_or_as_before(monkeypatch, comp
     assert usable > 1
 
 
-def test_interrupted_while_choosing_what_was_found_is_kept(monkeypatch):
-    """The first step of a second component: every class has a Gaussian already."""
+@pytest.mark.parametrize("how", ["bic", "loo"])
+def test_interrupted_while_choosing_what_was_found_is_kept(monkeypatch, how):
+    """The first step of a second component: the class has a Gaussian already, and the others can have one."""
     X, y = heaps(apart=1.5)
     total, last = steps_of(monkeypatch, {"components": 1}, X, y)
-    for how, nth in (("loo", total - last + 1), ("bic", total - last)):
-        with monkeypatch.context() as patch:
-            interrupt_on(patch, nth)
-            model = MixtureDiscriminant(components=how, max_components=2)
-            assert InterruptedWarning in interrupted_fit(model, X, y), how
-            assert np.isfinite(model.predict_proba(X)).all()
+    before = total - last if how == "loo" else (total - last) // 2  # "bic" goes on to a second class by class
+    interrupt_on(monkeypatch, before + 1)
+    model = plugged_in(components=how, max_components=2)
+    assert InterruptedWarning in interrupted_fit(model, X, y)
+    assert model.n_components_ == {"a": 1, "b": 1}
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
 def test_interrupted_at_once_nothing_is_lost(monkeypatch):
     X, y = heaps()
-    model = MixtureDiscriminant(components=2).fit(X, y)
+    model = plugged_in(components=2).fit(X, y)
     before = model.predict_proba(X)
     interrupt_on(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):

@@ -42,14 +42,18 @@ def explain_components(
     shares, which = np.zeros(len(owner)), np.zeros(len(classes))
     for c in (target, against):
         mine = np.flatnonzero(owner == c)
-        shares[mine] = np.exp(log_joint[mine] - by_class[c])
+        if np.isfinite(by_class[c]):
+            shares[mine] = np.exp(log_joint[mine] - by_class[c])
+        else:  # so far away that no component can be told from another: the prior's shares
+            shares[mine] = np.exp(model.log_prior[mine] - prior[c]) if np.isfinite(prior[c]) else 0.0
         some = mine[shares[mine] > 0]
         which[c] = shares[some] @ (model.log_prior[some] - prior[c] - np.log(shares[some]))
 
     def weigh(said: Floats) -> Floats:
         """Terms of components as the log-odds of the two classes."""
-        own, other = (said[:, owner == c] @ shares[owner == c] for c in (target, against))
-        return np.asarray(own - other)
+        own, other = (np.dot(said[:, owner == c], shares[owner == c]) for c in (target, against))
+        neither = np.isinf(own) & (own == other)  # impossible under both: it speaks for neither
+        return np.asarray(np.where(neither, 0.0, own) - np.where(neither, 0.0, other))
 
     items: list[tuple[str, Any, float]] = []
     for b, X in enumerate(data):
@@ -64,6 +68,7 @@ def explain_components(
             items.append((rest[0], rest[1], float(weigh(rest[2][None])[0]) * DECIBANS))
     items.append(("(which component)", "", float(which[target] - which[against]) * DECIBANS))
     items.sort(key=lambda item: -abs(item[2]))
-    probability = float(np.exp(by_class[target] - log_evidence(by_class[None])[0]))
+    evidence = log_evidence(by_class[None])[0]
+    probability = float(np.exp(by_class[target] - evidence if np.isfinite(evidence) else prior[target]))
     odds = float(prior[target] - prior[against]) * DECIBANS
     return Evidence(plain(classes[target]), plain(classes[against]), odds, tuple(items), probability)

@@ -354,8 +354,10 @@ class MultivariateGaussian(Family):
             return there, -0.5 * shares.T
         _, scale, power = self._student(params, part)
         square = shares.sum(axis=1)
-        total = -power * np.log1p(scale * square)
-        return there, (shares * (total / np.where(square > 0, square, 1.0))[:, None]).T
+        sound = (square > 0) & np.isfinite(square)
+        total = -power * np.log1p(scale * np.where(sound, square, 0.0))
+        split = shares * (total / np.where(sound, square, 1.0))[:, None]
+        return there, np.where(np.isinf(shares), -np.inf, np.where(sound[:, None], split, 0.0)).T
 
     def rest(self, params: MultivariateParams, columns: Columns, X: Matrix) -> tuple[str, Any, Floats] | None:
         """How widely each class spreads: a wide one expects a row near its mean less."""
@@ -498,7 +500,12 @@ class MultivariateGaussian(Family):
             # A column with missing entries counts as if its scatter were that of all the class's rows.
             even = scatter * np.where(n > 0, rows[:, None] / np.where(n > 0, n, 1.0), 0.0)
             variance = shapes.diagonal_shape(self.shape, rows, even)
-            variance = np.where(n > 0, variance, found.common)
+            if self.shape == "VII":  # the mean square of the entries that are there
+                values = n.sum(axis=1, keepdims=True)
+                variance = np.where(
+                    values > 0, scatter.sum(axis=1, keepdims=True) / np.where(values > 0, values, 1.0), variance
+                )
+            variance = np.where(n > 0, variance, found.common) if self.shape == "VVI" else variance
         if self.sphere:
             if isinstance(self.sphere, str):
                 raise TypeError(f"shrinkage {self.sphere!r} goes with covariance 'full' or 'tied'")

@@ -462,6 +462,10 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             labels = model.classes.tolist()
             raise ValueError(f"alpha has a row for {rows} classes, but there are {len(labels)}: {labels}")
 
+    def _law_is_ours(self, model: Model) -> bool:
+        """Whether a model's family is the one that the parameters speak of."""
+        return model.joint.blocks[0].family == self._family()
+
     def _wants(self, how: str) -> bool:
         return isinstance(self.alpha, str) and self.alpha == how
 
@@ -562,7 +566,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         """Write the model to one safe file; `deciban.load` reads it."""
         check_is_fitted(self)
         self._check_parameters()
-        if self._family() != self.model_.joint.blocks[0].family and not self._chooses():
+        if not self._law_is_ours(self.model_):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
         self._check_model(self.model_.with_joint(self._current_joint()))
         state = {name: value for name, value in vars(self).items() if name in STATE}
@@ -572,7 +576,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         """What `save` kept, checked against the parameters as a fit would be."""
         state = self._read_back(model, about, STATE)
         self._check_parameters()
-        if model.joint.blocks[0].family != self._family() and not self._chooses():
+        if not self._law_is_ours(model):
             raise ValueError("its family is not the model's")
         self._check_model(model)
         if not self._chooses():

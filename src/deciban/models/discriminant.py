@@ -3,6 +3,7 @@ a covariance is singular."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -11,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Array, Floats
 from deciban.errors import SingularWarning, warn
+from deciban.families import Family
 from deciban.families.gaussian import LOG_2PI
-from deciban.families.multivariate_gaussian import MultivariateParams
+from deciban.families.multivariate_gaussian import MultivariateGaussian, MultivariateParams
 from deciban.families.roots import Repairs
 from deciban.joint import Model
 from deciban.models.real import RealClassifier
@@ -35,6 +37,29 @@ def as_pair(shrinkage: Any) -> tuple[float, float | str]:
     if pair.shape != (2,) or not ((pair >= 0) & (pair <= 1)).all():
         raise ValueError(f"shrinkage must be a number or a pair (tie, sphere) in [0, 1], got {shrinkage!r}")
     return float(pair[0]), float(pair[1])
+
+
+def chosen_from(asked: MultivariateGaussian, found: Family) -> bool:
+    """Whether a law is one that leave-one-out can have chosen where this one was asked for."""
+    if not isinstance(found, MultivariateGaussian):
+        return False
+    covariance = found.covariance if asked.dense else asked.covariance
+    return found == replace(asked, covariance=covariance, tie=found.tie, sphere=found.sphere, scale=found.scale)
+
+
+def between(one: Model, two: Model) -> Family:
+    """The law of the sum of two models: where leave-one-out chose for each, between them by how much each has seen."""
+    families = [model.joint.blocks[0].family for model in (one, two)]
+    shares = [float(model.stats.weight.sum()) for model in (one, two)]
+    family = max(zip(shares, map(repr, families), families, strict=True), key=lambda part: part[:2])[2]
+    a, b = families
+    if a == b or not (isinstance(a, MultivariateGaussian) and isinstance(b, MultivariateGaussian)):
+        return family
+    if a.covariance != b.covariance or not any(shares) or isinstance(a.sphere, str) or isinstance(b.sphere, str):
+        return family
+    assert isinstance(family, MultivariateGaussian)
+    tie, sphere = np.average([[a.tie, a.sphere], [b.tie, b.sphere]], axis=0, weights=shares)
+    return replace(family, tie=float(tie), sphere=float(sphere))  # the larger side's units are kept
 
 
 class Discriminant(RealClassifier):

@@ -14,7 +14,7 @@ from deciban.corollaries.leave_one_out import best_family
 from deciban.families import Family, MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES
 from deciban.joint import Block, Joint, Model
-from deciban.models.discriminant import SPHERES, TIES, Discriminant, as_pair
+from deciban.models.discriminant import SPHERES, TIES, Discriminant, as_pair, between, chosen_from
 from deciban.models.real import as_guess
 
 Self = TypeVar("Self", bound="GaussianDiscriminant")
@@ -180,17 +180,15 @@ class GaussianDiscriminant(Discriminant):
 
     def _merged_joint(self: Self, other: Self) -> Joint:
         joint = super()._merged_joint(other)
-        families = [model.model_.joint.blocks[0].family for model in (self, other)]
-        shares = np.array([model.model_.stats.weight.sum() for model in (self, other)])
-        if not self._chooses() or families[0] == families[1] or not shares.any():
+        if not self._chooses():
             return joint
-        family = max(zip(shares, map(repr, families), families, strict=True), key=lambda part: part[:2])[2]
-        assert isinstance(family, MultivariateGaussian)
-        if self._chooses_shrinkage():  # each chose its own: between them, by how much each has seen
-            pairs = np.array([[f.tie, float(f.sphere)] for f in families if isinstance(f, MultivariateGaussian)])
-            tie, sphere = shares @ pairs / shares.sum()
-            family = replace(family, tie=float(tie), sphere=float(sphere))  # the larger side's units are kept
-        return replace(joint, blocks=(replace(joint.blocks[0], family=family),))
+        return replace(joint, blocks=(replace(joint.blocks[0], family=between(self.model_, other.model_)),))
+
+    def _law_is_ours(self, model: Model) -> bool:
+        mine = self._family()
+        assert isinstance(mine, MultivariateGaussian)
+        found = model.joint.blocks[0].family
+        return chosen_from(mine, found) if self._chooses() else found == mine
 
     @property
     def covariance_shape_(self) -> str:

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
@@ -23,18 +24,22 @@ from deciban.corollaries.explain import Evidence, strongest
 from deciban.corollaries.leave_one_out import ENOUGH, FEW, some_of
 from deciban.corollaries.linear_form import LinearForm
 from deciban.engines import local
-from deciban.errors import DecibanError, warn
+from deciban.errors import DecibanError, InterruptedWarning, warn
 from deciban.families import Family, MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES, parameters
 from deciban.joint import Block, Joint, Model
 from deciban.models.base import HowHidden
-from deciban.models.discriminant import SPHERES, TIES, Discriminant, as_pair
+from deciban.models.discriminant import SPHERES, TIES, Discriminant, as_pair, between, chosen_from
 from deciban.models.gaussian_mixture import FIXED, GaussianMixture
 from deciban.models.labels import Labels
+from deciban.rows import LARGEST, complain, value_range
 from deciban.schema import Columns, Schema, union_classes
 from deciban.show import Table, plain, progress
 
 Self = TypeVar("Self", bound="MixtureDiscriminant")
+
+KEPT = ("dtype_", "owner_", "labels_", "closed_")
+MARGIN = 3.0  # nats over all rows: what one more component must gain, or choosing often enough is fitting noise
 
 
 class MixtureDiscriminant(Discriminant):
@@ -113,6 +118,7 @@ class MixtureDiscriminant(Discriminant):
 
     owner_: Array  # the class code of every component
     labels_: Array  # the class labels
+    closed_: bool  # whether these are all there can be
 
     def __init__(
         self,
@@ -164,6 +170,13 @@ class MixtureDiscriminant(Discriminant):
         super()._check_parameters()
         as_pair(self.shrinkage)
 
+    def _law_is_ours(self, model: Model) -> bool:
+        found, mine = model.joint.blocks[0].family, self._family()
+        if not self._chooses():
+            return found == mine
+        assert isinstance(mine, MultivariateGaussian)
+        return chosen_from(replace(mine, ridge=0.0), found)
+
     # ------------------------------------------------------------------ learning
 
     def _plain(self, X: Matrix) -> Matrix:
@@ -178,7 +191,7 @@ class MixtureDiscriminant(Discriminant):
         weight: Floats | None,
         hidden: HowHidden | None = None,
     ) -> None:
-        del closed  # classes that were declared and have no row yet have no component
+        self.closed_ = closed  # classes that were declared and have no row yet have no component
         if labels.soft is not None:
             raise ValueError("a mixture needs one label a row, not a matrix of weights")
         hidden = hidden or HowHidden()
@@ -189,6 +202,8 @@ class MixtureDiscriminant(Discriminant):
         self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
         rows, codes = self._rows(X, Columns(X.shape[1])), labels.placed(classes).codes
         self._check_priors(len(classes))
+        if rows.size and not max(np.abs(value_range(rows))) <= LARGEST:
+            complain(rows, Columns(rows.shape[1], self._names()))
         for leftover in ("n_unlabelled_", "n_incomplete_", "em_"):
             self.__dict__.pop(leftover, None)
         rng = check_random_state(self.random_state)
@@ -196,16 +211,21 @@ class MixtureDiscriminant(Discriminant):
             parts = self._choose_parts(rows, codes, classes, weight, rng)
             self.owner_, self.labels_ = owners(parts), classes
             each = np.where(codes < 0, hidden.weight, 1.0) * (1.0 if weight is None else weight)
-            found = em.learn(
-                Model(self._plain_joint(), side_by_side(parts.values())),
-                lambda model: local.expect([rows], model, codes, self._allowed(), each, self.n_jobs),
-                rows=float(each.sum()),
-                max_iter=self.max_iter,
-                tolerance=self.tol,
-                watch=watch,
-            )
+            start = Model(self._plain_joint(), side_by_side(parts.values()))
+            try:
+                found = em.learn(
+                    start,
+                    lambda model: local.expect([rows], model, codes, self._allowed(), each, self.n_jobs),
+                    rows=float(each.sum()),
+                    max_iter=self.max_iter,
+                    tolerance=self.tol,
+                    watch=watch,
+                )
+            except KeyboardInterrupt:  # before its first step: every class has its components already
+                warn("interrupted: the components are those of each class by itself", InterruptedWarning)
+                found = em.Learned(start, [], False, float(each.sum()), interrupted=True)
         self.em_ = found
-        if not found.converged:
+        if not found.converged and not found.interrupted:
             warn("EM did not come to rest: increase max_iter or tol", ConvergenceWarning)
         unlabelled = int((codes < 0).sum())
         if unlabelled:
@@ -246,27 +266,33 @@ class MixtureDiscriminant(Discriminant):
         self, X: Array, codes: Array, classes: Array, weight: Floats | None, rng: np.random.RandomState
     ) -> dict[int, Stats]:
         """Every class's components, as sums; a class without any weight has none."""
-        parts = {}
-        asked = self._asked(classes)
+        parts: dict[int, Stats] = {}
+        asked, hurry = self._asked(classes), False
         for c in range(len(classes)):
             mine = codes == c if weight is None else (codes == c) & (weight > 0)
             if not mine.any():
                 continue
-            tries: Any = range(1, self.max_components + 1) if asked[c] is None else (asked[c],)
+            most = 1 if hurry else self.max_components
+            tries: Any = range(1, most + 1) if asked[c] is None else (asked[c],)
             best: tuple[float, Stats] | None = None
             for m in tries:
                 if m > int(mine.sum()):
                     break
-                found = self._fit_class(X[mine], None if weight is None else weight[mine], m, rng)
+                found = self._try_class(X[mine], None if weight is None else weight[mine], m, rng, best is not None)
+                if found is None:
+                    hurry = True
+                    break
                 score = self._bic(found, m)
                 if best is None or score < best[0]:
                     best = score, found.model.stats
                 if found.interrupted:
+                    hurry = True
                     break
             if best is None:
                 raise ValueError(f"class {plain(classes[c])!r} has {int(mine.sum())} rows, fewer than its components")
             parts[c] = best[1]
-        return self._choose_by_loo(X, codes, weight, rng, parts) if self.components == "loo" else parts
+        chooses = self.components == "loo" and not hurry
+        return self._choose_by_loo(X, codes, weight, rng, parts) if chooses else parts
 
     def _asked(self, classes: Array) -> list[int | None]:
         """How many components of each class: as asked, or None to choose."""
@@ -282,6 +308,18 @@ class MixtureDiscriminant(Discriminant):
         if isinstance(self.components, str):
             return [1 if self.components == "loo" else None] * len(classes)
         return [int(self.components)] * len(classes)
+
+    def _try_class(
+        self, X: Array, weight: Floats | None, m: int, rng: np.random.RandomState, spare: bool
+    ) -> em.Learned | None:
+        """More components for a class; None if that was interrupted (Ctrl-C) and there are some to `spare`."""
+        try:
+            return self._fit_class(X, weight, m, rng)
+        except KeyboardInterrupt:
+            if not spare:
+                raise
+            warn("interrupted while more components were tried: those found before stay", InterruptedWarning)
+            return None
 
     def _fit_class(self, X: Array, weight: Floats | None, m: int, rng: np.random.RandomState) -> em.Learned:
         mixture = GaussianMixture(
@@ -320,10 +358,12 @@ class MixtureDiscriminant(Discriminant):
             for m in range(2, self.max_components + 1):
                 if m > int(mine.sum()):
                     break
-                found = self._fit_class(X[mine], None if weight is None else weight[mine], m, rng).model.stats
-                tried = {**parts, c: found}
+                found = self._try_class(X[mine], None if weight is None else weight[mine], m, rng, True)
+                if found is None or found.interrupted:
+                    return parts
+                tried = {**parts, c: found.model.stats}
                 loss = self._held_loss(X, codes, weight, tried)
-                if not loss < least:
+                if not loss < least - MARGIN / max(1, (codes >= 0).sum()):
                     break
                 least, parts = loss, tried
         return parts
@@ -362,16 +402,22 @@ class MixtureDiscriminant(Discriminant):
         """
         if not self.__sklearn_is_fitted__():
             return super().partial_fit(X, y, classes, sample_weight)
-        if self._family() != self.model_.joint.blocks[0].family and not self._chooses():
+        if not self._law_is_ours(self.model_):
             raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
         with self._unchanged_on_error():
             X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
             if labels.any_missing or labels.soft is not None:
                 raise DecibanError("partial_fit adds rows whose class is known")
+            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.labels_):
+                raise ValueError(f"`classes={classes!r}` is not the same as on last call, was: {self.labels_!r}")
+            if self.closed_:
+                self._check_known(labels, self.labels_)
             every = union_classes(self.labels_, labels.classes)
             rows, codes = self._rows(X, self.model_.columns()), labels.among(every)
             stats, owner = self.model_.stats, np.searchsorted(every, self.labels_)[self.owner_]
-            for c in np.setdiff1d(np.unique(codes), owner):
+            there = np.ones(len(codes), dtype=bool) if weight is None else weight > 0
+            codes = np.where(there, codes, -1)
+            for c in np.setdiff1d(np.unique(codes[there]), owner):
                 found = self._fit_class(
                     rows[codes == c],
                     None if weight is None else weight[codes == c],
@@ -396,13 +442,16 @@ class MixtureDiscriminant(Discriminant):
             return NotImplemented
         self._check_mergeable(other, ("covariance", "reg_covar", "priors"))
         merged = copy.copy(self)
+        if self._names() is None and other._names() is not None:
+            merged.feature_names_in_ = other.feature_names_in_
+        merged.closed_ = self.closed_ or other.closed_
         merged.labels_ = union_classes(self.labels_, other.labels_)
         merged.owner_ = np.concatenate(
             [np.searchsorted(merged.labels_, model.labels_)[model.owner_] for model in (self, other)]
         )
         merged._check_priors(len(merged.labels_))
         merged.model_ = merged._with_priors(
-            side_by_side([self.model_.stats, other.model_.stats]), self.model_.joint.blocks[0].family
+            side_by_side([self.model_.stats, other.model_.stats]), between(self.model_, other.model_)
         )
         merged.__dict__.pop("em_", None)
         return merged
@@ -483,6 +532,7 @@ class MixtureDiscriminant(Discriminant):
         self._check_classes()
         other = copy.copy(self)
         other.priors = self._read_prior(prior)
+        other._check_parameters()
         other._check_priors(len(self.labels_))
         other.model_ = other._with_priors(self.model_.stats, self.model_.joint.blocks[0].family)
         return other
@@ -544,23 +594,26 @@ class MixtureDiscriminant(Discriminant):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safe file; `deciban.load` reads it."""
         check_is_fitted(self)
-        if self._family() != self.model_.joint.blocks[0].family and not self._chooses():
+        if not self._law_is_ours(self.model_):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
         kept = dict(self.get_params(deep=False))
         if not isinstance(kept["random_state"], int | np.integer | None):
             kept["random_state"] = None
-        self._write(path, kept, {"dtype_": self.dtype_, "owner_": self.owner_, "labels_": self.labels_})
+        self._write(path, kept, {name: getattr(self, name) for name in KEPT})
 
     def _restore(self, model: Model, about: dict[str, Any]) -> None:
         """What `save` kept, checked."""
         self._check_parameters()
-        state = self._read_back(model, about, ("dtype_", "owner_", "labels_"))
+        state = self._read_back(model, about, KEPT)
         owner, labels = state["owner_"], state["labels_"]
         if owner.shape != (len(model.classes),) or owner.dtype.kind != "i" or labels.ndim != 1:
             raise ValueError("its components do not fit its sums")
         if len(owner) == 0 or owner.min() < 0 or owner.max() >= len(labels):
             raise ValueError("its components do not fit its classes")
-        if model.joint.blocks[0].family != self._family() and not self._chooses():
+        if not all(a < b for a, b in pairwise(labels.tolist())) or not isinstance(state["closed_"], bool):
+            raise ValueError("its classes are not distinct labels in order")
+        self._check_priors(len(labels))
+        if not self._law_is_ours(model):
             raise ValueError("its family is not the model's")
         self.__dict__.update(state)
         self.model_ = model
