@@ -31,7 +31,7 @@ CHOSEN = "a row of weight 2 leaves as one, two rows leave one by one: leave-one-
 
 def expected(estimator):
     """Checks that must fail, and why."""
-    if isinstance(estimator, GaussianDiscriminant) and estimator.shrinkage == "loo":
+    if isinstance(estimator, GaussianDiscriminant | MixtureDiscriminant) and estimator.shrinkage == "loo":
         return {f"check_sample_weight_equivalence_on_{kind}_data": CHOSEN for kind in ("dense", "sparse")}
     return {}
 
