@@ -57,6 +57,11 @@ class Family(ABC):
         del columns, X, shares
         raise TypeError(f"the {self.name} family leaves missing entries out")
 
+    def fill(self, params: Any, X: Matrix, shares: Floats) -> Floats:
+        """Rows with missing entries as they are expected, where columns depend on each other."""
+        del params, X, shares
+        raise TypeError(f"the {self.name} family leaves missing entries out")
+
     def expected_sums(self, params: Any, columns: Columns, X: Matrix, shares: Floats) -> Sums:
         """E[T] of rows with missing entries, weighted by `shares` (n, k), where columns depend on each other."""
         del params, columns, X, shares

@@ -264,26 +264,31 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         model = Model(joint, self._sums(X, labels, joint, None, closed, weight))
         self._check_model(model)
         codes, gaps = labels.codes, self._gaps(X, labels, weight, model.stats)
+        hides = labels.any_missing or bool(gaps.any())
+        if hides and len(classes) == 0:
+            raise ValueError(
+                "every label is missing: at least one row of each class needs one, or say how many classes to look "
+                "for with y=None and clusters="
+            )
         if self._chooses():
             if labels.soft is not None:
                 raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
-            rows = np.flatnonzero((codes >= 0) & ~gaps)
-            if len(rows):
-                scored = (
-                    self._rows(X, model.columns())[rows] if len(rows) < X.shape[0] else self._rows(X, model.columns())
-                )
-                model = self._choose(model, [scored], codes[rows], None if weight is None else weight[rows])
-            else:
-                warn(
-                    "no row has both a label and no missing entry: there is nothing to choose by leave-one-out",
-                    UserWarning,
-                )
-        if labels.any_missing or gaps.any():
-            if len(classes) == 0:
-                raise ValueError(
-                    "every label is missing: at least one row of each class needs one, or say how many classes to look "
-                    "for with y=None and clusters="
-                )
+            known = np.flatnonzero(codes >= 0)
+            if len(known):
+                scored = self._rows(X, model.columns())
+                scored = scored if len(known) == len(codes) else scored[known]
+                part = None if weight is None else weight[known]
+                seen = model
+                if gaps.any():  # judged with missing entries as they are expected before anything is chosen
+                    seen = self._fill(X, labels, model, weight, gaps, hidden)
+                    shares = local.one_hot(codes[known], len(classes), None)
+                    scored = model.joint.blocks[0].family.fill(seen.params[0], scored, shares)
+                model = model.with_joint(self._choose(seen, [scored], codes[known], part).joint)
+            elif len(codes):
+                warn("no row has a label: there is nothing to choose by leave-one-out", UserWarning)
+        if hides:
+            for count in GUESSES:  # rows that were looked at while choosing are not others
+                self.__dict__.pop(count, None)
             model = self._fill(X, labels, model, weight, gaps, hidden)
         self.model_ = model
 
