@@ -234,6 +234,10 @@ class MultivariateGaussian(Family):
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
     ) -> Floats:
+        if self.shape == "bic":  # the shape is a choice, and a choice once made is kept
+            chosen = self.estimate(add_prior(sums, self.pseudo(alpha, columns, sums)), columns).shape
+            held = replace(self, covariance=chosen, dense=True)
+            return held.leave_one_out(sums, alpha, columns, X, y, weight)
         n, k = X.shape[0], len(sums["x"])
         out = np.full((n, k), np.nan)
         slow = np.ones(n, dtype=np.uint8)

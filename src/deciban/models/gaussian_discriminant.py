@@ -33,7 +33,8 @@ class GaussianDiscriminant(Discriminant):
         one (linear); "diag" and "tied_diag": axis-aligned; "spherical" and "tied_spherical": σ²I; "unit": the identity.
         Or one of Celeux and Govaert's fourteen by mclust's letters (EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE,
         EEV, VEV, EVV, VVV), or "bic" or "loo": the best of them by the Bayesian information criterion, or by exact
-        leave-one-out.
+        leave-one-out. Both are choices that leave-one-out itself holds; shapes other than "full" and "tied" take an
+        estimate from the sums for every row left out.
     shrinkage : "loo", "auto", "oas", number, pair of numbers or None, default="loo"
         A number in [0, 1] moves every covariance towards a sphere of the same size. A pair (tie, sphere) first moves
         each towards the shared one: regularised discriminant analysis. "loo" chooses the pair by exact leave-one-out,
