@@ -263,7 +263,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         joint, labels, hidden = self._joint(), labels.placed(classes), hidden or HowHidden()
         model = Model(joint, self._sums(X, labels, joint, None, closed, weight))
         self._check_model(model)
-        codes, gaps = labels.codes, self._gaps(X, labels, weight, model.stats)
+        gaps = self._gaps(X, labels, weight, model.stats)
         hides = labels.any_missing or bool(gaps.any())
         if hides and len(classes) == 0:
             raise ValueError(
@@ -271,26 +271,32 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 "for with y=None and clusters="
             )
         if self._chooses():
-            if labels.soft is not None:
-                raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
-            known = np.flatnonzero(codes >= 0)
-            if len(known):
-                scored = self._rows(X, model.columns())
-                scored = scored if len(known) == len(codes) else scored[known]
-                part = None if weight is None else weight[known]
-                seen = model
-                if gaps.any():  # judged with missing entries as they are expected before anything is chosen
-                    seen = self._fill(X, labels, model, weight, gaps, hidden)
-                    shares = local.one_hot(codes[known], len(classes), None)
-                    scored = model.joint.blocks[0].family.fill(seen.params[0], scored, shares)
-                model = model.with_joint(self._choose(seen, [scored], codes[known], part).joint)
-            elif len(codes):
-                warn("no row has a label: there is nothing to choose by leave-one-out", UserWarning)
+            model = model.with_joint(self._chosen(X, labels, model, weight, gaps, hidden))
         if hides:
             for count in GUESSES:  # rows that were looked at while choosing are not others
                 self.__dict__.pop(count, None)
             model = self._fill(X, labels, model, weight, gaps, hidden)
         self.model_ = model
+
+    def _chosen(
+        self, X: Any, labels: Labels, model: Model, weight: Floats | None, gaps: Array, hidden: HowHidden
+    ) -> Joint:
+        """The joint law with what leave-one-out over the rows with labels chooses."""
+        if labels.soft is not None:
+            raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
+        codes = labels.codes
+        known = np.flatnonzero(codes >= 0)
+        if len(known) == 0:
+            if len(codes):
+                warn("no row has a label: there is nothing to choose by leave-one-out", UserWarning)
+            return model.joint
+        rows = self._rows(X, model.columns())
+        rows = rows if len(known) == len(codes) else rows[known]
+        if gaps.any():  # judged with missing entries as they are expected before anything is chosen
+            model = self._fill(X, labels, model, weight, gaps, hidden)
+            shares = local.one_hot(codes[known], len(model.classes), None)
+            rows = model.joint.blocks[0].family.fill(model.params[0], rows, shares)
+        return self._choose(model, [rows], codes[known], None if weight is None else weight[known]).joint
 
     def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> None:
         """What a model wants of rows beyond their sums, which few do."""

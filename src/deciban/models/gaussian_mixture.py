@@ -166,7 +166,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             return self._learn(X, start, weight, number, watch)
 
         best = em.best_of(partial(attempt, number) for number in range(1 if again else self.n_init))
-        if not best.converged and self.max_iter > 0:
+        if not best.converged and not best.interrupted and self.max_iter > 0:
             warn(
                 "Best performing initialization did not converge. Try different init parameters, or increase "
                 "max_iter, tol, or check for degenerate data.",
