@@ -49,8 +49,8 @@ def learn(
     Later models have the law `joint` (None: the start's). `before` is the log-likelihood of a step taken earlier.
 
     The log-likelihood never decreases under plain maximum likelihood (with a prior, likelihood × prior does not);
-    the loop stops when a step changes it by less than `tolerance` a row. Interrupted
-    (Ctrl-C), it keeps the best so far.
+    the loop stops when a step changes it by less than `tolerance` a row. Interrupted (Ctrl-C), it keeps the best so
+    far.
     """
     model, best = start, (-float("inf"), start)
     trace: list[float] = []

@@ -158,7 +158,8 @@ def collect_block(
     if not all(np.isfinite(array).all() for array in sums.values()):
         complain(X, columns)
     # Squares below 1e-308 lose digits or vanish: 1e-280 a row leaves a double's sixteen to the smallest that matter.
-    # A sum can also be small because EM's shares are: then the squares are as small as the values, not smaller.
+    # A sum can also be small because EM's shares are: then the squares are as small as the values, not smaller, and
+    # below 1e-305 neither has digits to tell by.
     vanishing = np.zeros((0, 0), dtype=bool)
     if "xx" in sums or "xy" in sums:
         second = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)

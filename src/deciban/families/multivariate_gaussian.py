@@ -347,10 +347,8 @@ class MultivariateGaussian(Family):
         """
         if params.roots is None:
             return Gaussian().terms(self.columnwise(params), columns, X)
-        row = np.asarray(X, dtype=float).ravel()
-        there = np.flatnonzero(~np.isnan(row))
-        part = params.roots if len(there) == len(row) else self._marginal(params, there)
-        gap = row[there] - params.mean[:, there]
+        there, row, part = self._law_of_row(params, X)
+        gap = row - params.mean[:, there]
         whitened = np.einsum("cij,cj->ci", np.broadcast_to(part.root, (len(gap), *part.root.shape[1:])), gap)
         pull = np.einsum("cij,ci->cj", np.broadcast_to(part.root, (len(gap), *part.root.shape[1:])), whitened)
         shares = gap * pull  # (k, m)
@@ -368,10 +366,16 @@ class MultivariateGaussian(Family):
         del columns
         if params.roots is None:
             return None
+        return "(spread of the class)", "", self._constant(params, self._law_of_row(params, X)[2])
+
+    def _law_of_row(self, params: MultivariateParams, X: Array) -> tuple[Array, Floats, Roots]:
+        """Which columns of one row are there, their values, and the law of these columns."""
         row = np.asarray(X, dtype=float).ravel()
         there = np.flatnonzero(~np.isnan(row))
-        part = params.roots if len(there) == len(row) else self._marginal(params, there)
-        return "(spread of the class)", "", self._constant(params, part)
+        law = params.roots
+        if law is None or len(there) < len(row):
+            law = self._marginal(params, there)
+        return there, row[there], law
 
     def typical(self, params: MultivariateParams, columns: Columns) -> tuple[list[str], Floats]:
         """What a value drawn from each class says for it on average, each column by itself."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +25,8 @@ from deciban.errors import DecibanError, SchemaError
 from deciban.joint import Model
 from deciban.schema import Columns
 from deciban.show import Table, plain
+
+Self = TypeVar("Self", bound="Answers")
 
 
 def is_generative(what: str) -> Callable[[Any], bool]:
@@ -253,6 +256,10 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
         return dict(state)
+
+    def __radd__(self: Self, other: Any) -> Self:
+        """So that sum(models) works."""
+        return copy.copy(self) if other == 0 else NotImplemented
 
     def _check_mergeable(self, other: Answers, parameters: Iterable[str]) -> None:
         """Two models add up if they have learned, speak of the same columns, and were told the same."""

@@ -244,10 +244,6 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             joint = joint.with_alpha(float(np.exp(shares @ logs / shares.sum())) if shares.any() else self.alpha_)
         return joint
 
-    def __radd__(self: Self, other: Any) -> Self:
-        """So that sum(models) works."""
-        return copy.copy(self) if other == 0 else NotImplemented
-
     def _start(
         self,
         X: Any,

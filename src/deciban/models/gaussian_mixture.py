@@ -30,7 +30,7 @@ from deciban.families.roots import roots
 from deciban.joint import Block, Joint, Model
 from deciban.models.answers import Answers
 from deciban.models.labels import read_weights
-from deciban.models.real import leading_mean
+from deciban.models.real import filled_with_means, leading_mean
 from deciban.rows import LARGEST, complain, value_range
 from deciban.schema import Columns, Schema
 from deciban.show import progress
@@ -213,7 +213,8 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             return NotImplemented
         self._check_mergeable(other, ("n_components", "covariance_type", "reg_covar"))
         a, b = self._params.mean, other._params.mean
-        scale = np.sqrt(np.maximum(self._columnwise_variance(), np.finfo(float).tiny))
+        variance = self._family().columnwise(self._params).variance
+        scale = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
         distance = (((a[:, None] - b[None]) / scale[:, None]) ** 2).sum(axis=2)
         order = linear_sum_assignment(distance)[1]
         theirs = other.model_.stats
@@ -227,10 +228,6 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             merged.__dict__.pop(name, None)
         return merged
 
-    def __radd__(self: Self, other: Any) -> Self:
-        """So that sum(models) works."""
-        return copy.copy(self) if other == 0 else NotImplemented
-
     def _fits(self, d: int) -> bool:
         """Whether the model so far is one that the parameters speak of."""
         model = self.model_
@@ -238,9 +235,6 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         # Where EM took no step, the start is the model, and nothing was added to its variances.
         same = any(family == replace(self._family(), ridge=ridge) for ridge in (float(self.reg_covar), 0.0))
         return same and len(model.classes) == self.n_components and model.columns().size == d
-
-    def _columnwise_variance(self) -> Floats:
-        return np.asarray(self._family().columnwise(self._params).variance)
 
     def _family(self) -> MultivariateGaussian:
         return MultivariateGaussian(covariance=self.covariance_type, ridge=float(self.reg_covar))
@@ -303,10 +297,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             zero = np.zeros((k, d))
             params = MultivariateParams(zero, zero, np.zeros(k), np.zeros(d))
         else:
-            filled = X
-            if np.isnan(X).any():
-                usual = np.nan_to_num(np.nanmean(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0))
-                filled = np.where(np.isnan(X), usual, X)
+            filled = filled_with_means(X)
             shares = self._shares(filled, weight, rng)
             centre = (shares.T @ filled) / np.maximum(shares.sum(axis=0), np.finfo(float).tiny)[:, None]
             schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.ascontiguousarray(centre, dtype=float)),))

@@ -131,7 +131,7 @@ class NearestCentroid(Discriminant):
         data = self._read(X)
         if self.metric == "manhattan":
             return np.asarray(self.classes_[cdist(whole(data[0]), self.medians_, "cityblock").argmin(axis=1)])
-        if np.ptp(self.model_.log_prior) > 1e-12:
+        if np.ptp(self.model_.log_prior) > 1e-12:  # more than what rounding makes of equal priors
             return self.classes_[local.apply(data, self.model_, "best", self.n_jobs)]
         return self.classes_[local.apply(data, self._round(), "best", self.n_jobs)]
 

@@ -53,9 +53,7 @@ class RealClassifier(GenerativeClassifier):
         X = data[0]
         if sp.issparse(X):
             return None
-        if np.isnan(X).any():
-            usual = np.nan_to_num(np.nanmean(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0))
-            X = np.where(np.isnan(X), usual, X)
+        X = filled_with_means(X)
         spread = X.std(axis=0, dtype=np.float64)
         scaled = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
@@ -93,6 +91,14 @@ def sparse_or_dense(X: Matrix) -> Matrix:
     if not sp.issparse(X):
         return X
     return X.toarray() if X.nnz > 0.25 * X.shape[0] * X.shape[1] else X.tocsr()
+
+
+def filled_with_means(X: Array) -> Array:
+    """Missing entries as their column's mean, or 0 where a column has none: good enough for a start of EM."""
+    gone = np.isnan(X)
+    if not gone.any():
+        return X
+    return np.where(gone, np.nanmean(np.where(gone.all(axis=0), 0.0, X), axis=0), X)
 
 
 def as_guess(value: Any, name: str, d: int) -> float | tuple[float, ...] | None:
