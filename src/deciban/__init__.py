@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from deciban.models.categorical_nb import CategoricalNB
     from deciban.models.compare import compare
     from deciban.models.complement_nb import ComplementNB
+    from deciban.models.count_vectorizer import CountVectorizer
     from deciban.models.gaussian_discriminant import GaussianDiscriminant
     from deciban.models.gaussian_mixture import GaussianMixture
     from deciban.models.gaussian_nb import GaussianNB
@@ -35,12 +36,16 @@ if TYPE_CHECKING:
     from deciban.models.nearest_centroid import NearestCentroid
     from deciban.models.poisson_nb import PoissonNB
     from deciban.models.quadratic_discriminant_analysis import QuadraticDiscriminantAnalysis
+    from deciban.models.spam_filter import SpamFilter
+    from deciban.models.text_classifier import TextClassifier
+    from deciban.text.evidence import TextEvidence
 
 _WHERE = {
     "BernoulliNB": "models.bernoulli_nb",
     "CategoricalNB": "models.categorical_nb",
     "Comparison": "corollaries.compare",
     "ComplementNB": "models.complement_nb",
+    "CountVectorizer": "models.count_vectorizer",
     "DecibanError": "errors",
     "Evidence": "corollaries.explain",
     "FileError": "errors",
@@ -58,6 +63,9 @@ _WHERE = {
     "QuadraticDiscriminantAnalysis": "models.quadratic_discriminant_analysis",
     "SchemaError": "errors",
     "SingularWarning": "errors",
+    "SpamFilter": "models.spam_filter",
+    "TextClassifier": "models.text_classifier",
+    "TextEvidence": "text.evidence",
     "ZeroEvidenceWarning": "errors",
     "compare": "models.compare",
     "load": "models.load",
@@ -68,6 +76,7 @@ __all__ = [
     "CategoricalNB",
     "Comparison",
     "ComplementNB",
+    "CountVectorizer",
     "DecibanError",
     "Evidence",
     "FileError",
@@ -85,6 +94,9 @@ __all__ = [
     "QuadraticDiscriminantAnalysis",
     "SchemaError",
     "SingularWarning",
+    "SpamFilter",
+    "TextClassifier",
+    "TextEvidence",
     "ZeroEvidenceWarning",
     "compare",
     "load",

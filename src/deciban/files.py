@@ -10,6 +10,8 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -32,8 +34,12 @@ BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, Arithmeti
 
 def write(path: str | os.PathLike[str], model: Model, about: dict[str, Any]) -> None:
     """Save a model; `about` is what its owner wants back (names, settings), as JSON."""
-    from safetensors.numpy import save
+    document, tensors = parts(model)
+    write_parts(path, document, tensors, about)
 
+
+def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
+    """A model as a document that says what it is about, and its sums."""
     tensors, blocks = {"weight": np.ascontiguousarray(model.stats.weight)}, []
     for b, (block, columns, sums) in enumerate(
         zip(model.joint.blocks, model.schema.blocks, model.stats.sums, strict=True)
@@ -53,19 +59,45 @@ def write(path: str | os.PathLike[str], model: Model, about: dict[str, Any]) -> 
             }
         )
     document = {
-        "format": FORMAT,
         "classes": encode(model.classes),
         "closed": model.schema.closed,
         "class_prior": encode(model.joint.class_prior),
         "blocks": blocks,
-        "about": {key: encode(value) for key, value in about.items()},
     }
-    text = json.dumps(document, sort_keys=True)
+    return document, tensors
+
+
+def write_parts(
+    path: str | os.PathLike[str], document: dict[str, Any], tensors: dict[str, Array], about: dict[str, Any]
+) -> None:
+    """One file of a document and arrays, with a checksum over both."""
+    from safetensors.numpy import save
+
+    whole = {"format": FORMAT, **document, "about": {key: encode(value) for key, value in about.items()}}
+    text = json.dumps(whole, sort_keys=True)
     write_atomically(Path(path), save(tensors, metadata={"deciban": text, "sha256": checksum(text, tensors)}))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
     """Load a model and what its owner said about it; every size and kind is checked against the document."""
+    document, tensors, about = read_parts(path)
+    with damage(path):
+        return rebuild(document, tensors), about
+
+
+@contextmanager
+def damage(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever goes wrong while a description is read means that the file is damaged."""
+    try:
+        yield
+    except FileError:
+        raise
+    except BROKEN as error:
+        raise FileError(f"{os.fspath(path)!r} is damaged: {type(error).__name__}: {error}") from None
+
+
+def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any]]:
+    """A file's document, its arrays, and what its owner said about it: whole, and of this format."""
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
@@ -84,7 +116,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
     text = metadata["deciban"]
     if metadata.get("sha256") != checksum(text, tensors):
         raise FileError(f"{str(path)!r} is damaged: its checksum does not match")
-    try:
+    with damage(path):
         document = json.loads(text)
         if not isinstance(document, dict):
             raise FileError(f"{str(path)!r} is damaged: its description is not an object")
@@ -93,16 +125,12 @@ def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
                 f"{str(path)!r} has format {document.get('format')!r}, and this version reads format {FORMAT}: "
                 "it was written by another version of deciban"
             )
-        return rebuild(document, tensors), {key: decode(value) for key, value in document["about"].items()}
-    except FileError:
-        raise
-    except BROKEN as error:
-        raise FileError(f"{str(path)!r} is damaged: {type(error).__name__}: {error}") from None
+        return document, tensors, {key: decode(value) for key, value in document["about"].items()}
 
 
 def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
     classes = decode(document["classes"])
-    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or (len(classes) > 1 and not _sorted(classes)):
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or (len(classes) > 1 and not ascending(classes)):
         raise FileError("its classes are not distinct labels in order")
     k = len(classes)
     if not document["blocks"]:
@@ -137,12 +165,7 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
     weight = checked(tensors, "weight", (k,))
     if (weight < 0).any():
         raise FileError("a class has a negative weight")
-    prior = decode(document["class_prior"])
-    if isinstance(prior, str):
-        if prior not in ("empirical", "uniform"):
-            raise FileError(f"its class prior {prior!r} is not known")
-    elif not isinstance(prior, np.ndarray) or prior.shape != (k,) or not (prior >= 0).all():
-        raise FileError("its class prior does not fit its classes")
+    prior = checked_prior(decode(document["class_prior"]), k)
     schema = Schema(classes, tuple(columns), bool(document["closed"]))
     return Model(Joint(tuple(blocks), prior), Stats(schema, weight, tuple(sums)))
 
@@ -156,8 +179,18 @@ def plausible(one: Array, x: Array, xy: Array) -> bool:
     return bool((least >= -1e-6 * size).all() and (np.diagonal(xy, axis1=1, axis2=2) >= 0).all())
 
 
-def _sorted(labels: Array) -> bool:
+def ascending(labels: Array) -> bool:
     return all(a < b for a, b in zip(labels.tolist()[:-1], labels.tolist()[1:], strict=True))
+
+
+def checked_prior(prior: Any, k: int) -> Any:
+    """A class prior: by name, or a probability a class."""
+    if isinstance(prior, str):
+        if prior not in ("empirical", "uniform"):
+            raise FileError(f"its class prior {prior!r} is not known")
+    elif not isinstance(prior, np.ndarray) or prior.shape != (k,) or not (prior >= 0).all():
+        raise FileError("its class prior does not fit its classes")
+    return prior
 
 
 def checked_alpha(alpha: Any, k: int, d: int) -> Any:

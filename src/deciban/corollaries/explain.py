@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from deciban._typing import Data, Floats
+from deciban._typing import Array, Data, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.joint import Model
 from deciban.show import Table, plain
@@ -119,17 +119,11 @@ def _bar(decibans: float) -> str:
 
 def explain(model: Model, data: Data, target: int | None = None, against: int | None = None) -> Evidence:
     """One row's evidence for a class over another; without them, for the likeliest over the runner-up."""
-    if len(model.classes) < 2:
-        raise ValueError("there is only one class, so there is nothing to explain it against")
     log_joint = model.log_joint(data)[0]
-    order = np.argsort(-log_joint, kind="stable")
-    target = int(next(c for c in order if c != against)) if target is None else target
-    against = int(next(c for c in order if c != target)) if against is None else against
-    if target == against:
-        raise ValueError(f"evidence for {model.classes[target]} over itself is always 0: name another class")
+    target, against = sides(log_joint, model.classes, target, against)
     prior = 0.0
     if model.generative:
-        prior = float(model.log_prior[target] - model.log_prior[against]) * DECIBANS
+        prior = float((model.log_prior[target] - model.log_prior[against]) * DECIBANS)
     items: list[tuple[str, Any, float]] = []
     for b, X in enumerate(data):
         columns = model.columns(b)
@@ -149,6 +143,18 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
     probability = np.exp(log_joint[target] - evidence) if np.isfinite(evidence) else np.exp(model.log_prior[target])
     names = model.classes
     return Evidence(plain(names[target]), plain(names[against]), prior, tuple(items), float(probability))
+
+
+def sides(log_joint: Floats, classes: Array, target: int | None, against: int | None) -> tuple[int, int]:
+    """The two classes to weigh: those that were named, or else the likeliest."""
+    if len(classes) < 2:
+        raise ValueError("there is only one class, so there is nothing to explain it against")
+    order = np.argsort(-log_joint, kind="stable")
+    target = int(next(c for c in order if c != against)) if target is None else target
+    against = int(next(c for c in order if c != target)) if against is None else against
+    if target == against:
+        raise ValueError(f"evidence for {classes[target]} over itself is always 0: name another class")
+    return target, against
 
 
 def difference(said: Floats, target: int, against: int) -> Floats:

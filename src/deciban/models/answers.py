@@ -289,6 +289,26 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise ValueError(f"{label!r} is not one of the classes {self.classes_.tolist()}")
         return int(where[0])
 
+    def _read_prior(self, prior: Any) -> Floats:
+        """Class probabilities from a sequence, {class: p} or "uniform"."""
+        if isinstance(prior, dict):
+            missing = [c for c in self.classes_.tolist() if c not in prior]
+            extra = [c for c in prior if c not in set(self.classes_.tolist())]
+            if missing or extra:
+                raise ValueError(
+                    f"the prior must name exactly the classes {self.classes_.tolist()}: "
+                    f"missing {missing}, unknown {extra}"
+                )
+            prior = [prior[c] for c in self.classes_.tolist()]
+        if isinstance(prior, str):
+            if prior != "uniform":
+                raise ValueError(f"prior is {prior!r}: give probabilities, or 'uniform'")
+            prior = np.full(len(self.classes_), 1.0 / len(self.classes_))
+        prior = np.asarray(prior, dtype=np.float64)
+        if not np.isclose(prior.sum(), 1.0):
+            raise ValueError(f"The sum of the priors should be 1, got {prior.sum():g}.")
+        return np.asarray(prior)
+
     def _costs(self, costs: Any) -> Floats | None:
         if costs is None:
             return None

@@ -23,7 +23,10 @@ MODELS = {
     "NearestCentroid": "nearest_centroid",
     "PoissonNB": "poisson_nb",
     "QuadraticDiscriminantAnalysis": "quadratic_discriminant_analysis",
+    "SpamFilter": "spam_filter",
+    "TextClassifier": "text_classifier",
 }
+OF_TEXT = ("SpamFilter", "TextClassifier")  # they rebuild their model themselves
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -37,14 +40,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     load(path).partial_fit([[1, 1]], ["spam"]).class_count_.tolist()
     [1.0, 2.0]
     """
-    model, about = files.read(path)
+    document, tensors, about = files.read_parts(path)
     name = about.get("model")
     if not isinstance(name, str) or name not in MODELS:
         raise FileError(f"{os.fspath(path)!r} holds a model {name!r} that this version does not know")
     kind = getattr(importlib.import_module(f"deciban.models.{MODELS[name]}"), name)
-    try:
+    with files.damage(path):
         estimator = kind(**about["parameters"])
-        estimator._restore(model, about)
-    except files.BROKEN as error:
-        raise FileError(f"{os.fspath(path)!r} is damaged: {error}") from None
+        if name in OF_TEXT:
+            estimator._restore(document, tensors, about)
+        else:
+            estimator._restore(files.rebuild(document, tensors), about)
     return estimator

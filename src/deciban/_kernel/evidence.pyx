@@ -1,0 +1,186 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Sums of items by class, kept sparse, and the evidence that items give.
+
+The sums N are compressed by item: `ptr` (v+1) says where an item's classes begin, `cls` which they are, ascending,
+and `val` how much of the item each has. Most items are seen in a few classes only.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
+
+cdef extern from "evidence_loops.h":
+    ctypedef struct Derived:
+        int64_t items, classes, strengths, hats
+        const int64_t *ptr
+        const int32_t *cls
+        const int32_t *dense_row
+        const double *val
+        const double *lift
+        const double *known
+        const double *total
+        const double *dense
+        const double *share
+        const double *share_left
+        const double *entropy
+        const double *strength
+        const double *knots
+        double least, most
+    void derive(const int64_t *ptr, const int32_t *cls, const double *val, const double *share, const double *strength,
+                int64_t strengths, int64_t k, const int32_t *dense_row, double *lift, double *known, double *total,
+                double *dense, int64_t first, int64_t last) noexcept nogil
+    void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t *indices, const double *damp,
+                       const int32_t *own, const double *taken, double *out, int64_t row, int64_t first,
+                       int64_t last) noexcept nogil
+
+
+def class_sums(const int64_t[::1] indptr, const int32_t[::1] indices, const int32_t[::1] y, const double[::1] amount,
+               Py_ssize_t v, Py_ssize_t k, int64_t[::1] ptr, int32_t[::1] cls, double[::1] val):
+    """Adds amount[i] to (item, y[i]) for every item of row i; rows with y < 0 add nothing. Returns how many cells.
+
+    `ptr` is (v+1,), `cls` and `val` have room for min(entries, v·k) cells.
+    """
+    cdef Py_ssize_t n = indptr.shape[0] - 1, i, e, w, c, at = 0
+    cdef long long *start = <long long *> calloc(v + 2, sizeof(long long))
+    cdef int *row = <int *> calloc(max(1, indptr[n]), sizeof(int))
+    cdef double *total = <double *> calloc(max(1, k), sizeof(double))
+    cdef unsigned char *seen = <unsigned char *> calloc(max(1, k), 1)
+    cdef int low, high
+    if start == NULL or row == NULL or total == NULL or seen == NULL:
+        free(start)
+        free(row)
+        free(total)
+        free(seen)
+        raise MemoryError()
+    with nogil:
+        for i in range(n):  # which rows an item is in, by counting
+            if y[i] >= 0:
+                for e in range(indptr[i], indptr[i + 1]):
+                    start[indices[e] + 2] += 1
+        for w in range(v):
+            start[w + 2] += start[w + 1]
+        for i in range(n):
+            if y[i] >= 0:
+                for e in range(indptr[i], indptr[i + 1]):
+                    w = indices[e] + 1
+                    row[start[w]] = <int> i
+                    start[w] += 1
+        ptr[0] = 0
+        for w in range(v):
+            low = <int> k
+            high = -1
+            for e in range(start[w], start[w + 1]):
+                i = row[e]
+                c = y[i]
+                total[c] += amount[i]
+                seen[c] = 1
+                low = <int> c if c < low else low
+                high = <int> c if c > high else high
+            for c in range(low, high + 1):
+                if seen[c]:
+                    cls[at] = <int> c
+                    val[at] = total[c]
+                    at += 1
+                    total[c] = 0.0
+                    seen[c] = 0
+            ptr[w + 1] = at
+    free(start)
+    free(row)
+    free(total)
+    free(seen)
+    return at
+
+
+def combine(const int64_t[::1] a_ptr, const int32_t[::1] a_cls, const double[::1] a_val,
+            const int64_t[::1] b_ptr, const int32_t[::1] b_cls, const double[::1] b_val, const int32_t[::1] b_row,
+            double sign, double residue, int64_t[::1] ptr, int32_t[::1] cls, double[::1] val):
+    """a + sign·b, where item w of the result is item w of a (if it has one) and b_row[w] of b (−1: none).
+
+    A cell of which no more than `residue` times what it was is left is gone. Returns how many cells there are, and the
+    first item of which b takes more than a has (−1: none).
+    """
+    cdef Py_ssize_t v = b_row.shape[0], va = a_ptr.shape[0] - 1, w, at = 0, i, j, i_end, j_end, short = -1
+    cdef double x, was
+    cdef int c
+    with nogil:
+        ptr[0] = 0
+        for w in range(v):
+            i = a_ptr[w] if w < va else 0
+            i_end = a_ptr[w + 1] if w < va else 0
+            j = b_ptr[b_row[w]] if b_row[w] >= 0 else 0
+            j_end = b_ptr[b_row[w] + 1] if b_row[w] >= 0 else 0
+            while i < i_end or j < j_end:
+                was = 0.0
+                if j >= j_end or (i < i_end and a_cls[i] < b_cls[j]):
+                    c = a_cls[i]
+                    was = x = a_val[i]
+                    i += 1
+                elif i >= i_end or b_cls[j] < a_cls[i]:
+                    c = b_cls[j]
+                    x = sign * b_val[j]
+                    j += 1
+                else:
+                    c = a_cls[i]
+                    was = a_val[i]
+                    x = was + sign * b_val[j]
+                    i += 1
+                    j += 1
+                if x < -residue * was or (was == 0.0 and x < 0.0):
+                    if short < 0:
+                        short = w
+                elif x > residue * was:
+                    cls[at] = c
+                    val[at] = x
+                    at += 1
+            ptr[w + 1] = at
+    return at, short
+
+
+def tables(const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val, const double[::1] share,
+           const double[::1] strength, double[:, ::1] lift, double[:, ::1] known, double[::1] total,
+           const int32_t[::1] dense_row, double[:, :, ::1] dense, Py_ssize_t first, Py_ssize_t last):
+    """For items first..last and every strength m: lift = log(1 + N_kw / (m π_k)) of each cell, known = Σ_k (N_kw + m π_k)·lift,
+    total = N_w. The evidence of an item for a class is log(m/(N_w + m)) + lift, the lift being 0 where N_kw is.
+
+    Strengths come in fours, as the lanes of a vector do; the lifts of items that most classes have (dense_row ≥ 0) are
+    laid out side by side as well, (rows, strengths in use, k).
+    """
+    if first >= last or cls.shape[0] == 0:
+        total[first:last] = 0.0
+        known[first:last] = 0.0
+        return
+    cdef double *side_by_side = &dense[0, 0, 0] if dense.shape[0] else NULL
+    with nogil:
+        derive(&ptr[0], &cls[0], &val[0], &share[0], &strength[0], dense.shape[1], share.shape[0], &dense_row[0],
+               &lift[0, 0], &known[0, 0], &total[0], side_by_side, first, last)
+
+
+def evidence(const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp, const int32_t[::1] own,
+             const double[::1] taken, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val,
+             const double[:, ::1] lift, const double[:, ::1] known, const double[::1] total,
+             const int32_t[::1] dense_row, const double[:, :, ::1] dense,
+             const double[::1] share, const double[::1] share_left, const double[::1] entropy,
+             const double[::1] strength, const double[::1] knots, double least, double most,
+             double[:, :, :] out, Py_ssize_t first, Py_ssize_t last):
+    """Graded evidence of rows first..last for every class: out (n, strengths · (knots + 2), k), zero at first.
+
+    A row of class own[i] ≥ 0 is taken out of the sums before it is judged: taken[i] of each of its items, π by
+    `share_left`. own = −1 judges by all there is. `entropy` is H(π) without a row of each class, and last with all rows.
+    For each strength come the items' lifts by how much the item knows (one vector a knot), all alike, and weighted.
+    Items outside 0..v−1, and those that nothing is known of, say nothing.
+    """
+    cdef Derived t
+    if out.strides[2] != sizeof(double) or out.strides[1] != out.shape[2] * sizeof(double):
+        raise ValueError("a row of the evidence must be one piece of memory")
+    if first >= last or ptr.shape[0] < 2 or cls.shape[0] == 0 or indices.shape[0] == 0:
+        return
+    t.items, t.classes = ptr.shape[0] - 1, share.shape[0]
+    t.strengths, t.hats = out.shape[1] // (knots.shape[0] + 2), knots.shape[0]
+    t.ptr, t.cls, t.dense_row = &ptr[0], &cls[0], &dense_row[0]
+    t.val, t.lift, t.known, t.total = &val[0], &lift[0, 0], &known[0, 0], &total[0]
+    t.dense = &dense[0, 0, 0] if dense.shape[0] else NULL
+    t.share, t.share_left, t.entropy = &share[0], &share_left[0], &entropy[0]
+    t.strength, t.knots = &strength[0], &knots[0]
+    t.least, t.most = least, most
+    with nogil:
+        evidence_rows(&t, &indptr[0], &indices[0], &damp[0], &own[0], &taken[0], &out[0, 0, 0],
+                      out.strides[0] // sizeof(double), first, last)

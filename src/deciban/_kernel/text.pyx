@@ -1,0 +1,896 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Text to numbers: tokens, sets of distinct strings, pairs of numbers.
+
+A *stream* is the items of some documents, one document after the other: `ids` (int32), where −1 is an item that a fixed
+set does not know, and `indptr` (int64) with one entry more than there are documents. All that takes time runs without
+the lock of the interpreter, in one thread; threads are the callers'. Several may read a set at once; while one changes it
+nobody else gets in.
+"""
+import os
+
+import numpy as np
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+cdef extern from *:
+    object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
+
+cdef extern from "text_sets.h":
+    enum:
+        NO_MEMORY
+        TOO_MANY
+        BAD_NUMBER
+        REPEATED
+    uint64_t secret[4]
+    ctypedef struct WordSet:
+        uint8_t* bytes
+        int64_t* ends
+        int64_t size, slot_count, bytes_room, ends_room, hashes_room
+    void words_free(WordSet*) noexcept nogil
+    const uint8_t* word_text(const WordSet*, int64_t) noexcept nogil
+    int64_t word_size(const WordSet*, int64_t) noexcept nogil
+    int64_t words_bytes(const WordSet*) noexcept nogil
+    bint words_reserve(WordSet*, int64_t) noexcept nogil
+    int32_t words_number(WordSet*, const uint8_t*, int64_t, bint) noexcept nogil
+    int words_merge(WordSet*, const WordSet*, int32_t*) noexcept nogil
+    void words_locate(const WordSet*, const WordSet*, int32_t*) noexcept nogil
+    int words_take(WordSet*, const WordSet*, const int32_t*, int64_t) noexcept nogil
+    int words_copy(WordSet*, const WordSet*) noexcept nogil
+    int words_order(const WordSet*, int32_t*) noexcept nogil
+    uint32_t murmur(const uint8_t*, int64_t) noexcept nogil
+    ctypedef struct PairSet:
+        uint64_t* pairs
+        int64_t size
+    void pairs_free(PairSet*) noexcept nogil
+    int pairs_numbers(PairSet*, const int32_t*, const int32_t*, int64_t, bint, int32_t*) noexcept nogil
+    int pairs_merge(PairSet*, const PairSet*, const int32_t*, int64_t, const int32_t*, int64_t, int32_t*) noexcept nogil
+    int pairs_take(PairSet*, const PairSet*, const int32_t*, int64_t) noexcept nogil
+    int pairs_copy(PairSet*, const PairSet*) noexcept nogil
+
+cdef extern from "text_loops.h":
+    enum:
+        RULE_WORDS
+        RULE_PUNCTUATION
+        RULE_SPACES
+    ctypedef struct Text:
+        const void* data
+        int64_t size
+        uint8_t kind, ascii
+    ctypedef struct Page:
+        uint8_t* text
+        int64_t size
+    ctypedef struct Stream:
+        int32_t* ids
+        int32_t* fields
+        int64_t size
+    ctypedef struct Rule:
+        int rule
+        int64_t shortest, longest
+    ctypedef struct Counted:
+        int64_t* counts
+        int32_t* indices
+        int64_t size
+    void fill_characters() noexcept nogil
+    bint valid_utf8(const uint8_t*, int64_t, bint) noexcept nogil
+    int64_t text_bytes(const Text*) noexcept nogil
+    Text text_of_string(object)
+    int string_ready(object) except -1
+    Text text_of_bytes(const void*, int64_t) noexcept nogil
+    bint lowers_in_context(const Text*) noexcept nogil
+    int page_read(Page*, const Text*, bint) noexcept nogil
+    void page_free(Page*) noexcept nogil
+    int tokenize_texts(const Text*, const Text*, int64_t, bint, WordSet*, bint, Rule, bint, Stream*,
+                       int64_t*) noexcept nogil
+    int runs_of_texts(const Text*, int64_t, bint, WordSet*, bint, int64_t, int64_t, Stream*, int64_t*) noexcept nogil
+    int runs_of_words(const WordSet*, int64_t, WordSet*, bint, int64_t, int64_t, Stream*, int64_t*) noexcept nogil
+    int pair_streams(const int32_t*, const int64_t*, const int32_t*, const int64_t*, int64_t, int64_t, PairSet*, bint,
+                     int32_t, Stream*, int64_t*) noexcept nogil
+    int spread_stream(const int32_t*, const int64_t*, int64_t, const int32_t*, const int64_t*, int64_t, Stream*,
+                      int64_t*) noexcept nogil
+    int drop_stream(const int32_t*, const int64_t*, int64_t, const uint8_t*, int64_t, Stream*, int64_t*) noexcept nogil
+    int count_stream(const int32_t*, const int64_t*, int64_t, int64_t, Counted*, int64_t*) noexcept nogil
+    int join_pairs(WordSet*, const WordSet*, const PairSet*, const WordSet*, const uint8_t*, int64_t) noexcept nogil
+
+cdef enum:
+    MOST = 0x7FFFFFFF  # items a set may hold, characters a length may ask for
+
+cdef dict RULES = {"words": RULE_WORDS, "punctuation": RULE_PUNCTUATION, "spaces": RULE_SPACES}
+
+
+cdef void start() except *:
+    """Secrets of this process, and what kind each character is."""
+    cdef bytes drawn = os.urandom(32)
+    cdef int i
+    memcpy(secret, PyBytes_AS_STRING(drawn), 32)
+    for i in range(4):
+        secret[i] |= 1  # they are multiplied with: never zero
+    fill_characters()
+
+
+start()
+
+
+cdef class Block:
+    """Memory that grew in C, held by the array that shows it."""
+    cdef void* data
+    cdef Py_ssize_t size
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.data, self.size, 0, flags)
+
+
+cdef object array_of(void* data, int64_t count, object dtype):
+    """An array that shows `count` entries and frees them in the end."""
+    cdef Block block = Block.__new__(Block)
+    block.data = data
+    block.size = count * dtype.itemsize
+    return np.frombuffer(block, dtype) if count else np.empty(0, dtype)
+
+
+cdef object INT32 = np.dtype(np.int32)
+cdef object INT64 = np.dtype(np.int64)
+cdef object UINT8 = np.dtype(np.uint8)
+
+
+cdef int64_t check(int64_t code, str numbers="a number lies outside the set") except -9:
+    """Raises what a failure in C means."""
+    if code == NO_MEMORY:
+        raise MemoryError("there is not enough memory for this text")
+    if code == TOO_MANY:
+        raise OverflowError(f"a set or a document holds {MOST:,} items at most")
+    if code == BAD_NUMBER:
+        raise IndexError(numbers)
+    if code == REPEATED:
+        raise ValueError("a string or a pair is there twice")
+    return code
+
+
+cdef int check_indptr(const int64_t[::1] indptr, int64_t size, str name) except -1:
+    """indptr must ascend within 0..size."""
+    cdef Py_ssize_t n = indptr.shape[0], i
+    cdef bint fine = n > 0
+    with nogil:
+        fine = fine and indptr[0] >= 0 and indptr[n - 1] <= size
+        for i in range(1, n):
+            fine = fine and indptr[i] >= indptr[i - 1]
+    if not fine:
+        raise ValueError(f"{name} must ascend from 0 to the number of items, {size}, with one entry more than documents")
+    return 0
+
+
+cdef int check_range(Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size) except -1:
+    if not 0 <= start <= stop <= size:
+        raise ValueError(f"documents {start} to {stop} are asked for, and there are {size}")
+    return 0
+
+
+cdef int check_lengths(int64_t low, int64_t high) except -1:
+    if not 1 <= low <= high:
+        raise ValueError(f"runs of {low} to {high} characters are asked for; there must be one at least")
+    return 0
+
+
+cdef const int32_t* first32(const int32_t[::1] view) noexcept nogil:
+    return &view[0] if view.shape[0] else NULL
+
+
+cdef class Documents:
+    """Texts as the kernel reads them: where each one's characters are, without copying them."""
+    cdef Text* texts     # as they are read
+    cdef Text* sources   # as they were given: the same, unless some had to be lower-cased beforehand
+    cdef Py_ssize_t count
+    cdef readonly bint lower
+    cdef object held     # what keeps the characters where they are
+    cdef list lowered
+    cdef Py_buffer buffer
+    cdef bint buffered
+
+    def __cinit__(self):
+        self.lowered = []
+
+    def __init__(self, texts, bint lower=True):
+        if self.texts != NULL:
+            raise TypeError("documents do not change")
+        if isinstance(texts, (str, bytes)):
+            raise TypeError("one text is given where many are meant: put it into a list")
+        cdef tuple held = tuple(texts)
+        cdef Py_ssize_t i
+        cdef object text
+        self.held = held
+        self.lower = lower
+        self.reserve(len(held))
+        for i in range(self.count):
+            text = held[i]
+            if isinstance(text, str):
+                string_ready(text)
+                self.texts[i] = text_of_string(text)
+            elif isinstance(text, bytes):
+                self.texts[i] = text_of_bytes(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+                if not self.texts[i].ascii and not valid_utf8(<const uint8_t*> self.texts[i].data, self.texts[i].size, False):
+                    refuse(text, i)
+            else:
+                raise TypeError(f"document {i} is {described(text)}, not a string")
+        for i in range(self.count):
+            if lower and lowers_in_context(self.texts + i):
+                self.lower_beforehand(i, held[i])
+
+    @classmethod
+    def from_buffer(cls, data, offsets, bint lower=True):
+        """UTF-8 that lies in one piece: document i is data[offsets[i]:offsets[i + 1]]."""
+        cdef Documents self = cls.__new__(cls)
+        cdef const int64_t[::1] at
+        cdef const uint8_t* start
+        cdef Py_ssize_t i
+        cdef int64_t bad = -1
+        cdef uint8_t* contextual = NULL
+        if not isinstance(offsets, np.ndarray) or offsets.dtype not in (INT32, INT64) or offsets.ndim != 1:
+            raise ValueError("offsets must be an array of one dimension, int32 or int64")
+        at = np.ascontiguousarray(offsets, dtype=np.int64)
+        self.lower = lower
+        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
+        self.buffered = True
+        self.held = (data, offsets)
+        check_indptr(at, self.buffer.len, "offsets")
+        self.reserve(at.shape[0] - 1)
+        start = <const uint8_t*> self.buffer.buf
+        contextual = <uint8_t*> calloc(self.count + 1, 1)
+        if contextual == NULL:
+            raise MemoryError("there is not enough memory for these documents")
+        try:
+            with nogil:
+                for i in range(self.count):
+                    self.texts[i] = text_of_bytes(start + at[i], at[i + 1] - at[i])
+                    if self.texts[i].ascii:
+                        continue
+                    if not valid_utf8(<const uint8_t*> self.texts[i].data, self.texts[i].size, False):
+                        bad = i
+                        break
+                    contextual[i] = lower and lowers_in_context(self.texts + i)
+            if bad >= 0:
+                refuse((<const char*> start + at[bad])[:at[bad + 1] - at[bad]], bad)
+            for i in range(self.count):
+                if contextual[i]:
+                    self.lower_beforehand(i, (<const char*> start + at[i])[:at[i + 1] - at[i]])
+        finally:
+            free(contextual)
+        return self
+
+    cdef int reserve(self, Py_ssize_t count) except -1:
+        self.texts = <Text*> calloc(count + 1, sizeof(Text))
+        if self.texts == NULL:
+            raise MemoryError("there is not enough memory for these documents")
+        self.sources = self.texts
+        self.count = count
+        return 0
+
+    cdef int lower_beforehand(self, Py_ssize_t i, object text) except -1:
+        """Holds and reads a copy that Python has lower-cased."""
+        cdef str lowered = (text if isinstance(text, str) else text.decode("utf-8")).lower()
+        if self.sources == self.texts:
+            self.sources = <Text*> malloc((self.count + 1) * sizeof(Text))
+            if self.sources == NULL:
+                self.sources = self.texts
+                raise MemoryError("there is not enough memory for these documents")
+            memcpy(self.sources, self.texts, (self.count + 1) * sizeof(Text))
+        self.lowered.append(lowered)
+        string_ready(lowered)
+        self.texts[i] = text_of_string(lowered)
+        return 0
+
+    def __dealloc__(self):
+        if self.sources != self.texts:
+            free(self.sources)
+        free(self.texts)
+        if self.buffered:
+            PyBuffer_Release(&self.buffer)
+
+    def __len__(self):
+        return self.count
+
+    @property
+    def sizes(self):
+        """The bytes of each document, as it is stored."""
+        cdef int64_t[::1] out = np.empty(self.count, dtype=np.int64)
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(self.count):
+                out[i] = text_bytes(self.texts + i)
+        return np.asarray(out)
+
+
+cdef int refuse(bytes text, Py_ssize_t number) except -1:
+    """Raises what decoding this would, and says which document it is."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnicodeDecodeError(error.encoding, error.object, error.start, error.end,
+                                 f"{error.reason} (document {number})") from None
+    raise ValueError(f"document {number} changed while it was read")
+
+
+cdef str described(object value):
+    """A value in words: "a float (nan)"."""
+    cdef str name = type(value).__name__, shown = repr(value)
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    return f"{article} {name} ({shown if len(shown) <= 60 else shown[:57] + '...'})"
+
+
+cdef class Shared:
+    """What several may read at once, and one may change while nobody else is there."""
+    cdef int readers
+    cdef bint changing
+
+    cdef int enter(self, bint change) except -1:
+        if self.changing or (change and self.readers):
+            raise RuntimeError("the set is being used in another thread: give each thread a set of its own and merge them, "
+                               "or let them only read")
+        if change:
+            self.changing = True
+        else:
+            self.readers += 1
+        return 0
+
+    cdef int leave(self, bint change) except -1:
+        if change:
+            self.changing = False
+        else:
+            self.readers -= 1
+        return 0
+
+
+cdef class Words(Shared):
+    """A growing set of strings, numbered in the order in which they were first seen.
+
+    >>> words = Words(["to", "be"])
+    >>> words.add(["or", "not", "to", "be"]).tolist()
+    [2, 3, 0, 1]
+    >>> words.find(["not", "that"]).tolist()
+    [3, -1]
+    """
+    cdef WordSet set
+
+    def __cinit__(self):
+        memset(&self.set, 0, sizeof(WordSet))
+
+    def __init__(self, strings=()):
+        self.numbers(strings, True)
+
+    def __dealloc__(self):
+        words_free(&self.set)
+
+    def __len__(self):
+        return self.set.size
+
+    @property
+    def nbytes(self):
+        return (self.set.bytes_room + 8 * (self.set.ends_room + self.set.hashes_room) + 16 * self.set.slot_count)
+
+    def add(self, strings):
+        """The strings' numbers; new strings are added."""
+        return self.numbers(strings, True)
+
+    def find(self, strings):
+        """The strings' numbers, −1 where unknown."""
+        return self.numbers(strings, False)
+
+    cdef object numbers(self, object strings, bint grow):
+        cdef list given = list(strings)
+        cdef Py_ssize_t n = len(given), i
+        cdef int32_t[::1] out = np.empty(n, dtype=np.int32)
+        cdef Page page
+        cdef Text text
+        cdef object string
+        for i in range(n):
+            string = given[i]
+            if not isinstance(string, str):
+                raise TypeError(f"string {i} is {described(string)}, not a string")
+            string_ready(string)
+        memset(&page, 0, sizeof(Page))
+        self.enter(grow)
+        try:
+            for i in range(n):
+                text = text_of_string(given[i])
+                if text.ascii:
+                    out[i] = <int32_t> check(words_number(&self.set, <const uint8_t*> text.data, text.size, grow))
+                else:
+                    check(page_read(&page, &text, False))
+                    out[i] = <int32_t> check(words_number(&self.set, page.text, page.size, grow))
+        finally:
+            self.leave(grow)
+            page_free(&page)
+        return np.asarray(out)
+
+    def strings(self, const int32_t[::1] which=None):
+        """The strings, or those with these numbers."""
+        cdef Py_ssize_t n = self.set.size if which is None else which.shape[0], i
+        cdef int64_t number
+        cdef list out = [None] * n
+        self.enter(False)
+        try:
+            for i in range(n):
+                number = i if which is None else which[i]
+                if not 0 <= number < self.set.size:
+                    raise IndexError(f"there is no string {number}: there are {self.set.size}")
+                out[i] = PyUnicode_DecodeUTF8(<const char*> word_text(&self.set, number), word_size(&self.set, number),
+                                              "surrogatepass")
+        finally:
+            self.leave(False)
+        return out
+
+    def merge(self, Words other not None):
+        """Adds the other's strings; where each of them went."""
+        cdef int32_t[::1] out
+        cdef int failed = 0
+        if other is self:
+            return np.arange(self.set.size, dtype=np.int32)
+        other.enter(False)
+        try:
+            self.enter(True)
+            try:
+                out = np.empty(other.set.size, dtype=np.int32)
+                if other.set.size:
+                    with nogil:
+                        failed = words_merge(&self.set, &other.set, &out[0])
+                check(failed)
+            finally:
+                self.leave(True)
+        finally:
+            other.leave(False)
+        return np.asarray(out)
+
+    def locate(self, Words other not None):
+        """Where each of the other's strings is here, −1 where it is not."""
+        cdef int32_t[::1] out
+        other.enter(False)
+        try:
+            self.enter(False)
+            try:
+                out = np.empty(other.set.size, dtype=np.int32)
+                if other.set.size:
+                    with nogil:
+                        words_locate(&self.set, &other.set, &out[0])
+            finally:
+                self.leave(False)
+        finally:
+            other.leave(False)
+        return np.asarray(out)
+
+    def order(self):
+        """The numbers sorted by string, in the order of code points."""
+        cdef int32_t[::1] out
+        cdef int failed = 0
+        self.enter(False)
+        try:
+            out = np.empty(self.set.size, dtype=np.int32)
+            if self.set.size:
+                with nogil:
+                    failed = words_order(&self.set, &out[0])
+            check(failed)
+        finally:
+            self.leave(False)
+        return np.asarray(out)
+
+    def take(self, const int32_t[::1] which not None):
+        """A new set of the strings with these numbers, numbered 0, 1, …"""
+        cdef Words out = Words()
+        cdef int failed
+        self.enter(False)
+        try:
+            with nogil:
+                failed = words_take(&out.set, &self.set, first32(which), which.shape[0])
+            check(failed, f"a number lies outside 0 to {self.set.size - 1}")
+        finally:
+            self.leave(False)
+        return out
+
+    def copy(self):
+        cdef Words out = Words()
+        cdef int failed
+        self.enter(False)
+        try:
+            with nogil:
+                failed = words_copy(&out.set, &self.set)
+            check(failed)
+        finally:
+            self.leave(False)
+        return out
+
+    def hashes(self):
+        """MurmurHash3_x86_32 with seed 0 of each string's UTF-8, signed, as scikit-learn's FeatureHasher has it."""
+        cdef int32_t[::1] out
+        cdef int64_t i
+        self.enter(False)
+        try:
+            out = np.empty(self.set.size, dtype=np.int32)
+            with nogil:
+                for i in range(self.set.size):
+                    out[i] = <int32_t> murmur(word_text(&self.set, i), word_size(&self.set, i))
+        finally:
+            self.leave(False)
+        return np.asarray(out)
+
+    def buffers(self):
+        """All strings in UTF-8 one after the other, surrogates as `surrogatepass` writes them, and where each begins."""
+        cdef uint8_t[::1] data
+        cdef int64_t[::1] offsets
+        self.enter(False)
+        try:
+            data = np.empty(words_bytes(&self.set), dtype=np.uint8)
+            offsets = np.zeros(self.set.size + 1, dtype=np.int64)
+            if self.set.size:
+                memcpy(&offsets[0], self.set.ends, (self.set.size + 1) * sizeof(int64_t))
+            if data.shape[0]:
+                memcpy(&data[0], self.set.bytes, data.shape[0])
+        finally:
+            self.leave(False)
+        return np.asarray(data), np.asarray(offsets)
+
+    @classmethod
+    def from_buffers(cls, const uint8_t[::1] data not None, const int64_t[::1] offsets not None):
+        """The set that `buffers` came from; whatever could not have come from one is refused."""
+        cdef Words self = cls()
+        cdef int64_t n = offsets.shape[0] - 1, i, broken = -1, repeated = -1
+        cdef int32_t number = 0
+        cdef const uint8_t* start = &data[0] if data.shape[0] else <const uint8_t*> b""
+        check_indptr(offsets, data.shape[0], "offsets")
+        if offsets[0] != 0 or offsets[n] != data.shape[0]:
+            raise ValueError(f"offsets must begin with 0 and end with the size of the data, {data.shape[0]}")
+        if n > MOST:
+            check(TOO_MANY)
+        with nogil:
+            number = 0 if words_reserve(&self.set, n) else NO_MEMORY
+            for i in range(n):
+                if number < 0:
+                    break
+                if not valid_utf8(start + offsets[i], offsets[i + 1] - offsets[i], True):
+                    broken = i
+                    break
+                number = words_number(&self.set, start + offsets[i], offsets[i + 1] - offsets[i], True)
+                if 0 <= number < i:
+                    repeated = i
+                    break
+        check(number)
+        if broken >= 0:
+            raise ValueError(f"string {broken} is not UTF-8")
+        if repeated >= 0:
+            raise ValueError(f"string {repeated} is the same as string {number}")
+        return self
+
+    def __reduce__(self):
+        return Words.from_buffers, self.buffers()
+
+
+cdef class Pairs(Shared):
+    """A growing set of pairs of numbers ≥ 0, numbered in the order in which they were first seen.
+
+    >>> pairs = Pairs()
+    >>> pairs.add(np.array([1, 2, 1], dtype=np.int32), np.array([7, 7, 7], dtype=np.int32)).tolist()
+    [0, 1, 0]
+    """
+    cdef PairSet set
+
+    def __cinit__(self):
+        memset(&self.set, 0, sizeof(PairSet))
+
+    def __init__(self, first=None, second=None):
+        if (first is None) != (second is None):
+            raise ValueError("pairs need both first and second numbers")
+        if first is not None:
+            self.numbers(first, second, True)
+
+    def __dealloc__(self):
+        pairs_free(&self.set)
+
+    def __len__(self):
+        return self.set.size
+
+    def add(self, first, second):
+        """The numbers of the pairs; new pairs are added."""
+        return self.numbers(first, second, True)
+
+    def find(self, first, second):
+        """The numbers of the pairs, −1 where unknown."""
+        return self.numbers(first, second, False)
+
+    cdef object numbers(self, const int32_t[::1] first, const int32_t[::1] second, bint grow):
+        cdef int32_t[::1] out
+        cdef int failed = 0
+        if first is None or second is None:
+            raise TypeError("pairs need both first and second numbers")
+        if first.shape[0] != second.shape[0]:
+            raise ValueError(f"there are {first.shape[0]} first and {second.shape[0]} second numbers")
+        out = np.empty(first.shape[0], dtype=np.int32)
+        self.enter(grow)
+        try:
+            if out.shape[0]:
+                with nogil:
+                    failed = pairs_numbers(&self.set, &first[0], &second[0], out.shape[0], grow, &out[0])
+            check(failed, "pairs are of numbers ≥ 0")
+        finally:
+            self.leave(grow)
+        return np.asarray(out)
+
+    def arrays(self):
+        """The first and the second numbers of all pairs."""
+        cdef int32_t[::1] first, second
+        cdef int64_t i
+        self.enter(False)
+        try:
+            first = np.empty(self.set.size, dtype=np.int32)
+            second = np.empty(self.set.size, dtype=np.int32)
+            with nogil:
+                for i in range(self.set.size):
+                    first[i] = <int32_t> (self.set.pairs[i] >> 32)
+                    second[i] = <int32_t> <uint32_t> self.set.pairs[i]
+        finally:
+            self.leave(False)
+        return np.asarray(first), np.asarray(second)
+
+    def merge(self, Pairs other not None, const int32_t[::1] first_to not None, const int32_t[::1] second_to not None):
+        """Adds (first_to[a], second_to[b]) for every pair (a, b) of the other; where each of them went."""
+        cdef int32_t[::1] out
+        cdef int failed = 0
+        if other is self:
+            other = self.copy()
+        other.enter(False)
+        try:
+            self.enter(True)
+            try:
+                out = np.empty(other.set.size, dtype=np.int32)
+                if other.set.size:
+                    with nogil:
+                        failed = pairs_merge(&self.set, &other.set, first32(first_to), first_to.shape[0],
+                                             first32(second_to), second_to.shape[0], &out[0])
+                check(failed, "a number of a pair has no place to go, or a place below 0")
+            finally:
+                self.leave(True)
+        finally:
+            other.leave(False)
+        return np.asarray(out)
+
+    def take(self, const int32_t[::1] which not None):
+        """A new set of the pairs with these numbers, numbered 0, 1, …"""
+        cdef Pairs out = Pairs()
+        cdef int failed
+        self.enter(False)
+        try:
+            with nogil:
+                failed = pairs_take(&out.set, &self.set, first32(which), which.shape[0])
+            check(failed, f"a number lies outside 0 to {self.set.size - 1}")
+        finally:
+            self.leave(False)
+        return out
+
+    def copy(self):
+        cdef Pairs out = Pairs()
+        cdef int failed
+        self.enter(False)
+        try:
+            with nogil:
+                failed = pairs_copy(&out.set, &self.set)
+            check(failed)
+        finally:
+            self.leave(False)
+        return out
+
+    def __reduce__(self):
+        return Pairs, self.arrays()
+
+
+cdef object stream_array(Stream* stream):
+    """The ids of a stream, which belong to the array from now on."""
+    cdef int32_t* ids = stream.ids
+    stream.ids = NULL
+    return array_of(ids, stream.size, INT32)
+
+
+cdef int stream_free(Stream* stream) except -1:
+    free(stream.ids)
+    free(stream.fields)
+    return 0
+
+
+def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Words words not None, bint grow, str rule not None,
+             int64_t shortest=1, int64_t longest=0, bint headers=False):
+    """The stream of the words of documents[start:stop], and which header field each is in, if asked for."""
+    cdef Stream stream
+    cdef Rule wanted
+    cdef int64_t[::1] indptr
+    cdef int failed
+    cdef int32_t* fields
+    check_range(start, stop, documents.count)
+    if rule not in RULES:
+        raise ValueError(f"rule is {rule!r}; it must be one of {', '.join(map(repr, RULES))}")
+    if shortest < 0 or longest < 0:
+        raise ValueError(f"lengths must not be negative: shortest is {shortest} and longest is {longest}")
+    wanted.rule = RULES[rule]
+    wanted.shortest = min(shortest, <int64_t> 1 << 60)
+    wanted.longest = longest
+    indptr = np.empty(stop - start + 1, dtype=np.int64)
+    memset(&stream, 0, sizeof(Stream))
+    words.enter(grow)
+    try:
+        with nogil:
+            failed = tokenize_texts(documents.texts + start, documents.sources + start, stop - start, documents.lower,
+                                    &words.set, grow, wanted, headers, &stream, &indptr[0])
+        check(failed)
+        ids = stream_array(&stream)
+        fields = stream.fields
+        stream.fields = NULL
+        return ids, np.asarray(indptr), array_of(fields, stream.size, INT32) if headers else None
+    finally:
+        words.leave(grow)
+        stream_free(&stream)
+
+
+def pair_up(const int32_t[::1] left not None, const int64_t[::1] left_indptr not None, const int32_t[::1] right not None,
+            const int64_t[::1] right_indptr not None, int64_t shift, Pairs pairs not None, bint grow, int64_t mark=-1):
+    """The stream of the pairs (left[i], right[i + shift]) of each document; with a mark also those with it at both ends."""
+    cdef Stream stream
+    cdef int64_t[::1] indptr
+    cdef int failed
+    check_indptr(left_indptr, left.shape[0], "left_indptr")
+    check_indptr(right_indptr, right.shape[0], "right_indptr")
+    if left_indptr.shape[0] != right_indptr.shape[0]:
+        raise ValueError(f"the left stream has {left_indptr.shape[0] - 1} documents and the right one "
+                         f"{right_indptr.shape[0] - 1}")
+    if shift < 0:
+        raise ValueError(f"shift is {shift}; it must not be negative")
+    if not -1 <= mark <= MOST:
+        raise ValueError(f"mark is {mark}; it must be the number of an item, or -1 for none")
+    indptr = np.empty(left_indptr.shape[0], dtype=np.int64)
+    memset(&stream, 0, sizeof(Stream))
+    pairs.enter(grow)
+    try:
+        with nogil:
+            failed = pair_streams(first32(left), &left_indptr[0], first32(right), &right_indptr[0], left_indptr.shape[0] - 1,
+                                  shift, &pairs.set, grow, <int32_t> mark, &stream, &indptr[0])
+        check(failed)
+        return stream_array(&stream), np.asarray(indptr)
+    finally:
+        pairs.leave(grow)
+        stream_free(&stream)
+
+
+def characters(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Words grams not None, bint grow,
+               int64_t low, int64_t high):
+    """The stream of the runs of `low` to `high` characters of documents[start:stop], white space squeezed."""
+    cdef Stream stream
+    cdef int64_t[::1] indptr
+    cdef int failed
+    check_range(start, stop, documents.count)
+    check_lengths(low, high)
+    indptr = np.empty(stop - start + 1, dtype=np.int64)
+    memset(&stream, 0, sizeof(Stream))
+    grams.enter(grow)
+    try:
+        with nogil:
+            failed = runs_of_texts(documents.texts + start, stop - start, documents.lower, &grams.set, grow, low, high,
+                                   &stream, &indptr[0])
+        check(failed)
+        return stream_array(&stream), np.asarray(indptr)
+    finally:
+        grams.leave(grow)
+        stream_free(&stream)
+
+
+def characters_of(Words words not None, Py_ssize_t start, Words grams not None, bint grow, int64_t low, int64_t high):
+    """For each word from `start` on, the runs of `low` to `high` characters of the word with a blank on both sides."""
+    cdef Stream stream
+    cdef int64_t[::1] indptr
+    cdef int failed
+    check_lengths(low, high)
+    memset(&stream, 0, sizeof(Stream))
+    words.enter(False)
+    try:
+        grams.enter(grow)
+        try:
+            if not 0 <= start <= words.set.size:
+                raise ValueError(f"words from {start} on are asked for, and there are {words.set.size}")
+            indptr = np.empty(words.set.size - start + 1, dtype=np.int64)
+            with nogil:
+                failed = runs_of_words(&words.set, start, &grams.set, grow, low, high, &stream, &indptr[0])
+            check(failed)
+            return stream_array(&stream), np.asarray(indptr)
+        finally:
+            grams.leave(grow)
+            stream_free(&stream)
+    finally:
+        words.leave(False)
+
+
+def spread(const int32_t[::1] ids not None, const int64_t[::1] indptr not None, const int32_t[::1] table_ids not None,
+           const int64_t[::1] table_indptr not None):
+    """The stream with each item replaced by its list in the table; unknown items are left out."""
+    cdef Stream stream
+    cdef int64_t[::1] out
+    cdef int failed
+    check_indptr(indptr, ids.shape[0], "indptr")
+    check_indptr(table_indptr, table_ids.shape[0], "table_indptr")
+    out = np.empty(indptr.shape[0], dtype=np.int64)
+    memset(&stream, 0, sizeof(Stream))
+    try:
+        with nogil:
+            failed = spread_stream(first32(ids), &indptr[0], indptr.shape[0] - 1, first32(table_ids), &table_indptr[0],
+                                   table_indptr.shape[0] - 1, &stream, &out[0])
+        check(failed, f"an item lies outside the table, which has {table_indptr.shape[0] - 1} lists")
+        return stream_array(&stream), np.asarray(out)
+    finally:
+        stream_free(&stream)
+
+
+def drop(const int32_t[::1] ids not None, const int64_t[::1] indptr not None, unwanted):
+    """The stream without the items i for which unwanted[i]."""
+    cdef Stream stream
+    cdef int64_t[::1] out
+    cdef const uint8_t[::1] flags
+    cdef int failed
+    if not isinstance(unwanted, np.ndarray) or unwanted.dtype != np.bool_:
+        raise ValueError("unwanted must be an array of bool")
+    flags = unwanted.view(np.uint8)
+    check_indptr(indptr, ids.shape[0], "indptr")
+    out = np.empty(indptr.shape[0], dtype=np.int64)
+    memset(&stream, 0, sizeof(Stream))
+    try:
+        with nogil:
+            failed = drop_stream(first32(ids), &indptr[0], indptr.shape[0] - 1, &flags[0] if flags.shape[0] else NULL,
+                                 flags.shape[0], &stream, &out[0])
+        check(failed, f"an item lies outside `unwanted`, which is about {flags.shape[0]}")
+        return stream_array(&stream), np.asarray(out)
+    finally:
+        stream_free(&stream)
+
+
+def count(const int32_t[::1] ids not None, const int64_t[::1] indptr not None, int64_t size):
+    """How often each document has which item: the data, indices and indptr of a CSR matrix with `size` columns."""
+    cdef Counted counted
+    cdef int64_t[::1] out
+    cdef int failed
+    if not 0 <= size <= MOST:
+        raise ValueError(f"size is {size}; it must be a number of columns from 0 to {MOST:,}")
+    check_indptr(indptr, ids.shape[0], "indptr")
+    out = np.empty(indptr.shape[0], dtype=np.int64)
+    memset(&counted, 0, sizeof(Counted))
+    try:
+        with nogil:
+            failed = count_stream(first32(ids), &indptr[0], indptr.shape[0] - 1, size, &counted, &out[0])
+        check(failed, f"an item lies outside the {size} columns")
+        counts = array_of(counted.counts, counted.size, INT64)
+        counted.counts = NULL
+        indices = array_of(counted.indices, counted.size, INT32)
+        counted.indices = NULL
+        return counts, indices, np.asarray(out)
+    finally:
+        free(counted.counts)
+        free(counted.indices)
+
+
+def join(Words left not None, Pairs pairs not None, Words right not None, str between not None=" "):
+    """The strings left + between + right of every pair, in their order, which must be distinct.
+
+    They are if `between` is in no left string, or in each of them equally often: ("a b", "c") and ("a", "b c") are not.
+    """
+    cdef Words out = Words()
+    cdef bytes glue = between.encode("utf-8", "surrogatepass")
+    cdef const uint8_t* text = <const uint8_t*> PyBytes_AS_STRING(glue)
+    cdef int64_t size = PyBytes_GET_SIZE(glue)
+    cdef int failed
+    left.enter(False)
+    right.enter(False)
+    pairs.enter(False)
+    try:
+        with nogil:
+            failed = join_pairs(&out.set, &left.set, &pairs.set, &right.set, text, size)
+        check(failed, "a pair is of words that are not there")
+    finally:
+        pairs.leave(False)
+        right.leave(False)
+        left.leave(False)
+    return out

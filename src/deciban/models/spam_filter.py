@@ -1,0 +1,173 @@
+"""A filter for mail: ham, unsure or spam."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from email.message import Message
+from itertools import islice
+from numbers import Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from deciban._typing import Array, Floats
+from deciban.models.labels import Labels
+from deciban.models.text_classifier import TextClassifier
+from deciban.text import mail
+from deciban.text.evidence import TextEvidence
+
+Self = TypeVar("Self", bound="SpamFilter")
+
+CLASSES = np.array(["ham", "spam"])
+BATCH = 2000  # mails of a mailbox that are learned at a time
+
+
+class SpamFilter(TextClassifier):
+    """Ham, unsure or spam: whichever costs least on average, given the mail's words, pairs and header fields.
+
+    Mails are raw messages (bytes or strings), `email` messages, paths of message files, or what `deciban.text.mail`
+    reads. With p the probability of spam, "spam" costs (1 − p)·false_positive, "ham" p·false_negative and "unsure"
+    its own cost: by default a mail is spam above p = 0.99 and ham below 0.2.
+
+    Parameters
+    ----------
+    false_positive : float, default=20.0
+        The cost of losing a wanted mail among the spam.
+    false_negative : float, default=1.0
+        The cost of a spam among the wanted mail.
+    unsure : float, default=0.2
+        The cost of having to look oneself.
+    headers : sequence of str or None, default=None
+        The header fields that are read; None reads all. `deciban.text.mail.CONTENT_HEADERS` are those that the sender
+        wrote: a filter on all of them also learns which lists and servers mail comes through.
+    prior : mapping, optional
+        Pseudo-counts that a person puts in, {word: {"spam": n}}.
+    n_jobs : int, default=None
+        Threads.
+
+    Examples
+    --------
+    >>> from deciban import SpamFilter
+    >>> spam = ["Subject: win cash now\\n\\nClaim your prize, cash now!", "Subject: cash prize\\n\\nwin win win"]
+    >>> ham = ["Subject: lunch\\n\\nSee you at noon?", "Subject: minutes\\n\\nof the meeting at noon"]
+    >>> filter = SpamFilter().train(spam, "spam").train(ham, "ham")
+    >>> filter.predict(["Subject: cash\\n\\nwin a prize now", "Subject: lunch\\n\\nat noon then"]).tolist()
+    ['spam', 'ham']
+    >>> filter.correct(ham[0], "spam").class_count_.tolist()  # no: that one was spam
+    [1.0, 3.0]
+    """
+
+    reliability = "loo"
+    family = "multinomial"
+    alpha = 1.0
+    blocks = ("words", "pairs", "headers")
+    class_prior = None
+    lowercase = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "false_positive": [Interval(Real, 0, None, closed="neither")],
+        "false_negative": [Interval(Real, 0, None, closed="neither")],
+        "unsure": [Interval(Real, 0, None, closed="left")],
+        "headers": ["array-like", None],
+        "prior": [dict, None],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(
+        self,
+        *,
+        false_positive: float = 20.0,
+        false_negative: float = 1.0,
+        unsure: float = 0.2,
+        headers: Any = None,
+        prior: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.false_positive = false_positive
+        self.false_negative = false_negative
+        self.unsure = unsure
+        self.headers = headers
+        self.prior = prior
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------ learning
+
+    def train(self: Self, mails: Any, label: str) -> Self:
+        """Learn mails of one kind: a list of them, or the path of an mbox, a Maildir or a folder of messages.
+
+        A mailbox is read and learned in pieces; the reliabilities are fitted at its end.
+        """
+        with self._unchanged_on_error():
+            for batch in in_batches(self._opened(mails)):
+                self.partial_fit(batch, [label] * len(batch))
+            if self.__sklearn_is_fitted__() and len(self.kept_):
+                self.refit_reliability()
+        return self
+
+    def correct(self: Self, mails: Any, label: str) -> Self:
+        """Mails that were learned as the other kind: they are forgotten as that, and learned as this."""
+        self._check_labels([label])
+        mails = list(self._opened(mails))
+        other = "ham" if label == "spam" else "spam"
+        with self._unchanged_on_error():
+            self.forget(mails, [other] * len(mails))
+            self.partial_fit(mails, [label] * len(mails))
+        return self
+
+    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more mails. There are two classes, whether or not both were seen."""
+        declared = None if self.__sklearn_is_fitted__() else CLASSES
+        return super().partial_fit(X, y, declared if classes is None else classes, sample_weight)
+
+    def _start(self, texts: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
+        del classes, closed  # there are two, whether or not both were seen
+        super()._start(texts, labels.placed(CLASSES), CLASSES, True, weight)
+
+    def _opened(self, mails: Any) -> Iterator[Any]:
+        """One mail after the other, of whatever holds them."""
+        if isinstance(mails, os.PathLike) or (isinstance(mails, str) and "\n" not in mails and os.path.exists(mails)):
+            return mail.read_mailbox(mails, self._fields())
+        if isinstance(mails, str | bytes | Message | mail.Mail):
+            return iter([mails])
+        return iter(mails)
+
+    def _read_texts(self, X: Any) -> list[str]:
+        return [self._text(message) for message in self._opened(X)]
+
+    def _text(self, message: Any) -> str:
+        return (message if isinstance(message, mail.Mail) else mail.read(message, self._fields())).text
+
+    def _fields(self) -> tuple[str, ...] | None:
+        return None if self.headers is None else tuple(self.headers)
+
+    def _read_labelled(self, X: Any, y: Any, sample_weight: Any, mark: Any = None) -> Any:
+        texts, labels, weight = super()._read_labelled(X, y, sample_weight, mark)
+        self._check_labels(labels.classes.tolist())
+        return texts, labels, weight
+
+    def _check_labels(self, labels: Iterable[Any]) -> None:
+        odd = [label for label in labels if label not in ("ham", "spam")]
+        if odd:
+            raise ValueError(f"a mail is 'ham' or 'spam', not {odd[0]!r}")
+
+    # ------------------------------------------------------------------ answering
+
+    def predict(self, X: Any) -> Array:
+        """ "ham", "unsure" or "spam", whichever costs least on average."""
+        ham, spam = self.predict_proba(X).T
+        costs = np.stack([spam * self.false_negative, np.full(len(ham), self.unsure), ham * self.false_positive])
+        return np.asarray(np.array(["ham", "unsure", "spam"])[np.argmin(costs, axis=0)])
+
+    def explain(  # type: ignore[override]  # a list of texts' evidence is what a list of evidence is
+        self, X: Any, target: Any = "spam", against: Any = None, names: Any = None
+    ) -> TextEvidence | list[TextEvidence]:
+        """Why a mail is spam: every word's evidence in decibans, and the mail in colour."""
+        texts = self._read_texts(X)
+        return super().explain(texts if len(texts) != 1 else texts[0], target, against, names)
+
+
+def in_batches(mails: Iterator[Any]) -> Iterator[list[Any]]:
+    while batch := list(islice(mails, BATCH)):
+        yield batch

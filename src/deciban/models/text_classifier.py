@@ -1,0 +1,574 @@
+"""Raw text in, labels out."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from deciban import bayes, files
+from deciban._typing import Array, Floats
+from deciban.corollaries.leave_one_out import LeaveOneOut
+from deciban.errors import DecibanError, ForgetError, SchemaError
+from deciban.families import Bernoulli, Complement, Family, Multinomial
+from deciban.models.answers import Answers
+from deciban.models.labels import Labels, read_labels, read_weights, without_mark
+from deciban.show import Table, plain, progress
+from deciban.text.documents import Lines, arrow_column, as_texts, batches
+from deciban.text.evidence import TextEvidence
+from deciban.text.files import parts, rebuild
+from deciban.text.graded import Graded
+from deciban.text.items import BLOCKS, choose_blocks
+from deciban.text.kept import Kept
+from deciban.text.plain import Plain
+from deciban.text.tables import KNOTS, STRENGTHS
+
+Self = TypeVar("Self", bound="TextClassifier")
+
+FAMILIES: dict[str, Family] = {"multinomial": Multinomial(), "bernoulli": Bernoulli(), "complement": Complement()}
+ROWS = 100_000  # documents times classes that reliabilities are fitted on: more changes them little
+
+
+def is_plain(model: Any) -> bool:
+    if model.reliability is not None or model.family == "complement":
+        raise AttributeError("p(x) is what a plain generative model has: reliability=None and no complement family")
+    return True
+
+
+class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
+    """Texts in, labels out: learned in one pass, updated, forgotten and merged exactly, explained word by word.
+
+    By default the evidence of words, pairs of words, header fields, and in short texts of gaps and characters is graded
+    by how much each item knows, and weighed by reliabilities that are fitted on exact leave-one-out evidence; so the
+    probabilities come calibrated. `reliability=None` is the plain model of one family on words, in one pass.
+
+    Parameters
+    ----------
+    reliability : "loo" or None, default="loo"
+        How far evidence is believed: by leave-one-out, or as the family has it.
+    family : "multinomial", "bernoulli" or "complement", default="multinomial"
+        The law of words where reliability is None (S3–S6, S8).
+    alpha : float, "loo" or "empirical", default=1.0
+        Pseudo-counts of the family. With reliability, several strengths are weighed and this is not used.
+    blocks : "auto" or a sequence of "words", "pairs", "headers", "gaps", "characters", default="auto"
+        What evidence is taken of where there is reliability. By itself: words and pairs; header fields if most of the
+        documents begin with lines "Name: …"; gaps (words two or three apart) and characters if texts are short.
+    prior : mapping, optional
+        Pseudo-counts that a person puts in (S6, S19): {word: n} for all classes or {word: {class: n}}. With
+        reliability, n documents' worth. See `deciban.text.background` for those of a corpus.
+    class_prior : array-like of shape (k,), "uniform" or None, default=None
+        The class prior; None counts it.
+    lowercase : bool, default=True
+        Whether "Free" is "free".
+    n_jobs : int, default=None
+        Threads; None is all cores where there is enough text to gain from them.
+
+    Attributes
+    ----------
+    classes_ : the labels, sorted
+    class_count_ : how many documents of each were learned
+    reliability_ : the reliabilities, a table
+    model_ : the model as a value
+
+    Examples
+    --------
+    >>> from deciban import TextClassifier
+    >>> texts = ["win cash now", "claim a cash prize now", "win a prize", "lunch?", "see you at lunch", "lunch at noon"]
+    >>> labels = ["spam", "spam", "spam", "ham", "ham", "ham"]
+    >>> model = TextClassifier().fit(texts, labels)
+    >>> model.predict(["cash for lunch", "claim your prize now"]).tolist()
+    ['ham', 'spam']
+    >>> model.partial_fit(["free cash"], ["spam"]).forget(texts[:1], labels[:1]).class_count_.tolist()
+    [3.0, 3.0]
+    """
+
+    model_: Graded | Plain  # type: ignore[assignment]  # a model of texts, not of columns
+    kept_: Kept
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "reliability": [StrOptions({"loo"}), None],
+        "family": [StrOptions(set(FAMILIES))],
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo", "empirical"})],
+        "blocks": [StrOptions({"auto"}), "array-like"],
+        "prior": [Mapping, None],
+        "class_prior": ["array-like", StrOptions({"uniform"}), None],
+        "lowercase": ["boolean"],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(
+        self,
+        *,
+        reliability: str | None = "loo",
+        family: str = "multinomial",
+        alpha: Any = 1.0,
+        blocks: Any = "auto",
+        prior: Any = None,
+        class_prior: Any = None,
+        lowercase: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.reliability = reliability
+        self.family = family
+        self.alpha = alpha
+        self.blocks = blocks
+        self.prior = prior
+        self.class_prior = class_prior
+        self.lowercase = lowercase
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(
+        self: Self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        unlabelled: Any = None,
+        unlabelled_weight: float = 1.0,
+    ) -> Self:
+        """Learn from texts and labels, forgetting everything learned before.
+
+        Parameters
+        ----------
+        X : list, array or column of strings
+            Texts: Python strings, UTF-8 bytes, or a column of NumPy, pandas, Polars or Arrow.
+        y : array-like of shape (n,)
+            Labels; missing ones (None, NaN) are found by EM.
+        sample_weight : array-like of shape (n,), optional
+            A document of weight 2 counts as two.
+        unlabelled : label, optional
+            Another mark of a missing label.
+        unlabelled_weight : float, default=1.0
+            What a document without a label counts beside one that has one.
+        """
+        with self._unchanged_on_error():
+            self._check_parameters()
+            if not 0 <= unlabelled_weight < np.inf:
+                raise ValueError(f"unlabelled_weight is {unlabelled_weight}: it must be a number ≥ 0")
+            texts, labels, weight = self._read_labelled(X, y, sample_weight, mark=unlabelled)
+            if len(labels.codes) == 0:
+                raise ValueError("there are 0 documents: at least one is needed to learn from")
+            if len(labels.classes) == 0:
+                raise ValueError("every label is missing: at least one document of each class needs one")
+            self._start(texts, labels, labels.classes, False, weight)
+            if labels.any_missing:
+                self._fill(texts, labels, weight, float(unlabelled_weight))
+        return self
+
+    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more texts: new words and classes join as they come. The sums are those of `fit` on everything.
+
+        What leave-one-out chose (`reliability`, or alpha="loo") is kept until `refit_reliability` or `fit`. With
+        `classes` on the first call the set of classes is closed.
+        """
+        with self._unchanged_on_error():
+            self._check_parameters()
+            first = not self.__sklearn_is_fitted__()
+            declared = None if classes is None else np.unique(np.asarray(classes))
+            if declared is not None and not first and not np.array_equal(declared, self.classes_):
+                raise ValueError(
+                    f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
+                )
+            texts, labels, weight = self._read_labelled(X, y, sample_weight)
+            if labels.any_missing:
+                raise DecibanError(
+                    f"document {int(np.argmax(labels.codes < 0))} has no label: partial_fit adds documents whose class "
+                    "is known; fit finds missing labels by EM over all documents at once"
+                )
+            closed = declared if first else self.classes_ if self.model_.closed else None
+            if closed is not None:
+                unknown = np.setdiff1d(labels.classes, closed)
+                if len(unknown):
+                    raise ValueError(f"The target label(s) {unknown} in y do not exist in the classes {closed}")
+                labels = labels.placed(closed)
+            if first:
+                self._start(texts, labels, labels.classes, declared is not None, weight)
+                return self
+            self.model_ = self.model_.learned(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
+            self._keep(texts, labels, weight)
+            if isinstance(self.model_, Graded) and self.model_.choice is None:
+                self.refit_reliability()
+        return self
+
+    def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Unlearn texts: afterwards the sums are those of a model that never saw them, words included.
+
+        Texts that were never learned are an error where the sums can tell, and the model stays as it was.
+        """
+        check_is_fitted(self)
+        self._check_exact("documents cannot be subtracted: fit again without them")
+        with self._unchanged_on_error():
+            texts, labels, weight = self._read_labelled(X, y, sample_weight)
+            if labels.any_missing:
+                raise DecibanError("documents to forget need their labels")
+            self.model_ = self.model_.forgotten(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
+            self.kept_ = self.kept_ - self._kept_of(texts, labels, weight)
+        return self
+
+    def refit_reliability(self: Self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the reliabilities anew (or alpha="loo"), by leave-one-out over documents that the model has learned.
+
+        Without any given, over those that it kept: all of a few thousand, or as many of more. A model read from a file
+        has kept none.
+        """
+        check_is_fitted(self)
+        with self._unchanged_on_error():
+            if X is not None:
+                texts, labels, weight = self._read_labelled(X, y, sample_weight)
+            elif len(self.kept_):
+                rows = self.kept_.fewest(max(1, ROWS // len(self.classes_))).rows
+                texts, labels = [text for text, _, _ in rows], read_labels([label for _, label, _ in rows], len(rows))
+                weight = np.array([w for _, _, w in rows])
+                weight = None if (weight == 1.0).all() else weight
+            else:
+                raise DecibanError(
+                    "there are no documents to fit reliabilities on: give some that the model has learned"
+                )
+            self._check_learned(labels, weight)
+            self.model_ = self.model_.chosen(self._batches(texts), labels.among(self.classes_), weight, self.n_jobs)
+        return self
+
+    def __add__(self: Self, other: Self) -> Self:
+        """The model that learned what both did; the reliabilities are those of the one that has seen more."""
+        if type(other) is not type(self):
+            return NotImplemented
+        check_is_fitted(self)
+        check_is_fitted(other)
+        for name in self.get_params(deep=False):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if name not in ("n_jobs", "blocks") and not np.array_equal(np.asarray(mine), np.asarray(theirs)):
+                raise SchemaError(f"cannot merge models whose {name} differs: {mine!r} and {theirs!r}")
+        merged = copy.copy(self)
+        merged.model_ = self.model_ + other.model_  # type: ignore[operator]  # both plain, or both graded
+        merged.kept_ = self.kept_ + other.kept_
+        merged.n_unlabelled_ = self.n_unlabelled_ + other.n_unlabelled_
+        return merged
+
+    def _start(self, texts: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
+        prior = self._pseudo_counts(classes)
+        class_prior = self._class_prior(classes)
+        if self.reliability is None:
+            alpha = 1.0 if self.alpha == "loo" else self.alpha
+            empty: Graded | Plain = Plain.none(FAMILIES[self.family], alpha, classes, prior, closed, class_prior)
+        else:
+            empty = Graded.none(classes, self._blocks(texts), prior, closed, class_prior)
+        self.model_ = empty.learned(self._batches(texts), labels.codes, classes, weight, self.n_jobs)
+        self.kept_ = Kept()
+        self.n_unlabelled_ = 0
+        self._keep(texts, labels, weight)
+        if self.reliability is not None or self.alpha == "loo":
+            self.refit_reliability()
+
+    def _fill(self, texts: Any, labels: Labels, weight: Floats | None, hidden_weight: float) -> None:
+        """Labels that are missing, by EM."""
+        with progress("EM") as watch:
+            codes = labels.among(self.classes_)
+            self.model_ = self.model_.filled(
+                list(self._batches(texts)), codes, weight, hidden_weight, self.n_jobs, watch
+            )
+        self.n_unlabelled_ = int((labels.codes < 0).sum())
+        if self.reliability is not None:
+            self.refit_reliability()
+
+    def _keep(self, texts: Any, labels: Labels, weight: Floats | None) -> None:
+        if self.reliability is not None or self.alpha == "loo":
+            self.kept_ = self.kept_ + self._kept_of(texts, labels, weight)
+
+    def _kept_of(self, texts: Any, labels: Labels, weight: Floats | None) -> Kept:
+        known = np.flatnonzero((labels.codes >= 0) & (True if weight is None else weight > 0)).tolist()
+        strings = [as_string(texts[i]) for i in known]
+        names = labels.classes.tolist()
+        said = [names[labels.codes[i]] for i in known]
+        return Kept.of(strings, said, None if weight is None else weight[known].tolist())
+
+    # ------------------------------------------------------------------ reading input
+
+    def _read_texts(self, X: Any) -> Any:
+        """Documents in an order that can be gone through twice, and that have a length."""
+        if isinstance(X, Lines | list | tuple):
+            return X
+        column = arrow_column(X)
+        if column is not None:
+            return column
+        texts = as_texts(X)
+        return texts if isinstance(texts, list | tuple) else list(texts)
+
+    def _read_labelled(self, X: Any, y: Any, sample_weight: Any, mark: Any = None) -> tuple[Any, Labels, Floats | None]:
+        texts = self._read_texts(X)
+        if y is None:
+            raise ValueError("TextClassifier requires y to be passed, but the target y is None")
+        labels = read_labels(y if mark is None else without_mark(y, mark), len(texts))
+        if labels.soft is not None:
+            raise ValueError("TextClassifier takes one label a document, not a matrix of weights")
+        if sample_weight is None:
+            return texts, labels, None
+        weight = read_weights(sample_weight, len(texts))
+        if (weight < 0).any():
+            row = int(np.argmax(weight < 0))
+            raise ValueError(f"sample_weight[{row}] is {weight[row]:g}: to take documents away, use forget")
+        return texts, labels, weight
+
+    def _batches(self, texts: Any) -> Iterable[Any]:
+        return batches(texts, self.lowercase)
+
+    def _blocks(self, texts: Any) -> tuple[str, ...]:
+        if isinstance(self.blocks, str):
+            return choose_blocks(next(iter(self._batches(texts))))
+        named = tuple(self.blocks)
+        unknown = [block for block in named if block not in BLOCKS]
+        if unknown or "words" not in named or len(set(named)) < len(named):
+            raise ValueError(f"blocks is {named}: it must be 'words' and any of {', '.join(BLOCKS[1:])}, each once")
+        return tuple(block for block in BLOCKS if block in named)
+
+    def _pseudo_counts(self, classes: Array) -> dict[str, Any]:
+        """What a person put in, checked."""
+        out = {}
+        for word, said in (self.prior or {}).items():
+            amounts = said if isinstance(said, Mapping) else {None: said}
+            for label, n in amounts.items():
+                if isinstance(said, Mapping) and label not in set(classes.tolist()):
+                    raise ValueError(
+                        f"prior[{word!r}] speaks of a class {label!r} that is not among {classes.tolist()}"
+                    )
+                if not isinstance(n, Real) or not 0 <= float(n) < 1e100:
+                    raise ValueError(f"prior[{word!r}] has {n!r}: pseudo-counts are numbers ≥ 0")
+            out[word.lower() if self.lowercase else word] = said
+        if out and self.reliability is None and isinstance(self.alpha, str):
+            raise ValueError("a prior by word needs alpha to be a number")
+        return out
+
+    def _class_prior(self, classes: Array) -> str | Floats:
+        if self.class_prior is None:
+            return "empirical"
+        if isinstance(self.class_prior, str):
+            return self.class_prior
+        prior = np.asarray(self.class_prior, dtype=np.float64)
+        if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
+            raise ValueError(f"class_prior must be a probability for each of the classes {classes.tolist()}")
+        return prior
+
+    def _check_parameters(self) -> None:
+        self._validate_params()
+        if self.alpha == "empirical" and self.family == "complement":
+            raise ValueError(
+                "complement naive Bayes has no marginal likelihood to maximise: use alpha='loo' or a number"
+            )
+
+    def _check_exact(self, so: str) -> None:
+        if self.n_unlabelled_:
+            raise ForgetError(f"some labels were found by EM, so documents share responsibilities, and {so}")
+
+    def _check_learned(self, labels: Labels, weight: Floats | None) -> None:
+        unknown = np.setdiff1d(labels.classes, self.classes_)
+        if len(unknown):
+            raise ForgetError(f"the model has learned nothing of class {plain(unknown[0])!r}")
+        codes = labels.among(self.classes_)
+        known = codes >= 0
+        asked = np.bincount(codes[known], None if weight is None else weight[known], minlength=len(self.classes_))
+        over = np.flatnonzero(asked > self.model_.weight * (1 + 1e-9))
+        if len(over):
+            c = int(over[0])
+            raise ForgetError(
+                f"leave-one-out takes documents that the model has learned: of class {plain(self.classes_[c])!r} it "
+                f"learned {self.model_.weight[c]:g}, and {asked[c]:g} were given"
+            )
+
+    # ------------------------------------------------------------------ answering
+
+    def _apply(self, X: Any, how: str) -> Array:
+        self._check_classes()
+        scores: Floats = self.model_.log_joint(self._batches(self._read_texts(X)), self.n_jobs)
+        if how == "log_joint":
+            return scores
+        if how == "best":
+            return np.asarray(np.argmax(scores, axis=1))
+        return bayes.posterior(scores, self.model_.log_prior, logs=how == "log_posterior")
+
+    def predict_joint_log_proba(self, X: Any) -> Floats:
+        """log p(x, y), (n, k); with reliability, up to what all classes share."""
+        return super().predict_joint_log_proba(X)
+
+    @available_if(is_plain)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def score_samples(self, X: Any) -> Floats:
+        """log p(x) = log Σ_y p(x, y): low for texts unlike anything learned."""
+        return np.asarray(bayes.log_evidence(self._apply(X, "log_joint")))
+
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
+        """Every document's posterior under the sums that never saw it, exactly and without refitting.
+
+        What was chosen (reliabilities, alpha) is held. The documents must be among those the model has learned.
+        """
+        self._check_classes()
+        self._check_exact("no document can be taken out exactly")
+        texts, labels, weight = self._read_labelled(X, y, sample_weight)
+        if labels.any_missing:
+            raise DecibanError("leave-one-out needs every document's label")
+        self._check_learned(labels, weight)
+        codes = labels.among(self.classes_)
+        scores = self.model_.log_joint_without(self._batches(texts), codes, weight, self.n_jobs)
+        alone = self.model_.weight[codes] <= (1.0 if weight is None else weight) * (1.0 + 1e-9)
+        scores[alone, codes[alone]] = -np.inf
+        log_proba = bayes.posterior(scores, self.model_.log_prior, logs=True)
+        return LeaveOneOut(self.classes_, log_proba, codes, weight)
+
+    def explain(  # type: ignore[override]  # a list of texts' evidence is what a list of evidence is
+        self, X: Any, target: Any = None, against: Any = None, names: Any = None
+    ) -> TextEvidence | list[TextEvidence]:
+        """Why: every word's evidence in decibans for `target` over `against`, and the text in colour.
+
+        Without them, for the likeliest class over the next. A string gives one explanation, a list as many.
+        """
+        del names
+        self._check_classes()
+        texts = [X] if isinstance(X, str | bytes) else self._read_texts(X)
+        which = [None if label is None else self._class_index(label) for label in (target, against)]
+        out = [self.model_.explain(as_string(text), which[0], which[1], self.lowercase) for text in texts]
+        if not out:
+            raise ValueError("there is no text to explain")
+        return out[0] if isinstance(X, str | bytes) or len(out) == 1 else out
+
+    def top_words(self, target: Any = None, n: int = 10) -> Table:
+        """The words that speak most for a class (or each) against the others, in decibans."""
+        self._check_classes()
+        labels = self.classes_ if target is None else [self.classes_[self._class_index(target)]]
+        rows = [
+            (plain(label), word, db)
+            for label in labels
+            for word, db in self.model_.top_words(self._class_index(label), n)
+        ]
+        return Table("strongest words for each class", ("class", "word", "dB"), rows)
+
+    def top_evidence(self, n: int = 10, names: Any = None) -> Table:
+        """The same for every class."""
+        del names
+        return self.top_words(n=n)
+
+    def sample(
+        self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
+    ) -> tuple[list[str], Array]:
+        """Draw n texts and their classes: y from the class prior (or `given`), then words of the class (S18).
+
+        `length` is the number of words; by default it is drawn about what texts have. With reliability the words of
+        a text are distinct.
+        """
+        self._check_classes()
+        if self.reliability is None and self.family == "complement":
+            raise AttributeError("complement naive Bayes is not a generative model: it has no law of x to draw from")
+        if n < 0 or (length is not None and length < 0):
+            raise ValueError(f"n and length must not be negative, got {n} and {length}")
+        rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+        texts, codes = self.model_.sample(n, rng, None if given is None else self._class_index(given), length)
+        return texts, self.classes_[codes]
+
+    def with_prior(self: Self, prior: Any) -> Self:
+        """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
+        self._check_classes()
+        other = copy.copy(self)
+        other.class_prior = self._read_prior(prior)
+        other.model_ = self.model_.with_prior(other.class_prior)
+        return other
+
+    def adapt_prior(self: Self, X: Any) -> Self:
+        """The same model with the class prior under which the unlabelled texts X are most likely, by EM."""
+        prior, _ = bayes.adapt_prior(self.predict_proba(X), np.exp(self.model_.log_prior))
+        return self.with_prior(prior)
+
+    # ------------------------------------------------------------------ looking inside
+
+    @property
+    def class_count_(self) -> Floats:
+        """How much was learned of each class: the sum of its documents' weights."""
+        check_is_fitted(self)
+        return np.array(self.model_.weight)
+
+    @property
+    def vocabulary_(self) -> dict[str, int]:
+        """The words that were learned, each with its number."""
+        check_is_fitted(self)
+        words = self.model_.words if isinstance(self.model_, Plain) else self.model_.sums.lexicon.words
+        return {word: i for i, word in enumerate(words.strings()) if word}
+
+    @property
+    def alpha_(self) -> Any:
+        """The pseudo-counts in use where reliability is None."""
+        check_is_fitted(self)
+        if not isinstance(self.model_, Plain):
+            raise AttributeError("with reliability, several strengths are weighed: see reliability_")
+        return self.model_.model.alpha()
+
+    @property
+    def reliability_(self) -> Table:
+        """How far each part of the evidence is believed; parts that are not are left out."""
+        check_is_fitted(self)
+        if not isinstance(self.model_, Graded):
+            raise AttributeError("a plain model believes its family: reliability is None")
+        choice = self.model_.choice or self.model_.unchosen()
+        kinds = [f"know {np.exp(knot):.3g}" for knot in KNOTS] + ["all alike", "by what they know"]
+        rows = [
+            (block, mu, kind, float(weight))
+            for block in self.model_.sums.blocks
+            for mu, mine in zip(STRENGTHS, choice.weights(block), strict=True)
+            for kind, weight in zip(kinds, mine, strict=True)
+            if weight > 0
+        ]
+        return Table("reliability of the evidence", ("block", "pseudo-counts", "items that", "weight"), rows)
+
+    # ------------------------------------------------------------------ keeping
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safe file; `deciban.load` reads it. Kept documents are not in it."""
+        check_is_fitted(self)
+        self._check_parameters()
+        document, tensors = parts(self.model_)
+        parameters = dict(self.get_params(deep=False))
+        if not isinstance(self.blocks, str):
+            parameters["blocks"] = list(self.blocks)
+        about = {"model": type(self).__name__, "parameters": parameters, "n_unlabelled": self.n_unlabelled_}
+        files.write_parts(path, document, tensors, about)
+
+    def _restore(self, document: dict[str, Any], tensors: dict[str, Array], about: dict[str, Any]) -> None:
+        """What `save` kept, checked."""
+        model = rebuild(document, tensors)
+        self._check_parameters()
+        if isinstance(model, Plain) != (self.reliability is None):
+            raise ValueError("its model is not the one that its parameters speak of")
+        if isinstance(model, Plain) and model.model.joint.blocks[0].family != FAMILIES[self.family]:
+            raise ValueError("its family is not the one that its parameters speak of")
+        self.model_, self.kept_, self.n_unlabelled_ = model, Kept(), int(about["n_unlabelled"])
+        self._pseudo_counts(model.classes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Kept documents stay where they are: a pickled model has none."""
+        state = dict(super().__getstate__())
+        if "kept_" in state:
+            state["kept_"] = Kept()
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.sparse = False
+        tags.no_validation = True
+        return tags
+
+
+def as_string(text: Any) -> str:
+    """A document as Python has it."""
+    if isinstance(text, str):
+        return text
+    if isinstance(text, bytes):
+        return text.decode()
+    if hasattr(text, "as_py"):
+        return as_string(text.as_py())
+    raise DecibanError(f"a text must be a string, got {text!r} of type {type(text).__name__}")

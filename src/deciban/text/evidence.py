@@ -1,0 +1,74 @@
+"""Why a text is what the model says: its words in colour, on a terminal and in HTML."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deciban.corollaries.explain import Evidence
+
+TOKEN = re.compile(r"\w+|[^\w\s]+")
+SHOWN = 4000  # characters of a text that are shown
+WEAK, STRONG = 0.5, 6.0  # decibans: below the one a word is left as it is, from the other on it stands out
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TextEvidence(Evidence):
+    """The evidence in a text: prior + Σ items = total, in decibans; and the text with what each of its words says.
+
+    `spans` are (start, end, dB) of the text's words: what the word says, and half of what each pair with it does.
+    """
+
+    text: str = ""
+    spans: tuple[tuple[int, int, float], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        spans = [{"start": a, "end": b, "decibans": db} for a, b, db in self.spans]
+        return {**Evidence.to_dict(self), "text": self.text, "spans": spans}
+
+    def __rich__(self) -> Any:
+        from rich.console import Group
+        from rich.text import Text
+
+        text = Text(self.text[:SHOWN] + ("…" if len(self.text) > SHOWN else ""))
+        for start, end, db in self.spans:
+            if abs(db) >= WEAK and start < SHOWN:
+                style = "green" if db > 0 else "red"
+                text.stylize(f"bold {style}" if abs(db) >= STRONG else style, start, min(end, SHOWN))
+        return Group(Evidence.__rich__(self), text)
+
+    def _repr_html_(self) -> str:
+        parts, at = [], 0
+        for start, end, db in self.spans:
+            if start >= SHOWN:
+                break
+            parts.append(html.escape(self.text[at:start]))
+            word = html.escape(self.text[start:end])
+            if abs(db) >= WEAK:
+                colour, depth = "26,127,55" if db > 0 else "207,34,46", min(1.0, 0.15 + abs(db) / 20.0)
+                word = f"<span title='{db:+.1f} dB' style='background:rgba({colour},{depth:.2f})'>{word}</span>"
+            parts.append(word)
+            at = end
+        parts.append(html.escape(self.text[at:SHOWN]) + ("…" if len(self.text) > SHOWN else ""))
+        return f"{Evidence._repr_html_(self)}<p style='white-space:pre-wrap'>{''.join(parts)}</p>"
+
+
+def with_text(
+    evidence: Evidence, text: str, words: Mapping[str, float], pairs: Mapping[tuple[str, str], float] | None = None
+) -> TextEvidence:
+    """Evidence beside the text it is about, given what each of its words says, and each pair of neighbours."""
+    found = [(match.start(), match.end(), match.group().lower()) for match in TOKEN.finditer(text)]
+    pairs = pairs or {}
+    marked = ["", *(word for _, _, word in found), ""]
+    spans = []
+    for i, (start, end, word) in enumerate(found):
+        beside = pairs.get((marked[i], word), 0.0) + pairs.get((word, marked[i + 2]), 0.0)
+        db = words.get(word, 0.0) + beside / 2.0
+        if db:
+            spans.append((start, end, db))
+    return TextEvidence(
+        evidence.target, evidence.against, evidence.prior, evidence.items, evidence.probability, text, tuple(spans)
+    )

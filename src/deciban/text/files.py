@@ -1,0 +1,124 @@
+"""Text models as documents and arrays, and back: every size and range is checked before it is believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deciban import files
+from deciban._kernel.text import Pairs, Words
+from deciban._typing import Array
+from deciban.errors import FileError
+from deciban.files import checked, checked_alpha, decode, encode
+from deciban.pool import Pool
+from deciban.text.graded import Choice, Graded
+from deciban.text.items import BLOCKS, Lexicon
+from deciban.text.plain import Plain
+from deciban.text.sums import Cells, TextSums
+from deciban.text.tables import STRENGTHS, VECTORS
+
+PAIRED = ("pairs", "headers", "gaps")
+
+
+def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
+    """A text model as a document that says what it is about, and arrays."""
+    if isinstance(model, Plain):
+        document, tensors = files.parts(model.model.with_joint(model.model.joint.with_alpha(1.0)))
+        tensors["words.bytes"], tensors["words.ends"] = model.words.buffers()
+        return {**document, "text": {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}}, tensors
+    sums = model.sums
+    tensors = {"weight": np.ascontiguousarray(sums.weight)}
+    for block in ("words", "characters"):
+        tensors[f"{block}.bytes"], tensors[f"{block}.ends"] = getattr(sums.lexicon, block).buffers()
+    for block in PAIRED:
+        tensors[f"{block}.first"], tensors[f"{block}.second"] = getattr(sums.lexicon, block).arrays()
+    for block, cells in sums.cells.items():
+        tensors |= {f"{block}.ptr": cells.ptr, f"{block}.cls": cells.cls, f"{block}.val": cells.val}
+    document = {
+        "classes": encode(sums.classes),
+        "closed": sums.closed,
+        "class_prior": encode(model.class_prior),
+        "graded": {"blocks": list(sums.blocks), "mass": sums.mass, "prior": encode(dict(model.prior))},
+    }
+    if model.choice is not None:
+        document["choice"] = {"classes": encode(model.choice.classes)}
+        tensors |= {"choice.weights": model.choice.pool.weights, "choice.offsets": model.choice.pool.offsets}
+        tensors["choice.strengths"] = np.stack([model.choice.strengths[block] for block in sums.blocks])
+    return document, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+
+def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Plain:
+    """The model that `parts` took apart."""
+    if "text" in document:
+        model, words = files.rebuild(document, tensors), read_words(tensors, "words")
+        if len(words) != model.columns().size:
+            raise FileError(f"it has {len(words)} words, but sums of {model.columns().size}")
+        alpha = checked_alpha(decode(document["text"]["alpha"]), len(model.classes), len(words))
+        return Plain(words, model, alpha, decode(document["text"]["prior"]))._with_pseudo_counts()
+    classes, said = decode(document["classes"]), document["graded"]
+    if not isinstance(classes, np.ndarray) or (len(classes) > 1 and not files.ascending(classes)):
+        raise FileError("its classes are not distinct labels in order")
+    k, blocks = len(classes), tuple(said["blocks"])
+    if "words" not in blocks or [block for block in BLOCKS if block in blocks] != list(blocks):
+        raise FileError(f"its blocks {blocks} are not known")
+    weight = checked(tensors, "weight", (k,))
+    if (weight < 0).any():
+        raise FileError("a class has a negative weight")
+    lexicon = Lexicon(read_words(tensors, "words"), characters=read_words(tensors, "characters"))
+    if not len(lexicon.words) or lexicon.words.strings(np.zeros(1, dtype=np.int32)) != [""]:
+        raise FileError("its first word is not the mark of a text's ends")
+    for block in PAIRED:
+        setattr(lexicon, block, read_pairs(tensors, block, len(lexicon.words)))
+    cells = {block: read_cells(tensors, block, lexicon.size(block), k) for block in blocks}
+    mass = {block: float(said["mass"][block]) for block in blocks}
+    if not all(0 <= amount < np.inf for amount in mass.values()):
+        raise FileError("the amount of a block is not a number ≥ 0")
+    sums = TextSums(classes, weight, lexicon, cells, mass, bool(document["closed"]))
+    prior = files.checked_prior(decode(document["class_prior"]), k)
+    return Graded(sums, read_choice(document, tensors, blocks), decode(said["prior"]), prior)
+
+
+def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tuple[str, ...]) -> Choice | None:
+    if "choice" not in document:
+        return None
+    classes = decode(document["choice"]["classes"])
+    strengths = checked(tensors, "choice.strengths", (len(blocks), len(STRENGTHS)))
+    weights = checked(tensors, "choice.weights", (len(blocks) * len(STRENGTHS) * VECTORS,))
+    if (weights < 0).any() or not (strengths > 0).all():
+        raise FileError("its reliabilities or strengths are negative")
+    offsets = checked(tensors, "choice.offsets", (len(classes),))
+    return Choice(dict(zip(blocks, strengths, strict=True)), Pool(weights, offsets), classes)
+
+
+def read_words(tensors: dict[str, Array], block: str) -> Words:
+    return Words.from_buffers(of_kind(tensors, f"{block}.bytes", np.uint8), of_kind(tensors, f"{block}.ends", np.int64))
+
+
+def read_pairs(tensors: dict[str, Array], block: str, words: int) -> Pairs:
+    first, second = (of_kind(tensors, f"{block}.{side}", np.int32) for side in ("first", "second"))
+    if first.shape != second.shape or any(len(a) and not (0 <= a.min() and a.max() < words) for a in (first, second)):
+        raise FileError(f"its {block} are not pairs of its words")
+    pairs = Pairs(first, second)
+    if len(pairs) != len(first):
+        raise FileError(f"its {block} are not distinct")
+    return pairs
+
+
+def read_cells(tensors: dict[str, Array], block: str, size: int, k: int) -> Cells:
+    ptr, cls = of_kind(tensors, f"{block}.ptr", np.int64), of_kind(tensors, f"{block}.cls", np.int32)
+    val = checked(tensors, f"{block}.val", (len(cls),))
+    if len(ptr) != size + 1 or ptr[0] != 0 or ptr[-1] != len(cls) or (np.diff(ptr) < 0).any():
+        raise FileError(f"the sums of its {block} do not fit their number")
+    rising = np.diff(cls, prepend=-1) > 0
+    rising[ptr[:-1][np.diff(ptr) > 0]] = True
+    if len(cls) and (not rising.all() or cls.min() < 0 or cls.max() >= k or not (val > 0).all()):
+        raise FileError(f"the sums of its {block} are not in order, or not positive")
+    return Cells(ptr, cls, val)
+
+
+def of_kind(tensors: dict[str, Array], name: str, kind: Any) -> Array:
+    array = tensors[name]
+    if array.dtype != kind or array.ndim != 1:
+        raise FileError(f"{name} is {array.dtype}{array.shape}, expected a row of {np.dtype(kind)}")
+    return np.array(array)

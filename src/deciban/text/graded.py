@@ -1,0 +1,365 @@
+"""Graded evidence: an item's say is weighed by how much it knows, and how far that is to be believed is fitted.
+
+For each item w and class k, with N the sums, π the classes' shares and m pseudo-counts spread as π:
+
+    P_kw = (N_kw + m π_k) / (N_w + m)          how classes share the item
+    λ_kw = log P_kw / π_k                      its evidence
+    κ_w  = Σ_k P_kw λ_kw / H(π)                what it knows, as a share of all there is to know
+
+A document's evidence for k comes in vectors: for each strength m and each knot of log κ, Σ h(κ_w) λ_kw / √Σκ with h
+the hat about the knot; all items alike, u^−¾ Σ λ_kw; and weighted by what they know, Σ κ_w λ_kw / √Σκ². A pool of all
+vectors, fitted on leave-one-out vectors, says how much each counts. Everything but the pool's few numbers is a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from deciban import bayes
+from deciban._kernel.text import Documents, Words
+from deciban._typing import Array, Codes, Floats
+from deciban.joint import log_class_prior, log_class_prior_without
+from deciban.pool import Pool, fit_pool
+from deciban.text import words as speaking
+from deciban.text.evidence import TextEvidence
+from deciban.text.items import Lexicon, Rows
+from deciban.text.sums import Cells, TextSums, collect, damped, read, stacked, sums_of
+from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Tables, shares
+
+MOST_STEPS = 20
+SETTLED = 1e-3  # EM is done when a document's shares move by less than this on average
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """What leave-one-out chose: pseudo-counts by block, and the reliability of every vector."""
+
+    strengths: dict[str, Floats]
+    pool: Pool
+    classes: Array  # that the pool's offsets belong to
+
+    def offsets(self, classes: Array) -> Floats:
+        """The classes' offsets; a class that came later has none."""
+        known = dict(zip(self.classes.tolist(), self.pool.offsets.tolist(), strict=True))
+        return np.array([known.get(label, 0.0) for label in classes.tolist()])
+
+    def weights(self, block: str) -> Floats:
+        """A block's reliabilities, (strengths, vectors)."""
+        at = list(self.strengths).index(block) * PER_BLOCK
+        return self.pool.weights[at : at + PER_BLOCK].reshape(len(STRENGTHS), VECTORS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graded:
+    """A text model: sums, what was chosen, and pseudo-counts that a person put in (`prior`, by word)."""
+
+    sums: TextSums
+    choice: Choice | None = None
+    prior: Mapping[str, Any] = field(default_factory=dict)
+    class_prior: str | Floats = "empirical"
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __reduce__(self) -> tuple[type[Graded], tuple[Any, ...]]:
+        """What is derived is not pickled."""
+        return Graded, (self.sums, self.choice, self.prior, self.class_prior)
+
+    @classmethod
+    def none(
+        cls, classes: Array, blocks: Sequence[str], prior: Mapping[str, Any], closed: bool, class_prior: str | Floats
+    ) -> Graded:
+        return cls(TextSums.none(classes, blocks, closed).with_words(prior), None, prior, class_prior)
+
+    @property
+    def classes(self) -> Array:
+        return self.sums.classes
+
+    @property
+    def weight(self) -> Floats:
+        return self.sums.weight
+
+    @property
+    def closed(self) -> bool:
+        return self.sums.closed
+
+    @property
+    def log_prior(self) -> Floats:
+        return log_class_prior(self.class_prior, self.sums.weight)
+
+    def with_prior(self, class_prior: str | Floats) -> Graded:
+        return replace(self, class_prior=class_prior)
+
+    # ------------------------------------------------------------------ learning
+
+    def learned(
+        self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
+    ) -> Graded:
+        """With these documents, whose class codes are y."""
+        return replace(self, sums=self.sums + collect(batches, y, classes, self.sums.blocks, weight, n_jobs))
+
+    def forgotten(
+        self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
+    ) -> Graded:
+        """Without these documents."""
+        left = self.sums - collect(batches, y, classes, self.sums.blocks, weight, n_jobs)
+        return replace(self, sums=left.with_words(self.prior))
+
+    def __add__(self, other: Graded) -> Graded:
+        """What both have learned; weighed as the one that has learned more weighs it."""
+        more = max(self, other, key=lambda model: (model.choice is not None, float(model.weight.sum())))
+        return replace(self, sums=self.sums + other.sums, choice=more.choice)
+
+    # ------------------------------------------------------------------ evidence
+
+    def strengths(self) -> dict[str, Floats]:
+        """Pseudo-counts by block, in units of the mean damped presence: as chosen, or else as the sums have it now."""
+        if self.choice is not None:
+            return self.choice.strengths
+        total = max(float(self.sums.weight.sum()), 1e-300)
+        return {block: np.array(STRENGTHS) * (self.sums.mass[block] / total or 1.0) for block in self.sums.blocks}
+
+    def cells(self, block: str) -> Cells:
+        """The sums with the pseudo-counts, each worth a document of mean presence."""
+        mine = self.sums.cells[block]
+        if not self.prior or block != "words":
+            return mine
+        unit = float(self.strengths()["words"][STRENGTHS.index(1.0)])
+        extra = pseudo_cells(self.prior, self.sums.lexicon.words, self.classes, unit, mine.size)
+        return mine.combined(extra, np.arange(mine.size, dtype=np.int32))[0]
+
+    def tables(self, n_jobs: int | None = None) -> dict[str, Tables]:
+        """What is derived of all sums, made once: a model is a value."""
+        if "tables" not in self._cache:
+            share, strengths = shares(self.sums.weight)[0], self.strengths()
+            self._cache["tables"] = {
+                block: Tables.of(self.cells(block), strengths[block], share, n_jobs) for block in self.sums.blocks
+            }
+        return self._cache["tables"]  # type: ignore[no-any-return]  # put there above
+
+    def evidence(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
+        """All vectors of rows numbered as the lexicon numbers them, (n, g, k)."""
+        _, left, entropy = shares(self.sums.weight)
+        own, nothing = np.full(length(rows), -1, dtype=np.int32), np.zeros(length(rows))
+        out = np.zeros((length(rows), len(rows) * PER_BLOCK, len(self.classes)))
+        for b, (block, table) in enumerate(self.tables(n_jobs).items()):
+            mine = out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
+            table.evidence(rows[block], own, nothing, left, entropy, mine, n_jobs)
+        return out
+
+    def evidence_without(
+        self, rows: dict[str, Rows], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> Floats:
+        """The same of rows that were learned as of class `own`, each by the sums without it."""
+        n, strengths = length(rows), self.strengths()
+        out = np.zeros((n, len(rows) * PER_BLOCK, len(self.classes)))
+        distinct, group = np.ones(1), np.zeros(n, dtype=np.intp)
+        if weight is not None:
+            distinct, group = np.unique(weight, return_inverse=True)
+        for b, block in enumerate(self.sums.blocks):
+            cells, here = self.cells(block), out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
+            for i, gone in enumerate(distinct.tolist()):  # rows of equal weight leave equal shares behind
+                share, left, entropy = shares(self.sums.weight, gone)
+                table = Tables.of(cells, strengths[block], share, n_jobs)
+                which = np.flatnonzero(group == i)
+                codes = np.ascontiguousarray(own[which], dtype=np.int32)
+                mine = rows[block] if len(which) == n else some_rows(rows[block], which)
+                found = here if len(which) == n else np.zeros((len(which), *here.shape[1:]))
+                table.evidence(mine, codes, damped(mine) * gone, left, entropy, found, n_jobs)
+                if found is not here:
+                    here[which] = found
+        return out
+
+    # ------------------------------------------------------------------ answering
+
+    def pooled(self, evidence: Floats, log_prior: Floats) -> Floats:
+        """log π_k + b_k + Σ_g r_g F_gk, (n, k), up to what all classes share."""
+        choice = self.choice or self.unchosen()
+        return np.asarray(choice.pool.weights @ evidence + choice.offsets(self.classes) + log_prior)
+
+    def log_joint(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Floats:
+        """The same of documents, a row each."""
+        found = [
+            (at, self.pooled(self.evidence(rows, n_jobs), self.log_prior))
+            for at, rows in self._numbered(batches, n_jobs)
+        ]
+        out = np.empty((sum(len(at) for at, _ in found), len(self.classes)))
+        for at, said in found:
+            out[at] = said
+        return out
+
+    def log_joint_without(
+        self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> Floats:
+        """The same of documents that were learned as of class `own`, each by the sums without it."""
+        out = np.empty((len(own), len(self.classes)))
+        prior, row_prior = log_class_prior_without(self.class_prior, self.sums.weight, own, weight, self.sums.closed)
+        for at, rows in self._numbered(batches, n_jobs):
+            evidence = self.evidence_without(rows, own[at], None if weight is None else weight[at], n_jobs)
+            out[at] = self.pooled(evidence, prior[row_prior[at]])
+        return out
+
+    def _numbered(self, batches: Iterable[Documents], n_jobs: int | None) -> Iterator[tuple[Array, dict[str, Rows]]]:
+        start = 0
+        for documents in batches:
+            for which, rows in numbered(documents, self.sums.lexicon, self.sums.blocks, n_jobs):
+                yield which + start, rows
+            start += len(documents)
+
+    # ------------------------------------------------------------------ speaking of words
+
+    def explain(self, text: str, target: int | None, against: int | None, lower: bool) -> TextEvidence:
+        """One document's evidence for a class over another, item by item."""
+        (_, rows), *_ = numbered(Documents([text], lower), self.sums.lexicon, self.sums.blocks, 1)
+        return speaking.explain(self, text, rows, self.pooled(self.evidence(rows), self.log_prior)[0], target, against)
+
+    def top_words(self, target: int, most: int) -> list[tuple[str, float]]:
+        return speaking.top_words(self, target, most)
+
+    def sample(
+        self, n: int, rng: np.random.Generator, given: int | None, length: int | None
+    ) -> tuple[list[str], Array]:
+        return speaking.sample(self, n, rng, given, length)
+
+    # ------------------------------------------------------------------ choosing
+
+    def chosen(
+        self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> Graded:
+        """With the reliabilities that leave-one-out evidence of these documents, learned as of class `own`, asks for.
+
+        Documents that are all of their class are passed over: without them there is no such class. Where no class is
+        left to tell from another, there is nothing to choose by.
+        """
+        free = replace(self, choice=None)
+        amount = np.ones(len(own)) if weight is None else weight
+        useful = (amount > 0) & (own >= 0) & (self.sums.weight[own] > amount * (1.0 + 1e-9))
+        order, rows = [], {block: [] for block in self.sums.blocks}  # type: ignore[var-annotated]  # lists of Rows
+        for at, piece in self._numbered(batches, n_jobs):
+            keep = np.flatnonzero(useful[at])
+            order.append(at[keep])
+            for block, mine in piece.items():
+                rows[block].append(mine if len(keep) == len(at) else some_rows(mine, keep))
+        which = np.concatenate([np.zeros(0, dtype=np.intp), *order])
+        y = own[which]
+        if len(np.unique(y)) < 2:
+            return free
+        w = None if weight is None else weight[which]
+        evidence = free.evidence_without({block: stacked(mine) for block, mine in rows.items()}, y, w, n_jobs)
+        pool, _ = fit_pool(evidence, y, log_class_prior("empirical", self.sums.weight), w)
+        return replace(self, choice=Choice(free.strengths(), pool, self.classes))
+
+    def filled(
+        self,
+        batches: Sequence[Documents],
+        codes: Codes,
+        weight: Floats | None,
+        hidden_weight: float,
+        n_jobs: int | None,
+        watch: Callable[[int, float], None] | None = None,
+    ) -> Graded:
+        """With documents whose label is missing (code −1), by what their words say.
+
+        Half of them are judged by what was learned of labels and of the other half, in turns, until the judgements
+        come to rest: a document that had a part in its own judgement would only confirm it.
+        """
+        amount = (np.ones(len(codes)) if weight is None else weight) * hidden_weight
+        hidden = np.flatnonzero((codes < 0) & (amount > 0))
+        halves = [hidden[0::2], hidden[1::2]]
+        lexicon, everything = read_all(batches, self.sums.lexicon, self.sums.blocks, n_jobs)
+        rows = [{block: some_rows(mine, half) for block, mine in everything.items()} for half in halves]
+        base = replace(self, sums=self.sums.in_lexicon(lexicon))
+        guess = [base.posterior(mine, n_jobs) for mine in rows]
+        for step in range(1, MOST_STEPS + 1):
+            moved = 0.0
+            for half in (0, 1):
+                other = base.sums + shared_out(base.sums, rows[1 - half], guess[1 - half], amount[halves[1 - half]])
+                new = replace(base, sums=other).posterior(rows[half], n_jobs)
+                moved = max(moved, float(np.abs(new - guess[half]).mean()) if new.size else 0.0)
+                guess[half] = new
+            if watch is not None:
+                watch(step, -moved)
+            if moved < SETTLED:
+                break
+        for half in (0, 1):
+            base = replace(base, sums=base.sums + shared_out(base.sums, rows[half], guess[half], amount[halves[half]]))
+        return base
+
+    def posterior(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
+        """P(y | x) of rows numbered as the lexicon numbers them."""
+        return bayes.posterior(self.pooled(self.evidence(rows, n_jobs), self.log_prior), self.log_prior)
+
+    def unchosen(self) -> Choice:
+        """Before there are documents to choose by: words alone, by what they know, as they stand."""
+        blocks = list(self.sums.blocks)
+        weights = np.zeros((len(blocks), len(STRENGTHS), VECTORS))
+        weights[blocks.index("words"), STRENGTHS.index(1.0), -1] = 1.0
+        return Choice(self.strengths(), Pool(weights.ravel(), np.zeros(len(self.classes))), self.classes)
+
+
+def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount: Floats) -> TextSums:
+    """The sums of documents that belong to classes in part; parts below a hundredth are nothing."""
+    shares = np.where(posterior >= 0.01, posterior, 0.0)
+    shares = shares / shares.sum(axis=1, keepdims=True) * amount[:, None]
+    row, y = np.nonzero(shares)
+    mine = {block: some_rows(part, row) for block, part in rows.items()}
+    return sums_of(sums.lexicon, mine, y.astype(np.int32), sums.classes, shares[row, y])
+
+
+def pseudo_cells(prior: Mapping[str, Any], words: Words, classes: Array, unit: float, size: int) -> Cells:
+    """What a person put in, {word: n} for every class or {word: {class: n}}, as cells."""
+    labels = classes.tolist()
+    by_word: dict[int, list[float]] = {}
+    for item, said in zip(words.find(prior).tolist(), prior.values(), strict=True):
+        by_word[item] = [float(said.get(c, 0.0)) if isinstance(said, Mapping) else float(said) for c in labels]
+    ptr, cls, val = np.zeros(size + 1, dtype=np.int64), [], []
+    for item in sorted(by_word):
+        mine = [(c, amount * unit) for c, amount in enumerate(by_word[item]) if amount > 0]
+        ptr[item + 1] = len(mine)
+        cls += [c for c, _ in mine]
+        val += [amount for _, amount in mine]
+    return Cells(np.cumsum(ptr), np.array(cls, dtype=np.int32), np.array(val))
+
+
+def length(rows: dict[str, Rows]) -> int:
+    return len(next(iter(rows.values()))[0]) - 1
+
+
+def some_rows(rows: Rows, which: Array) -> Rows:
+    indptr, indices = rows
+    sizes = np.diff(indptr)[which]
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return ptr, indices[np.arange(ptr[-1]) + np.repeat(indptr[:-1][which] - ptr[:-1], sizes)]
+
+
+def read_all(
+    batches: Iterable[Documents], lexicon: Lexicon, blocks: Sequence[str], n_jobs: int | None
+) -> tuple[Lexicon, dict[str, Rows]]:
+    """All documents as rows in their order, numbered by the lexicon with what is new to it."""
+    order, start = [], 0
+    rows: dict[str, list[Rows]] = {block: [] for block in blocks}
+    for documents in batches:
+        for part in read(documents, blocks, n_jobs):
+            lexicon, to = lexicon.merged(part.lexicon)
+            for first, last, piece in part.pieces:
+                order.append(np.arange(first, last) + start)
+                for block, (indptr, indices) in piece.items():
+                    rows[block].append((indptr, to[block][indices]))
+        start += len(documents)
+    back = np.argsort(np.concatenate([np.zeros(0, dtype=np.intp), *order]))
+    return lexicon, {block: some_rows(stacked(mine), back) for block, mine in rows.items()}
+
+
+def numbered(
+    documents: Documents, lexicon: Lexicon, blocks: Sequence[str], n_jobs: int | None
+) -> Iterator[tuple[Array, dict[str, Rows]]]:
+    """Documents as rows numbered by the lexicon (−1: unknown), in pieces, each with which documents it has."""
+    for part in read(documents, blocks, n_jobs):
+        to = lexicon.places(part.lexicon)
+        for start, stop, rows in part.pieces:
+            yield (
+                np.arange(start, stop),
+                {block: (indptr, to[block][indices]) for block, (indptr, indices) in rows.items()},
+            )

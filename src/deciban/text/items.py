@@ -1,0 +1,153 @@
+"""What a text is made of: words, pairs of them, header fields, gaps, characters. Each is an item with a number.
+
+Pairs, header fields and gaps are pairs of words, so they are kept as pairs of numbers, not as strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from deciban._kernel import text as kernel
+from deciban._kernel.text import Documents, Pairs, Words
+from deciban._typing import Array, Codes
+
+BLOCKS = ("words", "pairs", "headers", "gaps", "characters")
+GAPS = (2, 3)  # how far apart the words of a gap stand
+RUNS = (3, 5)  # the shortest and the longest run of characters
+LONGEST = 256  # characters of a word: what is longer is no word, and is cut so that it cannot fill the memory
+SHORT = 64  # texts with fewer distinct words than this on average are short: gaps and characters tell more of them
+LOOK = 500  # documents: enough to see what kind they are
+
+Stream: TypeAlias = tuple[Codes, Array]  # numbers, one document after the other, and where each document's begin
+Rows: TypeAlias = tuple[Array, Codes]  # where each document's begin, and its distinct items, ascending
+
+
+@dataclass(slots=True)
+class Lexicon:
+    """The items that have been seen, by block. Word 0 is the mark before the first word and after the last."""
+
+    words: Words = field(default_factory=lambda: Words([""]))
+    pairs: Pairs = field(default_factory=Pairs)
+    headers: Pairs = field(default_factory=Pairs)  # (name of the field, word)
+    gaps: Pairs = field(default_factory=Pairs)
+    characters: Words = field(default_factory=Words)
+    spelled: Stream = field(default_factory=lambda: (np.zeros(0, np.int32), np.zeros(1, np.int64)))  # of each word
+
+    def size(self, block: str) -> int:
+        return len(getattr(self, block))
+
+    def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
+        """The distinct items of each document, by block; new ones are added."""
+        said = kernel.tokenize(
+            documents, start, stop, self.words, True, "punctuation", longest=LONGEST, headers="headers" in blocks
+        )
+        ids, indptr, fields = said
+        words = self._distinct("words", (ids, indptr))
+        out = {"words": words}
+        if "pairs" in blocks:
+            out["pairs"] = self._distinct("pairs", kernel.pair_up(ids, indptr, ids, indptr, 1, self.pairs, True, 0))
+        if "headers" in blocks:
+            assert fields is not None
+            out["headers"] = self._distinct(
+                "headers", kernel.pair_up(fields, indptr, ids, indptr, 0, self.headers, True)
+            )
+        if "gaps" in blocks:
+            near, far = (kernel.pair_up(ids, indptr, ids, indptr, gap, self.gaps, True) for gap in GAPS)
+            out["gaps"] = self._distinct("gaps", beside(near, far))
+        if "characters" in blocks:
+            self._spell()
+            out["characters"] = self._distinct("characters", kernel.spread(words[1], words[0], *self.spelled))
+        return {block: out[block] for block in blocks}
+
+    def _distinct(self, block: str, stream: Stream) -> Rows:
+        _, indices, indptr = kernel.count(*stream, self.size(block))
+        return indptr, indices
+
+    def _spell(self) -> None:
+        """The runs of characters of every word that has none yet."""
+        ids, indptr = self.spelled
+        new, ends = kernel.characters_of(self.words, len(indptr) - 1, self.characters, True, *RUNS)
+        self.spelled = np.concatenate([ids, new]), np.concatenate([indptr, indptr[-1] + ends[1:]])
+
+    def merged(self, other: Lexicon) -> tuple[Lexicon, dict[str, Codes]]:
+        """Both lexicons' items, this one's first; and by block, where each of the other's went."""
+        out = Lexicon(*(getattr(self, block).copy() for block in BLOCKS))
+        to = {"words": out.words.merge(other.words)}
+        for block in ("pairs", "headers", "gaps"):
+            to[block] = getattr(out, block).merge(getattr(other, block), to["words"], to["words"])
+        to["characters"] = out.characters.merge(other.characters)
+        return out, to
+
+    def places(self, other: Lexicon) -> dict[str, Codes]:
+        """By block, where each of the other's items is here; −1 where it is not."""
+        to = {"words": self.words.locate(other.words)}
+        for block in ("pairs", "headers", "gaps"):
+            first, second = (to["words"][numbers] for numbers in getattr(other, block).arrays())
+            known = np.flatnonzero((first >= 0) & (second >= 0))
+            to[block] = np.full(len(first), -1, dtype=np.int32)
+            to[block][known] = getattr(self, block).find(first[known], second[known])
+        to["characters"] = self.characters.locate(other.characters)
+        return to
+
+    def kept(self, keep: dict[str, Array]) -> tuple[Lexicon, dict[str, Codes]]:
+        """A lexicon of the items to keep, by block, and which they were. Words that kept pairs are made of stay."""
+        wanted = keep["words"].copy()
+        wanted[0] = True
+        for block in ("pairs", "headers", "gaps"):
+            for numbers in getattr(self, block).arrays():
+                wanted[numbers[keep[block]]] = True
+        which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
+        which["words"] = np.flatnonzero(wanted).astype(np.int32)
+        new = np.cumsum(wanted).astype(np.int32) - 1
+        out = Lexicon(self.words.take(which["words"]), characters=self.characters.take(which["characters"]))
+        for block in ("pairs", "headers", "gaps"):
+            first, second = getattr(self, block).arrays()
+            setattr(out, block, Pairs(new[first[which[block]]], new[second[which[block]]]))
+        return out, which
+
+    def names(self, block: str, which: Codes) -> list[str]:
+        """What to call items when speaking to a person."""
+        if block in ("words", "characters"):
+            return getattr(self, block).strings(which)  # type: ignore[no-any-return]  # both are Words
+        first, second = (self.words.strings(numbers[which]) for numbers in getattr(self, block).arrays())
+        join: Callable[[str, str], str] = JOINED[block]
+        return [join(a, b) for a, b in zip(first, second, strict=True)]
+
+
+JOINED: dict[str, Callable[[str, str], str]] = {
+    "pairs": lambda a, b: f"{a or '⟨start⟩'} {b or '⟨end⟩'}",
+    "headers": lambda a, b: f"{a}:{b}",
+    "gaps": lambda a, b: f"{a} … {b}",
+}
+
+
+def beside(a: Stream, b: Stream) -> Stream:
+    """In each document first what the one stream has, then what the other has."""
+    (one, one_ptr), (two, two_ptr) = a, b
+    out = np.empty(len(one) + len(two), dtype=np.int32)
+    out[np.arange(len(one)) + np.repeat(two_ptr[:-1], np.diff(one_ptr))] = one
+    out[np.arange(len(two)) + np.repeat(one_ptr[1:], np.diff(two_ptr))] = two
+    return out, one_ptr + two_ptr
+
+
+def choose_blocks(documents: Documents) -> tuple[str, ...]:
+    """Which blocks suit such documents: header fields if most have some, gaps and characters if they are short."""
+    n = len(documents)
+    step = max(1, n // LOOK)
+    lexicon, headed, distinct = Lexicon(), 0, 0
+    looked = range(0, n, step)
+    for i in looked:
+        ids, _, fields = kernel.tokenize(documents, i, i + 1, lexicon.words, True, "punctuation", headers=True)
+        assert fields is not None
+        headed += bool((fields >= 0).any())
+        distinct += len(np.unique(ids))
+    blocks = ["words", "pairs"]
+    if headed > len(looked) / 2:
+        blocks.append("headers")
+    if distinct <= SHORT * len(looked):
+        blocks += ["gaps", "characters"]
+    return tuple(blocks)

@@ -1,0 +1,109 @@
+"""Many mails: mbox files, Maildir folders, folders of files with a mail each. One mail is in memory at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from deciban.errors import FileError
+from deciban.text.mail.message import FILE, Mail, read
+from deciban.text.mail.mime import FIELD, is_dated
+
+LINE = 1 << 16  # bytes read at a time where a line does not end
+QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
+NOT_MAIL = ("cmds",)  # what the SpamAssassin corpus keeps beside its mails
+
+
+def read_mailbox(path: str | os.PathLike[str], headers: Collection[str] | None = None) -> Iterator[Mail]:
+    """The mails at a path, one after the other, by what is there.
+
+    A file that begins with "From " is an mbox, any other (and any .eml) a single mail. A folder with `cur` or `new` in
+    it is a Maildir. Of any other folder all files are read, in the order of their names, and those of the folders in
+    it; hidden ones are passed over. Every folder is read once, wherever links lead to. `headers` is as for `read`.
+
+    A file that does not look like mail is an error, unless its name ends in .eml; an empty file is an empty mbox.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "inbox")
+    ...     _ = path.write_text("From me Sat Jan  3 01:05:34 1996\\nSubject: One\\n\\n"
+    ...                         "From me Sat Jan  3 01:05:35 1996\\nSubject: Two\\n\\n>From here\\n")
+    ...     [(mail.subject, mail.body) for mail in read_mailbox(path)]
+    [('One', ''), ('Two', 'From here\\n')]
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no mailbox {str(path)!r}")
+    if not path.is_dir() and not path.is_file():
+        raise FileError(f"{str(path)!r} is neither a file nor a folder")
+    return (read(raw, headers) for file in files(path, set()) for raw in split(file))
+
+
+def files(path: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
+    """The files that hold mail; `seen` are the folders that have been read."""
+    if path.is_file():  # a pipe would be waited for
+        yield path
+    if not path.is_dir():
+        return
+    status = path.stat()
+    if (status.st_dev, status.st_ino) in seen:
+        return
+    seen.add((status.st_dev, status.st_ino))
+    maildir = [path / name for name in ("cur", "new") if (path / name).is_dir()]
+    for inner in maildir or [path]:
+        for name in sorted(os.listdir(inner)):
+            if not name.startswith(".") and name not in NOT_MAIL:
+                yield from files(inner / name, seen)
+
+
+def split(path: Path) -> Iterator[bytes]:
+    """The raw mails of a file."""
+    with path.open("rb") as file:
+        first = file.readline(LINE)
+        file.seek(0)
+        one = path.suffix.lower() == ".eml" or path.parent.name in ("cur", "new")
+        if not one and (not first or first.startswith(b"From ")):
+            yield from split_mbox(file)
+            return
+        if not one and not FIELD.match(first.removeprefix(b"\xef\xbb\xbf")):
+            raise FileError(
+                f"{str(path)!r} does not look like mail: its first line is {first[:40]!r}, and no header field "
+                "such as 'Subject: …'; if it is a mail, give its name the ending .eml, and if not, move it elsewhere"
+            )
+        yield file.read(FILE)
+
+
+def split_mbox(file: BinaryIO) -> Iterator[bytes]:
+    """The mails of an mbox without the lines "From …" that begin them.
+
+    Letters have lines that begin with "From " too, and not everyone who writes an mbox quotes them. So two of three
+    signs are asked for: a blank line before it, a date in it, a header field after it.
+    """
+    mail, begun, blank, whole = bytearray(), False, True, True
+    line = file.readline(LINE)
+    while line:
+        following = file.readline(LINE)
+        signs = 0
+        if whole and line.startswith(b"From "):
+            signs = blank + is_dated(line) + (FIELD.match(following) is not None)
+        if signs >= 2 or not begun:
+            if begun:
+                yield unquoted(bytes(mail))
+            mail, begun = bytearray(), True
+        elif len(mail) < FILE:
+            mail += line
+        blank, whole = not line.strip(), line.endswith(b"\n")
+        line = following
+    if begun:
+        yield unquoted(bytes(mail))
+
+
+def unquoted(mail: bytes) -> bytes:
+    """Without the blank line that ends a mail in an mbox, and with "From " where ">From " was put for it."""
+    for blank in (b"\n\n", b"\r\n\r\n"):
+        if mail.endswith(blank):
+            mail = mail[: -len(blank) // 2]
+    return QUOTED.sub(rb"\1", mail)

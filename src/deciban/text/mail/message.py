@@ -1,0 +1,196 @@
+"""A mail as its reader sees it: header, text, names of attachments."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+from deciban.text.mail.decode import characters, clean, transfer
+from deciban.text.mail.markup import text_of_html
+from deciban.text.mail.mime import UNICODE, Part, as_unicode, from_message, is_unicode, parse, to_bytes
+
+TEXT = 1 << 20  # characters of a body that are kept: no one writes more, and a model has heard enough
+DATA = 4 * TEXT  # bytes of a part that are decoded: base64 and markup are longer than the text in them
+FILE = 1 << 26  # bytes of a mail that are read; most servers refuse half of it
+
+NOTE = 200  # characters: "This is an HTML message. Please use …", beside ten times as many in the other part
+
+CONTENT_HEADERS = ("subject", "from", "reply-to", "organization")
+
+WORD = re.compile(r"\w+|[^\w\s]+")
+NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9-]+")
+PLAIN = ("", "text/plain")
+HTML = ("text/html", "application/xhtml+xml")
+LOOKS_LIKE_HTML = re.compile(
+    r"\s*+<(?:!doctype\s+html|(?:x-)?html|head|title|meta|body|div|table|center|font)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail: its header fields (name, value), its text, and what else it holds.
+
+    `parts` are the kinds and charsets declared for its texts, `attachments` the file names and kinds of everything that
+    was not read. `text` is all of it as one string, which is what text classifiers read.
+
+    >>> mail = Mail((("Subject", "Lunch?"),), "At noon.", attachments=(("menu.pdf", "application/pdf"),))
+    >>> print(mail.text)
+    Subject: Lunch?
+    X-Attachment: menu.pdf application/pdf
+    <BLANKLINE>
+    At noon.
+    """
+
+    headers: tuple[tuple[str, str], ...]
+    body: str
+    attachments: tuple[tuple[str, str], ...] = ()
+    parts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """The first Subject; empty if there is none."""
+        return self._first("subject")
+
+    @property
+    def sender(self) -> str:
+        """The first From; empty if there is none."""
+        return self._first("from")
+
+    def _first(self, wanted: str) -> str:
+        return next((value for name, value in self.headers if name.lower() == wanted), "")
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """The header fields, and X-Part and X-Attachment for what the mail is made of. Names are made of letters,
+        digits and hyphens here, so that a line "Name: value" can be told from other lines."""
+        named = [(field_name(name), value) for name, value in self.headers]
+        named += [("X-Part", f"{kind} {charset}".rstrip()) for kind, charset in self.parts]
+        named += [("X-Attachment", f"{name} {kind}".strip()) for name, kind in self.attachments]
+        return tuple(named)
+
+    @property
+    def text(self) -> str:
+        """The mail in a normal form: lines "Name: value", an empty line, the body. A mail without any header begins
+        with the empty line, so that its body is not taken for one."""
+        return "".join(f"{name}: {value}\n" for name, value in self.fields) + "\n" + self.body
+
+
+def field_name(name: str) -> str:
+    plain = NOT_IN_A_NAME.sub("-", name)
+    return plain if plain[:1].isalpha() else "X-" + plain.lstrip("-")
+
+
+def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Collection[str] | None = None) -> Mail:
+    """Read a mail, however broken: no bytes make it raise, and time is linear in their number.
+
+    Parameters
+    ----------
+    raw : the mail: its bytes, its text (a `str` is never a path), a path to its file, or a message that `email` parsed.
+        A first line "From …", as in mbox files, is passed over.
+    headers : names of the header fields to keep; by default all. Mind what they tell: Received, Date and Message-ID
+        leak when and by which list a mail came, and a model that was tested on mails of the same weeks and lists seems
+        better than it is. CONTENT_HEADERS are those that say something by themselves: subject and sender.
+
+    Texts are decoded, those in HTML are stripped (the hosts of links are kept as words), and of alternatives the plain
+    one is taken, unless it is empty or a mere note that there is another. Of attachments only names and kinds are kept.
+    A body is cut after a million characters.
+
+    >>> mail = read(b"Subject: =?utf-8?q?Caf=C3=A9?=\\nContent-Type: text/html\\n\\n<p>Come <b>now</b>!")
+    >>> mail.subject, mail.body
+    ('Café', 'Come now!')
+    >>> print(mail.text)
+    Subject: Café
+    Content-Type: text/html
+    X-Part: text/html
+    <BLANKLINE>
+    Come now!
+    >>> read("Subject: Hello\\nDate: today\\n\\nText", headers=CONTENT_HEADERS).headers
+    (('Subject', 'Hello'),)
+    """
+    if isinstance(headers, str):
+        raise TypeError(f"headers is a list of names: give ({headers!r},) to keep one of them")
+    mail = parsed(raw)
+    wanted = None if headers is None else {name.lower() for name in headers}
+    leaves = list(mail.leaves())
+    return Mail(
+        tuple(field for field in mail.fields if wanted is None or field[0].lower() in wanted),
+        clean(body(mail))[:TEXT],
+        tuple((part.name, part.kind) for part in leaves if not is_read(part)),
+        tuple((part.kind, one_word(part.charset)) for part in leaves if is_read(part) and part.kind),
+    )
+
+
+def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
+    if isinstance(raw, str):
+        return as_unicode(parse(to_bytes(raw))) if is_unicode(raw) else parse(to_bytes(raw))
+    if isinstance(raw, bytes | bytearray | memoryview):
+        return parse(bytes(raw))
+    if isinstance(raw, Message):
+        return from_message(raw)
+    if isinstance(raw, os.PathLike):
+        with Path(raw).open("rb") as file:
+            return parse(file.read(FILE))
+    raise TypeError(
+        f"a mail is bytes, a string, a path or an email.message.Message, not {type(raw).__name__} {raw!r:.80}"
+    )
+
+
+def is_read(part: Part) -> bool:
+    """Whether a part is a text to read; the others are attachments. What is left uncut of a multipart is read too."""
+    readable = not part.kind or part.kind in HTML or part.kind.startswith(("text/", "multipart/", "message/"))
+    return readable and not part.attached
+
+
+def body(part: Part) -> str:
+    """The text of a part and of those in it."""
+    if not part.children:
+        return shown(part)
+    if part.kind == "multipart/alternative":
+        return one_of(part.children)
+    texts = [text for text in map(body, part.children) if text.strip()]
+    if part.kind.startswith("message/"):
+        seen = [field for field in part.children[0].fields if field[0].lower() in CONTENT_HEADERS]
+        texts.insert(0, "".join(f"{name}: {value}\n" for name, value in seen))
+    return "\n".join(texts)
+
+
+def one_of(alternatives: tuple[Part, ...]) -> str:
+    """The plain text, unless it is empty or a mere note that there is another; else the first that says something."""
+    plain = next(filter(str.strip, (body(part) for part in alternatives if part.kind in PLAIN)), "")
+    if len(plain) > NOTE:
+        return plain
+    other = next(filter(str.strip, (body(part) for part in alternatives if part.kind not in PLAIN)), "")
+    return plain if plain and len(other) < 10 * len(plain) else other
+
+
+def shown(part: Part) -> str:
+    """A leaf as text, empty if it is an attachment."""
+    if not is_read(part):
+        return ""
+    charsets = ("utf-8", part.charset) if part.encoding == UNICODE else (part.charset,)
+    text = characters(transfer(part.data[:DATA], part.encoding), *charsets)
+    is_html = part.kind in HTML or (part.kind in PLAIN and LOOKS_LIKE_HTML.match(text))
+    return text_of_html(text) if is_html else text
+
+
+def one_word(charset: str) -> str:
+    return "-".join(charset.lower().split())
+
+
+def tokens(mail: Mail) -> Iterator[str]:
+    """The words of a mail in lower case and the runs of other signs, those of a header field marked by its name.
+
+    >>> list(tokens(Mail((("Subject", "FREE!!"),), "Call me")))
+    ['subject:free', 'subject:!!', 'call', 'me']
+    """
+    for name, value in mail.fields:
+        mark = name.lower()
+        for word in WORD.findall(value.lower()):
+            yield f"{mark}:{word}"
+    for match in WORD.finditer(mail.body.lower()):
+        yield match[0]

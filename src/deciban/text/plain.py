@@ -1,0 +1,265 @@
+"""The plain text model: one family on how often words occur (S3–S6, S8). A vocabulary and a model over its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from deciban._kernel import text as kernel
+from deciban._kernel.text import Documents, Words
+from deciban._typing import Array, Codes, Floats, Labels, Matrix
+from deciban.algebra import Stats
+from deciban.corollaries.explain import explain, strongest
+from deciban.corollaries.forget import forget
+from deciban.corollaries.leave_one_out import best_alpha, leave_one_out
+from deciban.corollaries.sample import sample
+from deciban.engines import local
+from deciban.errors import ForgetError
+from deciban.families import Family
+from deciban.joint import Block, Joint, Model
+from deciban.priors import Alpha
+from deciban.schema import Columns, Schema
+from deciban.text.counting import over_blocks, workers_for
+from deciban.text.evidence import TextEvidence, with_text
+
+SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
+
+
+def count_words(batches: Iterable[Documents], n_jobs: int | None) -> tuple[Words, Matrix]:
+    """How often each word occurs in each document: the words, numbered as they come, and the counts."""
+    sets: list[Words] = []
+    free: SimpleQueue[int] = SimpleQueue()
+
+    def work(documents: Documents, start: int, stop: int) -> tuple[int, Array, Array, Array]:
+        mine = free.get()
+        try:
+            words = sets[mine]
+            ids, indptr, _ = kernel.tokenize(documents, start, stop, words, True, "words", shortest=SHORTEST)
+            return mine, *kernel.count(ids, indptr, len(words))
+        finally:
+            free.put(mine)
+
+    pieces = []
+    for documents in batches:
+        while len(sets) < workers_for(documents, n_jobs):
+            sets.append(Words())
+            free.put(len(sets) - 1)
+        pieces += over_blocks(documents, n_jobs, work)
+    total = sets[0] if sets else Words()
+    to = [np.arange(len(total), dtype=np.int32), *(total.merge(other) for other in sets[1:])]
+    rows = [
+        sp.csr_array((counts.astype(np.float64), to[mine][indices], indptr), shape=(len(indptr) - 1, len(total)))
+        for mine, counts, indices, indptr in pieces
+    ]
+    if not rows:
+        return total, sp.csr_array((0, len(total)))
+    return total, rows[0] if len(rows) == 1 else sp.vstack(rows, format="csr")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    """A model over words: column w is the count of word w. `prior` is what a person put in, by word."""
+
+    words: Words
+    model: Model
+    alpha: Alpha = 1.0
+    prior: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def none(
+        cls,
+        family: Family,
+        alpha: Alpha,
+        classes: Array,
+        prior: Mapping[str, Any],
+        closed: bool,
+        class_prior: str | Floats,
+    ) -> Plain:
+        words = Words(prior)
+        joint = Joint((Block(family, 1.0),), class_prior)
+        model = Model(joint, joint.zero(Schema(classes, (Columns(len(words)),), closed)))
+        return cls(words, model, alpha, prior)._with_pseudo_counts()
+
+    @property
+    def classes(self) -> Array:
+        return self.model.classes
+
+    @property
+    def weight(self) -> Floats:
+        return self.model.stats.weight
+
+    @property
+    def closed(self) -> bool:
+        return self.model.schema.closed
+
+    @property
+    def log_prior(self) -> Floats:
+        return self.model.log_prior
+
+    def with_prior(self, class_prior: str | Floats) -> Plain:
+        return replace(self, model=self.model.with_prior(class_prior))
+
+    # ------------------------------------------------------------------ learning
+
+    def learned(
+        self, batches: Iterable[Documents], labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None
+    ) -> Plain:
+        """With these documents, whose class codes are `labels`."""
+        words, counts = count_words(batches, n_jobs)
+        known = self.words.copy()
+        to = known.merge(words)
+        mine = self._among(known)
+        X = columns_moved(counts, to, len(known))
+        return mine._with_stats(mine.model.stats + mine._sums(X, labels, classes, weight, n_jobs))
+
+    def forgotten(
+        self, batches: Iterable[Documents], labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None
+    ) -> Plain:
+        """Without these documents; words that nothing is left of go too, but for those a person put in."""
+        words, counts = count_words(batches, n_jobs)
+        to = self.words.locate(words)
+        lost = np.flatnonzero(to < 0)
+        if len(lost):
+            word = words.strings(lost[:1].astype(np.int32))[0]
+            raise ForgetError(f"cannot forget these documents: the model never learned the word {word!r}")
+        X = columns_moved(counts, to, len(self.words))
+        left = forget(self.named(), self._sums(X, labels, classes, weight, n_jobs)).stats
+        keep = left.sums[0]["x"].sum(axis=0) > 0
+        keep[self.words.find(self.prior)] = True
+        which = np.flatnonzero(keep).astype(np.int32)
+        sums = {name: array[:, which] if name == "x" else array for name, array in left.sums[0].items()}
+        stats = Stats(replace(left.schema, blocks=(Columns(len(which)),)), left.weight, (sums,))
+        return replace(self, words=self.words.take(which))._with_stats(stats)
+
+    def __add__(self, other: Plain) -> Plain:
+        known = self.words.copy()
+        to = known.merge(other.words)
+        mine, theirs = self._among(known), other.model.stats
+        sums = dict(theirs.sums[0])
+        sums["x"] = np.zeros((len(theirs.weight), len(known)))
+        sums["x"][:, to] = theirs.sums[0]["x"]
+        moved = Stats(replace(theirs.schema, blocks=(Columns(len(known)),)), theirs.weight, (sums,))
+        return mine._with_stats(mine.model.stats + moved)
+
+    def _among(self, words: Words) -> Plain:
+        """The same among more words: this model's first, in their places."""
+        stats, more = self.model.stats, len(words) - len(self.words)
+        sums = {
+            name: np.pad(array, ((0, 0), (0, more))) if name == "x" else array for name, array in stats.sums[0].items()
+        }
+        schema = replace(stats.schema, blocks=(Columns(len(words)),))
+        return replace(self, words=words, model=Model(self.model.joint, Stats(schema, stats.weight, (sums,))))
+
+    def _sums(self, X: Matrix, labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None) -> Stats:
+        schema = Schema(classes, (Columns(X.shape[1]),), self.closed)
+        return local.collect([X], self.model.joint, schema, labels, weight, n_jobs)
+
+    def _with_stats(self, stats: Stats) -> Plain:
+        return replace(self, model=Model(self.model.joint, stats))._with_pseudo_counts()
+
+    def _with_pseudo_counts(self) -> Plain:
+        """alpha for every class and word, and beside it what a person put in: {word: n} or {word: {class: n}}."""
+        alpha: Alpha = self.alpha
+        if self.prior:
+            table = np.full((len(self.classes), len(self.words)), float(alpha))
+            for column, said in zip(self.words.find(self.prior), self.prior.values(), strict=True):
+                for c, label in enumerate(self.classes.tolist()):
+                    table[c, column] += float(said.get(label, 0.0)) if isinstance(said, Mapping) else float(said)
+            alpha = table
+        return replace(self, model=self.model.with_joint(self.model.joint.with_alpha(alpha)))
+
+    # ------------------------------------------------------------------ answering
+
+    def rows(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Matrix:
+        """How often the model's words occur; words it does not know drop out."""
+        words, counts = count_words(batches, n_jobs)
+        return columns_moved(counts, self.words.locate(words), len(self.words))
+
+    def log_joint(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Floats:
+        return local.apply([self.rows(batches, n_jobs)], self.model, "log_joint", n_jobs)
+
+    def log_joint_without(
+        self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> Floats:
+        """The same of documents that were learned as of class `own`, each by the sums without it."""
+        return leave_one_out(self.model, [self.rows(batches, n_jobs)], own, weight, n_jobs).log_proba
+
+    # ------------------------------------------------------------------ choosing
+
+    def chosen(
+        self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> Plain:
+        """With the alpha that has the least leave-one-out log loss on documents learned as of class `own`."""
+        known = np.flatnonzero(own >= 0)
+        X = self.rows(batches, n_jobs)[known]
+        alpha = best_alpha(self.model, [X], own[known], None if weight is None else weight[known], n_jobs)
+        return replace(self, alpha=alpha)._with_pseudo_counts()
+
+    def filled(
+        self,
+        batches: Iterable[Documents],
+        codes: Codes,
+        weight: Floats | None,
+        hidden_weight: float,
+        n_jobs: int | None,
+        watch: Callable[[int, float], None] | None = None,
+    ) -> Plain:
+        """With labels found by EM where codes are −1."""
+        data = [self.rows(batches, n_jobs)]
+        found = local.learn_hidden(
+            data, self.model, codes, weight, hidden_weight=hidden_weight, n_jobs=n_jobs, watch=watch
+        )
+        return replace(self, model=found.model)
+
+    # ------------------------------------------------------------------ speaking of words
+
+    def named(self) -> Model:
+        """The model with its columns called by their words."""
+        stats = self.model.stats
+        columns = Columns(len(self.words), tuple(self.words.strings()))
+        return Model(self.model.joint, replace(stats, schema=replace(stats.schema, blocks=(columns,))))
+
+    def explain(self, text: str, target: int | None, against: int | None, lower: bool) -> TextEvidence:
+        """One document's evidence for a class over another, word by word."""
+        evidence = explain(self.named(), [self.rows([Documents([text], lower)])], target, against)
+        present = {name: db for name, value, db in evidence.items if value}
+        return with_text(evidence, text, present)
+
+    def top_words(self, target: int, most: int) -> list[tuple[str, float]]:
+        return strongest(self.named(), target, most)
+
+    def sample(
+        self, n: int, rng: np.random.Generator, given: int | None, length: int | None
+    ) -> tuple[list[str], Array]:
+        """Documents and their classes: bags of words, in any order."""
+        strings = self.words.strings()
+        texts, codes = [], []
+        for _ in range(n):  # one at a time: a row is as long as the vocabulary
+            (rows, *_), y = sample(self.model, 1, rng, given, length)
+            texts.append(shuffled(strings, np.asarray(rows)[0].astype(np.int64), rng))
+            codes.append(int(y[0]))
+        return texts, np.array(codes, dtype=np.int64)
+
+
+def shuffled(strings: list[str], counts: Array, rng: np.random.Generator) -> str:
+    """Each word as often as counted, in any order."""
+    at = np.repeat(np.arange(len(counts)), counts)
+    rng.shuffle(at)
+    return " ".join(strings[i] for i in at)
+
+
+def columns_moved(X: Matrix, to: Array, size: int) -> Matrix:
+    """Column w as column to[w]; −1 drops out."""
+    if len(to) == size and np.array_equal(to, np.arange(size)):
+        return X
+    where = to[X.indices]
+    keep = where >= 0
+    indptr = np.concatenate([[0], np.cumsum(keep)])[X.indptr]
+    out = sp.csr_array((X.data[keep], where[keep], indptr), shape=(X.shape[0], size))
+    out.sort_indices()
+    return out

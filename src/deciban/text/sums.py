@@ -1,0 +1,272 @@
+"""What was learned of texts: by class, how much of every item. A commutative group, kept sparse.
+
+A document adds u^−¾ to each of its u distinct items: present or not, damped by length. That depends on nothing
+outside the document, so the sums add, subtract and merge. It is rounded to a multiple of 2^−30, so that they do so
+without any error until a sum passes 2^23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+
+import numpy as np
+
+from deciban._kernel import evidence as kernel
+from deciban._kernel.text import Documents
+from deciban._typing import Array, Codes, Floats
+from deciban.algebra import RESIDUE, scatter
+from deciban.errors import ForgetError, SchemaError
+from deciban.schema import find, union_classes
+from deciban.text.counting import over_blocks, workers_for
+from deciban.text.items import BLOCKS, Lexicon, Rows
+
+DAMPING = 0.75
+GRAIN = 2.0**30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Sums by item and class, of the pairs that have any: an item's are at ptr[item]..ptr[item + 1]."""
+
+    ptr: Array
+    cls: Codes
+    val: Floats
+
+    @classmethod
+    def none(cls, size: int = 0) -> Cells:
+        return cls(np.zeros(size + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
+
+    @classmethod
+    def of(cls, rows: Rows, y: Codes, amount: Floats, size: int, k: int) -> Cells:
+        """Each row's amount, added to every item it has."""
+        indptr, indices = rows
+        room = min(len(indices), size * k)
+        ptr, which, val = np.empty(size + 1, dtype=np.int64), np.empty(room, dtype=np.int32), np.empty(room)
+        used = kernel.class_sums(indptr, indices, y, amount, size, k, ptr, which, val)
+        return cls(ptr, which[:used].copy(), val[:used].copy())
+
+    @property
+    def size(self) -> int:
+        return len(self.ptr) - 1
+
+    def combined(self, other: Cells, rows: Codes, sign: float = 1.0) -> tuple[Cells, int]:
+        """self + sign·other, whose item rows[w] is item w here; and the first item that has too little (−1: none)."""
+        room = len(self.cls) + len(other.cls)
+        ptr, which, val = np.empty(len(rows) + 1, dtype=np.int64), np.empty(room, dtype=np.int32), np.empty(room)
+        used, short = kernel.combine(
+            self.ptr, self.cls, self.val, other.ptr, other.cls, other.val, rows, sign, RESIDUE, ptr, which, val
+        )
+        return Cells(ptr, which[:used].copy(), val[:used].copy()), short
+
+    def in_classes(self, to: Array) -> Cells:
+        """The same with class c called to[c], in the same order."""
+        return replace(self, cls=to.astype(np.int32)[self.cls])
+
+    def take(self, which: Codes) -> Cells:
+        """Of these items only, in this order."""
+        sizes = np.diff(self.ptr)[which]
+        ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        at = np.arange(ptr[-1]) + np.repeat(self.ptr[which] - ptr[:-1], sizes)
+        return Cells(ptr, self.cls[at], self.val[at])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextSums:
+    """By class: the weight of documents, and by block how much of each item, and how much of any in all (`mass`)."""
+
+    classes: Array
+    weight: Floats  # (k,)
+    lexicon: Lexicon
+    cells: dict[str, Cells]
+    mass: dict[str, float]
+    closed: bool = False
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        return tuple(self.cells)
+
+    @classmethod
+    def none(cls, classes: Array, blocks: Sequence[str], closed: bool = False) -> TextSums:
+        lexicon = Lexicon()
+        cells = {block: Cells.none(lexicon.size(block)) for block in blocks}
+        return cls(classes, np.zeros(len(classes)), lexicon, cells, dict.fromkeys(blocks, 0.0), closed)
+
+    def __add__(self, other: TextSums) -> TextSums:
+        a, b = self._in_common(other)
+        if not len(b.lexicon.words) > 1:
+            return replace(a, weight=a.weight + b.weight)
+        if not len(a.lexicon.words) > 1:
+            return replace(b, weight=a.weight + b.weight)
+        if a.lexicon is b.lexicon:
+            lexicon, to = a.lexicon, {block: np.arange(mine.size, dtype=np.int32) for block, mine in a.cells.items()}
+        else:
+            lexicon, to = a.lexicon.merged(b.lexicon)
+        cells = {}
+        for block in a.cells:
+            rows = np.full(lexicon.size(block), -1, dtype=np.int32)
+            rows[to[block]] = np.arange(len(to[block]), dtype=np.int32)
+            cells[block], _ = a.cells[block].combined(b.cells[block], rows)
+        mass = {block: a.mass[block] + b.mass[block] for block in a.mass}
+        return TextSums(a.classes, a.weight + b.weight, lexicon, cells, mass, a.closed)
+
+    def __sub__(self, other: TextSums) -> TextSums:
+        """Without what `other` learned; classes and items that nothing is left of go too."""
+        unknown = [c for c in other.classes.tolist() if c not in set(self.classes.tolist())]
+        if unknown:
+            raise ForgetError(f"cannot forget documents of class {unknown[0]!r}: the model never learned that class")
+        a, b = self._in_common(other)
+        weight = a.weight - b.weight
+        weight = np.where(np.abs(weight) <= a.weight * RESIDUE, 0.0, weight)
+        if (weight < 0).any():
+            c = int(np.argmin(weight))
+            raise ForgetError(
+                f"cannot forget {b.weight[c]:g} documents of class {a.classes[c]!r}: only {a.weight[c]:g} were learned"
+            )
+        to = a.lexicon.places(b.lexicon)
+        cells, keep = {}, {block: np.zeros(a.lexicon.size(block), dtype=bool) for block in BLOCKS}
+        for block in a.cells:
+            used = np.diff(b.cells[block].ptr) > 0
+            lost = np.flatnonzero((to[block] < 0) & used)
+            if len(lost):
+                raise never_learned(b.lexicon.names(block, lost[:1].astype(np.int32))[0])
+            rows = np.full(a.lexicon.size(block), -1, dtype=np.int32)
+            there = np.flatnonzero(to[block] >= 0)
+            rows[to[block][there]] = there.astype(np.int32)
+            cells[block], short = a.cells[block].combined(b.cells[block], rows, -1.0)
+            if short >= 0:
+                raise never_learned(a.lexicon.names(block, np.array([short], dtype=np.int32))[0])
+            gone = np.flatnonzero(weight <= 0)
+            if len(gone) and np.isin(cells[block].cls, gone).any():
+                raise ForgetError("cannot forget these documents: their class would have words left, but no document")
+            keep[block] = np.diff(cells[block].ptr) > 0
+        lexicon, which = a.lexicon.kept(keep)
+        cells = {block: cells[block].take(which[block]) for block in cells}
+        mass = {block: max(0.0, a.mass[block] - b.mass[block]) for block in a.mass}
+        left = TextSums(a.classes, weight, lexicon, cells, mass, a.closed)
+        return left if a.closed else left.only(weight > 0)
+
+    def in_lexicon(self, lexicon: Lexicon) -> TextSums:
+        """The same among more items, which come after those there are."""
+        cells = {}
+        for block, mine in self.cells.items():
+            more = np.full(lexicon.size(block) - mine.size, mine.ptr[-1])
+            cells[block] = replace(mine, ptr=np.concatenate([mine.ptr, more]))
+        return replace(self, lexicon=lexicon, cells=cells)
+
+    def with_words(self, words: Iterable[str]) -> TextSums:
+        """With these words in the lexicon, whether or not a document had them."""
+        known = self.lexicon.words.copy()
+        known.add(words)
+        if len(known) == len(self.lexicon.words):
+            return self
+        return self.in_lexicon(Lexicon(known, *(getattr(self.lexicon, block) for block in BLOCKS[1:])))
+
+    def only(self, keep: Array) -> TextSums:
+        """Without classes that have nothing."""
+        if keep.all():
+            return self
+        to = np.cumsum(keep) - 1
+        cells = {block: mine.in_classes(to) for block, mine in self.cells.items()}
+        return replace(self, classes=self.classes[keep], weight=self.weight[keep], cells=cells)
+
+    def in_classes(self, classes: Array) -> TextSums:
+        """The same among more classes."""
+        if classes is self.classes or len(classes) == len(self.classes):
+            return replace(self, classes=classes)
+        to = find(self.classes, classes)
+        cells = {block: mine.in_classes(to) for block, mine in self.cells.items()}
+        return replace(self, classes=classes, weight=scatter(self.weight, to, len(classes)), cells=cells)
+
+    def _in_common(self, other: TextSums) -> tuple[TextSums, TextSums]:
+        if self.blocks != other.blocks:
+            raise SchemaError(
+                f"cannot merge a model of {', '.join(self.blocks)} with one of {', '.join(other.blocks)}: "
+                "name the same blocks= for both"
+            )
+        classes = union_classes(self.classes, other.classes)
+        for one, two in ((self, other), (other, self)):
+            if one.closed and len(classes) > len(one.classes):
+                new = [c for c in two.classes.tolist() if c not in set(one.classes.tolist())]
+                raise SchemaError(f"the classes were declared as {one.classes.tolist()}, so {new} cannot be added")
+        closed = self.closed or other.closed
+        return replace(self.in_classes(classes), closed=closed), replace(other.in_classes(classes), closed=closed)
+
+
+def never_learned(item: str) -> ForgetError:
+    return ForgetError(f"cannot forget these documents: the model has learned less of {item!r} than they hold")
+
+
+def damped(rows: Rows) -> Floats:
+    """u^−¾ of each row with u distinct items, to a multiple of 2^−30; nothing where there are none."""
+    u = np.diff(rows[0])
+    return np.asarray(np.round(np.maximum(u, 1) ** -DAMPING * GRAIN) / GRAIN * (u > 0))
+
+
+def collect(
+    batches: Iterable[Documents],
+    y: Codes,
+    classes: Array,
+    blocks: Sequence[str],
+    weight: Floats | None = None,
+    n_jobs: int | None = None,
+    closed: bool = False,
+) -> TextSums:
+    """The sums of documents with class codes y (−1: none, adds nothing), in threads."""
+    total, start = TextSums.none(classes, blocks, closed), 0
+    for documents in batches:
+        for part in read(documents, blocks, n_jobs):
+            rows = {block: stacked([piece[block] for _, _, piece in part.pieces]) for block in blocks}
+            order = np.concatenate([np.arange(a, b) for a, b, _ in part.pieces]) + start
+            total = total + sums_of(part.lexicon, rows, y[order], classes, None if weight is None else weight[order])
+        start += len(documents)
+    return replace(total, closed=closed)
+
+
+def sums_of(lexicon: Lexicon, rows: dict[str, Rows], y: Codes, classes: Array, weight: Floats | None) -> TextSums:
+    """The sums of rows whose items are numbered by the lexicon."""
+    y = np.ascontiguousarray(y, dtype=np.int32)
+    if weight is not None:
+        y = np.where(weight > 0, y, -1).astype(np.int32)  # what weighs nothing adds nothing, not even a word
+    amount = np.ones(len(y)) if weight is None else weight
+    k, cells, mass = len(classes), {}, {}
+    for block, mine in rows.items():
+        x = damped(mine) * amount
+        cells[block] = Cells.of(mine, y, np.ascontiguousarray(x), lexicon.size(block), k)
+        mass[block] = float(x[y >= 0].sum())
+    known = y >= 0
+    return TextSums(classes, np.bincount(y[known], amount[known], minlength=k).astype(float), lexicon, cells, mass)
+
+
+@dataclass(slots=True)
+class Part:
+    """What one thread has read: its lexicon, and (first document, end, rows by block) of each piece."""
+
+    lexicon: Lexicon
+    pieces: list[tuple[int, int, dict[str, Rows]]]
+
+
+def read(documents: Documents, blocks: Sequence[str], n_jobs: int | None) -> list[Part]:
+    """Documents as rows of items, in threads: each numbers items by a lexicon of its own."""
+    parts = [Part(Lexicon(), []) for _ in range(workers_for(documents, n_jobs))]
+    free: SimpleQueue[Part] = SimpleQueue()
+    for part in parts:
+        free.put(part)
+
+    def work(documents: Documents, start: int, stop: int) -> None:
+        mine = free.get()
+        try:
+            mine.pieces.append((start, stop, mine.lexicon.read(documents, start, stop, blocks)))
+        finally:
+            free.put(mine)
+
+    over_blocks(documents, n_jobs, work)
+    return [part for part in parts if part.pieces]
+
+
+def stacked(rows: Sequence[Rows]) -> Rows:
+    """Blocks of rows, one after the other."""
+    ends = np.cumsum([0, *(len(indices) for _, indices in rows)])
+    ptr = [np.zeros(1, dtype=np.int64), *(indptr[1:] + end for (indptr, _), end in zip(rows, ends, strict=False))]
+    return np.concatenate(ptr), np.concatenate([np.zeros(0, dtype=np.int32), *(indices for _, indices in rows)])

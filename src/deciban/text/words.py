@@ -1,0 +1,134 @@
+"""What the words of a graded model say: in a text, of a class, and drawn from one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deciban._typing import Array, Floats
+from deciban.bayes import DECIBANS, log_evidence
+from deciban.corollaries.explain import Evidence, sides
+from deciban.show import plain
+from deciban.text.evidence import TextEvidence, with_text
+from deciban.text.items import Rows
+from deciban.text.sums import DAMPING, damped
+from deciban.text.tables import KNOTS, LEAST, MOST, STRENGTHS, Tables, shares
+
+if TYPE_CHECKING:
+    from deciban.text.graded import Graded
+
+KINDS = {"words": "word", "pairs": "pair", "headers": "header", "gaps": "gap", "characters": "characters"}
+
+
+def knowledge(table: Tables, items: Array, entropy: float) -> Floats:
+    """κ of these items, (items, strengths)."""
+    m, total = table.strength[: len(STRENGTHS)], table.total[items, None]
+    said = table.known[items, : len(STRENGTHS)] / (total + m) + np.log(m) - np.log(total + m)
+    return np.clip(said / entropy, LEAST, MOST)
+
+
+def hats(kappa: Floats) -> Floats:
+    """How much of each item belongs to each knot of log κ, (…, knots): linear between knots, flat beyond the ends."""
+    at = np.clip(np.log(kappa), KNOTS[0], KNOTS[-1])
+    g = np.clip(np.searchsorted(KNOTS, at, side="left") - 1, 0, len(KNOTS) - 2)
+    upper = (at - KNOTS[g]) / (KNOTS[g + 1] - KNOTS[g])
+    out = np.zeros((*kappa.shape, len(KNOTS)))
+    np.put_along_axis(out, g[..., None], 1.0 - upper[..., None], axis=-1)
+    np.put_along_axis(out, g[..., None] + 1, upper[..., None], axis=-1)
+    return out
+
+
+def lifts(table: Tables, items: Array, label: int) -> Floats:
+    """log(1 + N_kw / (m π_k)) of one class, (items, strengths)."""
+    out = np.zeros((len(items), len(STRENGTHS)))
+    for row, item in enumerate(items):
+        mine = slice(table.cells.ptr[item], table.cells.ptr[item + 1])
+        at = np.flatnonzero(table.cells.cls[mine] == label)
+        if len(at):
+            out[row] = table.lift[mine][at[0], : len(STRENGTHS)]
+    return out
+
+
+def said(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
+    """The items of one document that are known, and the log-odds each adds: the terms of the model's own sum."""
+    entropy, table = shares(model.sums.weight)[2], model.tables()[block]
+    items = np.unique(rows[1][(rows[1] >= 0) & (rows[1] < table.cells.size)])
+    items = items[np.diff(table.cells.ptr)[items] > 0]
+    if not len(items):
+        return items, np.zeros(0)
+    kappa = knowledge(table, items, float(entropy[-1]))
+    weights = (model.choice or model.unchosen()).weights(block)
+    graded = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)]) / np.sqrt(kappa.sum(axis=0))
+    alike = weights[:, -2] * float(damped(rows)[0])
+    weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
+    belief = graded + alike + weighed
+    return items, (belief * (lifts(table, items, target) - lifts(table, items, against))).sum(axis=1)
+
+
+def explain(
+    model: Graded, text: str, rows: dict[str, Rows], log_joint: Floats, target: int | None, against: int | None
+) -> TextEvidence:
+    """One document's evidence for a class over another, item by item; without them, for the likeliest over the next."""
+    target, against = sides(log_joint, model.classes, target, against)
+    offsets, prior = (model.choice or model.unchosen()).offsets(model.classes), model.log_prior
+    items = [("offset", "", float((offsets[target] - offsets[against]) * DECIBANS))]
+    words: dict[str, float] = {}
+    pairs: dict[tuple[str, str], float] = {}
+    for block in model.sums.blocks:
+        which, log_odds = said(model, block, rows[block], target, against)
+        names = model.sums.lexicon.names(block, which.astype(np.int32))
+        decibans = (log_odds * DECIBANS).tolist()
+        items += [(name, KINDS[block], db) for name, db in zip(names, decibans, strict=True)]
+        if block == "words":
+            words = dict(zip(names, decibans, strict=True))
+        elif block == "pairs":
+            first, second = (model.sums.lexicon.words.strings(a[which]) for a in model.sums.lexicon.pairs.arrays())
+            pairs = dict(zip(zip(first, second, strict=True), decibans, strict=True))
+    items.sort(key=lambda item: -abs(item[2]))
+    with np.errstate(invalid="ignore"):
+        odds = float(np.nan_to_num(prior[target] - prior[against]) * DECIBANS)
+    probability = float(np.exp(log_joint[target] - log_evidence(log_joint[None])[0]))
+    labels = model.classes
+    evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, tuple(items), probability)
+    return with_text(evidence, text, words, pairs)
+
+
+def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
+    """What speaks most for a class against all others: 10·log₁₀ of the odds of the class among documents with the word
+    over its odds among all, at the middle strength."""
+    share, _, _ = shares(model.sums.weight)
+    cells, m = model.cells("words"), float(model.strengths()["words"][len(STRENGTHS) // 2])
+    total = np.add.reduceat(np.append(cells.val, 0.0), cells.ptr[:-1]) * (np.diff(cells.ptr) > 0)
+    mine = cells.cls == target
+    items = np.repeat(np.arange(cells.size), np.diff(cells.ptr))[mine]
+    p = (cells.val[mine] + m * share[target]) / (total[items] + m)
+    rest = 1.0 - share[target]
+    with np.errstate(divide="ignore"):
+        db = (np.log(p) - np.log1p(-p) - np.log(share[target]) + np.log(rest)) * DECIBANS if rest > 0 else p * 0.0
+    best = np.lexsort((items, -db))[:most]
+    names = model.sums.lexicon.words.strings(items[best].astype(np.int32))
+    return list(zip(names, db[best].tolist(), strict=True))
+
+
+def sample(
+    model: Graded, n: int, rng: np.random.Generator, given: int | None, length: int | None
+) -> tuple[list[str], Array]:
+    """Documents and their classes: distinct words of the class, drawn as they are spread there."""
+    prior = np.exp(model.log_prior)
+    codes = np.full(n, given) if given is not None else rng.choice(len(prior), size=n, p=prior / prior.sum())
+    cells = model.cells("words")
+    items = np.repeat(np.arange(cells.size), np.diff(cells.ptr)).astype(np.int32)
+    mean = max(float(model.sums.mass["words"]) / max(float(model.sums.weight.sum()), 1e-300), 1e-300)
+    usual = mean ** (-1.0 / DAMPING)  # distinct words of a document with the mean damping
+    texts = []
+    for c in codes:
+        mine = np.flatnonzero(cells.cls == c)
+        size = min(len(mine), int(rng.poisson(usual)) if length is None else length)
+        if not size:
+            texts.append("")
+            continue
+        share = cells.val[mine] / cells.val[mine].sum()
+        drawn = rng.choice(items[mine], size=size, replace=False, p=share)
+        texts.append(" ".join(model.sums.lexicon.words.strings(drawn.astype(np.int32))))
+    return texts, codes
