@@ -13,7 +13,7 @@ import numpy as np
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 cdef extern from *:
@@ -26,10 +26,17 @@ cdef extern from "text_sets.h":
         BAD_NUMBER
         REPEATED
     uint64_t secret[4]
+    ctypedef struct Slot:
+        pass
+    ctypedef struct Table:
+        int64_t count
+    ctypedef struct Word:
+        int64_t start
     ctypedef struct WordSet:
         uint8_t* bytes
-        int64_t* ends
-        int64_t size, slot_count, bytes_room, ends_room, hashes_room
+        Word* words
+        int64_t bytes_room, words_room, size
+        Table table
     void words_free(WordSet*) noexcept nogil
     const uint8_t* word_text(const WordSet*, int64_t) noexcept nogil
     int64_t word_size(const WordSet*, int64_t) noexcept nogil
@@ -129,9 +136,15 @@ cdef class Block:
 cdef object array_of(void* data, int64_t count, object dtype):
     """An array that shows `count` entries and frees them in the end."""
     cdef Block block = Block.__new__(Block)
+    cdef void* fitted
     block.data = data
     block.size = count * dtype.itemsize
-    return np.frombuffer(block, dtype) if count else np.empty(0, dtype)
+    if not count:
+        return np.empty(0, dtype)
+    fitted = realloc(data, block.size)  # it is too large by what was thought to come
+    if fitted != NULL:
+        block.data = fitted
+    return np.frombuffer(block, dtype)
 
 
 cdef object INT32 = np.dtype(np.int32)
@@ -370,7 +383,8 @@ cdef class Words(Shared):
 
     @property
     def nbytes(self):
-        return (self.set.bytes_room + 8 * (self.set.ends_room + self.set.hashes_room) + 16 * self.set.slot_count)
+        return (self.set.bytes_room + self.set.words_room * <int64_t> sizeof(Word)
+                + self.set.table.count * <int64_t> sizeof(Slot))
 
     def add(self, strings):
         """The strings' numbers; new strings are added."""
@@ -520,12 +534,13 @@ cdef class Words(Shared):
         """All strings in UTF-8 one after the other, surrogates as `surrogatepass` writes them, and where each begins."""
         cdef uint8_t[::1] data
         cdef int64_t[::1] offsets
+        cdef int64_t i
         self.enter(False)
         try:
             data = np.empty(words_bytes(&self.set), dtype=np.uint8)
             offsets = np.zeros(self.set.size + 1, dtype=np.int64)
-            if self.set.size:
-                memcpy(&offsets[0], self.set.ends, (self.set.size + 1) * sizeof(int64_t))
+            for i in range(self.set.size):
+                offsets[i + 1] = self.set.words[i + 1].start
             if data.shape[0]:
                 memcpy(&data[0], self.set.bytes, data.shape[0])
         finally:

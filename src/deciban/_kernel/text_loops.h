@@ -10,10 +10,8 @@
 
 #include "text_sets.h"
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define CLONES
+#if defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 enum { BLOCK = 64, BATCH = 32, SLOW = 16 /* characters of up to four bytes: at most a block */ };
@@ -205,12 +203,18 @@ static void page_free(Page *page) {
     memset(page, 0, sizeof *page);
 }
 
-/* 64 flags of one byte each as 64 bits: the product moves the lowest bit of byte k to bit 56 + k. */
-static inline uint64_t pack_flags(const uint8_t *flags) {
-    uint64_t out = 0;
-    for (int k = 0; k < 8; k++)
-        out |= ((eight_bytes(flags + 8 * k) & 0x0101010101010101u) * 0x0102040810204080u >> 56) << 8 * k;
-    return out;
+typedef int8_t sixteen __attribute__((vector_size(16)));
+
+/* Sixteen flags, each 0 or all ones, as sixteen bits. */
+static inline uint64_t flag_bits(sixteen flags) {
+#if defined(__SSE2__)
+    return (uint16_t)_mm_movemask_epi8((__m128i)flags);
+#else
+    uint8_t bytes[16];
+    memcpy(bytes, &flags, 16);
+    const uint64_t ones = 0x0101010101010101u, gather = 0x0102040810204080u; /* moves the lowest bit of byte k to 56 + k */
+    return (eight_bytes(bytes) & ones) * gather >> 56 | ((eight_bytes(bytes + 8) & ones) * gather >> 56) << 8;
+#endif
 }
 
 /* Appends the lowest bits of `mask` at bit `at`; all bits from there on are still zero in the word of `at`. */
@@ -223,25 +227,24 @@ static inline void put_bits(uint64_t *bits, int64_t at, uint64_t mask) {
 
 /* A block of ASCII: to[i] is its character i in lower case, if so wanted, and the bits what kind it is. */
 static inline void read_block(const uint8_t *from, uint8_t *to, bool lower, uint64_t *words, uint64_t *solid) {
-    uint8_t word[BLOCK], rest[BLOCK];
-    const uint8_t raise = lower ? 0x20 : 0;
-    for (int i = 0; i < BLOCK; i++) {
-        const uint8_t c = from[i];
-        const uint8_t capital = (uint8_t)(c - 'A') < 26, letter = (uint8_t)((c | 0x20) - 'a') < 26;
-        const uint8_t digit = (uint8_t)(c - '0') < 10, space = (uint8_t)(c - 9) < 5, separator = (uint8_t)(c - 28) < 5;
-        to[i] = c | (capital ? raise : 0);
-        word[i] = letter | digit | (c == '_');
-        rest[i] = (space | separator) ^ 1;
+    *words = *solid = 0;
+    for (int i = 0; i < BLOCK; i += 16) {
+        sixteen c;
+        memcpy(&c, from + i, 16);
+        const sixteen small = c | 0x20, letter = (small >= 'a') & (small <= 'z'), digit = (c >= '0') & (c <= '9');
+        const sixteen blank = ((c >= 9) & (c <= 13)) | ((c >= 28) & (c <= 32));
+        *words |= flag_bits(letter | digit | (c == '_')) << i;
+        *solid |= flag_bits(~blank) << i;
+        if (lower) c |= letter & 0x20;
+        memcpy(to + i, &c, 16);
     }
-    *words = pack_flags(word);
-    *solid = pack_flags(rest);
 }
 
 #define NEXT_UNIT(from, n, i) ((uint32_t)(from)[(*(i))++])
 
 /* Fills the page from units of one width. */
 #define DEFINE_READ(NAME, UNIT, NEXT)                                                                                  \
-    CLONES static void NAME(Page *page, const UNIT *from, int64_t n, bool lower) {                                     \
+    static void NAME(Page *page, const UNIT *from, int64_t n, bool lower) {                                            \
         int64_t at = 0, i = 0;                                                                                         \
         uint64_t words, solid;                                                                                         \
         while (i < n) {                                                                                                \
@@ -316,12 +319,27 @@ typedef struct {
     int32_t *fields; /* NULL unless wanted */
     int64_t fields_room;
     int64_t size;
+    int64_t done, total; /* bytes of text read, and to be read in all */
 } Stream;
+
+/* Room for `more` items. What is still to come is judged by what has come, so that long streams seldom move. */
+static bool stream_room(Stream *stream, int64_t more, bool fields) {
+    const int64_t needed = stream->size + more;
+    if (LIKELY(needed <= stream->room && (!fields || needed <= stream->fields_room))) return true;
+    if (stream->done > stream->total / 64) {
+        const int64_t whole = (int64_t)((double)needed * 1.05 / (double)stream->done * (double)stream->total);
+        if (make_room((void **)&stream->ids, &stream->room, whole, sizeof *stream->ids) &&
+            (!fields || make_room((void **)&stream->fields, &stream->fields_room, whole, sizeof *stream->fields)))
+            return true;
+    }
+    return make_room((void **)&stream->ids, &stream->room, needed, sizeof *stream->ids) &&
+           (!fields || make_room((void **)&stream->fields, &stream->fields_room, needed, sizeof *stream->fields));
+}
 
 typedef struct {
     const uint8_t *text;
     int64_t size;
-    uint64_t head, hash;
+    Key key;
     int32_t field;
 } Asked;
 
@@ -338,15 +356,19 @@ typedef struct {
 static int answer(Asking *asking) {
     WordSet *words = asking->words;
     Stream *out = asking->out;
-    const int64_t needed = out->size + asking->count;
-    if (!make_room((void **)&out->ids, &out->room, needed, sizeof *out->ids)) return NO_MEMORY;
-    if (asking->fields && !make_room((void **)&out->fields, &out->fields_room, needed, sizeof *out->fields))
-        return NO_MEMORY;
+    if (!stream_room(out, asking->count, asking->fields)) return NO_MEMORY;
+    int32_t guessed[BATCH];
+    for (int i = 0; i < asking->count; i++) {
+        guessed[i] = words_guess(words, asking->asked[i].size, asking->asked[i].key.hash);
+        if (guessed[i] >= 0) FETCH(words->words + guessed[i]);
+    }
     for (int i = 0; i < asking->count; i++) {
         const Asked *asked = asking->asked + i;
-        int32_t number = words_find(words, asked->text, asked->size, asked->head, asked->hash);
+        int32_t number = guessed[i];
+        if (number == UNKNOWN ? asking->grow : !word_is(words, number, asked->text, asked->size, asked->key))
+            number = words_find(words, asked->text, asked->size, asked->key); /* or it came in since */
         if (number == UNKNOWN && asking->grow &&
-            (number = words_append(words, asked->text, asked->size, asked->head, asked->hash)) < 0)
+            (number = words_append(words, asked->text, asked->size, asked->key)) < 0)
             return number;
         if (asking->fields) out->fields[out->size] = asked->field;
         out->ids[out->size++] = number;
@@ -364,10 +386,9 @@ static inline int ask(Asking *asking, const uint8_t *text, int64_t size, int32_t
     Asked *asked = asking->asked + asking->count++;
     asked->text = text;
     asked->size = size;
-    asked->head = first_bytes(text, size);
-    asked->hash = string_hash(text, size, asked->head);
+    asked->key = key_of(text, size);
     asked->field = field;
-    if (asking->words->slot_count) FETCH(asking->words->slots + (asked->hash >> asking->words->shift));
+    table_fetch(&asking->words->table, asked->key.hash);
     return 0;
 }
 
@@ -504,11 +525,13 @@ static int tokenize_texts(const Text *texts, const Text *sources, int64_t count,
     Asking asking = {.words = words, .out = out, .grow = grow, .fields = headers};
     int failed = 0;
     indptr[0] = 0;
+    for (int64_t i = 0; i < count; i++) out->total += text_bytes(texts + i);
     for (int64_t i = 0; i < count && !failed; i++) {
         failed = page_read(&page, texts + i, lower);
         if (!failed && headers) failed = find_fields(&page, sources + i, words, grow);
         if (!failed) failed = find_tokens(&page, rule, &asking);
         indptr[i + 1] = out->size;
+        out->done += text_bytes(texts + i);
     }
     page_free(&page);
     return failed;
@@ -563,6 +586,7 @@ static int runs_of_texts(const Text *texts, int64_t count, bool lower, WordSet *
     Asking asking = {.words = grams, .out = out, .grow = grow};
     int failed = 0;
     indptr[0] = 0;
+    for (int64_t i = 0; i < count; i++) out->total += text_bytes(texts + i);
     for (int64_t i = 0; i < count && !failed; i++) {
         failed = page_read(&page, texts + i, lower);
         if (!failed) squeeze_spaces(&page);
@@ -570,6 +594,7 @@ static int runs_of_texts(const Text *texts, int64_t count, bool lower, WordSet *
             failed = find_runs(page.text, page.size, page.wide, n, &asking);
         if (!failed) failed = answer(&asking);
         indptr[i + 1] = out->size;
+        out->done += text_bytes(texts + i);
     }
     page_free(&page);
     return failed;
@@ -584,6 +609,7 @@ static int runs_of_words(const WordSet *words, int64_t first, WordSet *grams, bo
     int64_t room = 0;
     int failed = 0;
     indptr[0] = 0;
+    out->total = first < words->size ? words_bytes(words) - words->words[first].start : 0;
     for (int64_t i = first; i < words->size && !failed; i++) {
         const int64_t size = word_size(words, i) + 2;
         if (!make_room((void **)&text, &room, size + PADDING, 1)) {
@@ -604,6 +630,7 @@ static int runs_of_words(const WordSet *words, int64_t first, WordSet *grams, bo
         }
         if (!failed) failed = answer(&asking);
         indptr[i - first + 1] = out->size;
+        out->done += size - 2;
     }
     free(text);
     return failed;
@@ -615,9 +642,9 @@ static int runs_of_words(const WordSet *words, int64_t first, WordSet *grams, bo
 static int pair_streams(const int32_t *left, const int64_t *left_indptr, const int32_t *right,
                         const int64_t *right_indptr, int64_t count, int64_t shift, PairSet *pairs, bool grow,
                         int32_t mark, Stream *out, int64_t *indptr) {
-    enum { RING = 16 };
-    uint64_t ring[RING], hashes[RING];
+    Ring ring;
     indptr[0] = 0;
+    if (!stream_room(out, left_indptr[count] - left_indptr[0] + (mark < 0 ? 0 : 2 * count), false)) return NO_MEMORY;
     for (int64_t d = 0; d < count; d++) {
         const int32_t *a = left + left_indptr[d], *b = right + right_indptr[d];
         const int64_t as = left_indptr[d + 1] - left_indptr[d], bs = right_indptr[d + 1] - right_indptr[d];
@@ -625,25 +652,22 @@ static int pair_streams(const int32_t *left, const int64_t *left_indptr, const i
         if (as < both) both = as;
         const bool before = mark >= 0 && bs > 0, after = mark >= 0 && as > 0;
         const int64_t total = both + before + after;
-        if (!make_room((void **)&out->ids, &out->room, out->size + total, sizeof *out->ids)) return NO_MEMORY;
         int32_t *ids = out->ids + out->size;
-        for (int64_t i = 0; i < total + RING; i++) {
-            const int slot = (int)(i % RING);
-            if (i >= RING && i - RING < total) {
-                int32_t number = UNKNOWN;
-                if (!(ring[slot] & 0x8000000080000000u) &&
-                    (number = pairs_number(pairs, ring[slot], hashes[slot], grow)) < UNKNOWN)
-                    return number;
-                ids[i - RING] = number;
+        for (int64_t i = 0; i < total + AHEAD; i++) {
+            const int64_t done = i - AHEAD, half = i - AHEAD / 2, at = i - before;
+            if (done >= 0) {
+                const uint64_t pair = ring.pairs[done % AHEAD];
+                const int32_t number =
+                    pair & NEGATIVE ? UNKNOWN : pairs_number(pairs, pair, ring.hashes[done % AHEAD], grow);
+                if (number < UNKNOWN) return number;
+                ids[done] = number;
             }
-            if (i < total) {
-                const int64_t at = i - before;
-                ring[slot] = at < 0       ? pair_of(mark, b[0])
-                             : at < both  ? pair_of(a[at], b[at + shift])
-                                          : pair_of(a[as - 1], mark);
-                hashes[slot] = pair_hash(ring[slot]);
-                pairs_fetch(pairs, hashes[slot]);
-            }
+            if (half >= 0 && half < total) ring_half_way(&ring, pairs, half);
+            if (i < total)
+                ring_enter(&ring, pairs, i,
+                           at < 0      ? pair_of(mark, b[0])
+                           : at < both ? pair_of(a[at], b[at + shift])
+                                       : pair_of(a[as - 1], mark));
         }
         out->size += total;
         indptr[d + 1] = out->size;
@@ -654,15 +678,18 @@ static int pair_streams(const int32_t *left, const int64_t *left_indptr, const i
 /* Each item replaced by its list in the table. */
 static int spread_stream(const int32_t *ids, const int64_t *indptr, int64_t count, const int32_t *table,
                          const int64_t *table_indptr, int64_t table_size, Stream *out, int64_t *out_indptr) {
+    int64_t total = 0;
+    for (int64_t i = indptr[0]; i < indptr[count]; i++) {
+        if (ids[i] >= table_size) return BAD_NUMBER;
+        if (ids[i] >= 0) total += table_indptr[ids[i] + 1] - table_indptr[ids[i]];
+    }
+    if (!stream_room(out, total, false)) return NO_MEMORY;
     out_indptr[0] = 0;
     for (int64_t d = 0; d < count; d++) {
         for (int64_t i = indptr[d]; i < indptr[d + 1]; i++) {
-            const int32_t id = ids[i];
-            if (id < 0) continue;
-            if (id >= table_size) return BAD_NUMBER;
-            const int64_t size = table_indptr[id + 1] - table_indptr[id];
-            if (!make_room((void **)&out->ids, &out->room, out->size + size, sizeof *out->ids)) return NO_MEMORY;
-            if (size) memcpy(out->ids + out->size, table + table_indptr[id], (size_t)size * sizeof *table);
+            if (ids[i] < 0) continue;
+            const int64_t start = table_indptr[ids[i]], size = table_indptr[ids[i] + 1] - start;
+            for (int64_t k = 0; k < size; k++) out->ids[out->size + k] = table[start + k];
             out->size += size;
         }
         out_indptr[d + 1] = out->size;
@@ -673,10 +700,9 @@ static int spread_stream(const int32_t *ids, const int64_t *indptr, int64_t coun
 /* Without the unwanted items. */
 static int drop_stream(const int32_t *ids, const int64_t *indptr, int64_t count, const uint8_t *unwanted, int64_t size,
                        Stream *out, int64_t *out_indptr) {
+    if (!stream_room(out, indptr[count] - indptr[0], false)) return NO_MEMORY;
     out_indptr[0] = 0;
     for (int64_t d = 0; d < count; d++) {
-        const int64_t total = indptr[d + 1] - indptr[d];
-        if (!make_room((void **)&out->ids, &out->room, out->size + total, sizeof *out->ids)) return NO_MEMORY;
         int32_t *to = out->ids + out->size;
         int64_t kept = 0;
         for (int64_t i = indptr[d]; i < indptr[d + 1]; i++) {
@@ -693,13 +719,14 @@ static int drop_stream(const int32_t *ids, const int64_t *indptr, int64_t count,
 
 /* ---- counts ---- */
 
-enum { LEVELS = 6 }; /* 64^6 exceeds every int32 */
+enum { LEVELS = 3 };
 
 /* Which of `size` items a document has: bit i of level 0 is item i, bit i of level l + 1 says that word i of level l is not
- * zero. So the items come out in their order without being sorted. */
+ * zero. So the items come out in their order without being sorted. The words of the last level, each of which stands for
+ * 64^3 items, are few enough to look at all of them. */
 typedef struct {
     uint64_t *bits[LEVELS];
-    int levels;
+    int64_t words; /* of the last level */
     uint32_t *counts;
 } Tally;
 
@@ -710,41 +737,20 @@ static void tally_free(Tally *tally) {
 
 static bool tally_make(Tally *tally, int64_t size) {
     memset(tally, 0, sizeof *tally);
-    tally->counts = calloc((size_t)(size ? size : 1), sizeof *tally->counts);
-    if (!tally->counts) return false;
-    for (int64_t words = size;;) {
-        words = (words + 63) / 64;
-        if (!(tally->bits[tally->levels++] = calloc((size_t)(words ? words : 1), 8))) return false;
-        if (words <= 1) return true;
+    tally->words = size;
+    for (int l = 0; l < LEVELS; l++) {
+        tally->words = (tally->words + 63) / 64;
+        if (!(tally->bits[l] = calloc((size_t)tally->words + 1, sizeof(uint64_t)))) return false;
     }
+    return (tally->counts = calloc((size_t)size + 1, sizeof *tally->counts)) != NULL;
 }
 
-static inline void tally_add(Tally *tally, int32_t id) {
-    if (tally->counts[id]++) return;
-    for (int l = 0; l < tally->levels; l++) {
-        uint64_t *word = tally->bits[l] + (id >> 6);
-        const uint64_t before = *word;
-        *word = before | (uint64_t)1 << (id & 63);
-        if (before) return;
-        id >>= 6;
-    }
-}
+static inline void set_bit(uint64_t *bits, uint32_t at) { bits[at >> 6] |= (uint64_t)1 << (at & 63); }
 
-/* Writes down what word `at` of a level stands for, and forgets it. */
-static int64_t tally_list(Tally *tally, int level, int64_t at, int64_t *counts, int32_t *indices, int64_t to) {
-    uint64_t word = tally->bits[level][at];
-    tally->bits[level][at] = 0;
-    for (; word; word &= word - 1) {
-        const int64_t below = at * 64 + __builtin_ctzll(word);
-        if (level) {
-            to = tally_list(tally, level - 1, below, counts, indices, to);
-        } else {
-            indices[to] = (int32_t)below;
-            counts[to++] = tally->counts[below];
-            tally->counts[below] = 0;
-        }
-    }
-    return to;
+static inline uint64_t take_word(uint64_t *word) {
+    const uint64_t out = *word;
+    *word = 0;
+    return out;
 }
 
 typedef struct {
@@ -755,27 +761,98 @@ typedef struct {
     int64_t size;
 } Counted;
 
-static int count_stream(const int32_t *ids, const int64_t *indptr, int64_t count, int64_t size, Counted *out,
-                        int64_t *out_indptr) {
+static inline void write_down(Counted *out, int32_t item, int64_t count) {
+    out->indices[out->size] = item;
+    out->counts[out->size++] = count;
+}
+
+/* Writes down the items and how often they came, in order, and forgets them. */
+static void tally_list(Tally *tally, Counted *out) {
+    for (int64_t top = 0; top < tally->words; top++)
+        for (uint64_t tops = take_word(tally->bits[2] + top); tops; tops &= tops - 1) {
+            const int64_t middle = top * 64 + __builtin_ctzll(tops);
+            for (uint64_t middles = take_word(tally->bits[1] + middle); middles; middles &= middles - 1) {
+                const int64_t low = middle * 64 + __builtin_ctzll(middles);
+                for (uint64_t lows = take_word(tally->bits[0] + low); lows; lows &= lows - 1) {
+                    const int64_t item = low * 64 + __builtin_ctzll(lows);
+                    write_down(out, (int32_t)item, tally->counts[item]);
+                    tally->counts[item] = 0;
+                }
+            }
+        }
+}
+
+/* Counts with a tally as large as the vocabulary: for many documents. */
+static int count_by_tally(const int32_t *ids, const int64_t *indptr, int64_t count, int64_t size, Counted *out,
+                          int64_t *out_indptr) {
     Tally tally;
     int failed = tally_make(&tally, size) ? 0 : NO_MEMORY;
-    out_indptr[0] = 0;
     for (int64_t d = 0; d < count && !failed; d++) {
-        const int64_t total = indptr[d + 1] - indptr[d], most = total < size ? total : size;
-        if (total > UINT32_MAX) failed = TOO_MANY;
-        else if (!make_room((void **)&out->counts, &out->counts_room, out->size + most, sizeof *out->counts) ||
-                 !make_room((void **)&out->indices, &out->indices_room, out->size + most, sizeof *out->indices))
-            failed = NO_MEMORY;
+        if (indptr[d + 1] - indptr[d] > UINT32_MAX) failed = TOO_MANY;
         for (int64_t i = indptr[d]; i < indptr[d + 1] && !failed; i++) {
             const int32_t id = ids[i];
             if (id >= size) failed = BAD_NUMBER;
-            else if (id >= 0) tally_add(&tally, id);
+            if (id < 0 || id >= size) continue;
+            tally.counts[id]++;
+            set_bit(tally.bits[0], (uint32_t)id);
+            set_bit(tally.bits[1], (uint32_t)id >> 6);
+            set_bit(tally.bits[2], (uint32_t)id >> 12);
         }
-        if (!failed) out->size = tally_list(&tally, tally.levels - 1, 0, out->counts, out->indices, out->size);
+        if (!failed) tally_list(&tally, out);
         out_indptr[d + 1] = out->size;
     }
     tally_free(&tally);
     return failed;
+}
+
+/* Sorts numbers from 0 to below `size`, a byte at a time; returns which of the two arrays they are in then. */
+static int32_t *sort_numbers(int32_t *numbers, int32_t *other, int64_t count, int64_t size) {
+    for (int shift = 0; shift < 32 && (size - 1) >> shift > 0; shift += 8) {
+        int64_t starts[257] = {0};
+        for (int64_t i = 0; i < count; i++) starts[(numbers[i] >> shift & 0xFF) + 1]++;
+        for (int k = 0; k < 256; k++) starts[k + 1] += starts[k];
+        for (int64_t i = 0; i < count; i++) other[starts[numbers[i] >> shift & 0xFF]++] = numbers[i];
+        int32_t *held = numbers;
+        numbers = other;
+        other = held;
+    }
+    return numbers;
+}
+
+/* Counts by sorting: for so few items that making a tally would take longer. */
+static int count_by_sorting(const int32_t *ids, const int64_t *indptr, int64_t count, int64_t size, Counted *out,
+                            int64_t *out_indptr) {
+    const size_t most = (size_t)(indptr[count] - indptr[0]) + 1;
+    int32_t *known = malloc(2 * most * sizeof *known);
+    if (!known) return NO_MEMORY;
+    int failed = 0;
+    for (int64_t d = 0; d < count && !failed; d++) {
+        int64_t kept = 0;
+        for (int64_t i = indptr[d]; i < indptr[d + 1]; i++) {
+            if (ids[i] >= size) failed = BAD_NUMBER;
+            else if (ids[i] >= 0) known[kept++] = ids[i];
+        }
+        const int32_t *sorted = failed ? known : sort_numbers(known, known + most, kept, size);
+        for (int64_t i = 0, next; i < kept && !failed; i = next) {
+            for (next = i + 1; next < kept && sorted[next] == sorted[i]; next++) continue;
+            write_down(out, sorted[i], next - i);
+        }
+        out_indptr[d + 1] = out->size;
+    }
+    free(known);
+    return failed;
+}
+
+/* In each document the distinct items, ascending, and how often they occur. */
+static int count_stream(const int32_t *ids, const int64_t *indptr, int64_t count, int64_t size, Counted *out,
+                        int64_t *out_indptr) {
+    const int64_t most = indptr[count] - indptr[0];
+    out_indptr[0] = 0;
+    if (!make_room((void **)&out->counts, &out->counts_room, most, sizeof *out->counts) ||
+        !make_room((void **)&out->indices, &out->indices_room, most, sizeof *out->indices))
+        return NO_MEMORY;
+    return most < size / 16 ? count_by_sorting(ids, indptr, count, size, out, out_indptr)
+                            : count_by_tally(ids, indptr, count, size, out, out_indptr);
 }
 
 /* ---- strings of pairs ---- */
@@ -785,7 +862,7 @@ static int join_pairs(WordSet *out, const WordSet *left, const PairSet *pairs, c
                       const uint8_t *between, int64_t between_size) {
     uint8_t *text = NULL;
     int64_t room = 0;
-    int failed = 0;
+    int failed = words_reserve(out, pairs->size) ? 0 : NO_MEMORY;
     for (int64_t i = 0; i < pairs->size && !failed; i++) {
         const int64_t a = (int64_t)(pairs->pairs[i] >> 32), b = (int64_t)(pairs->pairs[i] & 0xFFFFFFFF);
         if (a >= left->size || b >= right->size) {
@@ -798,12 +875,11 @@ static int join_pairs(WordSet *out, const WordSet *left, const PairSet *pairs, c
             break;
         }
         memcpy(text, word_text(left, a), (size_t)first);
-        if (between_size) memcpy(text + first, between, (size_t)between_size);
+        memcpy(text + first, between, (size_t)between_size);
         memcpy(text + first + between_size, word_text(right, b), (size_t)second);
-        const int64_t known = out->size;
         const int32_t number = words_number(out, text, size, true);
         if (number < 0) failed = number;
-        else if (number < known) failed = REPEATED;
+        else if (number < i) failed = REPEATED;
     }
     free(text);
     return failed;

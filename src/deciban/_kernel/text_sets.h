@@ -1,6 +1,7 @@
 /* Sets of strings and sets of pairs of numbers, numbered in the order in which they came.
  *
- * Both are open-addressing tables, at most half full, beside arrays in the order of the numbers. Hashes depend on secrets
+ * Both keep their items in arrays in that order, so that frequent ones, which come early, lie together; beside them an
+ * open-addressing table of numbers, at most half full. Hashes depend on secrets
  * drawn anew in every process, so that nobody can prepare texts whose words all collide. Functions return a number
  * below -1 where they fail; a set then holds what had been added until then. Nothing here needs Python or its lock. */
 #ifndef DECIBAN_TEXT_SETS_H
@@ -10,31 +11,55 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
-#if defined(__GNUC__)
+/* GNU C is taken for granted, as gcc and clang speak it. */
 #define FETCH(address) __builtin_prefetch(address)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
-#else
-#define FETCH(address) ((void)0)
-#define LIKELY(condition) (condition)
-#endif
 
 enum { UNKNOWN = -1, NO_MEMORY = -2, TOO_MANY = -3, BAD_NUMBER = -4, REPEATED = -5 };
 enum { PADDING = 8 }; /* bytes that may be read past the end of a string */
 
 /* ---- memory ---- */
 
+enum { HUGE_PAGE = 2 << 20 };
+
+/* Asks for huge pages, where the system has them: there are fewer of them to make and to find. */
+static void use_huge_pages(void *memory, size_t size) {
+#if defined(MADV_HUGEPAGE)
+    const uintptr_t page = 4096, start = ((uintptr_t)memory + page - 1) / page * page;
+    if (size >= HUGE_PAGE) madvise((void *)start, (uintptr_t)memory + size - start, MADV_HUGEPAGE);
+#else
+    (void)memory, (void)size;
+#endif
+}
+
 /* Room for `needed` entries of `width` bytes, half as much again when it has to grow; false if there is no memory. */
-static bool make_room(void **array, int64_t *room, int64_t needed, size_t width) {
-    if (LIKELY(needed <= *room)) return true;
+static bool grow_room(void **array, int64_t *room, int64_t needed, size_t width) {
     int64_t more = *room + *room / 2 + 16;
     if (more < needed) more = needed;
-    if ((uint64_t)more > (uint64_t)(PTRDIFF_MAX - 64) / width) return false;
-    void *moved = realloc(*array, (size_t)more * width);
-    if (!moved) return false;
+    if ((uint64_t)more > (uint64_t)(PTRDIFF_MAX - HUGE_PAGE) / width) return false;
+    const size_t size = (size_t)more * width, held = (size_t)*room * width;
+    void *moved;
+    if (size >= HUGE_PAGE) { 
+        moved = aligned_alloc(HUGE_PAGE, (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+        if (!moved) return false;
+        use_huge_pages(moved, size);
+        if (held) memcpy(moved, *array, held);
+        free(*array);
+    } else {
+        moved = realloc(*array, size);
+        if (!moved) return false;
+    }
     *array = moved;
     *room = more;
     return true;
+}
+
+static inline bool make_room(void **array, int64_t *room, int64_t needed, size_t width) {
+    return LIKELY(needed <= *room) || grow_room(array, room, needed, width);
 }
 
 /* ---- hashes ---- */
@@ -51,18 +76,9 @@ static inline uint64_t eight_bytes(const uint8_t *from) {
     return out;
 }
 
-/* The same for a string shorter than that, zeros beyond it; PADDING bytes past its end may be read. */
+/* The same for a string that may be shorter, zeros beyond it; PADDING bytes past its end may be read. */
 static inline uint64_t first_bytes(const uint8_t *from, int64_t size) {
-    const uint64_t all = eight_bytes(from);
-    return size >= 8 ? all : size > 0 ? all & (~(uint64_t)0 >> (64 - 8 * size)) : 0;
-}
-
-/* The same where nothing past the end may be read. */
-static inline uint64_t first_bytes_only(const uint8_t *from, int64_t size) {
-    if (size >= 8) return eight_bytes(from);
-    uint8_t copy[8] = {0};
-    memcpy(copy, from, (size_t)size);
-    return eight_bytes(copy);
+    return size > 0 ? eight_bytes(from) & (~(uint64_t)0 >> (64 - 8 * (size < 8 ? size : 8))) : 0;
 }
 
 /* Both halves of the product, folded into one. */
@@ -77,11 +93,37 @@ static inline uint64_t fold(uint64_t a, uint64_t b) {
 #endif
 }
 
-static inline uint64_t string_hash(const uint8_t *text, int64_t size, uint64_t head) {
-    if (LIKELY(size <= 8)) return fold(head ^ secret[0], secret[1] ^ (uint64_t)size);
-    uint64_t hash = secret[2] ^ (uint64_t)size;
-    for (int64_t i = 0; i < size - 8; i += 8) hash = fold(hash ^ eight_bytes(text + i), secret[3]);
-    return fold(hash ^ eight_bytes(text + size - 8), secret[1]); /* the last eight, read again in part */
+/* What a string is compared by: its first eight bytes, its last eight if there are more (the two may overlap), and a hash
+ * of all of it. Up to sixteen bytes, strings of one size with the same head and tail are the same. */
+typedef struct {
+    uint64_t head, tail, hash;
+} Key;
+
+enum { WHOLE = 16 };
+
+static inline uint64_t string_hash(const uint8_t *text, int64_t size, uint64_t head, uint64_t tail) {
+    uint64_t hash = head ^ secret[0];
+    if (!LIKELY(size <= WHOLE))
+        for (int64_t i = 8; i < size - 8; i += 8) hash = fold(hash, secret[2]) ^ eight_bytes(text + i);
+    return fold(hash, tail ^ (secret[1] + (uint64_t)size * secret[3]));
+}
+
+/* The key of a string, PADDING bytes past whose end may be read. */
+static inline Key key_of(const uint8_t *text, int64_t size) {
+    Key key;
+    const int64_t last = size > 8 ? size - 8 : 0;
+    key.head = first_bytes(text, size);
+    key.tail = eight_bytes(text + last) & -(uint64_t)(size > 8);
+    key.hash = string_hash(text, size, key.head, key.tail);
+    return key;
+}
+
+/* The same where nothing past the end may be read. */
+static inline Key key_of_only(const uint8_t *text, int64_t size) {
+    uint8_t copy[8] = {0};
+    if (size >= 8) return key_of(text, size);
+    if (size) memcpy(copy, text, (size_t)size);
+    return key_of(copy, size);
 }
 
 /* MurmurHash3_x86_32 with seed 0, after Austin Appleby's description of it. */
@@ -109,139 +151,175 @@ static uint32_t murmur(const uint8_t *text, int64_t size) {
     return hash ^ hash >> 16;
 }
 
+/* ---- tables ---- */
+
+/* Where numbers are: a hash's slot is hash >> shift, or the next one that is free. */
+typedef struct {
+    uint32_t mark;  /* some of the item's hash, and whatever else tells items apart */
+    int32_t number; /* -1: nobody's */
+} Slot;
+
+typedef struct {
+    Slot *slots;
+    int64_t count; /* a power of two, or 0 at first */
+    int shift;
+} Table;
+
+static inline void table_fetch(const Table *table, uint64_t hash) {
+    if (LIKELY(table->count)) FETCH(table->slots + (hash >> table->shift));
+}
+
+/* The slot of the first item with this mark from `at` on, or of the first free one. */
+static inline int64_t table_seek(const Table *table, uint32_t mark, int64_t at) {
+    while (table->slots[at].number >= 0 && table->slots[at].mark != mark) at = (at + 1) & (table->count - 1);
+    return at;
+}
+
+static inline void table_put(Table *table, uint64_t hash, uint32_t mark, int32_t number) {
+    int64_t at = (int64_t)(hash >> table->shift);
+    while (table->slots[at].number >= 0) at = (at + 1) & (table->count - 1);
+    table->slots[at] = (Slot){mark, number};
+}
+
+/* An empty table of twice as many slots as there are items, or more; false if there is no memory. */
+static bool table_make(Table *table, int64_t items) {
+    table->count = 1024;
+    table->shift = 54;
+    while (table->count < items * 2) table->count *= 2, table->shift--;
+    const size_t size = (size_t)table->count * sizeof(Slot), whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    table->slots = size >= HUGE_PAGE ? aligned_alloc(HUGE_PAGE, whole) : malloc(size);
+    if (!table->slots) return false;
+    use_huge_pages(table->slots, size);
+    memset(table->slots, 0xFF, size);
+    return true;
+}
+
+static bool table_copy(Table *table, const Table *other) {
+    if (other->count && !table_make(table, other->count / 2)) return false;
+    if (other->count) memcpy(table->slots, other->slots, (size_t)other->count * sizeof(Slot));
+    return true;
+}
+
+enum { AHEAD = 16 }; /* how many steps before its use a slot is asked for */
+
 /* ---- strings ---- */
 
-/* `head` is the first eight bytes and `mark` some of the hash and the size up to 15: short strings are compared without
- * a look at their bytes. */
 typedef struct {
-    uint64_t head;
-    uint32_t mark;
-    int32_t number; /* -1: nobody's */
-} WordSlot;
+    Key key;
+    int64_t start; /* in the bytes */
+} Word;
 
 typedef struct {
     uint8_t *bytes; /* the strings one after the other, in UTF-8 where surrogates stand as they are */
     int64_t bytes_room;
-    int64_t *ends; /* string i is bytes[ends[i]:ends[i + 1]] */
-    int64_t ends_room;
-    uint64_t *hashes;
-    int64_t hashes_room;
+    Word *words; /* one more than there are strings: where the last one ends */
+    int64_t words_room;
     int64_t size;
-    WordSlot *slots;
-    int64_t slot_count; /* a power of two, or 0 at first */
-    int shift;          /* a hash's slot is hash >> shift */
+    Table table;
 } WordSet;
 
 static void words_free(WordSet *set) {
     free(set->bytes);
-    free(set->ends);
-    free(set->hashes);
-    free(set->slots);
+    free(set->words);
+    free(set->table.slots);
     memset(set, 0, sizeof *set);
 }
 
-static inline const uint8_t *word_text(const WordSet *set, int64_t number) { return set->bytes + set->ends[number]; }
-
-static inline int64_t word_size(const WordSet *set, int64_t number) {
-    return set->ends[number + 1] - set->ends[number];
+static inline const uint8_t *word_text(const WordSet *set, int64_t number) {
+    return set->bytes + set->words[number].start;
 }
 
-static inline int64_t words_bytes(const WordSet *set) { return set->size ? set->ends[set->size] : 0; }
+static inline int64_t word_size(const WordSet *set, int64_t number) {
+    return set->words[number + 1].start - set->words[number].start;
+}
+
+static inline int64_t words_bytes(const WordSet *set) { return set->size ? set->words[set->size].start : 0; }
 
 static inline uint32_t word_mark(uint64_t hash, int64_t size) {
-    return (uint32_t)hash << 4 | (uint32_t)(size < 15 ? size : 15);
+    return (uint32_t)hash << 5 | (uint32_t)(size < 31 ? size : 31);
 }
 
 /* Slots for `count` strings; false if there is no memory. */
 static bool words_reserve(WordSet *set, int64_t count) {
-    if (LIKELY(count * 2 <= set->slot_count)) return true;
-    int64_t more = set->slot_count ? set->slot_count : 1024;
-    int shift = set->slot_count ? set->shift : 54;
-    while (more < count * 2) more *= 2, shift--;
-    if ((uint64_t)more > (uint64_t)PTRDIFF_MAX / sizeof(WordSlot)) return false;
-    if (more == set->slot_count) return true;
-    WordSlot *slots = malloc((size_t)more * sizeof(WordSlot));
-    if (!slots) return false;
-    memset(slots, 0xFF, (size_t)more * sizeof(WordSlot));
-    const int64_t wrap = more - 1;
-    /* Old slots in their order are new ones in nearly theirs: the top bits of a hash say where. */
-    for (int64_t i = 0; i < set->slot_count; i++) {
-        const WordSlot slot = set->slots[i];
-        if (slot.number < 0) continue;
-        int64_t at = (int64_t)(set->hashes[slot.number] >> shift);
-        while (slots[at].number >= 0) at = (at + 1) & wrap;
-        slots[at] = slot;
+    Table table;
+    if (LIKELY(count * 2 <= set->table.count)) return true;
+    if (!table_make(&table, count)) return false;
+    for (int64_t i = 0; i < set->size; i++) {
+        if (i + AHEAD < set->size) table_fetch(&table, set->words[i + AHEAD].key.hash);
+        const uint64_t hash = set->words[i].key.hash;
+        table_put(&table, hash, word_mark(hash, word_size(set, i)), (int32_t)i);
     }
-    free(set->slots);
-    set->slots = slots;
-    set->slot_count = more;
-    set->shift = shift;
+    free(set->table.slots);
+    set->table = table;
     return true;
 }
 
-static inline int32_t words_find(const WordSet *set, const uint8_t *text, int64_t size, uint64_t head, uint64_t hash) {
-    if (!set->slot_count) return UNKNOWN;
-    const uint32_t mark = word_mark(hash, size);
-    const int64_t wrap = set->slot_count - 1;
-    for (int64_t at = (int64_t)(hash >> set->shift);; at = (at + 1) & wrap) {
-        const WordSlot *slot = set->slots + at;
-        if (slot->number < 0) return UNKNOWN;
-        if (slot->head != head || slot->mark != mark) continue;
-        if (size <= 8) return slot->number;
-        if (word_size(set, slot->number) == size &&
-            !memcmp(word_text(set, slot->number) + 8, text + 8, (size_t)size - 8))
-            return slot->number;
+/* Whether string `number`, which has the same mark, is this one. */
+static inline bool word_is(const WordSet *set, int32_t number, const uint8_t *text, int64_t size, Key key) {
+    const Word *word = set->words + number;
+    if (word->key.head != key.head || word->key.tail != key.tail) return false;
+    return LIKELY(size <= WHOLE) ||
+           (word_size(set, number) == size && !memcmp(word_text(set, number) + 8, text + 8, (size_t)size - WHOLE));
+}
+
+static inline int32_t words_find(const WordSet *set, const uint8_t *text, int64_t size, Key key) {
+    if (!set->table.count) return UNKNOWN;
+    const uint32_t mark = word_mark(key.hash, size);
+    const int64_t wrap = set->table.count - 1;
+    for (int64_t at = (int64_t)(key.hash >> set->table.shift);; at = (at + 1) & wrap) {
+        at = table_seek(&set->table, mark, at);
+        const int32_t number = set->table.slots[at].number;
+        if (number < 0) return UNKNOWN;
+        if (word_is(set, number, text, size, key)) return number;
     }
 }
 
+/* The number that it probably is: that of the first string with its mark. */
+static inline int32_t words_guess(const WordSet *set, int64_t size, uint64_t hash) {
+    if (!set->table.count) return UNKNOWN;
+    return set->table.slots[table_seek(&set->table, word_mark(hash, size), (int64_t)(hash >> set->table.shift))].number;
+}
+
 /* A string that the set is known not to hold. Returns its number, or NO_MEMORY or TOO_MANY. */
-static int32_t words_append(WordSet *set, const uint8_t *text, int64_t size, uint64_t head, uint64_t hash) {
+static int32_t words_append(WordSet *set, const uint8_t *text, int64_t size, Key key) {
     if (set->size >= INT32_MAX) return TOO_MANY;
     const int64_t start = words_bytes(set);
     if (size > INT64_MAX - PADDING - start) return NO_MEMORY;
     if (!make_room((void **)&set->bytes, &set->bytes_room, start + size + PADDING, 1) ||
-        !make_room((void **)&set->ends, &set->ends_room, set->size + 2, sizeof *set->ends) ||
-        !make_room((void **)&set->hashes, &set->hashes_room, set->size + 1, sizeof *set->hashes) ||
+        !make_room((void **)&set->words, &set->words_room, set->size + 2, sizeof *set->words) ||
         !words_reserve(set, set->size + 1))
         return NO_MEMORY;
-    const int32_t number = (int32_t)set->size;
+    const int32_t number = (int32_t)set->size++;
     memcpy(set->bytes + start, text, (size_t)size);
     memset(set->bytes + start + size, 0, PADDING);
-    set->ends[0] = 0;
-    set->ends[number + 1] = start + size;
-    set->hashes[number] = hash;
-    const int64_t wrap = set->slot_count - 1;
-    int64_t at = (int64_t)(hash >> set->shift);
-    while (set->slots[at].number >= 0) at = (at + 1) & wrap;
-    set->slots[at] = (WordSlot){head, word_mark(hash, size), number};
-    set->size++;
+    set->words[number] = (Word){key, start};
+    set->words[number + 1].start = start + size;
+    table_put(&set->table, key.hash, word_mark(key.hash, size), number);
     return number;
 }
 
 /* The number of a string in any memory, which must not be the set's own; UNKNOWN if it is new and the set may not grow. */
 static int32_t words_number(WordSet *set, const uint8_t *text, int64_t size, bool grow) {
-    const uint64_t head = first_bytes_only(text, size), hash = string_hash(text, size, head);
-    const int32_t number = words_find(set, text, size, head, hash);
-    return number == UNKNOWN && grow ? words_append(set, text, size, head, hash) : number;
+    const Key key = key_of_only(text, size);
+    const int32_t number = words_find(set, text, size, key);
+    return number == UNKNOWN && grow ? words_append(set, text, size, key) : number;
 }
 
-/* Adds string `number` of another set; hashes are a process's, so the other's will do. */
+/* Adds string `number` of another set; keys are a process's, so the other's will do. */
 static inline int32_t words_adopt(WordSet *set, const WordSet *other, int64_t number, bool *known) {
     const uint8_t *text = word_text(other, number);
     const int64_t size = word_size(other, number);
-    const uint64_t head = first_bytes(text, size), hash = other->hashes[number];
-    const int32_t found = words_find(set, text, size, head, hash);
+    const Key key = other->words[number].key;
+    const int32_t found = words_find(set, text, size, key);
     *known = found != UNKNOWN;
-    return *known ? found : words_append(set, text, size, head, hash);
+    return *known ? found : words_append(set, text, size, key);
 }
-
-enum { AHEAD = 16 }; /* how many steps before its use a slot is asked for */
 
 /* to[i] = where string i of the other set went. */
 static int words_merge(WordSet *set, const WordSet *other, int32_t *to) {
     bool known;
     for (int64_t i = 0; i < other->size; i++) {
-        if (i + AHEAD < other->size && set->slot_count) FETCH(set->slots + (other->hashes[i + AHEAD] >> set->shift));
+        if (i + AHEAD < other->size) table_fetch(&set->table, other->words[i + AHEAD].key.hash);
         const int32_t number = words_adopt(set, other, i, &known);
         if (number < 0) return number;
         to[i] = number;
@@ -249,14 +327,11 @@ static int words_merge(WordSet *set, const WordSet *other, int32_t *to) {
     return 0;
 }
 
-/* to[i] = where string i of the other set is, −1 if it is not. */
+/* to[i] = where string i of the other set is, UNKNOWN if it is not here. */
 static void words_locate(const WordSet *set, const WordSet *other, int32_t *to) {
     for (int64_t i = 0; i < other->size; i++) {
-        if (i + AHEAD < other->size && set->slot_count) FETCH(set->slots + (other->hashes[i + AHEAD] >> set->shift));
-        const uint8_t *text = word_text(other, i);
-        const int64_t size = word_size(other, i);
-        const int32_t number = words_find(set, text, size, first_bytes(text, size), other->hashes[i]);
-        to[i] = number < 0 ? -1 : number;
+        if (i + AHEAD < other->size) table_fetch(&set->table, other->words[i + AHEAD].key.hash);
+        to[i] = words_find(set, word_text(other, i), word_size(other, i), other->words[i].key);
     }
 }
 
@@ -274,20 +349,14 @@ static int words_take(WordSet *set, const WordSet *other, const int32_t *which, 
 }
 
 static int words_copy(WordSet *set, const WordSet *other) {
-    memset(set, 0, sizeof *set);
     if (!other->size) return 0;
     const int64_t bytes = words_bytes(other) + PADDING;
     if (!make_room((void **)&set->bytes, &set->bytes_room, bytes, 1) ||
-        !make_room((void **)&set->ends, &set->ends_room, other->size + 1, sizeof *set->ends) ||
-        !make_room((void **)&set->hashes, &set->hashes_room, other->size, sizeof *set->hashes))
+        !make_room((void **)&set->words, &set->words_room, other->size + 1, sizeof *set->words) ||
+        !table_copy(&set->table, &other->table))
         return NO_MEMORY;
     memcpy(set->bytes, other->bytes, (size_t)bytes);
-    memcpy(set->ends, other->ends, (size_t)(other->size + 1) * sizeof *set->ends);
-    memcpy(set->hashes, other->hashes, (size_t)other->size * sizeof *set->hashes);
-    if (!(set->slots = malloc((size_t)other->slot_count * sizeof(WordSlot)))) return NO_MEMORY;
-    memcpy(set->slots, other->slots, (size_t)other->slot_count * sizeof(WordSlot));
-    set->slot_count = other->slot_count;
-    set->shift = other->shift;
+    memcpy(set->words, other->words, (size_t)(other->size + 1) * sizeof *set->words);
     set->size = other->size;
     return 0;
 }
@@ -394,22 +463,17 @@ done:
 /* ---- pairs of numbers ---- */
 
 typedef struct {
-    uint64_t pair;
-    int32_t number; /* -1: nobody's */
-} PairSlot;
-
-typedef struct {
     uint64_t *pairs; /* first << 32 | second */
     int64_t pairs_room;
     int64_t size;
-    PairSlot *slots;
-    int64_t slot_count;
-    int shift;
+    Table table;
 } PairSet;
+
+#define NEGATIVE 0x8000000080000000u /* the sign bits of a pair */
 
 static void pairs_free(PairSet *set) {
     free(set->pairs);
-    free(set->slots);
+    free(set->table.slots);
     memset(set, 0, sizeof *set);
 }
 
@@ -420,38 +484,29 @@ static inline uint64_t pair_of(int32_t first, int32_t second) {
 static inline uint64_t pair_hash(uint64_t pair) { return fold(pair ^ secret[0], secret[1]); }
 
 static bool pairs_reserve(PairSet *set, int64_t count) {
-    if (LIKELY(count * 2 <= set->slot_count)) return true;
-    int64_t more = set->slot_count ? set->slot_count : 1024;
-    int shift = set->slot_count ? set->shift : 54;
-    while (more < count * 2) more *= 2, shift--;
-    if ((uint64_t)more > (uint64_t)PTRDIFF_MAX / sizeof(PairSlot)) return false;
-    if (more == set->slot_count) return true;
-    PairSlot *slots = malloc((size_t)more * sizeof(PairSlot));
-    if (!slots) return false;
-    memset(slots, 0xFF, (size_t)more * sizeof(PairSlot));
-    const int64_t wrap = more - 1;
-    for (int64_t i = 0; i < set->slot_count; i++) {
-        const PairSlot slot = set->slots[i];
-        if (slot.number < 0) continue;
-        int64_t at = (int64_t)(pair_hash(slot.pair) >> shift);
-        while (slots[at].number >= 0) at = (at + 1) & wrap;
-        slots[at] = slot;
+    Table table;
+    uint64_t hashes[AHEAD];
+    if (LIKELY(count * 2 <= set->table.count)) return true;
+    if (!table_make(&table, count)) return false;
+    for (int64_t i = 0; i < set->size + AHEAD; i++) {
+        uint64_t *hash = hashes + i % AHEAD;
+        if (i >= AHEAD && i - AHEAD < set->size) table_put(&table, *hash, (uint32_t)*hash, (int32_t)(i - AHEAD));
+        if (i < set->size) table_fetch(&table, *hash = pair_hash(set->pairs[i]));
     }
-    free(set->slots);
-    set->slots = slots;
-    set->slot_count = more;
-    set->shift = shift;
+    free(set->table.slots);
+    set->table = table;
     return true;
 }
 
 /* The number of a pair; UNKNOWN if it is new and the set may not grow. */
 static inline int32_t pairs_number(PairSet *set, uint64_t pair, uint64_t hash, bool grow) {
-    if (set->slot_count) {
-        const int64_t wrap = set->slot_count - 1;
-        for (int64_t at = (int64_t)(hash >> set->shift);; at = (at + 1) & wrap) {
-            const PairSlot *slot = set->slots + at;
-            if (slot->number < 0) break;
-            if (slot->pair == pair) return slot->number;
+    if (LIKELY(set->table.count)) {
+        const int64_t wrap = set->table.count - 1;
+        for (int64_t at = (int64_t)(hash >> set->table.shift);; at = (at + 1) & wrap) {
+            at = table_seek(&set->table, (uint32_t)hash, at);
+            const int32_t number = set->table.slots[at].number;
+            if (number < 0) break;
+            if (set->pairs[number] == pair) return number;
         }
     }
     if (!grow) return UNKNOWN;
@@ -459,38 +514,44 @@ static inline int32_t pairs_number(PairSet *set, uint64_t pair, uint64_t hash, b
     if (!make_room((void **)&set->pairs, &set->pairs_room, set->size + 1, sizeof *set->pairs) ||
         !pairs_reserve(set, set->size + 1))
         return NO_MEMORY;
-    const int32_t number = (int32_t)set->size;
-    const int64_t wrap = set->slot_count - 1;
-    int64_t at = (int64_t)(hash >> set->shift);
-    while (set->slots[at].number >= 0) at = (at + 1) & wrap;
-    set->slots[at] = (PairSlot){pair, number};
-    set->pairs[set->size++] = pair;
+    const int32_t number = (int32_t)set->size++;
+    set->pairs[number] = pair;
+    table_put(&set->table, hash, (uint32_t)hash, number);
     return number;
 }
 
-static inline void pairs_fetch(const PairSet *set, uint64_t hash) {
-    if (set->slot_count) FETCH(set->slots + (hash >> set->shift));
+/* Pairs go through two stages before they are looked up: first their slot is asked for, and half way through the pair
+ * that its number stands for. */
+typedef struct {
+    uint64_t pairs[AHEAD], hashes[AHEAD];
+} Ring;
+
+static inline void ring_enter(Ring *ring, const PairSet *set, int64_t at, uint64_t pair) {
+    ring->pairs[at % AHEAD] = pair;
+    table_fetch(&set->table, ring->hashes[at % AHEAD] = pair_hash(pair));
+}
+
+static inline void ring_half_way(const Ring *ring, const PairSet *set, int64_t at) {
+    if (!set->table.count) return;
+    const int32_t number = set->table.slots[ring->hashes[at % AHEAD] >> set->table.shift].number;
+    if (number >= 0) FETCH(set->pairs + number);
 }
 
 /* to[i] = the number of (first[i], second[i]); negative numbers are unknown, and an error where the set may grow. */
 static int pairs_numbers(PairSet *set, const int32_t *first, const int32_t *second, int64_t count, bool grow,
                          int32_t *to) {
-    uint64_t pairs[AHEAD], hashes[AHEAD];
+    Ring ring;
     for (int64_t i = 0; i < count + AHEAD; i++) {
-        const int slot = (int)(i % AHEAD);
-        if (i >= AHEAD) {
-            const int64_t at = i - AHEAD;
-            int32_t number = UNKNOWN;
-            if (pairs[slot] & 0x8000000080000000u) {
-                if (grow) return BAD_NUMBER;
-            } else if ((number = pairs_number(set, pairs[slot], hashes[slot], grow)) < UNKNOWN) return number;
+        const int64_t at = i - AHEAD, half = i - AHEAD / 2;
+        if (at >= 0) {
+            const uint64_t pair = ring.pairs[at % AHEAD];
+            if (pair & NEGATIVE && grow) return BAD_NUMBER;
+            const int32_t number = pair & NEGATIVE ? UNKNOWN : pairs_number(set, pair, ring.hashes[at % AHEAD], grow);
+            if (number < UNKNOWN) return number;
             to[at] = number;
         }
-        if (i < count) {
-            pairs[slot] = pair_of(first[i], second[i]);
-            hashes[slot] = pair_hash(pairs[slot]);
-            pairs_fetch(set, hashes[slot]);
-        }
+        if (half >= 0 && half < count) ring_half_way(&ring, set, half);
+        if (i < count) ring_enter(&ring, set, i, pair_of(first[i], second[i]));
     }
     return 0;
 }
@@ -498,21 +559,21 @@ static int pairs_numbers(PairSet *set, const int32_t *first, const int32_t *seco
 /* Adds (first_to[a], second_to[b]) for every pair (a, b) of another set; to[i] = where pair i went. */
 static int pairs_merge(PairSet *set, const PairSet *other, const int32_t *first_to, int64_t first_size,
                        const int32_t *second_to, int64_t second_size, int32_t *to) {
-    uint64_t pairs[AHEAD], hashes[AHEAD];
+    Ring ring;
     for (int64_t i = 0; i < other->size + AHEAD; i++) {
-        const int slot = (int)(i % AHEAD);
-        if (i >= AHEAD) {
-            const int32_t number = pairs_number(set, pairs[slot], hashes[slot], true);
+        const int64_t at = i - AHEAD, half = i - AHEAD / 2;
+        if (at >= 0) {
+            const int32_t number = pairs_number(set, ring.pairs[at % AHEAD], ring.hashes[at % AHEAD], true);
             if (number < 0) return number;
-            to[i - AHEAD] = number;
+            to[at] = number;
         }
+        if (half >= 0 && half < other->size) ring_half_way(&ring, set, half);
         if (i < other->size) {
             const int64_t a = (int64_t)(other->pairs[i] >> 32), b = (int64_t)(other->pairs[i] & 0xFFFFFFFF);
             if (a >= first_size || b >= second_size) return BAD_NUMBER;
-            pairs[slot] = pair_of(first_to[a], second_to[b]);
-            if (pairs[slot] & 0x8000000080000000u) return BAD_NUMBER;
-            hashes[slot] = pair_hash(pairs[slot]);
-            pairs_fetch(set, hashes[slot]);
+            const uint64_t pair = pair_of(first_to[a], second_to[b]);
+            if (pair & NEGATIVE) return BAD_NUMBER;
+            ring_enter(&ring, set, i, pair);
         }
     }
     return 0;
@@ -531,14 +592,11 @@ static int pairs_take(PairSet *set, const PairSet *other, const int32_t *which, 
 }
 
 static int pairs_copy(PairSet *set, const PairSet *other) {
-    memset(set, 0, sizeof *set);
     if (!other->size) return 0;
-    if (!make_room((void **)&set->pairs, &set->pairs_room, other->size, sizeof *set->pairs)) return NO_MEMORY;
+    if (!make_room((void **)&set->pairs, &set->pairs_room, other->size, sizeof *set->pairs) ||
+        !table_copy(&set->table, &other->table))
+        return NO_MEMORY;
     memcpy(set->pairs, other->pairs, (size_t)other->size * sizeof *set->pairs);
-    if (!(set->slots = malloc((size_t)other->slot_count * sizeof(PairSlot)))) return NO_MEMORY;
-    memcpy(set->slots, other->slots, (size_t)other->slot_count * sizeof(PairSlot));
-    set->slot_count = other->slot_count;
-    set->shift = other->shift;
     set->size = other->size;
     return 0;
 }

@@ -50,13 +50,14 @@ class SpamFilter(TextClassifier):
     Examples
     --------
     >>> from deciban import SpamFilter
-    >>> spam = ["Subject: win cash now\\n\\nClaim your prize, cash now!", "Subject: cash prize\\n\\nwin win win"]
-    >>> ham = ["Subject: lunch\\n\\nSee you at noon?", "Subject: minutes\\n\\nof the meeting at noon"]
+    >>> spam = [f"Subject: you win\\n\\nClaim cash prize {i} now!" for i in range(20)]
+    >>> ham = [f"Subject: lunch\\n\\nSee you at noon in room {i}?" for i in range(20)]
     >>> filter = SpamFilter().train(spam, "spam").train(ham, "ham")
-    >>> filter.predict(["Subject: cash\\n\\nwin a prize now", "Subject: lunch\\n\\nat noon then"]).tolist()
-    ['spam', 'ham']
+    >>> mails = ["Subject: you win\\n\\nClaim your cash now!", "Subject: lunch\\n\\nat noon?", "Subject: hello"]
+    >>> filter.predict(mails).tolist()
+    ['spam', 'ham', 'unsure']
     >>> filter.correct(ham[0], "spam").class_count_.tolist()  # no: that one was spam
-    [1.0, 3.0]
+    [19.0, 21.0]
     """
 
     reliability = "loo"

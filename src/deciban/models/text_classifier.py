@@ -27,7 +27,7 @@ from deciban.text.evidence import TextEvidence
 from deciban.text.files import parts, rebuild
 from deciban.text.graded import Graded
 from deciban.text.items import BLOCKS, choose_blocks
-from deciban.text.kept import Kept
+from deciban.text.kept import MOST, Kept, smallest
 from deciban.text.plain import Plain
 from deciban.text.tables import KNOTS, STRENGTHS
 
@@ -195,7 +195,8 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
                 self._start(texts, labels, labels.classes, declared is not None, weight)
                 return self
             self.model_ = self.model_.learned(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
-            self._keep(texts, labels, weight)
+            if self._chooses():
+                self.kept_ = self.kept_ + self._kept_of(texts, labels, weight)
             if isinstance(self.model_, Graded) and self.model_.choice is None:
                 self.refit_reliability()
         return self
@@ -226,7 +227,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             if X is not None:
                 texts, labels, weight = self._read_labelled(X, y, sample_weight)
             elif len(self.kept_):
-                rows = self.kept_.fewest(max(1, ROWS // len(self.classes_))).rows
+                rows = self.kept_.fewest(self._enough(self.classes_)).rows
                 texts, labels = [text for text, _, _ in rows], read_labels([label for _, label, _ in rows], len(rows))
                 weight = np.array([w for _, _, w in rows])
                 weight = None if (weight == 1.0).all() else weight
@@ -262,12 +263,26 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             empty: Graded | Plain = Plain.none(FAMILIES[self.family], alpha, classes, prior, closed, class_prior)
         else:
             empty = Graded.none(classes, self._blocks(texts), prior, closed, class_prior)
-        self.model_ = empty.learned(self._batches(texts), labels.codes, classes, weight, self.n_jobs)
-        self.kept_ = Kept()
+        self.kept_ = self._kept_of(texts, labels, weight) if self._chooses() else Kept()
         self.n_unlabelled_ = 0
-        self._keep(texts, labels, weight)
-        if self.reliability is not None or self.alpha == "loo":
+        if isinstance(empty, Graded):
+            known = np.flatnonzero(labels.codes >= 0)
+            some = smallest([as_string(texts[i]) for i in known], self._enough(classes))
+            self.model_ = empty.learned_and_chosen(
+                self._batches(texts), labels.codes, classes, weight, self.n_jobs, known[some]
+            )
+            return
+        self.model_ = empty.learned(self._batches(texts), labels.codes, classes, weight, self.n_jobs)
+        if self._chooses():
             self.refit_reliability()
+
+    def _chooses(self) -> bool:
+        """Whether leave-one-out chooses something, for which documents are kept."""
+        return self.reliability is not None or bool(self.alpha == "loo")
+
+    def _enough(self, classes: Array) -> int:
+        """How many documents reliabilities are fitted on."""
+        return max(1, ROWS // max(1, len(classes)))
 
     def _fill(self, texts: Any, labels: Labels, weight: Floats | None, hidden_weight: float) -> None:
         """Labels that are missing, by EM."""
@@ -280,16 +295,12 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         if self.reliability is not None:
             self.refit_reliability()
 
-    def _keep(self, texts: Any, labels: Labels, weight: Floats | None) -> None:
-        if self.reliability is not None or self.alpha == "loo":
-            self.kept_ = self.kept_ + self._kept_of(texts, labels, weight)
-
     def _kept_of(self, texts: Any, labels: Labels, weight: Floats | None) -> Kept:
-        known = np.flatnonzero((labels.codes >= 0) & (True if weight is None else weight > 0)).tolist()
-        strings = [as_string(texts[i]) for i in known]
-        names = labels.classes.tolist()
-        said = [names[labels.codes[i]] for i in known]
-        return Kept.of(strings, said, None if weight is None else weight[known].tolist())
+        known = np.flatnonzero((labels.codes >= 0) & (True if weight is None else weight > 0))
+        strings = [as_string(texts[i]) for i in known.tolist()]
+        names, weights = labels.classes.tolist(), np.ones(len(known)) if weight is None else weight[known]
+        said = [names[code] for code in labels.codes[known].tolist()]
+        return Kept(tuple(zip(strings, said, weights.tolist(), strict=True))).fewest(MOST)
 
     # ------------------------------------------------------------------ reading input
 

@@ -14,8 +14,8 @@ from deciban.text.plain import count_words
 def background(documents: Any, strength: float = 100.0, lowercase: bool = True) -> dict[str, float]:
     """Pseudo-counts by word: `strength` of them in all, shared out as the documents use the words.
 
-    For the `prior` of a TextClassifier: every class then starts from the language of the documents, and is moved from it
-    by what it says itself.
+    For the `prior` of a TextClassifier: every class then starts from the language of the documents, and moves away
+    from it by what it says itself.
 
     >>> from deciban.text import background
     >>> background(["the cat and the dog", "the end"], strength=7)

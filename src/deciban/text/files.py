@@ -13,12 +13,10 @@ from deciban.errors import FileError
 from deciban.files import checked, checked_alpha, decode, encode
 from deciban.pool import Pool
 from deciban.text.graded import Choice, Graded
-from deciban.text.items import BLOCKS, Lexicon
+from deciban.text.items import BLOCKS, PAIRED, Lexicon
 from deciban.text.plain import Plain
 from deciban.text.sums import Cells, TextSums
 from deciban.text.tables import STRENGTHS, VECTORS
-
-PAIRED = ("pairs", "headers", "gaps")
 
 
 def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:

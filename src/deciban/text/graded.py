@@ -23,11 +23,11 @@ from deciban import bayes
 from deciban._kernel.text import Documents, Words
 from deciban._typing import Array, Codes, Floats
 from deciban.joint import log_class_prior, log_class_prior_without
-from deciban.pool import Pool, fit_pool
+from deciban.pool import Pool, choose_pool
 from deciban.text import words as speaking
 from deciban.text.evidence import TextEvidence
 from deciban.text.items import Lexicon, Rows
-from deciban.text.sums import Cells, TextSums, collect, damped, read, stacked, sums_of
+from deciban.text.sums import Cells, TextSums, collect, damped, read, read_into, some_rows, stacked, sums_of
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Tables, shares
 
 MOST_STEPS = 20
@@ -98,13 +98,33 @@ class Graded:
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> Graded:
         """With these documents, whose class codes are y."""
-        return replace(self, sums=self.sums + collect(batches, y, classes, self.sums.blocks, weight, n_jobs))
+        return replace(self, sums=self.sums + collect(batches, y, classes, self.sums.blocks, weight, n_jobs)[0])
+
+    def learned_and_chosen(
+        self,
+        batches: Iterable[Documents],
+        y: Codes,
+        classes: Array,
+        weight: Floats | None,
+        n_jobs: int | None,
+        wanted: Array,
+    ) -> Graded:
+        """The same of a model that has learned nothing yet, with reliabilities chosen by the `wanted` documents: what
+        `learned` and `chosen` do, reading each document once."""
+        part, rows = collect(batches, y, classes, self.sums.blocks, weight, n_jobs, wanted)
+        fresh = not self.prior
+        total = part if fresh else self.sums + part
+        model = replace(self, sums=replace(total, closed=self.sums.closed))
+        if not fresh:  # words of the prior come first
+            to = total.lexicon.places(part.lexicon)
+            rows = {block: (indptr, to[block][indices]) for block, (indptr, indices) in rows.items()}
+        return model._chosen_by(rows, y[wanted], None if weight is None else weight[wanted], n_jobs)
 
     def forgotten(
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> Graded:
         """Without these documents."""
-        left = self.sums - collect(batches, y, classes, self.sums.blocks, weight, n_jobs)
+        left = self.sums - collect(batches, y, classes, self.sums.blocks, weight, n_jobs)[0]
         return replace(self, sums=left.with_words(self.prior))
 
     def __add__(self, other: Graded) -> Graded:
@@ -233,22 +253,23 @@ class Graded:
         Documents that are all of their class are passed over: without them there is no such class. Where no class is
         left to tell from another, there is nothing to choose by.
         """
+        pieces = list(self._numbered(batches, n_jobs))
+        order = np.concatenate([np.zeros(0, dtype=np.intp), *(at for at, _ in pieces)])
+        rows = {block: stacked([piece[block] for _, piece in pieces]) for block in self.sums.blocks}
+        return self._chosen_by(rows, own[order], None if weight is None else weight[order], n_jobs)
+
+    def _chosen_by(self, rows: dict[str, Rows], own: Codes, weight: Floats | None, n_jobs: int | None) -> Graded:
         free = replace(self, choice=None)
         amount = np.ones(len(own)) if weight is None else weight
-        useful = (amount > 0) & (own >= 0) & (self.sums.weight[own] > amount * (1.0 + 1e-9))
-        order, rows = [], {block: [] for block in self.sums.blocks}  # type: ignore[var-annotated]  # lists of Rows
-        for at, piece in self._numbered(batches, n_jobs):
-            keep = np.flatnonzero(useful[at])
-            order.append(at[keep])
-            for block, mine in piece.items():
-                rows[block].append(mine if len(keep) == len(at) else some_rows(mine, keep))
-        which = np.concatenate([np.zeros(0, dtype=np.intp), *order])
-        y = own[which]
-        if len(np.unique(y)) < 2:
+        useful = np.flatnonzero((amount > 0) & (own >= 0) & (self.sums.weight[own] > amount * (1.0 + 1e-9)))
+        if len(np.unique(own[useful])) < 2:
             return free
-        w = None if weight is None else weight[which]
-        evidence = free.evidence_without({block: stacked(mine) for block, mine in rows.items()}, y, w, n_jobs)
-        pool, _ = fit_pool(evidence, y, log_class_prior("empirical", self.sums.weight), w)
+        if len(useful) < len(own):
+            rows = {block: some_rows(mine, useful) for block, mine in rows.items()}
+        y, w = own[useful], None if weight is None else weight[useful]
+        pool = choose_pool(
+            free.evidence_without(rows, y, w, n_jobs), y, log_class_prior("empirical", self.sums.weight), w
+        )
         return replace(self, choice=Choice(free.strengths(), pool, self.classes))
 
     def filled(
@@ -268,7 +289,15 @@ class Graded:
         amount = (np.ones(len(codes)) if weight is None else weight) * hidden_weight
         hidden = np.flatnonzero((codes < 0) & (amount > 0))
         halves = [hidden[0::2], hidden[1::2]]
-        lexicon, everything = read_all(batches, self.sums.lexicon, self.sums.blocks, n_jobs)
+        lexicon, blocks = self.sums.lexicon.copy(), self.sums.blocks
+        pieces, start, order = [], 0, [np.zeros(0, dtype=np.intp)]
+        for documents in batches:
+            which, piece = read_into(lexicon, documents, blocks, n_jobs)
+            order.append(which + start)
+            pieces.append(piece)
+            start += len(documents)
+        back = np.argsort(np.concatenate(order))
+        everything = {block: some_rows(stacked([piece[block] for piece in pieces]), back) for block in blocks}
         rows = [{block: some_rows(mine, half) for block, mine in everything.items()} for half in halves]
         base = replace(self, sums=self.sums.in_lexicon(lexicon))
         guess = [base.posterior(mine, n_jobs) for mine in rows]
@@ -325,31 +354,6 @@ def pseudo_cells(prior: Mapping[str, Any], words: Words, classes: Array, unit: f
 
 def length(rows: dict[str, Rows]) -> int:
     return len(next(iter(rows.values()))[0]) - 1
-
-
-def some_rows(rows: Rows, which: Array) -> Rows:
-    indptr, indices = rows
-    sizes = np.diff(indptr)[which]
-    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return ptr, indices[np.arange(ptr[-1]) + np.repeat(indptr[:-1][which] - ptr[:-1], sizes)]
-
-
-def read_all(
-    batches: Iterable[Documents], lexicon: Lexicon, blocks: Sequence[str], n_jobs: int | None
-) -> tuple[Lexicon, dict[str, Rows]]:
-    """All documents as rows in their order, numbered by the lexicon with what is new to it."""
-    order, start = [], 0
-    rows: dict[str, list[Rows]] = {block: [] for block in blocks}
-    for documents in batches:
-        for part in read(documents, blocks, n_jobs):
-            lexicon, to = lexicon.merged(part.lexicon)
-            for first, last, piece in part.pieces:
-                order.append(np.arange(first, last) + start)
-                for block, (indptr, indices) in piece.items():
-                    rows[block].append((indptr, to[block][indices]))
-        start += len(documents)
-    back = np.argsort(np.concatenate([np.zeros(0, dtype=np.intp), *order]))
-    return lexicon, {block: some_rows(stacked(mine), back) for block, mine in rows.items()}
 
 
 def numbered(

@@ -16,6 +16,7 @@ from deciban._kernel.text import Documents, Pairs, Words
 from deciban._typing import Array, Codes
 
 BLOCKS = ("words", "pairs", "headers", "gaps", "characters")
+PAIRED = ("pairs", "headers", "gaps")  # those made of two words
 GAPS = (2, 3)  # how far apart the words of a gap stand
 RUNS = (3, 5)  # the shortest and the longest run of characters
 LONGEST = 256  # characters of a word: what is longer is no word, and is cut so that it cannot fill the memory
@@ -73,19 +74,25 @@ class Lexicon:
         new, ends = kernel.characters_of(self.words, len(indptr) - 1, self.characters, True, *RUNS)
         self.spelled = np.concatenate([ids, new]), np.concatenate([indptr, indptr[-1] + ends[1:]])
 
-    def merged(self, other: Lexicon) -> tuple[Lexicon, dict[str, Codes]]:
-        """Both lexicons' items, this one's first; and by block, where each of the other's went."""
-        out = Lexicon(*(getattr(self, block).copy() for block in BLOCKS))
-        to = {"words": out.words.merge(other.words)}
-        for block in ("pairs", "headers", "gaps"):
-            to[block] = getattr(out, block).merge(getattr(other, block), to["words"], to["words"])
-        to["characters"] = out.characters.merge(other.characters)
-        return out, to
+    def copy(self) -> Lexicon:
+        return Lexicon(*(getattr(self, block).copy() for block in BLOCKS))
+
+    def merge(self, other: Lexicon) -> dict[str, Codes]:
+        """Adds the other's items after those there are; by block, where each of them went."""
+        if len(self.words) == 1 and not any(self.size(block) for block in BLOCKS[1:]):
+            for block in BLOCKS:  # a copy is much quicker than putting items in one by one
+                setattr(self, block, getattr(other, block).copy())
+            return {block: np.arange(self.size(block), dtype=np.int32) for block in BLOCKS}
+        to = {"words": self.words.merge(other.words)}
+        for block in PAIRED:
+            to[block] = getattr(self, block).merge(getattr(other, block), to["words"], to["words"])
+        to["characters"] = self.characters.merge(other.characters)
+        return to
 
     def places(self, other: Lexicon) -> dict[str, Codes]:
         """By block, where each of the other's items is here; −1 where it is not."""
         to = {"words": self.words.locate(other.words)}
-        for block in ("pairs", "headers", "gaps"):
+        for block in PAIRED:
             first, second = (to["words"][numbers] for numbers in getattr(other, block).arrays())
             known = np.flatnonzero((first >= 0) & (second >= 0))
             to[block] = np.full(len(first), -1, dtype=np.int32)
@@ -97,14 +104,14 @@ class Lexicon:
         """A lexicon of the items to keep, by block, and which they were. Words that kept pairs are made of stay."""
         wanted = keep["words"].copy()
         wanted[0] = True
-        for block in ("pairs", "headers", "gaps"):
+        for block in PAIRED:
             for numbers in getattr(self, block).arrays():
                 wanted[numbers[keep[block]]] = True
         which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
         which["words"] = np.flatnonzero(wanted).astype(np.int32)
         new = np.cumsum(wanted).astype(np.int32) - 1
         out = Lexicon(self.words.take(which["words"]), characters=self.characters.take(which["characters"]))
-        for block in ("pairs", "headers", "gaps"):
+        for block in PAIRED:
             first, second = getattr(self, block).arrays()
             setattr(out, block, Pairs(new[first[which[block]]], new[second[which[block]]]))
         return out, which

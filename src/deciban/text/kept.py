@@ -6,7 +6,7 @@ keeps what a model of the sum would, in any order, and memory is bounded. They s
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,16 +27,9 @@ class Kept:
     def __add__(self, other: Kept) -> Kept:
         return Kept((*self.rows, *other.rows)).fewest(MOST)
 
-    @classmethod
-    def of(cls, texts: Sequence[str], labels: Sequence[Any], weight: Sequence[float] | None) -> Kept:
-        weights = [1.0] * len(texts) if weight is None else weight
-        return cls(tuple(zip(texts, labels, weights, strict=True))).fewest(MOST)
-
     def fewest(self, most: int) -> Kept:
         """At most so many of them."""
-        if len(self.rows) <= most:
-            return self
-        return Kept(tuple(sorted(self.rows, key=lambda row: digest(row[0]))[:most]))
+        return Kept(tuple(self.rows[i] for i in smallest([text for text, _, _ in self.rows], most)))
 
     def __sub__(self, other: Kept) -> Kept:
         """Without documents that were forgotten, once for each time."""
@@ -50,5 +43,9 @@ class Kept:
         return Kept(tuple(left))
 
 
-def digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def smallest(texts: Sequence[str], most: int) -> list[int]:
+    """Which texts have the smallest digests, ascending; all of them if there are no more than that."""
+    if len(texts) <= most:
+        return list(range(len(texts)))
+    digests = [zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in texts]
+    return sorted(sorted(range(len(texts)), key=lambda i: (digests[i], texts[i]))[:most])

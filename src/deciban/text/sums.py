@@ -102,7 +102,8 @@ class TextSums:
         if a.lexicon is b.lexicon:
             lexicon, to = a.lexicon, {block: np.arange(mine.size, dtype=np.int32) for block, mine in a.cells.items()}
         else:
-            lexicon, to = a.lexicon.merged(b.lexicon)
+            lexicon = a.lexicon.copy()
+            to = lexicon.merge(b.lexicon)
         cells = {}
         for block in a.cells:
             rows = np.full(lexicon.size(block), -1, dtype=np.int32)
@@ -211,17 +212,44 @@ def collect(
     blocks: Sequence[str],
     weight: Floats | None = None,
     n_jobs: int | None = None,
-    closed: bool = False,
-) -> TextSums:
-    """The sums of documents with class codes y (−1: none, adds nothing), in threads."""
-    total, start = TextSums.none(classes, blocks, closed), 0
+    wanted: Array | None = None,
+) -> tuple[TextSums, dict[str, Rows]]:
+    """The sums of documents with class codes y (−1: none, adds nothing), and the rows of those `wanted` (ascending)."""
+    total, lexicon, start = TextSums.none(classes, blocks), Lexicon(), 0
+    kept: dict[str, list[Rows]] = {block: [] for block in blocks}
     for documents in batches:
-        for part in read(documents, blocks, n_jobs):
-            rows = {block: stacked([piece[block] for _, _, piece in part.pieces]) for block in blocks}
-            order = np.concatenate([np.arange(a, b) for a, b, _ in part.pieces]) + start
-            total = total + sums_of(part.lexicon, rows, y[order], classes, None if weight is None else weight[order])
+        order, rows = read_into(lexicon, documents, blocks, n_jobs)
+        mine = order + start
+        part = sums_of(lexicon, rows, y[mine], classes, None if weight is None else weight[mine])
+        total = total.in_lexicon(lexicon) + part if start else part
+        if wanted is not None:
+            here = wanted[(wanted >= start) & (wanted < start + len(documents))] - start
+            at = np.argsort(order)[here]
+            for block in blocks:
+                kept[block].append(some_rows(rows[block], at))
         start += len(documents)
-    return replace(total, closed=closed)
+    return total, {block: stacked(mine) for block, mine in kept.items()}
+
+
+def read_into(
+    lexicon: Lexicon, documents: Documents, blocks: Sequence[str], n_jobs: int | None
+) -> tuple[Array, dict[str, Rows]]:
+    """Documents as rows numbered by the lexicon, which learns what is new to it; and which document each row is."""
+    order, rows = [np.zeros(0, dtype=np.intp)], {block: [] for block in blocks}  # type: ignore[var-annotated]
+    for part in read(documents, blocks, n_jobs):
+        to = lexicon.merge(part.lexicon)
+        for first, last, piece in part.pieces:
+            order.append(np.arange(first, last))
+            for block, (indptr, indices) in piece.items():
+                rows[block].append((indptr, to[block][indices]))
+    return np.concatenate(order), {block: stacked(mine) for block, mine in rows.items()}
+
+
+def some_rows(rows: Rows, which: Array) -> Rows:
+    indptr, indices = rows
+    sizes = np.diff(indptr)[which]
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return ptr, indices[np.arange(ptr[-1]) + np.repeat(indptr[:-1][which] - ptr[:-1], sizes)]
 
 
 def sums_of(lexicon: Lexicon, rows: dict[str, Rows], y: Codes, classes: Array, weight: Floats | None) -> TextSums:
