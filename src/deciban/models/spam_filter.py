@@ -50,14 +50,14 @@ class SpamFilter(TextClassifier):
     Examples
     --------
     >>> from deciban import SpamFilter
-    >>> spam = [f"Subject: you win\\n\\nClaim cash prize {i} now!" for i in range(20)]
-    >>> ham = [f"Subject: lunch\\n\\nSee you at noon in room {i}?" for i in range(20)]
+    >>> spam = [f"Subject: you win\\n\\nClaim cash prize {i} now!" for i in range(100)]
+    >>> ham = [f"Subject: lunch\\n\\nSee you at noon in room {i}?" for i in range(100)]
     >>> filter = SpamFilter().train(spam, "spam").train(ham, "ham")
     >>> mails = ["Subject: you win\\n\\nClaim your cash now!", "Subject: lunch\\n\\nat noon?", "Subject: hello"]
     >>> filter.predict(mails).tolist()
     ['spam', 'ham', 'unsure']
     >>> filter.correct(ham[0], "spam").class_count_.tolist()  # no: that one was spam
-    [19.0, 21.0]
+    [99.0, 101.0]
     """
 
     reliability = "loo"
