@@ -377,8 +377,8 @@ def few(names: Sequence[str], seeds: int, by: str) -> list[str]:
     lines = [
         "# Few texts to learn from",
         "",
-        f"Log loss / accuracy with defaults, means of {seeds} stratified draws of training texts; in each the smaller are",
-        "within the larger.",
+        f"Log loss / accuracy with defaults, means of {seeds} stratified draws of training texts; in each, the smaller",
+        "sets are within the larger.",
         f"{by}; written by `python benchmarks/text_accuracy.py --few`.",
         "",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,7 +19,7 @@ def items(text: str, block: str) -> set:
         return set(tokens)
     if block == "pairs":
         marked = ["", *tokens, ""]
-        return set(zip(marked, marked[1:], strict=False)) if tokens else set()
+        return set(pairwise(marked)) if tokens else set()
     if block == "headers":
         return {(name, token) for name, token in zip(fields, tokens, strict=True) if name}
     if block == "gaps":
@@ -33,16 +34,16 @@ def runs(token: str) -> set:
 
 
 def fields_of(text: str) -> tuple[list, list]:
-    """The tokens, and the header field of each ("" in the body, and for a field's name itself)."""
+    """The tokens, and the header field of each ("" in the body, and for a field's name itself with its colon)."""
     tokens, names, field, inside = [], [], "", True
     for number, line in enumerate(text.split("\n")):
         found = HEADER.match(line)
         value = line
         if inside and found:
             field = found.group()[:-1]
-            value = line[len(field) :]
-            tokens += TOKEN.findall(field)
-            names += [""] * len(TOKEN.findall(field))
+            value = line[len(field) + 1 :]
+            tokens += TOKEN.findall(found.group())
+            names += [""] * len(TOKEN.findall(found.group()))
         elif inside and field and line[:1] in (" ", "\t"):
             pass
         elif inside and number == 0 and line.startswith("from "):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import gzip
 import json
@@ -19,11 +20,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer as Theirs
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
-from deciban import MultinomialNB
+from deciban import CountVectorizer, MultinomialNB
 from deciban.errors import DecibanError, SchemaError
-from deciban.models.count_vectorizer import CountVectorizer
 from deciban.text import counting
 
 TALES = [
@@ -262,7 +263,9 @@ def test_a_sum_leaves_its_parts_alone():
     before = dict(a.vocabulary_), dict(b.vocabulary_)
     assert_same_learned(a + b, CountVectorizer().fit(TALES))
     assert (a.vocabulary_, b.vocabulary_) == before
+    twin = copy.copy(a)
     a.partial_fit(["something new"])
+    assert twin.vocabulary_ == before[0]
     assert "something" in a.vocabulary_
     assert "something" not in b.vocabulary_
 
@@ -287,8 +290,9 @@ def test_what_cannot_be_added_is_refused():
 
 
 def test_fixed_columns_stay_as_they_are():
-    fixed = CountVectorizer(vocabulary=["fox", "dog"]).partial_fit(TALES)
-    assert (fixed + fixed).vocabulary_ == fixed.vocabulary_ == {"fox": 0, "dog": 1}
+    for columns in (["fox", "dog"], np.array(["fox", "dog"]), {"fox": 0, "dog": 1}):
+        fixed = CountVectorizer(vocabulary=columns).partial_fit(TALES)
+        assert (fixed + clone(fixed)).vocabulary_ == fixed.vocabulary_ == {"fox": 0, "dog": 1}
 
 
 # ---- hashing
@@ -370,6 +374,9 @@ def test_vocabulary_can_be_set_by_hand():
     assert mine.get_feature_names_out().tolist() == ["dog", "fox"]
     with pytest.raises(DecibanError, match="fit first"):
         mine.partial_fit(TALES)
+    mine.vocabulary_ = {"fox": 7}
+    with pytest.raises(DecibanError, match="from 0 to 0"):
+        mine.transform(TALES)
     assert mine.fit(TALES[:1]).vocabulary_ == Theirs().fit(TALES[:1]).vocabulary_
 
 
@@ -411,6 +418,11 @@ def test_a_subclass_may_build_its_own_analyzer():
 def test_terms_of_any_kind_as_in_scikit_learn():
     numbers = [[3, 1, 2, 1], [], [2, 7]]
     assert_same({"analyzer": lambda row: row}, numbers, [[7, 7, 9]])
+
+
+@pytest.mark.filterwarnings("ignore:Can't test estimator")
+def test_scikit_learns_checks_of_a_vectorizer():
+    check_estimator(CountVectorizer(), on_skip=None)
 
 
 def test_in_a_pipeline_with_fitted_checks():

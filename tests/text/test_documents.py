@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from deciban.models.count_vectorizer import CountVectorizer
+from deciban import CountVectorizer
 from deciban.text import documents
 from deciban.text.documents import Lines, arrow_column, batches
 
@@ -121,6 +121,7 @@ def test_lines_are_lines(content, block, lines, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{}, {"analyzer": "char"}, {"analyzer": "char_wb"}, {"strip_accents": "unicode"}])
+@pytest.mark.filterwarnings("ignore:The parameter 'token_pattern'")
 def test_lines_are_documents(options, lines):
     tales = [tale for tale in TALES if "\t" not in tale]
     found = lines("\r\n".join(tales).encode())

@@ -87,6 +87,7 @@ cdef extern from "text_loops.h":
     Text text_of_string(object)
     int string_ready(object) except -1
     Text text_of_bytes(const void*, int64_t) noexcept nogil
+    bint text_is_valid(Text*) noexcept nogil
     bint lowers_in_context(const Text*) noexcept nogil
     int page_read(Page*, const Text*, bint) noexcept nogil
     void page_free(Page*) noexcept nogil
@@ -217,7 +218,6 @@ cdef class Documents:
         cdef Py_ssize_t i
         cdef object text
         self.held = held
-        self.lower = lower
         self.reserve(len(held))
         for i in range(self.count):
             text = held[i]
@@ -226,54 +226,55 @@ cdef class Documents:
                 self.texts[i] = text_of_string(text)
             elif isinstance(text, bytes):
                 self.texts[i] = text_of_bytes(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
-                if not self.texts[i].ascii and not valid_utf8(<const uint8_t*> self.texts[i].data, self.texts[i].size, False):
-                    refuse(text, i)
             else:
                 raise TypeError(f"document {i} is {described(text)}, not a string")
-        for i in range(self.count):
-            if lower and lowers_in_context(self.texts + i):
-                self.lower_beforehand(i, held[i])
+        self.prepare(lower)
 
     @classmethod
     def from_buffer(cls, data, offsets, bint lower=True):
         """UTF-8 that lies in one piece: document i is data[offsets[i]:offsets[i + 1]]."""
         cdef Documents self = cls.__new__(cls)
         cdef const int64_t[::1] at
-        cdef const uint8_t* start
         cdef Py_ssize_t i
-        cdef int64_t bad = -1
-        cdef uint8_t* contextual = NULL
         if not isinstance(offsets, np.ndarray) or offsets.dtype not in (INT32, INT64) or offsets.ndim != 1:
             raise ValueError("offsets must be an array of one dimension, int32 or int64")
         at = np.ascontiguousarray(offsets, dtype=np.int64)
-        self.lower = lower
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.buffered = True
         self.held = (data, offsets)
         check_indptr(at, self.buffer.len, "offsets")
         self.reserve(at.shape[0] - 1)
-        start = <const uint8_t*> self.buffer.buf
-        contextual = <uint8_t*> calloc(self.count + 1, 1)
+        for i in range(self.count):
+            self.texts[i] = text_of_bytes(<const char*> self.buffer.buf + at[i], at[i + 1] - at[i])
+        self.prepare(lower)
+        return self
+
+    cdef int prepare(self, bint lower) except -1:
+        """Checks what is bytes, and lower-cases what cannot be lower-cased while it is read."""
+        cdef uint8_t* contextual = <uint8_t*> calloc(self.count + 1, 1)
+        cdef Py_ssize_t i, bad = -1
         if contextual == NULL:
             raise MemoryError("there is not enough memory for these documents")
+        self.lower = lower
         try:
             with nogil:
                 for i in range(self.count):
-                    self.texts[i] = text_of_bytes(start + at[i], at[i + 1] - at[i])
-                    if self.texts[i].ascii:
-                        continue
-                    if not valid_utf8(<const uint8_t*> self.texts[i].data, self.texts[i].size, False):
+                    if not text_is_valid(self.texts + i):
                         bad = i
                         break
                     contextual[i] = lower and lowers_in_context(self.texts + i)
             if bad >= 0:
-                refuse((<const char*> start + at[bad])[:at[bad + 1] - at[bad]], bad)
+                refuse(self.bytes_of(bad), bad)
             for i in range(self.count):
                 if contextual[i]:
-                    self.lower_beforehand(i, (<const char*> start + at[i])[:at[i + 1] - at[i]])
+                    self.lower_beforehand(i)
         finally:
             free(contextual)
-        return self
+        return 0
+
+    cdef bytes bytes_of(self, Py_ssize_t i):
+        """A document that is given in UTF-8."""
+        return (<const char*> self.texts[i].data)[:self.texts[i].size]
 
     cdef int reserve(self, Py_ssize_t count) except -1:
         self.texts = <Text*> calloc(count + 1, sizeof(Text))
@@ -283,9 +284,9 @@ cdef class Documents:
         self.count = count
         return 0
 
-    cdef int lower_beforehand(self, Py_ssize_t i, object text) except -1:
+    cdef int lower_beforehand(self, Py_ssize_t i) except -1:
         """Holds and reads a copy that Python has lower-cased."""
-        cdef str lowered = (text if isinstance(text, str) else text.decode("utf-8")).lower()
+        cdef str lowered = (self.held[i] if self.texts[i].kind else self.bytes_of(i).decode("utf-8")).lower()
         if self.sources == self.texts:
             self.sources = <Text*> malloc((self.count + 1) * sizeof(Text))
             if self.sources == NULL:
@@ -714,7 +715,16 @@ cdef int stream_free(Stream* stream) except -1:
 
 def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Words words not None, bint grow, str rule not None,
              int64_t shortest=1, int64_t longest=0, bint headers=False):
-    """The stream of the words of documents[start:stop], and which header field each is in, if asked for."""
+    """The stream of the words of documents[start:stop], and which header field each is in, if asked for.
+
+    rule "words" takes the runs of word characters, if they have at least `shortest`; "punctuation" those and all runs of
+    what is neither word nor white space; "spaces" all runs of what is not white space. A run with more than `longest`
+    characters, unless that is 0, is cut. What is not in `words` is added if it may grow, and is −1 otherwise.
+
+    A header is the lines "Name: value" that a text begins with, after a line "From …" or none. Lines that begin with a
+    blank or a tab go on with the field above. A token is in the field after whose colon it begins, and the field is the
+    number of its name in `words`, in lower case; names, colons and the text below are in none, −1.
+    """
     cdef Stream stream
     cdef Rule wanted
     cdef int64_t[::1] indptr

@@ -1,8 +1,8 @@
 /* From texts to numbers: characters are read and lower-cased, runs of them found, and the runs looked up.
  *
- * A text of any width becomes a Page: its characters in UTF-8, and two rows of bits, one bit a byte, that say which bytes
- * belong to word characters and which to anything but white space. Sixty-four ASCII characters are done at a time, others
- * one by one. What a token is can then be told from the bits alone, in one loop for all widths and rules. */
+ * A text of any width becomes a Page: its characters in UTF-8, and two rows of bits, one bit a byte, that say which
+ * bytes belong to word characters and which to anything but white space. Sixty-four ASCII characters are done at a
+ * time, others one by one. What a token is can then be told from the bits alone: one loop for all widths and rules. */
 #ifndef DECIBAN_TEXT_LOOPS_H
 #define DECIBAN_TEXT_LOOPS_H
 
@@ -78,7 +78,8 @@ static inline uint32_t read_character(const uint8_t *from, int64_t n, int64_t *a
         return (c & 0x0F) << 12 | (uint32_t)(p[1] & 0x3F) << 6 | (p[2] & 0x3F);
     }
     *at += 4;
-    const uint32_t out = (c & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
+    const uint32_t out =
+        (c & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
     return out < 0x110000 ? out : 0xFFFD;
 }
 
@@ -105,9 +106,7 @@ static bool valid_utf8(const uint8_t *text, int64_t size, bool surrogates) {
     while (i < size) {
         const uint8_t c = text[i];
         if (c < 0x80) {
-            while (i + 8 <= size && !(eight_bytes(text + i) & 0x8080808080808080u)) i += 8;
-            while (i < size && text[i] < 0x80 && (i & 7)) i++;
-            if (i < size && text[i] < 0x80) i++;
+            i += i + 8 <= size && !(eight_bytes(text + i) & 0x8080808080808080u) ? 8 : 1;
             continue;
         }
         const int more = c >= 0xC2 && c <= 0xDF ? 1 : c >= 0xE0 && c <= 0xEF ? 2 : c >= 0xF0 && c <= 0xF4 ? 3 : 0;
@@ -150,14 +149,24 @@ static int string_ready(PyObject *string) {
 }
 
 static Text text_of_bytes(const void *data, int64_t size) {
-    uint8_t any = 0;
-    for (int64_t i = 0; i < size; i++) any |= ((const uint8_t *)data)[i];
-    const Text out = {data, size, any < 0x80 ? 1 : UTF8, any < 0x80};
+    const Text out = {data, size, UTF8, false};
     return out;
 }
 
-/* Whether lower-casing is more than a character for a character: capital sigma depends on what is around it, and capital
- * I with a dot becomes two. */
+/* Whether bytes are UTF-8; strings are valid as they are. Notes if they are nothing but ASCII. */
+static bool text_is_valid(Text *text) {
+    if (text->kind != UTF8) return true;
+    const uint8_t *bytes = text->data;
+    uint8_t any = 0;
+    for (int64_t i = 0; i < text->size; i++) any |= bytes[i];
+    if (any >= 0x80) return valid_utf8(bytes, text->size, false);
+    text->kind = 1;
+    text->ascii = true;
+    return true;
+}
+
+/* Whether lower-casing is more than a character for a character: capital sigma depends on what is around it, and
+ * capital I with a dot becomes two. */
 static bool lowers_in_context(const Text *text) {
     int any = 0;
     if (text->kind == 2) {
@@ -212,7 +221,7 @@ static inline uint64_t flag_bits(sixteen flags) {
 #else
     uint8_t bytes[16];
     memcpy(bytes, &flags, 16);
-    const uint64_t ones = 0x0101010101010101u, gather = 0x0102040810204080u; /* moves the lowest bit of byte k to 56 + k */
+    const uint64_t ones = 0x0101010101010101u, gather = 0x0102040810204080u; /* the lowest bit of byte k to 56 + k */
     return (eight_bytes(bytes) & ones) * gather >> 56 | ((eight_bytes(bytes + 8) & ones) * gather >> 56) << 8;
 #endif
 }
@@ -268,8 +277,8 @@ static inline void read_block(const uint8_t *from, uint8_t *to, bool lower, uint
                     const uint32_t c = NEXT(from, n, &i), known = c < 0x10000 ? basic_characters[c] : character(c);    \
                     const int size = write_character(page->text + at + taken, lower ? known & LOWER_BITS : c);         \
                     const uint64_t own = (((uint64_t)1 << size) - 1) << taken;                                         \
-                    words |= known & IS_WORD ? own : 0;                                                               \
-                    solid |= known & IS_SPACE ? 0 : own;                                                              \
+                    words |= known & IS_WORD ? own : 0;                                                                \
+                    solid |= known & IS_SPACE ? 0 : own;                                                               \
                     taken += size;                                                                                     \
                 }                                                                                                      \
                 page->wide = true;                                                                                     \
@@ -288,7 +297,8 @@ DEFINE_READ(read_four, uint32_t, NEXT_UNIT)
 
 /* The page of a text; NO_MEMORY if there is not enough. */
 static int page_read(Page *page, const Text *text, bool lower) {
-    const int64_t most = text->ascii ? 1 : text->kind == UTF8 || text->kind == 1 ? 2 : text->kind == 2 ? 3 : 4;
+    /* Two also where all was ASCII when it was looked at: memory that others can write to may have changed since. */
+    const int64_t most = text->kind <= 1 ? 2 : text->kind == 2 ? 3 : 4;
     if (text->size > INT64_MAX / 8) return NO_MEMORY;
     const int64_t room = text->size * most + BLOCK + PADDING, bits = room / 64 + 3;
     if (!make_room((void **)&page->text, &page->room, room, 1) ||
@@ -500,7 +510,7 @@ static int find_tokens(const Page *page, Rule rule, Asking *asking) {
                 bool long_enough = true;
                 if (size < doubtful)
                     long_enough = (both && !(page->words[start >> 6] >> (start & 63) & 1)) ||
-                                  (page->wide && count_characters(text, size) >= rule.shortest);
+                                  (page->wide && skip_characters(text, size, 0, rule.shortest - 1) < size);
                 if (long_enough) {
                     if (rule.longest && size > rule.longest)
                         size = page->wide ? skip_characters(text, size, 0, rule.longest) : rule.longest;
@@ -687,8 +697,9 @@ static int spread_stream(const int32_t *ids, const int64_t *indptr, int64_t coun
     out_indptr[0] = 0;
     for (int64_t d = 0; d < count; d++) {
         for (int64_t i = indptr[d]; i < indptr[d + 1]; i++) {
-            if (ids[i] < 0) continue;
-            const int64_t start = table_indptr[ids[i]], size = table_indptr[ids[i] + 1] - start;
+            const int32_t id = ids[i];
+            if (id < 0) continue;
+            const int64_t start = table_indptr[id], size = table_indptr[id + 1] - start;
             for (int64_t k = 0; k < size; k++) out->ids[out->size + k] = table[start + k];
             out->size += size;
         }
@@ -721,9 +732,9 @@ static int drop_stream(const int32_t *ids, const int64_t *indptr, int64_t count,
 
 enum { LEVELS = 3 };
 
-/* Which of `size` items a document has: bit i of level 0 is item i, bit i of level l + 1 says that word i of level l is not
- * zero. So the items come out in their order without being sorted. The words of the last level, each of which stands for
- * 64^3 items, are few enough to look at all of them. */
+/* Which of `size` items a document has: bit i of level 0 is item i, bit i of level l + 1 says that word i of level l is
+ * not zero. So the items come out in their order without being sorted. The words of the last level, each of which
+ * stands for 64^3 items, are few enough to look at all of them. */
 typedef struct {
     uint64_t *bits[LEVELS];
     int64_t words; /* of the last level */

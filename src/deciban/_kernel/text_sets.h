@@ -1,9 +1,9 @@
 /* Sets of strings and sets of pairs of numbers, numbered in the order in which they came.
  *
  * Both keep their items in arrays in that order, so that frequent ones, which come early, lie together; beside them an
- * open-addressing table of numbers, at most half full. Hashes depend on secrets
- * drawn anew in every process, so that nobody can prepare texts whose words all collide. Functions return a number
- * below -1 where they fail; a set then holds what had been added until then. Nothing here needs Python or its lock. */
+ * open-addressing table of numbers, at most half full. Hashes depend on secrets drawn anew in every process, so that
+ * nobody can prepare texts whose words all collide. Functions return a number below -1 where they fail; a set then
+ * holds what had been added until then. Nothing here needs Python or its lock. */
 #ifndef DECIBAN_TEXT_SETS_H
 #define DECIBAN_TEXT_SETS_H
 
@@ -26,14 +26,15 @@ enum { PADDING = 8 }; /* bytes that may be read past the end of a string */
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Asks for huge pages, where the system has them: there are fewer of them to make and to find. */
-static void use_huge_pages(void *memory, size_t size) {
+/* Memory in huge pages, where it is large and the system has them: there are fewer of them to make and to find. */
+static void *make_memory(size_t size) {
+    if (size < HUGE_PAGE) return malloc(size);
+    const size_t whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    void *memory = aligned_alloc(HUGE_PAGE, whole);
 #if defined(MADV_HUGEPAGE)
-    const uintptr_t page = 4096, start = ((uintptr_t)memory + page - 1) / page * page;
-    if (size >= HUGE_PAGE) madvise((void *)start, (uintptr_t)memory + size - start, MADV_HUGEPAGE);
-#else
-    (void)memory, (void)size;
+    if (memory) madvise(memory, whole, MADV_HUGEPAGE);
 #endif
+    return memory;
 }
 
 /* Room for `needed` entries of `width` bytes, half as much again when it has to grow; false if there is no memory. */
@@ -41,18 +42,10 @@ static bool grow_room(void **array, int64_t *room, int64_t needed, size_t width)
     int64_t more = *room + *room / 2 + 16;
     if (more < needed) more = needed;
     if ((uint64_t)more > (uint64_t)(PTRDIFF_MAX - HUGE_PAGE) / width) return false;
-    const size_t size = (size_t)more * width, held = (size_t)*room * width;
-    void *moved;
-    if (size >= HUGE_PAGE) { 
-        moved = aligned_alloc(HUGE_PAGE, (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-        if (!moved) return false;
-        use_huge_pages(moved, size);
-        if (held) memcpy(moved, *array, held);
-        free(*array);
-    } else {
-        moved = realloc(*array, size);
-        if (!moved) return false;
-    }
+    void *moved = make_memory((size_t)more * width);
+    if (!moved) return false;
+    if (*room) memcpy(moved, *array, (size_t)*room * width);
+    free(*array);
     *array = moved;
     *room = more;
     return true;
@@ -93,8 +86,8 @@ static inline uint64_t fold(uint64_t a, uint64_t b) {
 #endif
 }
 
-/* What a string is compared by: its first eight bytes, its last eight if there are more (the two may overlap), and a hash
- * of all of it. Up to sixteen bytes, strings of one size with the same head and tail are the same. */
+/* What a string is compared by: its first eight bytes, its last eight if there are more (the two may overlap), and a
+ * hash of all of it. Up to sixteen bytes, strings of one size with the same head and tail are the same. */
 typedef struct {
     uint64_t head, tail, hash;
 } Key;
@@ -171,7 +164,8 @@ static inline void table_fetch(const Table *table, uint64_t hash) {
 
 /* The slot of the first item with this mark from `at` on, or of the first free one. */
 static inline int64_t table_seek(const Table *table, uint32_t mark, int64_t at) {
-    while (table->slots[at].number >= 0 && table->slots[at].mark != mark) at = (at + 1) & (table->count - 1);
+    const int64_t wrap = table->count - 1;
+    while (table->slots[at].number >= 0 && table->slots[at].mark != mark) at = (at + 1) & wrap;
     return at;
 }
 
@@ -186,12 +180,10 @@ static bool table_make(Table *table, int64_t items) {
     table->count = 1024;
     table->shift = 54;
     while (table->count < items * 2) table->count *= 2, table->shift--;
-    const size_t size = (size_t)table->count * sizeof(Slot), whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    table->slots = size >= HUGE_PAGE ? aligned_alloc(HUGE_PAGE, whole) : malloc(size);
-    if (!table->slots) return false;
-    use_huge_pages(table->slots, size);
-    memset(table->slots, 0xFF, size);
-    return true;
+    const size_t size = (size_t)table->count * sizeof(Slot);
+    table->slots = make_memory(size);
+    if (table->slots) memset(table->slots, 0xFF, size);
+    return table->slots;
 }
 
 static bool table_copy(Table *table, const Table *other) {
@@ -298,7 +290,7 @@ static int32_t words_append(WordSet *set, const uint8_t *text, int64_t size, Key
     return number;
 }
 
-/* The number of a string in any memory, which must not be the set's own; UNKNOWN if it is new and the set may not grow. */
+/* The number of a string in memory that is not the set's own; UNKNOWN if it is new and the set may not grow. */
 static int32_t words_number(WordSet *set, const uint8_t *text, int64_t size, bool grow) {
     const Key key = key_of_only(text, size);
     const int32_t number = words_find(set, text, size, key);
@@ -375,13 +367,7 @@ typedef struct {
 
 static inline uint64_t sort_key(const WordSet *set, int32_t number, int64_t depth) {
     const uint64_t bytes = first_bytes(word_text(set, number) + depth, word_size(set, number) - depth);
-#if defined(__GNUC__)
     return __builtin_bswap64(bytes);
-#else
-    uint64_t out = 0;
-    for (int i = 0; i < 8; i++) out = out << 8 | (bytes >> 8 * i & 0xFF);
-    return out;
-#endif
 }
 
 static inline void swap_sorted(Sorted *a, Sorted *b) {
@@ -400,57 +386,65 @@ static inline bool word_before(const WordSet *set, Sorted a, Sorted b, int64_t d
     return order ? order < 0 : left < right;
 }
 
+static void sort_few(const WordSet *set, Sorted *sorted, int64_t count, int64_t depth) {
+    for (int64_t i = 1; i < count; i++) {
+        const Sorted held = sorted[i];
+        int64_t j = i;
+        for (; j > 0 && word_before(set, held, sorted[j - 1], depth); j--) sorted[j] = sorted[j - 1];
+        sorted[j] = held;
+    }
+}
+
+/* The middle one of three keys drawn so that nobody can foresee them. */
+static uint64_t draw_pivot(const Sorted *sorted, int64_t count, uint64_t *chance) {
+    uint64_t drawn[3];
+    for (int d = 0; d < 3; d++) {
+        *chance = *chance * 6364136223846793005u + 1442695040888963407u;
+        drawn[d] = sorted[(*chance >> 33) % (uint64_t)count].key;
+    }
+    const bool up = drawn[0] < drawn[1];
+    const uint64_t low = drawn[up ? 0 : 1], high = drawn[up ? 1 : 0];
+    return drawn[2] < low ? low : drawn[2] > high ? high : drawn[2];
+}
+
 /* order[i] = the number of the i-th string. Three-way quicksort on eight bytes at a time; what is alike in all of them
  * goes eight bytes deeper. Stretches that wait to be sorted never overlap: there are fewer of them than strings. */
 static int words_order(const WordSet *set, int32_t *order) {
     const int64_t size = set->size;
-    if (!size) return 0;
-    Sorted *sorted = malloc((size_t)size * sizeof(Sorted));
+    Sorted *sorted = NULL;
     Stretch *waiting = NULL;
-    int64_t room = 0, count = 0;
-    uint64_t chance = secret[0] | 1;
+    int64_t sorted_room = 0, room = 0, count = 0;
+    uint64_t chance = secret[0];
     int out = NO_MEMORY;
-    if (!sorted || !make_room((void **)&waiting, &room, 64, sizeof *waiting)) goto done;
+    if (!make_room((void **)&sorted, &sorted_room, size, sizeof *sorted)) goto done;
+    if (!make_room((void **)&waiting, &room, 64, sizeof *waiting)) goto done;
     for (int64_t i = 0; i < size; i++) sorted[i] = (Sorted){sort_key(set, (int32_t)i, 0), (int32_t)i};
     waiting[count++] = (Stretch){0, size, 0};
     while (count) {
         const Stretch now = waiting[--count];
+        const int64_t deeper = now.depth + 8;
         if (now.stop - now.start <= 16) {
-            for (int64_t i = now.start + 1; i < now.stop; i++) {
-                const Sorted held = sorted[i];
-                int64_t j = i;
-                for (; j > now.start && word_before(set, held, sorted[j - 1], now.depth); j--) sorted[j] = sorted[j - 1];
-                sorted[j] = held;
-            }
+            sort_few(set, sorted + now.start, now.stop - now.start, now.depth);
             continue;
         }
-        /* A pivot that nobody can foresee: the middle one of three drawn. */
-        uint64_t drawn[3];
-        for (int d = 0; d < 3; d++) {
-            chance = chance * 6364136223846793005u + 1442695040888963407u;
-            drawn[d] = sorted[now.start + (int64_t)((chance >> 33) % (uint64_t)(now.stop - now.start))].key;
-        }
-        const uint64_t low = drawn[0] < drawn[1] ? drawn[0] : drawn[1], high = drawn[0] < drawn[1] ? drawn[1] : drawn[0];
-        const uint64_t pivot = drawn[2] < low ? low : drawn[2] > high ? high : drawn[2];
+        const uint64_t pivot = draw_pivot(sorted + now.start, now.stop - now.start, &chance);
         int64_t less = now.start, i = now.start, more = now.stop;
         while (i < more) {
             if (sorted[i].key < pivot) swap_sorted(sorted + less++, sorted + i++);
             else if (sorted[i].key > pivot) swap_sorted(sorted + i, sorted + --more);
             else i++;
         }
-        /* Those that end within these eight bytes come first, the shorter before the longer: zeros are real there. They
-         * are nine at most, for strings are distinct. */
+        /* Those that end within these eight bytes come first, the shorter before the longer: what was filled up with
+         * zeros is the beginning of what has them. They are nine at most, for strings are distinct. */
         int64_t ended = less;
         for (i = less; i < more; i++)
-            if (word_size(set, sorted[i].number) <= now.depth + 8) swap_sorted(sorted + ended++, sorted + i);
-        for (i = less + 1; i < ended; i++)
-            for (int64_t j = i; j > less && word_size(set, sorted[j].number) < word_size(set, sorted[j - 1].number); j--)
-                swap_sorted(sorted + j, sorted + j - 1);
-        for (i = ended; i < more; i++) sorted[i].key = sort_key(set, sorted[i].number, now.depth + 8);
+            if (word_size(set, sorted[i].number) <= deeper) swap_sorted(sorted + ended++, sorted + i);
+        sort_few(set, sorted + less, ended - less, now.depth);
+        for (i = ended; i < more; i++) sorted[i].key = sort_key(set, sorted[i].number, deeper);
         if (!make_room((void **)&waiting, &room, count + 3, sizeof *waiting)) goto done;
-        const Stretch parts[3] = {{now.start, less, now.depth}, {ended, more, now.depth + 8}, {more, now.stop, now.depth}};
-        for (int p = 0; p < 3; p++)
-            if (parts[p].stop - parts[p].start > 1) waiting[count++] = parts[p];
+        if (less - now.start > 1) waiting[count++] = (Stretch){now.start, less, now.depth};
+        if (more - ended > 1) waiting[count++] = (Stretch){ended, more, deeper};
+        if (now.stop - more > 1) waiting[count++] = (Stretch){more, now.stop, now.depth};
     }
     for (int64_t i = 0; i < size; i++) order[i] = sorted[i].number;
     out = 0;

@@ -64,7 +64,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
 
     Examples
     --------
-    >>> from deciban.models.count_vectorizer import CountVectorizer
+    >>> from deciban import CountVectorizer
     >>> counts = CountVectorizer()
     >>> counts.fit_transform(["The dog, the cat.", "A cat!"]).toarray().tolist()
     [[1, 1, 2], [1, 0, 0]]
@@ -180,7 +180,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
             return NotImplemented
         for name, mine in self.get_params(deep=False).items():
             theirs = getattr(other, name)
-            if name != "n_jobs" and mine is not theirs and mine != theirs:
+            if name != "n_jobs" and not np.array_equal(np.asarray(mine), np.asarray(theirs)):
                 raise SchemaError(f"cannot merge vectorizers whose {name} differs: {mine!r} and {theirs!r}")
         merged = copy.copy(self)
         if self.n_features is None and self.vocabulary is None:
@@ -188,10 +188,16 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
                 raise NotFittedError("only vectorizers that have learned from documents add up: fit both first")
             if self._tally.terms.recipe != other._tally.terms.recipe:
                 raise SchemaError("parameters of one of the two have changed since it learned: fit again")
-            tally = self._tally.copy()
-            tally.merge(other._tally)
-            merged._learned(tally)
+            merged._tally.merge(other._tally)
         return merged
+
+    def __copy__(self) -> Self:
+        """A copy that learns by itself."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        if "_tally" in vars(self):
+            other._learned(self._tally.copy())
+        return other
 
     @property
     def vocabulary_(self) -> dict[Any, int]:
@@ -223,7 +229,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
             self._check_hashing()
             return False
         self._validate_vocabulary()
-        if self.fixed_vocabulary_ and self.lowercase and any(any(map(str.isupper, term)) for term in self.vocabulary_):
+        if self.fixed_vocabulary_ and self.lowercase and any(map(has_capitals, self.vocabulary_)):
             warn(
                 "Upper case characters found in vocabulary while 'lowercase' is True. "
                 "These entries will not be matched with any documents",
@@ -340,6 +346,10 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
 def check_not_a_string(raw_documents: Any) -> None:
     if isinstance(raw_documents, str | bytes):
         raise ValueError("Iterable over raw text documents expected, string object received.")
+
+
+def has_capitals(term: str) -> bool:
+    return not term.islower() and any(map(str.isupper, term))
 
 
 def in_lists(analysed: Iterator[Iterable[Any]]) -> Iterator[list[list[Any]]]:

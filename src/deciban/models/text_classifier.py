@@ -134,7 +134,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         sample_weight: Any = None,
         *,
         unlabelled: Any = None,
-        unlabelled_weight: float = 1.0,
+        unlabelled_weight: float = 0.1,
     ) -> Self:
         """Learn from texts and labels, forgetting everything learned before.
 
@@ -143,13 +143,15 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         X : list, array or column of strings
             Texts: Python strings, UTF-8 bytes, or a column of NumPy, pandas, Polars or Arrow.
         y : array-like of shape (n,)
-            Labels; missing ones (None, NaN) are found by EM.
+            Labels; missing ones (None, NaN) are guessed: with reliability by what the labelled documents say, else by
+            EM.
         sample_weight : array-like of shape (n,), optional
             A document of weight 2 counts as two.
         unlabelled : label, optional
             Another mark of a missing label.
-        unlabelled_weight : float, default=1.0
-            What a document without a label counts beside one that has one.
+        unlabelled_weight : float, default=0.1
+            What a document without a label counts beside one that has one: guesses are worth less than labels, and
+            many of them must not drown the few.
         """
         with self._unchanged_on_error():
             self._check_parameters()
@@ -223,6 +225,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         has kept none.
         """
         check_is_fitted(self)
+        self._check_exact("no document can be taken out exactly: fit again")
         with self._unchanged_on_error():
             if X is not None:
                 texts, labels, weight = self._read_labelled(X, y, sample_weight)
@@ -285,15 +288,11 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         return max(1, ROWS // max(1, len(classes)))
 
     def _fill(self, texts: Any, labels: Labels, weight: Floats | None, hidden_weight: float) -> None:
-        """Labels that are missing, by EM."""
-        with progress("EM") as watch:
+        """Labels that are missing, as the others have it."""
+        with progress("labels") as watch:
             codes = labels.among(self.classes_)
-            self.model_ = self.model_.filled(
-                list(self._batches(texts)), codes, weight, hidden_weight, self.n_jobs, watch
-            )
+            self.model_ = self.model_.filled(self._batches(texts), codes, weight, hidden_weight, self.n_jobs, watch)
         self.n_unlabelled_ = int((labels.codes < 0).sum())
-        if self.reliability is not None:
-            self.refit_reliability()
 
     def _kept_of(self, texts: Any, labels: Labels, weight: Floats | None) -> Kept:
         known = np.flatnonzero((labels.codes >= 0) & (True if weight is None else weight > 0))
@@ -377,7 +376,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
 
     def _check_exact(self, so: str) -> None:
         if self.n_unlabelled_:
-            raise ForgetError(f"some labels were found by EM, so documents share responsibilities, and {so}")
+            raise ForgetError(f"some labels were guessed, by what all the others said, and {so}")
 
     def _check_learned(self, labels: Labels, weight: Floats | None) -> None:
         unknown = np.setdiff1d(labels.classes, self.classes_)

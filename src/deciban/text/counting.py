@@ -6,7 +6,7 @@ and columns are in sorted order, so that a result does not depend on how many th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -115,6 +115,8 @@ def fixed(recipe: Recipe, columns: dict[Any, int]) -> Vocabulary:
     terms = recipe.terms()
     level, number = terms.add(list(columns))
     to = np.fromiter(columns.values(), dtype=np.int32, count=len(columns))
+    if not np.array_equal(np.sort(to), np.arange(len(to))):
+        raise DecibanError(f"the columns of a vocabulary of {len(to)} terms are the numbers from 0 to {len(to) - 1}")
     out = [np.full(size, -1, dtype=np.int32) for size in terms.sizes()]
     for k in range(len(out)):
         out[k][number[level == k]] = to[level == k]
@@ -178,18 +180,22 @@ def learn_and_count(
     """The tally of all documents, the ranks of its terms, and counts by rank: CSR, columns ascending in a row."""
     tallies, blocks = over_tallies(batches, recipe, n_jobs, Tally.note)
     total, to = sum_of(tallies)
+    noted: list[Any] = [block for _, block in blocks]
+    whose = [mine for mine, _ in blocks]
+    del blocks
     ranks = total.ranks()
     size = sum(int((rank >= 0).sum()) for rank in ranks)
     columns = [[rank[where] for rank, where in zip(ranks, mine, strict=False)] for mine in to]
 
-    def work(block: tuple[int, tuple[int, list[Noted]]]) -> Part:
-        mine, (rows, parts) = block
+    def work(block: int) -> Part:
+        rows, parts = noted[block]
+        noted[block] = None  # it is not needed any longer
         # Longer terms may have come up later, or in other tallies only: what is missing at the end has nothing in it.
-        placed = [place(part, own, size) for part, own in zip(parts, columns[mine], strict=False)]
+        placed = [place(part, own, size) for part, own in zip(parts, columns[whose[block]], strict=False)]
         return side_by_side(placed, rows, size)
 
-    entries = sum(len(part[1]) for _, (_, parts) in blocks for part in parts)
-    X = stack(in_threads(work, blocks, threads(n_jobs, entries)), size, dtype)
+    entries, rows = sum(len(part[1]) for _, parts in noted for part in parts), total.documents
+    X = stack(in_threads(work, len(noted), threads(n_jobs, entries)), size, dtype, entries, rows)
     holders = np.append(np.bincount(X.indices, minlength=size), 0)  # for rank −1
     total.holders = [holders[rank] for rank in ranks]
     return total, ranks, X
@@ -215,13 +221,16 @@ def over_tallies(
             free.put(len(tallies))
             tallies.append(Tally(recipe.terms()))
         done += over_blocks(documents, n_jobs, with_a_tally)
+    for tally in tallies:
+        tally.terms.finish()
     return tallies or [Tally(recipe.terms())], done
 
 
-def sum_of(tallies: Sequence[Tally]) -> tuple[Tally, list[list[Codes]]]:
-    """All tallies in the first; by tally and level, the numbers that its terms have there."""
-    total, *others = tallies
-    to = [total.merge(other) for other in others]
+def sum_of(tallies: list[Tally]) -> tuple[Tally, list[list[Codes]]]:
+    """All tallies in the first; by tally and level, the numbers that its terms have there. The others are let go."""
+    total, to = tallies[0], []
+    while len(tallies) > 1:
+        to.append(total.merge(tallies.pop(1)))
     return total, [[np.arange(size, dtype=np.int32) for size in total.terms.sizes()], *to]
 
 
@@ -234,7 +243,7 @@ def count(batches: Iterable[Any], vocabulary: Vocabulary, dtype: npt.DTypeLike, 
         return counted(streams, columns, stop - start, vocabulary.size)
 
     parts = [part for documents in batches for part in over_blocks(documents, n_jobs, work)]
-    return stack(parts, vocabulary.size, dtype)
+    return stack_all(parts, vocabulary.size, dtype)
 
 
 def count_hashed(batches: Iterable[Any], recipe: Recipe, size: int, dtype: npt.DTypeLike, n_jobs: int | None) -> Matrix:
@@ -247,7 +256,7 @@ def count_hashed(batches: Iterable[Any], recipe: Recipe, size: int, dtype: npt.D
         return counted(streams, columns, stop - start, size)
 
     parts = [part for documents in batches for part in over_blocks(documents, n_jobs, work)]
-    return stack(parts, size, dtype)
+    return stack_all(parts, size, dtype)
 
 
 def counted(streams: Sequence[Stream], columns: Sequence[Codes], rows: int, size: int) -> Part:
@@ -273,35 +282,40 @@ def prune(X: Matrix, columns: Codes) -> Matrix:
     to = columns[X.indices]
     there = to >= 0
     begin = np.append(0, np.cumsum(there))[X.indptr]
-    return stack([(X.data[there], to[there], begin)], size, X.dtype)
+    return stack_all([(X.data[there], to[there], begin)], size, X.dtype)
 
 
 def side_by_side(parts: Sequence[Part], rows: int, size: int) -> Part:
     """The sum of several levels' counts of the same documents."""
+    narrow = [(counts.astype(np.int32, copy=False), columns, indptr) for counts, columns, indptr in parts]
     if len(parts) == 1:
-        return parts[0]
-    total = sp.csr_array((rows, size), dtype=np.int32)
-    for counts, columns, indptr in parts:
-        total += sp.csr_array((counts, columns, indptr.astype(np.int32)), shape=(rows, size))
+        return narrow[0]
+    levels = [sp.csr_array((c, columns, indptr.astype(np.int32)), shape=(rows, size)) for c, columns, indptr in narrow]
+    total = sum(levels[1:], levels[0]) if levels else sp.csr_array((rows, size), dtype=np.int32)
     return total.data, total.indices, total.indptr
 
 
-def stack(parts: list[Part], size: int, dtype: npt.DTypeLike) -> Matrix:
-    """Blocks of rows as one matrix; a block is let go once it is copied."""
-    rows, stored = sum(len(part[2]) - 1 for part in parts), sum(len(part[0]) for part in parts)
+def stack(parts: Iterable[Part], size: int, dtype: npt.DTypeLike, stored: int, rows: int) -> Matrix:
+    """Blocks of rows as one matrix of no more than so many entries; a block is let go once it is copied."""
     index = np.int32 if max(stored, size) <= np.iinfo(np.int32).max else np.int64
     data, indices, indptr = np.empty(stored, dtype), np.empty(stored, index), np.zeros(rows + 1, index)
     row = at = 0
-    parts.reverse()
-    while parts:
-        counts, columns, begin = parts.pop()
+    for counts, columns, begin in parts:
         data[at : at + len(counts)] = counts
         indices[at : at + len(counts)] = columns
         indptr[row + 1 : row + len(begin)] = begin[1:] + at
         row, at = row + len(begin) - 1, at + len(counts)
+    for entries in (data, indices):  # memory that was never touched goes back
+        entries.resize(at, refcheck=False)
     out = sp.csr_array((data, indices, indptr), shape=(rows, size))
     out.has_sorted_indices = out.has_canonical_format = True
     return out
+
+
+def stack_all(parts: list[Part], size: int, dtype: npt.DTypeLike) -> Matrix:
+    """Blocks of rows as one matrix; the list is emptied."""
+    stored, rows = sum(len(columns) for _, columns, _ in parts), sum(len(begin) - 1 for _, _, begin in parts)
+    return stack((parts.pop(0) for _ in range(len(parts))), size, dtype, stored, rows)
 
 
 def workers_for(documents: Any, n_jobs: int | None) -> int:
@@ -317,14 +331,14 @@ def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, in
     total, workers = int(ends[-1]) if len(ends) else 0, workers_for(documents, n_jobs)
     pieces = -(-max(total, 1) // (BLOCK * workers)) * workers
     cuts = np.searchsorted(ends, np.arange(1, pieces) * total / pieces, side="right")
-    edges = np.unique([0, *cuts, len(documents)])
-    return in_threads(
-        lambda block: work(documents, *block), list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)), workers
-    )
+    edges = np.unique([0, *cuts, len(documents)]).tolist()
+    return list(in_threads(lambda at: work(documents, edges[at], edges[at + 1]), len(edges) - 1, workers))
 
 
-def in_threads(work: Callable[[Any], Result], items: Sequence[Any], workers: int) -> list[Result]:
-    if workers == 1 or len(items) < 2:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, items))
+def in_threads(work: Callable[[int], Result], n: int, workers: int) -> Iterator[Result]:
+    """work(0), work(1), … in order, in threads."""
+    if workers == 1 or n < 2:
+        yield from map(work, range(n))
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            yield from pool.map(work, range(n))

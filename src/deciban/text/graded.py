@@ -30,8 +30,7 @@ from deciban.text.items import Lexicon, Rows
 from deciban.text.sums import Cells, TextSums, collect, damped, read, read_into, some_rows, stacked, sums_of
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Tables, shares
 
-MOST_STEPS = 20
-SETTLED = 1e-3  # EM is done when a document's shares move by less than this on average
+FOLDS = 3  # parts of the labelled documents that are judged by the others, where labels are missing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,7 +264,7 @@ class Graded:
         if len(np.unique(own[useful])) < 2:
             return free
         if len(useful) < len(own):
-            rows = {block: some_rows(mine, useful) for block, mine in rows.items()}
+            rows = taken_rows(rows, useful)
         y, w = own[useful], None if weight is None else weight[useful]
         pool = choose_pool(
             free.evidence_without(rows, y, w, n_jobs), y, log_class_prior("empirical", self.sums.weight), w
@@ -274,47 +273,50 @@ class Graded:
 
     def filled(
         self,
-        batches: Sequence[Documents],
+        batches: Iterable[Documents],
         codes: Codes,
         weight: Floats | None,
         hidden_weight: float,
         n_jobs: int | None,
-        watch: Callable[[int, float], None] | None = None,
+        watch: Callable[[int, float], None] = lambda step, total: None,  # noqa: ARG005 - nobody watches
     ) -> Graded:
-        """With documents whose label is missing (code −1), by what their words say.
+        """With documents whose label is missing (code −1), shared out as this model, of the others, judges them.
 
-        Half of them are judged by what was learned of labels and of the other half, in turns, until the judgements
-        come to rest: a document that had a part in its own judgement would only confirm it.
+        A document that had a part in those judgements looks surer than it is. So reliabilities are fitted on documents
+        whose own label was left out while the others were judged: each third in turn.
         """
-        amount = (np.ones(len(codes)) if weight is None else weight) * hidden_weight
-        hidden = np.flatnonzero((codes < 0) & (amount > 0))
-        halves = [hidden[0::2], hidden[1::2]]
-        lexicon, blocks = self.sums.lexicon.copy(), self.sums.blocks
-        pieces, start, order = [], 0, [np.zeros(0, dtype=np.intp)]
-        for documents in batches:
-            which, piece = read_into(lexicon, documents, blocks, n_jobs)
-            order.append(which + start)
-            pieces.append(piece)
-            start += len(documents)
-        back = np.argsort(np.concatenate(order))
-        everything = {block: some_rows(stacked([piece[block] for piece in pieces]), back) for block in blocks}
-        rows = [{block: some_rows(mine, half) for block, mine in everything.items()} for half in halves]
+        lexicon, rows = in_order(batches, self.sums.lexicon, self.sums.blocks, n_jobs)
         base = replace(self, sums=self.sums.in_lexicon(lexicon))
-        guess = [base.posterior(mine, n_jobs) for mine in rows]
-        for step in range(1, MOST_STEPS + 1):
-            moved = 0.0
-            for half in (0, 1):
-                other = base.sums + shared_out(base.sums, rows[1 - half], guess[1 - half], amount[halves[1 - half]])
-                new = replace(base, sums=other).posterior(rows[half], n_jobs)
-                moved = max(moved, float(np.abs(new - guess[half]).mean()) if new.size else 0.0)
-                guess[half] = new
-            if watch is not None:
-                watch(step, -moved)
-            if moved < SETTLED:
-                break
-        for half in (0, 1):
-            base = replace(base, sums=base.sums + shared_out(base.sums, rows[half], guess[half], amount[halves[half]]))
-        return base
+        amount = np.ones(len(codes)) if weight is None else weight
+        known, hidden = (np.flatnonzero((codes >= 0) == labelled) for labelled in (True, False))
+        unknown = taken_rows(rows, hidden)
+
+        def with_hidden(model: Graded) -> Graded:
+            judged = model.posterior(unknown, n_jobs)
+            return replace(
+                model, sums=model.sums + shared_out(model.sums, unknown, judged, hidden_weight * amount[hidden])
+            )
+
+        whole = with_hidden(base)
+        fold = np.empty(len(known), dtype=np.intp)
+        fold[np.argsort(codes[known], kind="stable")] = np.arange(len(known)) % FOLDS
+        vectors, order = [], []
+        for f in range(FOLDS):
+            watch(f + 1, 0.0)
+            rest, out = known[fold != f], known[fold == f]
+            part = sums_of(lexicon, taken_rows(rows, rest), codes[rest], self.classes, amount[rest])
+            model = replace(self, sums=part)._chosen_by(taken_rows(rows, rest), codes[rest], amount[rest], n_jobs)
+            out = out[part.weight[codes[out]] > 0]  # a class that is there without them
+            if len(out) and model.choice is not None:
+                judge = replace(with_hidden(model), choice=Choice(whole.strengths(), model.choice.pool, self.classes))
+                vectors.append(judge.evidence(taken_rows(rows, out), n_jobs))
+                order.append(out)
+        which = np.concatenate([np.zeros(0, dtype=np.intp), *order])
+        if len(np.unique(codes[which])) < 2:
+            return whole
+        log_prior = log_class_prior("empirical", whole.sums.weight)
+        pool = choose_pool(np.concatenate(vectors), codes[which], log_prior, None if weight is None else amount[which])
+        return replace(whole, choice=Choice(whole.strengths(), pool, self.classes))
 
     def posterior(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
         """P(y | x) of rows numbered as the lexicon numbers them."""
@@ -333,8 +335,7 @@ def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount:
     shares = np.where(posterior >= 0.01, posterior, 0.0)
     shares = shares / shares.sum(axis=1, keepdims=True) * amount[:, None]
     row, y = np.nonzero(shares)
-    mine = {block: some_rows(part, row) for block, part in rows.items()}
-    return sums_of(sums.lexicon, mine, y.astype(np.int32), sums.classes, shares[row, y])
+    return sums_of(sums.lexicon, taken_rows(rows, row), y.astype(np.int32), sums.classes, shares[row, y])
 
 
 def pseudo_cells(prior: Mapping[str, Any], words: Words, classes: Array, unit: float, size: int) -> Cells:
@@ -354,6 +355,24 @@ def pseudo_cells(prior: Mapping[str, Any], words: Words, classes: Array, unit: f
 
 def length(rows: dict[str, Rows]) -> int:
     return len(next(iter(rows.values()))[0]) - 1
+
+
+def in_order(
+    batches: Iterable[Documents], lexicon: Lexicon, blocks: Sequence[str], n_jobs: int | None
+) -> tuple[Lexicon, dict[str, Rows]]:
+    """All documents as rows in their order, and the lexicon with what is new to it."""
+    lexicon, pieces, order, start = lexicon.copy(), [], [np.zeros(0, dtype=np.intp)], 0
+    for documents in batches:
+        which, piece = read_into(lexicon, documents, blocks, n_jobs)
+        order.append(which + start)
+        pieces.append(piece)
+        start += len(documents)
+    back = np.argsort(np.concatenate(order))
+    return lexicon, taken_rows({block: stacked([piece[block] for piece in pieces]) for block in blocks}, back)
+
+
+def taken_rows(rows: dict[str, Rows], which: Array) -> dict[str, Rows]:
+    return {block: some_rows(mine, which) for block, mine in rows.items()}
 
 
 def numbered(

@@ -80,6 +80,10 @@ class Terms(ABC):
     @abstractmethod
     def copy(self) -> Self: ...
 
+    def finish(self) -> None:
+        """Let go of what is needed only while documents are read."""
+        return
+
 
 class WordRuns(Terms):
     """Words, and runs of words with a space between. A run of n is a pair: its first n − 1 words, and the last.
@@ -239,9 +243,9 @@ class CharactersOfWords(CharacterRuns):
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
-        self.forget_words()
+        self.finish()
 
-    def forget_words(self) -> None:
+    def finish(self) -> None:
         self.seen = Words()
         self.runs: Stream = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
 
@@ -256,13 +260,6 @@ class CharactersOfWords(CharacterRuns):
                 np.concatenate([runs[1], table[1][1:] + runs[1][-1]]),
             )
         return [text.spread(ids, indptr, *table)]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"recipe": self.recipe, "grams": self.grams}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.forget_words()
 
 
 class Things:

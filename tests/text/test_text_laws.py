@@ -1,0 +1,467 @@
+"""A text model is a sum: any split and order of learning, forgetting, leave-one-out, merging, files, decibans.
+
+Reliabilities are fitted elsewhere (test_graded.py); here they are any numbers ≥ 0, so that every vector has a say.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import deciban
+from deciban import CountVectorizer, MultinomialNB, TextClassifier
+from deciban.bayes import DECIBANS
+from deciban.errors import ForgetError
+from deciban.pool import Pool
+from deciban.text import graded
+from deciban.text.items import BLOCKS, PAIRED
+
+KINDS = {
+    "graded": {"blocks": BLOCKS},
+    "graded words": {"blocks": ["words"]},
+    "graded, prior": {"blocks": ["words", "pairs"], "prior": {"cash": 2.0, "zebra": 1.5, "Lunch": 0.5}},
+    "multinomial": {"reliability": None},
+    "bernoulli": {"reliability": None, "family": "bernoulli"},
+    "complement": {"reliability": None, "family": "complement", "alpha": 0.5},
+    "multinomial, prior": {"reliability": None, "prior": {"cash": 2.0, "zebra": 1.5, "Lunch": 0.5}, "alpha": 0.1},
+}
+kinds = st.sampled_from(sorted(KINDS))
+every_kind = pytest.mark.parametrize("kind", sorted(KINDS))
+PIECES = [
+    "cash",
+    "CASH",
+    "win",
+    "prize",
+    "lunch",
+    "noon",
+    "at",
+    "ice cream",
+    "日本",
+    "naïve",
+    "!!",
+    "?",
+    "x",
+    "Re: hi\n",
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def any_reliability():
+    """Reliabilities that do not depend on the documents."""
+
+    def choose(evidence, y, log_prior, weight=None):
+        del y, weight
+        rng = np.random.default_rng(evidence.shape[1])
+        believed = rng.random(evidence.shape[1]) < 0.6
+        return Pool(rng.exponential(0.3, evidence.shape[1]) * believed, rng.normal(size=len(log_prior)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graded, "choose_pool", choose)
+        yield
+
+
+texts = st.lists(st.sampled_from(PIECES), max_size=7).map(" ".join)
+documents = st.tuples(texts, st.sampled_from("abc"))
+corpora = st.lists(documents, min_size=1, max_size=9)
+
+
+def model(kind: str, **more) -> TextClassifier:
+    return TextClassifier(**KINDS[kind], **more, n_jobs=1)
+
+
+def fit(kind: str, corpus, weight=None, **more) -> TextClassifier:
+    return model(kind, **more).fit(*zip(*corpus, strict=True), sample_weight=weight)
+
+
+def apart(corpus) -> tuple[list, list]:
+    return [text for text, _ in corpus], [label for _, label in corpus]
+
+
+def sums(fitted: TextClassifier) -> dict:
+    """What was learned, by the names of items and classes: numbers of items depend on the order in which they came."""
+    labels = fitted.classes_.tolist()
+    out: dict = {("documents", label): n for label, n in zip(labels, fitted.class_count_.tolist(), strict=True)}
+    if fitted.reliability is None:
+        words, stats = fitted.model_.words.strings(), fitted.model_.model.stats.sums[0]["x"]
+        for c, w in zip(*np.nonzero(stats), strict=True):
+            out["words", words[w], labels[c]] = float(stats[c, w])
+        return out
+    lexicon = fitted.model_.sums.lexicon
+    for block, cells in fitted.model_.sums.cells.items():
+        names = item_names(lexicon, block)
+        assert len(set(names)) == len(names)
+        for w, name in enumerate(names):
+            for e in range(cells.ptr[w], cells.ptr[w + 1]):
+                out[block, name, labels[cells.cls[e]]] = float(cells.val[e])
+        out["mass", block] = fitted.model_.sums.mass[block]
+    return out
+
+
+def item_names(lexicon, block: str) -> list:
+    if block not in PAIRED:
+        return getattr(lexicon, block).strings()
+    words = lexicon.words.strings()
+    return [(words[a], words[b]) for a, b in zip(*getattr(lexicon, block).arrays(), strict=True)]
+
+
+def same(one: TextClassifier, two: TextClassifier) -> None:
+    """Sums are multiples of 2^−30, or whole numbers: they are equal without any tolerance."""
+    assert sums(one) == sums(two)
+    assert set(one.vocabulary_) == set(two.vocabulary_)
+
+
+def close(found, expected) -> None:
+    """Log-probabilities under the same sums in another order.
+
+    A vector whose items know next to nothing (κ = 1e-9, where it is clipped) is divided by √κ, and κ is a difference of
+    logarithms, rounded at 1e-16: three units in 1e-7 of it.
+    """
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert (np.isneginf(found) == np.isneginf(expected)).all()
+    there = np.isfinite(expected)
+    np.testing.assert_allclose(found[there], expected[there], rtol=1e-6, atol=1e-6)
+
+
+NEW = ["cash prize", "lunch at noon", "", "nothing known of this", "CASH !! 日本", "ice cream ice cream x"]
+
+
+# ------------------------------------------------------------------ learning
+
+
+@given(kinds, corpora, st.randoms(use_true_random=False), st.lists(st.integers(1, 4), max_size=4))
+def test_learning_in_any_split_and_order_is_one_fit(kind, corpus, random, cuts):
+    whole = fit(kind, corpus)
+    shuffled = list(corpus)
+    random.shuffle(shuffled)
+    pieces = []
+    for cut in cuts:
+        pieces.append(shuffled[:cut])
+        shuffled = shuffled[cut:]
+    pieces = [piece for piece in [*pieces, shuffled] if piece]
+    learned = model(kind)
+    for piece in pieces:
+        learned.partial_fit(*apart(piece))
+    same(learned, whole)
+    merged = sum(fit(kind, piece) for piece in pieces)
+    same(merged, whole)
+    if KINDS[kind].get("reliability", "") is None:
+        for one in (learned, merged):
+            close(one.predict_log_proba(NEW), whole.predict_log_proba(NEW))
+
+
+@given(kinds, corpora, corpora)
+def test_merging_does_not_change_what_is_merged(kind, one, two):
+    a, b = fit(kind, one), fit(kind, two)
+    before = sums(a), sums(b), a.predict_proba(NEW), b.predict_proba(NEW)
+    same(a + b, b + a)
+    (a + b).partial_fit(["entirely new words"], ["d"])
+    (a + b).forget(*apart(one))
+    assert (sums(a), sums(b)) == before[:2]
+    np.testing.assert_array_equal(a.predict_proba(NEW), before[2])
+    np.testing.assert_array_equal(b.predict_proba(NEW), before[3])
+
+
+@every_kind
+def test_merging_is_associative(kind):
+    a, b, c = (fit(kind, [(text, label)]) for text, label in [("cash win", "a"), ("win lunch", "b"), ("noon", "a")])
+    for one, two, three in permutations((a, b, c)):
+        same((one + two) + three, a + (b + c))
+
+
+@given(kinds, corpora)
+def test_an_empty_batch_is_nothing(kind, corpus):
+    learned = fit(kind, corpus)
+    before = sums(learned)
+    learned.partial_fit([], []).forget([], [])
+    assert sums(learned) == before
+
+
+@given(kinds, corpora, st.data())
+def test_a_weight_is_a_number_of_times(kind, corpus, data):
+    times = data.draw(st.lists(st.integers(1, 3), min_size=len(corpus), max_size=len(corpus)))
+    repeated = [row for row, n in zip(corpus, times, strict=True) for _ in range(n)]
+    weighted, expected = fit(kind, corpus, weight=times), fit(kind, repeated)
+    same(weighted, expected)
+    if KINDS[kind].get("reliability", "") is None:
+        close(weighted.predict_log_proba(NEW), expected.predict_log_proba(NEW))
+
+
+@every_kind
+def test_what_weighs_nothing_adds_nothing(kind):
+    corpus = [("cash win", "a"), ("lunch noon", "b"), ("zweisam", "a"), ("win win", "a"), ("noon at", "b")]
+    without = fit(kind, corpus[:2] + corpus[3:])
+    weighted = fit(kind, corpus, weight=[1, 1, 0, 1, 1])
+    same(weighted, without)
+    close(weighted.predict_log_proba(NEW), without.predict_log_proba(NEW))
+    later = fit(kind, corpus[:2] + corpus[3:]).partial_fit(["zweisam"], ["a"], sample_weight=[0.0])
+    same(later, without)
+    close(later.predict_log_proba(NEW), without.predict_log_proba(NEW))
+
+
+@every_kind
+def test_fractions_add_up(kind):
+    corpus = [("cash win", "a"), ("lunch noon", "b"), ("win win", "a"), ("noon at", "b")]
+    halves = fit(kind, corpus + corpus, weight=[0.5] * 8)
+    same(halves, fit(kind, corpus))
+
+
+# ------------------------------------------------------------------ forgetting
+
+
+@given(kinds, corpora, st.lists(documents, max_size=6), st.randoms(use_true_random=False))
+def test_forgetting_is_never_having_seen(kind, kept, gone, random):
+    together = kept + gone
+    random.shuffle(together)
+    learned = fit(kind, together).forget(*apart(gone))
+    expected = fit(kind, kept)
+    same(learned, expected)
+    learned.partial_fit(*apart(gone)).forget(*apart(gone))
+    same(learned, expected)
+    if KINDS[kind].get("reliability", "") is None:
+        close(learned.predict_log_proba(NEW), expected.predict_log_proba(NEW))
+
+
+@given(kinds, corpora)
+def test_everything_can_be_forgotten_and_learned_anew(kind, corpus):
+    learned = fit(kind, corpus).forget(*apart(corpus))
+    assert learned.class_count_.tolist() == []
+    assert set(learned.vocabulary_) == {word.lower() for word in KINDS[kind].get("prior", ())}
+    with pytest.raises(ValueError, match="no classes"):
+        learned.predict(["cash"])
+    same(learned.partial_fit(*apart(corpus)), fit(kind, corpus))
+
+
+@given(kinds, corpora, documents)
+def test_what_was_never_learned_cannot_be_forgotten(kind, corpus, stranger):
+    learned = fit(kind, corpus)
+    before, said = sums(learned), learned.predict_proba(NEW)
+    for text, label in [(stranger[0] + " zebra unheard", "a"), ("cash", "d"), ("cash " * 40 + "win", "a")]:
+        weight = [len(corpus) + 1.0]
+        with pytest.raises(ForgetError):
+            learned.forget([text], [label], sample_weight=weight)
+        assert sums(learned) == before
+        np.testing.assert_array_equal(learned.predict_proba(NEW), said)
+
+
+@every_kind
+def test_no_string_of_a_forgotten_document_is_left(kind, tmp_path):
+    corpus = [("cash win prize", "a"), ("lunch at noon", "b"), ("win a prize", "a"), ("noon lunch", "b")]
+    secret = "Qwertzu: uiopü\n\nzxcvbnm cash QWERTZU!? zxcvbnm"
+    learned = fit(kind, [*corpus, (secret, "a")]).forget([secret], ["a"])
+    assert not {"qwertzu", "uiopü", "zxcvbnm", "!?"} & set(learned.vocabulary_)
+    if learned.reliability is not None:
+        for block in BLOCKS:
+            for name in item_names(learned.model_.sums.lexicon, block):
+                assert not any(part in "".join(name) for part in ("zxc", "qwe", "uio", "!?")), (block, name)
+    assert not any(secret in row for row in learned.kept_.rows)
+    learned.save(tmp_path / "model")
+    for stored in ((tmp_path / "model").read_bytes(), deciban_pickled(learned)):
+        for part in ("zxc", "vbn", "qwe", "Qwe", "QWE", "uio", "!?"):
+            assert part.encode() not in stored, part
+
+
+def deciban_pickled(learned):
+    import pickle
+
+    return pickle.dumps(learned)
+
+
+@every_kind
+def test_a_model_that_has_forgotten_does_everything(kind, tmp_path):
+    corpus = [("cash win prize", "a"), ("lunch at noon", "b"), ("win a prize", "a"), ("noon lunch", "b"), ("x y", "c")]
+    gone = [("zebra zebra cash", "a"), ("unheard words", "d")]
+    learned, expected = fit(kind, corpus + gone).forget(*apart(gone)), fit(kind, corpus)
+    X, y = apart(corpus)
+    assert learned.classes_.tolist() == ["a", "b", "c"]
+    assert np.isfinite(learned.leave_one_out(X[:4], y[:4]).log_losses).all()
+    if learned.reliability is None:
+        close(learned.leave_one_out(X, y).log_proba, expected.leave_one_out(X, y).log_proba)
+        if learned.family != "complement":
+            assert sorted(learned.sample(1, random_state=0, length=3)[0][0].split()) != []
+    assert learned.explain("cash lunch", "a", "b").items
+    assert learned.top_words("a", n=2).rows
+    learned.save(tmp_path / "model")
+    np.testing.assert_array_equal(deciban.load(tmp_path / "model").predict_proba(NEW), learned.predict_proba(NEW))
+    same(learned + expected, expected + expected)
+
+
+@pytest.mark.parametrize(
+    ("learned_as", "forgotten_as"),
+    [
+        ({"X": ["cash zxcvbnm"] * 2, "w": None}, {"X": ["cash zxcvbnm"], "w": [2.0]}),
+        ({"X": ["cash zxcvbnm"], "w": [2.0]}, {"X": ["cash zxcvbnm"] * 2, "w": None}),
+        ({"X": ["cash zxcvbnm"] * 2, "w": [0.5, 1.5]}, {"X": ["cash zxcvbnm"], "w": [2.0]}),
+        ({"X": ["Cash zxcvbnm"], "w": None}, {"X": ["cash ZXCVBNM"], "w": None}),
+        ({"X": ["cash  zxcvbnm"], "w": None}, {"X": ["cash zxcvbnm"], "w": None}),
+    ],
+    ids=["twice, then 2", "2, then twice", "parts, then whole", "another case", "another space"],
+)
+def test_documents_that_are_kept_are_forgotten_too(learned_as, forgotten_as):
+    """What the sums cannot tell apart from a kept document is that document: nothing of it stays in memory."""
+    corpus = [("cash win prize", "a"), ("lunch at noon", "b"), ("win a prize", "a"), ("noon lunch", "b")]
+    learned = fit("graded", corpus)
+    learned.partial_fit(learned_as["X"], ["a"] * len(learned_as["X"]), sample_weight=learned_as["w"])
+    learned.forget(forgotten_as["X"], ["a"] * len(forgotten_as["X"]), sample_weight=forgotten_as["w"])
+    same(learned, fit("graded", corpus))
+    assert not any("zxcvbnm" in text.lower() for text, _, _ in learned.kept_.rows)
+    learned.refit_reliability()
+
+
+# ------------------------------------------------------------------ leave-one-out
+
+
+two_of_each = st.lists(texts, min_size=4, max_size=8).map(
+    lambda all_texts: [(text, "ab"[i % 2]) for i, text in enumerate(all_texts)]
+)
+
+
+@given(st.sampled_from(["graded", "graded words", "graded, prior"]), two_of_each, st.lists(documents, max_size=2))
+@settings(max_examples=40)
+def test_leave_one_out_is_to_forget_one_and_to_ask(kind, corpus, more):
+    """Of a graded model, with the same choice; a class that is gone without the document has probability nothing."""
+    corpus = corpus + more
+    learned = fit(kind, corpus)
+    assert learned.model_.choice is not None
+    found = learned.leave_one_out(*apart(corpus))
+    for i, (text, label) in enumerate(corpus):
+        left = copy.copy(learned).forget([text], [label])
+        expected = np.full(len(learned.classes_), -np.inf)
+        expected[np.isin(learned.classes_, left.classes_)] = left.predict_log_proba([text])[0]
+        close(found.log_proba[i], expected)
+
+
+@given(two_of_each, st.data())
+@settings(max_examples=25)
+def test_leave_one_out_of_weights(corpus, data):
+    weight = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0]), min_size=len(corpus), max_size=len(corpus)))
+    assume(sum(w > 0 for w in weight[::2]) >= 2 and sum(w > 0 for w in weight[1::2]) >= 2)
+    learned = fit("graded", corpus, weight=weight)
+    found = learned.leave_one_out(*apart(corpus), sample_weight=weight)
+    for i, (text, label) in enumerate(corpus):
+        left = copy.copy(learned).forget([text], [label], sample_weight=[weight[i]])
+        close(found.log_proba[i], left.predict_log_proba([text])[0])
+
+
+@pytest.mark.parametrize("family", ["multinomial", "bernoulli", "complement"])
+@given(corpus=corpora, uniform=st.booleans())
+@settings(max_examples=25)
+def test_leave_one_out_of_a_plain_model_is_that_of_its_counts(family, corpus, uniform):
+    """The vocabulary is held, as it is where counts are made first."""
+    X, y = apart(corpus)
+    assume(any(len(word) > 1 for text in X for word in text.split() if word.isalnum()))
+    assume(len(set(y)) > 1)
+    learned = TextClassifier(
+        reliability=None, family=family, class_prior="uniform" if uniform else None, n_jobs=1
+    ).fit(X, y)  # fmt: skip
+    found = learned.leave_one_out(X, y).log_proba
+    vectorizer = CountVectorizer()
+    counts = vectorizer.fit_transform(X)
+    kind = {"multinomial": MultinomialNB, "bernoulli": deciban.BernoulliNB, "complement": deciban.ComplementNB}[family]
+    for i in range(len(X)):
+        rest = np.arange(len(X)) != i
+        refitted = kind(fit_prior=not uniform).fit(counts[rest], np.array(y)[rest])
+        expected = np.full(len(learned.classes_), -np.inf)
+        expected[np.isin(learned.classes_, refitted.classes_)] = refitted.predict_log_proba(counts[[i]])[0]
+        close(found[i], expected)
+
+
+@pytest.mark.parametrize("kind", ["graded", "multinomial", "bernoulli"])
+def test_a_declared_class_stays_when_its_only_document_is_left_out(kind):
+    corpus = [
+        ("cash win", "a"),
+        ("win prize", "a"),
+        ("cash now", "a"),
+        ("lunch noon", "b"),
+        ("noon at", "b"),
+        ("x", "c"),
+    ]
+    learned = model(kind, class_prior="uniform").partial_fit(*apart(corpus), classes=list("abc"))
+    found = learned.leave_one_out(["x"], ["c"]).log_proba[0]
+    left = copy.copy(learned).forget(["x"], ["c"])
+    assert left.classes_.tolist() == ["a", "b", "c"]
+    close(found, left.predict_log_proba(["x"])[0])
+
+
+@pytest.mark.parametrize("kind", ["graded", "multinomial"])
+def test_a_document_that_is_all_there_is(kind):
+    learned = fit(kind, [("cash win", "a")])
+    found = learned.leave_one_out(["cash win"], ["a"])
+    assert found.log_loss == np.inf, "without it there is no class at all"
+    two = fit(kind, [("cash win", "a"), ("lunch", "b")])
+    assert two.leave_one_out(["cash win", "lunch"], ["a", "b"]).log_losses.tolist() == [np.inf, np.inf]
+
+
+# ------------------------------------------------------------------ answers
+
+
+@given(kinds, corpora, st.lists(texts, max_size=4))
+def test_probabilities_are_probabilities(kind, corpus, new):
+    learned = fit(kind, corpus)
+    said = learned.predict_proba([*new, *NEW])
+    assert ((said >= 0) & (said <= 1)).all()
+    np.testing.assert_allclose(said.sum(axis=1), 1.0, rtol=1e-12)
+    logs = learned.predict_log_proba([*new, *NEW])
+    np.testing.assert_allclose(np.exp(logs), said, rtol=1e-12, atol=1e-300)
+    assert (learned.predict([*new, *NEW]) == learned.classes_[np.argmax(said, axis=1)]).all()
+    one_by_one = np.vstack([learned.predict_log_proba([text]) for text in [*new, *NEW]])
+    np.testing.assert_allclose(one_by_one, logs, rtol=1e-12, atol=1e-12)
+
+
+@given(kinds, corpora, texts)
+@settings(max_examples=40)
+def test_decibans_add_up_to_the_odds(kind, corpus, text):
+    learned = fit(kind, corpus)
+    assume(len(learned.classes_) > 1)
+    logs = learned.predict_log_proba([text])[0]
+    place = {label: c for c, label in enumerate(learned.classes_.tolist())}
+    for target, against in permutations(place, 2):
+        why = learned.explain(text, target, against)
+        assert (why.target, why.against) == (target, against)
+        assert why.prior + sum(db for _, _, db in why.items) == pytest.approx(why.total, rel=1e-9, abs=1e-9)
+        odds = DECIBANS * (logs[place[target]] - logs[place[against]])
+        assert why.total == pytest.approx(odds, rel=1e-6, abs=1e-5)  # as `close` has it, in decibans
+        assert why.probability == pytest.approx(np.exp(logs[place[target]]), rel=1e-6)
+        json.dumps(why.to_dict())
+    best = np.argsort(-logs, kind="stable")
+    why = learned.explain(text)
+    if logs[best[0]] - logs[best[1]] > 1e-6 and (len(best) < 3 or logs[best[1]] - logs[best[2]] > 1e-6):
+        assert (why.target, why.against) == tuple(learned.classes_[best[:2]])
+
+
+@given(kinds, corpora, corpora)
+@settings(max_examples=30)
+def test_a_file_brings_back_the_same_model_and_it_goes_on(kind, corpus, more):
+    learned = fit(kind, corpus)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.deciban"
+        learned.save(path)
+        again = deciban.load(path)
+    assert again.get_params().keys() == learned.get_params().keys()
+    np.testing.assert_array_equal(again.predict_proba(NEW), learned.predict_proba(NEW))
+    assert again.vocabulary_ == learned.vocabulary_
+    for one in (learned, again):
+        one.partial_fit(*apart(more)).forget(*apart(corpus[:1]))
+    same(again, learned)
+    np.testing.assert_allclose(again.predict_proba(NEW), learned.predict_proba(NEW), rtol=1e-9, atol=1e-12)
+    same(again + learned, learned + again)
+
+
+@pytest.mark.parametrize("kind", ["graded", "multinomial"])
+def test_threads_change_nothing(kind):
+    rng = np.random.default_rng(0)
+    words = np.array([f"w{i}" for i in range(300)])
+    corpus = [(" ".join(rng.choice(words[100 * c : 100 * c + 200], 60)), "ab"[c]) for c in rng.integers(0, 2, 1500)]
+    one, many = fit(kind, corpus), TextClassifier(**KINDS[kind], n_jobs=3).fit(*apart(corpus))
+    same(one, many)
+    X, y = apart(corpus[:50])
+    np.testing.assert_allclose(many.predict_proba(X), one.predict_proba(X), rtol=1e-9, atol=1e-12)
+    loo = [fitted.leave_one_out(X, y).log_proba for fitted in (one, many)]
+    np.testing.assert_allclose(*loo, rtol=1e-9, atol=1e-9)
