@@ -540,9 +540,10 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         check_is_fitted(self)
         self._check_parameters()
         document, tensors = parts(self.model_)
-        parameters = dict(self.get_params(deep=False))
-        if not isinstance(self.blocks, str):
-            parameters["blocks"] = list(self.blocks)
+        parameters = {
+            name: list(value) if isinstance(value, tuple | np.ndarray) else value
+            for name, value in self.get_params(deep=False).items()
+        }
         about = {"model": type(self).__name__, "parameters": parameters, "n_unlabelled": self.n_unlabelled_}
         files.write_parts(path, document, tensors, about)
 
