@@ -23,9 +23,9 @@ def message(subject: str, body: str, html: bool = False) -> bytes:
     return bytes(out)
 
 
-SPAM = [message(f"You win {i}", f"Claim your cash prize number {i} now!", html=i % 2 == 0) for i in range(60)]
-HAM = [message(f"Lunch {i}", f"See you at noon in room {i}, bring the minutes") for i in range(60)]
-LABELS = ["spam"] * 60 + ["ham"] * 60
+SPAM = [message(f"You win {i}", f"Claim your cash prize number {i} now!", html=i % 2 == 0) for i in range(100)]
+HAM = [message(f"Lunch {i}", f"See you at noon in room {i}, bring the minutes") for i in range(100)]
+LABELS = ["spam"] * 100 + ["ham"] * 100
 NEW = [message("You win 7", "Claim your cash prize now!"), message("Lunch", "at noon in the usual room"), b"zebra"]
 
 
@@ -77,7 +77,7 @@ def test_trains_from_mailboxes(kind: str, fitted: SpamFilter, tmp_path) -> None:
                 box.add(raw)
             box.close()
         model.train(where if label == "spam" else str(where), label)
-    assert model.class_count_.tolist() == [60.0, 60.0]
+    assert model.class_count_.tolist() == [100.0, 100.0]
     # A mailbox may end a mail with another line break, which no word is in.
     np.testing.assert_allclose(model.predict_proba(NEW), fitted.predict_proba(NEW), atol=1e-12)
 
@@ -136,8 +136,10 @@ def test_keeps_and_merges(fitted: SpamFilter, tmp_path) -> None:
     again = deciban.load(tmp_path / "spam.deciban")
     assert isinstance(again, SpamFilter)
     assert np.array_equal(again.predict_proba(NEW), fitted.predict_proba(NEW))
-    both = SpamFilter().fit(SPAM[:30] + HAM[:30], LABELS[30:90]) + SpamFilter().fit(SPAM[30:] + HAM[30:], LABELS[30:90])
-    assert both.class_count_.tolist() == [60.0, 60.0]
+    both = SpamFilter().fit(SPAM[:50] + HAM[:50], LABELS[50:150]) + SpamFilter().fit(
+        SPAM[50:] + HAM[50:], LABELS[50:150]
+    )
+    assert both.class_count_.tolist() == [100.0, 100.0]
 
 
 @pytest.mark.parametrize("label", ["SPAM", 1, None])
