@@ -52,6 +52,8 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/gaussians.py
 	@$(BIN)/python benchmarks/discriminants.py
 	@$(BIN)/python benchmarks/semi_supervised.py
+	@$(BIN)/python benchmarks/text_speed.py
+	@$(BIN)/python benchmarks/text_accuracy.py
 
 clean:  ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks

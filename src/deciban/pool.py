@@ -85,12 +85,14 @@ def fit_pool(
     >>> pool.weights.round(1).tolist()
     [1.8, 0.1]
     """
+    if weight is not None and not weight.all():  # what weighs nothing says nothing
+        some = np.flatnonzero(weight)
+        evidence, y, weight = evidence[some], y[some], weight[some]
     (n, g, k), rows = evidence.shape, np.arange(len(evidence))
     total = float(n) if weight is None else float(weight.sum())
     share = np.full(n, 1.0 / total) if weight is None else weight / total
     spread, doubt = spreads(evidence), ridge / total
-    flat = np.ascontiguousarray(evidence.transpose(0, 2, 1)).reshape(n * k, g)  # a row and class, a vector each
-    flat /= spread
+    flat = (evidence / spread[:, None]).transpose(0, 2, 1).reshape(n * k, g)  # a row and class, a vector each
     known = np.isfinite(log_prior)  # a class without any weight stays without
     r, shift = np.zeros(g), np.zeros(k)
 

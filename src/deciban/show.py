@@ -52,12 +52,14 @@ class Table:
 
     def __rich__(self) -> RichTable:
         from rich.table import Table as RichTable
+        from rich.text import Text
 
-        table = RichTable(title=self.title, title_justify="left", caption=" ".join(self._more()) or None)
+        # Cells may look like markup: they are not.
+        table = RichTable(title=Text(self.title), title_justify="left", caption=" ".join(self._more()) or None)
         for i, name in enumerate(self.columns):
-            table.add_column(name, justify="right" if self._numeric(i) else "left")
+            table.add_column(Text(name), justify="right" if self._numeric(i) else "left")
         for row in self._cells():
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         return table
 
     def _repr_html_(self) -> str:

@@ -86,13 +86,14 @@ class Evidence:
 
     def __rich__(self) -> Any:
         from rich.table import Table as RichTable
+        from rich.text import Text
 
-        plain_table = self.to_table()
-        table = RichTable(title=plain_table.title, title_justify="left")
+        plain_table = self.to_table()  # names may look like markup: they are not
+        table = RichTable(title=Text(plain_table.title), title_justify="left")
         for name, side in zip(plain_table.columns, ("left", "left", "right", "left"), strict=True):
             table.add_column(name, justify=side)  # type: ignore[arg-type]  # rich wants a Literal
         for row in plain_table.rows:
-            table.add_row(*row, style="green" if row[2].startswith("+") else "red")
+            table.add_row(*map(Text, row), style="green" if row[2].startswith("+") else "red")
         return table
 
     def _repr_html_(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, TypeVar
 
@@ -15,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from deciban import bayes, files
+from deciban._kernel.text import Documents
 from deciban._typing import Array, Floats
 from deciban.corollaries.leave_one_out import LeaveOneOut
 from deciban.errors import DecibanError, ForgetError, SchemaError
@@ -22,7 +24,7 @@ from deciban.families import Bernoulli, Complement, Family, Multinomial
 from deciban.models.answers import Answers
 from deciban.models.labels import Labels, read_labels, read_weights, without_mark
 from deciban.show import Table, plain, progress
-from deciban.text.documents import Lines, arrow_column, as_texts, batches
+from deciban.text.documents import Lines, arrow_column, as_texts, batches, check, decoded
 from deciban.text.evidence import TextEvidence
 from deciban.text.files import parts, rebuild
 from deciban.text.graded import Graded
@@ -157,7 +159,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             self._check_parameters()
             if not 0 <= unlabelled_weight < np.inf:
                 raise ValueError(f"unlabelled_weight is {unlabelled_weight}: it must be a number ≥ 0")
-            texts, labels, weight = self._read_labelled(X, y, sample_weight, mark=unlabelled)
+            texts, labels, weight = self._read_to_learn(X, y, sample_weight, unlabelled)
             if len(labels.codes) == 0:
                 raise ValueError("there are 0 documents: at least one is needed to learn from")
             if len(labels.classes) == 0:
@@ -181,7 +183,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
                 raise ValueError(
                     f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
                 )
-            texts, labels, weight = self._read_labelled(X, y, sample_weight)
+            texts, labels, weight = self._read_to_learn(X, y, sample_weight)
             if labels.any_missing:
                 raise DecibanError(
                     f"document {int(np.argmax(labels.codes < 0))} has no label: partial_fit adds documents whose class "
@@ -199,8 +201,9 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             self.model_ = self.model_.learned(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
             if self._chooses():
                 self.kept_ = self.kept_ + self._kept_of(texts, labels, weight)
-            if isinstance(self.model_, Graded) and self.model_.choice is None:
+            if isinstance(self.model_, Graded) and self.model_.choice is None and not self.n_unlabelled_:
                 self.refit_reliability()
+            self._class_prior(self.classes_)
         return self
 
     def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -211,11 +214,12 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         check_is_fitted(self)
         self._check_exact("documents cannot be subtracted: fit again without them")
         with self._unchanged_on_error():
-            texts, labels, weight = self._read_labelled(X, y, sample_weight)
+            texts, labels, weight = self._read_to_learn(X, y, sample_weight)
             if labels.any_missing:
                 raise DecibanError("documents to forget need their labels")
             self.model_ = self.model_.forgotten(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
             self.kept_ = self.kept_ - self._kept_of(texts, labels, weight)
+            self._class_prior(self.classes_)
         return self
 
     def refit_reliability(self: Self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
@@ -256,6 +260,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         merged.model_ = self.model_ + other.model_  # type: ignore[operator]  # both plain, or both graded
         merged.kept_ = self.kept_ + other.kept_
         merged.n_unlabelled_ = self.n_unlabelled_ + other.n_unlabelled_
+        merged._class_prior(merged.classes_)
         return merged
 
     def _start(self, texts: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
@@ -328,12 +333,21 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             raise ValueError(f"sample_weight[{row}] is {weight[row]:g}: to take documents away, use forget")
         return texts, labels, weight
 
+    def _read_to_learn(self, X: Any, y: Any, sample_weight: Any, mark: Any = None) -> tuple[Any, Labels, Floats | None]:
+        """The same without what weighs nothing, which is not even looked at."""
+        texts, labels, weight = self._read_labelled(X, y, sample_weight, mark)
+        if weight is None or weight.all():
+            return texts, labels, weight
+        some = np.flatnonzero(weight)
+        labels = replace(labels, codes=labels.codes[some], any_missing=bool((labels.codes[some] < 0).any()))
+        return chosen(texts, some), labels, weight[some]
+
     def _batches(self, texts: Any) -> Iterable[Any]:
         return batches(texts, self.lowercase)
 
     def _blocks(self, texts: Any) -> tuple[str, ...]:
         if isinstance(self.blocks, str):
-            return choose_blocks(next(iter(self._batches(texts))))
+            return choose_blocks(next(iter(self._batches(texts)), Documents([])))
         named = tuple(self.blocks)
         unknown = [block for block in named if block not in BLOCKS]
         if unknown or "words" not in named or len(set(named)) < len(named):
@@ -344,6 +358,8 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         """What a person put in, checked."""
         out = {}
         for word, said in (self.prior or {}).items():
+            if not isinstance(word, str):
+                raise ValueError(f"prior speaks of {word!r}, which is not a word")
             amounts = said if isinstance(said, Mapping) else {None: said}
             for label, n in amounts.items():
                 if isinstance(said, Mapping) and label not in set(classes.tolist()):
@@ -363,8 +379,10 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         if isinstance(self.class_prior, str):
             return self.class_prior
         prior = np.asarray(self.class_prior, dtype=np.float64)
+        if len(classes) == 0:
+            return prior
         if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
-            raise ValueError(f"class_prior must be a probability for each of the classes {classes.tolist()}")
+            raise ValueError(f"class_prior must be a probability ≥ 0 for each of the classes {classes.tolist()}")
         return prior
 
     def _check_parameters(self) -> None:
@@ -400,9 +418,8 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         scores: Floats = self.model_.log_joint(self._batches(self._read_texts(X)), self.n_jobs)
         if how == "log_joint":
             return scores
-        if how == "best":
-            return np.asarray(np.argmax(scores, axis=1))
-        return bayes.posterior(scores, self.model_.log_prior, logs=how == "log_posterior")
+        said = bayes.posterior(scores, self.model_.log_prior, logs=how == "log_posterior")
+        return np.asarray(np.argmax(said, axis=1)) if how == "best" else said
 
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """log p(x, y), (n, k); with reliability, up to what all classes share."""
@@ -426,9 +443,13 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         self._check_learned(labels, weight)
         codes = labels.among(self.classes_)
         scores = self.model_.log_joint_without(self._batches(texts), codes, weight, self.n_jobs)
-        alone = self.model_.weight[codes] <= (1.0 if weight is None else weight) * (1.0 + 1e-9)
-        scores[alone, codes[alone]] = -np.inf
-        log_proba = bayes.posterior(scores, self.model_.log_prior, logs=True)
+        amount = np.broadcast_to(1.0 if weight is None else weight, len(codes)) * (1.0 + 1e-9)
+        if not self.model_.closed:  # a class that the document was all of is gone without it
+            alone = self.model_.weight[codes] <= amount
+            scores[alone, codes[alone]] = -np.inf
+        log_proba = bayes.posterior(scores, self.model_.log_prior, logs=True, quiet=True)
+        if not self.model_.closed:
+            log_proba[self.model_.weight.sum() <= amount] = -np.inf
         return LeaveOneOut(self.classes_, log_proba, codes, weight)
 
     def explain(  # type: ignore[override]  # a list of texts' evidence is what a list of evidence is
@@ -442,7 +463,9 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         self._check_classes()
         texts = [X] if isinstance(X, str | bytes) else self._read_texts(X)
         which = [None if label is None else self._class_index(label) for label in (target, against)]
-        out = [self.model_.explain(as_string(text), which[0], which[1], self.lowercase) for text in texts]
+        out = [
+            self.model_.explain(as_string(text, i), which[0], which[1], self.lowercase) for i, text in enumerate(texts)
+        ]
         if not out:
             raise ValueError("there is no text to explain")
         return out[0] if isinstance(X, str | bytes) or len(out) == 1 else out
@@ -485,7 +508,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         self._check_classes()
         other = copy.copy(self)
         other.class_prior = self._read_prior(prior)
-        other.model_ = self.model_.with_prior(other.class_prior)
+        other.model_ = self.model_.with_prior(other._class_prior(self.classes_))
         return other
 
     def adapt_prior(self: Self, X: Any) -> Self:
@@ -505,8 +528,11 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
     def vocabulary_(self) -> dict[str, int]:
         """The words that were learned, each with its number."""
         check_is_fitted(self)
-        words = self.model_.words if isinstance(self.model_, Plain) else self.model_.sums.lexicon.words
-        return {word: i for i, word in enumerate(words.strings()) if word}
+        if isinstance(self.model_, Plain):
+            return {word: i for i, word in enumerate(self.model_.words.strings())}
+        sums, prior = self.model_.sums, self.model_.prior
+        counted = np.diff(sums.cells["words"].ptr) > 0
+        return {word: i for i, word in enumerate(sums.lexicon.words.strings()) if counted[i] or word in prior}
 
     @property
     def alpha_(self) -> Any:
@@ -556,7 +582,14 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         if isinstance(model, Plain) and model.model.joint.blocks[0].family != FAMILIES[self.family]:
             raise ValueError("its family is not the one that its parameters speak of")
         self.model_, self.kept_, self.n_unlabelled_ = model, Kept(), int(about["n_unlabelled"])
-        self._pseudo_counts(model.classes)
+        if self.n_unlabelled_ < 0:
+            raise ValueError("fewer than no documents were without a label")
+
+    def __copy__(self: Self) -> Self:
+        """A copy in memory keeps what a pickle leaves out."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         """Kept documents stay where they are: a pickled model has none."""
@@ -574,12 +607,14 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         return tags
 
 
-def as_string(text: Any) -> str:
+def as_string(text: Any, number: int = 0) -> str:
     """A document as Python has it."""
-    if isinstance(text, str):
-        return text
-    if isinstance(text, bytes):
-        return text.decode()
     if hasattr(text, "as_py"):
-        return as_string(text.as_py())
-    raise DecibanError(f"a text must be a string, got {text!r} of type {type(text).__name__}")
+        text = text.as_py()
+    check(text, number)
+    return decoded(text, f"document {number}") if isinstance(text, bytes) else str(text)
+
+
+def chosen(texts: Any, which: Array) -> list[str]:
+    """Some of the documents."""
+    return [as_string(texts[i], i) for i in which.tolist()]

@@ -57,10 +57,15 @@ class TextEvidence(Evidence):
 
 
 def with_text(
-    evidence: Evidence, text: str, words: Mapping[str, float], pairs: Mapping[tuple[str, str], float] | None = None
+    evidence: Evidence,
+    text: str,
+    words: Mapping[str, float],
+    pairs: Mapping[tuple[str, str], float] | None = None,
+    lower: bool = True,
 ) -> TextEvidence:
     """Evidence beside the text it is about, given what each of its words says, and each pair of neighbours."""
-    found = [(match.start(), match.end(), match.group().lower()) for match in TOKEN.finditer(text)]
+    matches = [(match.start(), match.end(), match.group()) for match in TOKEN.finditer(text)]
+    found = [(start, end, word.lower() if lower else word) for start, end, word in matches]
     pairs = pairs or {}
     marked = ["", *(word for _, _, word in found), ""]
     spans = []

@@ -53,7 +53,7 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
         if len(words) != model.columns().size:
             raise FileError(f"it has {len(words)} words, but sums of {model.columns().size}")
         alpha = checked_alpha(decode(document["text"]["alpha"]), len(model.classes), len(words))
-        return Plain(words, model, alpha, decode(document["text"]["prior"]))._with_pseudo_counts()
+        return Plain(words, model, alpha, read_prior(document["text"]["prior"], words))._with_pseudo_counts()
     classes, said = decode(document["classes"]), document["graded"]
     if not isinstance(classes, np.ndarray) or (len(classes) > 1 and not files.ascending(classes)):
         raise FileError("its classes are not distinct labels in order")
@@ -73,8 +73,23 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
     if not all(0 <= amount < np.inf for amount in mass.values()):
         raise FileError("the amount of a block is not a number ≥ 0")
     sums = TextSums(classes, weight, lexicon, cells, mass, bool(document["closed"]))
-    prior = files.checked_prior(decode(document["class_prior"]), k)
-    return Graded(sums, read_choice(document, tensors, blocks), decode(said["prior"]), prior)
+    class_prior = files.checked_prior(decode(document["class_prior"]), k)
+    prior = read_prior(said["prior"], lexicon.words)
+    return Graded(sums, read_choice(document, tensors, blocks), prior, class_prior)
+
+
+def read_prior(said: Any, words: Words) -> dict[str, Any]:
+    """Pseudo-counts by word, checked: numbers ≥ 0, of words that the model has."""
+    prior = decode(said)
+    if not isinstance(prior, dict) or not all(isinstance(word, str) for word in prior):
+        raise FileError("its pseudo-counts are not by word")
+    for amounts in prior.values():
+        numbers = list(amounts.values()) if isinstance(amounts, dict) else [amounts]
+        if not all(isinstance(n, int | float) and 0 <= n < np.inf for n in numbers):
+            raise FileError("its pseudo-counts are not numbers ≥ 0")
+    if len(prior) and words.find(prior).min() < 0:
+        raise FileError("its pseudo-counts speak of words that it does not have")
+    return prior
 
 
 def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tuple[str, ...]) -> Choice | None:

@@ -124,7 +124,8 @@ class Graded:
     ) -> Graded:
         """Without these documents."""
         left = self.sums - collect(batches, y, classes, self.sums.blocks, weight, n_jobs)[0]
-        return replace(self, sums=left.with_words(self.prior))
+        choice = self.choice if left.weight.any() else None  # nothing is left that it was chosen by
+        return replace(self, sums=left.with_words(self.prior), choice=choice)
 
     def __add__(self, other: Graded) -> Graded:
         """What both have learned; weighed as the one that has learned more weighs it."""
@@ -232,7 +233,8 @@ class Graded:
     def explain(self, text: str, target: int | None, against: int | None, lower: bool) -> TextEvidence:
         """One document's evidence for a class over another, item by item."""
         (_, rows), *_ = numbered(Documents([text], lower), self.sums.lexicon, self.sums.blocks, 1)
-        return speaking.explain(self, text, rows, self.pooled(self.evidence(rows), self.log_prior)[0], target, against)
+        scores = self.pooled(self.evidence(rows), self.log_prior)[0]
+        return speaking.explain(self, text, rows, scores, target, against, lower)
 
     def top_words(self, target: int, most: int) -> list[tuple[str, float]]:
         return speaking.top_words(self, target, most)
@@ -331,8 +333,8 @@ class Graded:
 
 
 def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount: Floats) -> TextSums:
-    """The sums of documents that belong to classes in part; parts below a hundredth are nothing."""
-    shares = np.where(posterior >= 0.01, posterior, 0.0)
+    """The sums of documents that belong to classes in part; parts below a hundredth of the largest are nothing."""
+    shares = np.where(posterior >= 0.01 * posterior.max(axis=1, keepdims=True), posterior, 0.0)
     shares = shares / shares.sum(axis=1, keepdims=True) * amount[:, None]
     row, y = np.nonzero(shares)
     return sums_of(sums.lexicon, taken_rows(rows, row), y.astype(np.int32), sums.classes, shares[row, y])

@@ -7,10 +7,11 @@ keeps what a model of the sum would, in any order, and memory is bounded. They s
 from __future__ import annotations
 
 import zlib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+from deciban.text.evidence import TOKEN
 
 MOST = 20_000
 
@@ -32,15 +33,41 @@ class Kept:
         return Kept(tuple(self.rows[i] for i in smallest([text for text, _, _ in self.rows], most)))
 
     def __sub__(self, other: Kept) -> Kept:
-        """Without documents that were forgotten, once for each time."""
-        gone = Counter(other.rows)
-        left = []
-        for row in self.rows:
-            if gone[row] > 0:
-                gone[row] -= 1
-            else:
-                left.append(row)
+        """Without documents that were forgotten, as much of them as that; in another form if not in the same."""
+        left, due = take_out(self.rows, due_of(other.rows, str), str)
+        if due:
+            left, _ = take_out(left, due_of([(text, label, w) for (text, label), w in due.items()], words_of), words_of)
         return Kept(tuple(left))
+
+
+Row: TypeAlias = tuple[str, Any, float]
+Due: TypeAlias = dict[tuple[str, Any], float]
+
+
+def due_of(rows: Iterable[Row], form: Callable[[str], str]) -> Due:
+    """How much of each document is to go."""
+    due: Due = {}
+    for text, label, weight in rows:
+        due[form(text), label] = due.get((form(text), label), 0.0) + weight
+    return due
+
+
+def take_out(rows: Iterable[Row], due: Due, form: Callable[[str], str]) -> tuple[list[Row], Due]:
+    """The rows without what is due, and what is due still."""
+    left = []
+    for text, label, weight in rows:
+        key = (form(text), label)
+        gone = min(weight, due.get(key, 0.0))
+        if gone:
+            due[key] -= gone
+        if weight - gone > 1e-9 * weight:
+            left.append((text, label, weight - gone))
+    return left, {key: weight for key, weight in due.items() if weight > 0}
+
+
+def words_of(text: str) -> str:
+    """What is the same in texts that the sums cannot tell apart."""
+    return " ".join(TOKEN.findall(text.lower()))
 
 
 def smallest(texts: Sequence[str], most: int) -> list[int]:

@@ -132,7 +132,7 @@ class Plain:
         keep = left.sums[0]["x"].sum(axis=0) > 0
         keep[self.words.find(self.prior)] = True
         which = np.flatnonzero(keep).astype(np.int32)
-        sums = {name: array[:, which] if name == "x" else array for name, array in left.sums[0].items()}
+        sums = {**left.sums[0], "x": np.ascontiguousarray(left.sums[0]["x"][:, which])}
         stats = Stats(replace(left.schema, blocks=(Columns(len(which)),)), left.weight, (sums,))
         return replace(self, words=self.words.take(which))._with_stats(stats)
 
@@ -156,7 +156,7 @@ class Plain:
         return replace(self, words=words, model=Model(self.model.joint, Stats(schema, stats.weight, (sums,))))
 
     def _sums(self, X: Matrix, labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None) -> Stats:
-        schema = Schema(classes, (Columns(X.shape[1]),), self.closed)
+        schema = Schema(classes, (Columns(X.shape[1]),))
         return local.collect([X], self.model.joint, schema, labels, weight, n_jobs)
 
     def _with_stats(self, stats: Stats) -> Plain:
@@ -166,11 +166,12 @@ class Plain:
         """alpha for every class and word, and beside it what a person put in: {word: n} or {word: {class: n}}."""
         alpha: Alpha = self.alpha
         if self.prior:
-            table = np.full((len(self.classes), len(self.words)), float(alpha))
+            extra, labels = np.zeros((len(self.classes), len(self.words))), self.classes.tolist()
             for column, said in zip(self.words.find(self.prior), self.prior.values(), strict=True):
-                for c, label in enumerate(self.classes.tolist()):
-                    table[c, column] += float(said.get(label, 0.0)) if isinstance(said, Mapping) else float(said)
-            alpha = table
+                extra[:, column] = [said.get(c, 0.0) for c in labels] if isinstance(said, Mapping) else said
+            if not self.model.generative:  # what is added to a class's complement is what the others have
+                extra = extra.sum(axis=0) - extra
+            alpha = float(alpha) + extra  # type: ignore[arg-type]  # a number, as was checked
         return replace(self, model=self.model.with_joint(self.model.joint.with_alpha(alpha)))
 
     # ------------------------------------------------------------------ answering
@@ -228,7 +229,7 @@ class Plain:
         """One document's evidence for a class over another, word by word."""
         evidence = explain(self.named(), [self.rows([Documents([text], lower)])], target, against)
         present = {name: db for name, value, db in evidence.items if value}
-        return with_text(evidence, text, present)
+        return with_text(evidence, text, present, lower=lower)
 
     def top_words(self, target: int, most: int) -> list[tuple[str, float]]:
         return strongest(self.named(), target, most)

@@ -91,9 +91,11 @@ def in_pieces(n: int, workers: int, work: Callable[[int, int], None]) -> None:
 def shares(weight: Floats, taken: float = 0.0) -> tuple[Floats, Floats, Floats]:
     """π of all classes when `taken` is gone from some other class; π of a class that it is gone from; and H(π) then,
     one a class, and last of all rows."""
-    total = weight.sum() - taken
-    share = weight / total
-    left = np.maximum(weight - taken, 0.0) / total
+    total = float(weight.sum()) - taken
+    if not total > 0:  # nothing was learned, or nothing is left: every class is as likely
+        share = left = np.full(len(weight), 1.0 / max(1, len(weight)))
+    else:
+        share, left = weight / total, np.maximum(weight - taken, 0.0) / total
     terms = -np.where(share > 0, share * np.log(np.where(share > 0, share, 1.0)), 0.0)
     own = -np.where(left > 0, left * np.log(np.where(left > 0, left, 1.0)), 0.0)
     entropy = np.append(terms.sum() - terms + own, terms.sum())

@@ -67,7 +67,13 @@ def said(model: Graded, block: str, rows: Rows, target: int, against: int) -> tu
 
 
 def explain(
-    model: Graded, text: str, rows: dict[str, Rows], log_joint: Floats, target: int | None, against: int | None
+    model: Graded,
+    text: str,
+    rows: dict[str, Rows],
+    log_joint: Floats,
+    target: int | None,
+    against: int | None,
+    lower: bool,
 ) -> TextEvidence:
     """One document's evidence for a class over another, item by item; without them, for the likeliest over the next."""
     target, against = sides(log_joint, model.classes, target, against)
@@ -86,12 +92,12 @@ def explain(
             first, second = (model.sums.lexicon.words.strings(a[which]) for a in model.sums.lexicon.pairs.arrays())
             pairs = dict(zip(zip(first, second, strict=True), decibans, strict=True))
     items.sort(key=lambda item: -abs(item[2]))
-    with np.errstate(invalid="ignore"):
-        odds = float(np.nan_to_num(prior[target] - prior[against]) * DECIBANS)
+    same = prior[target] == prior[against]  # both may be ruled out
+    odds = 0.0 if same else float((prior[target] - prior[against]) * DECIBANS)
     probability = float(np.exp(log_joint[target] - log_evidence(log_joint[None])[0]))
     labels = model.classes
     evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, tuple(items), probability)
-    return with_text(evidence, text, words, pairs)
+    return with_text(evidence, text, words, pairs, lower)
 
 
 def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
