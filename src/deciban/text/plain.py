@@ -171,7 +171,7 @@ class Plain:
                 extra[:, column] = [said.get(c, 0.0) for c in labels] if isinstance(said, Mapping) else said
             if not self.model.generative:  # what is added to a class's complement is what the others have
                 extra = extra.sum(axis=0) - extra
-            alpha = float(alpha) + extra  # type: ignore[arg-type]  # a number, as was checked
+            alpha = float(alpha) + extra
         return replace(self, model=self.model.with_joint(self.model.joint.with_alpha(alpha)))
 
     # ------------------------------------------------------------------ answering
