@@ -347,10 +347,13 @@ def main() -> None:
         lines, file_name = few(arguments.sets or names, arguments.seeds, by), "text_few.md"
     else:
         lines, file_name = full(arguments.sets or names, arguments.quick, by), "text_accuracy.md"
-    OUT.mkdir(exist_ok=True)
     path = OUT / file_name
-    path.write_text("\n".join(lines) + "\n")
-    print(f"\ntable written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+    if arguments.sets or arguments.quick:
+        print(f"\n{file_name} is left as it was: it is for all sets and all models")
+    else:
+        OUT.mkdir(exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")
+        print(f"\ntable written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
     print(f"{time.perf_counter() - start:.0f} s")
 
 

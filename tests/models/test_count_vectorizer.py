@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deciban import CountVectorizer, MultinomialNB
 from deciban.errors import DecibanError, SchemaError
-from deciban.text import counting
+from deciban.text import counting, sharing
 
 TALES = [
     "The quick brown fox jumps over the lazy dog.",
@@ -80,8 +80,9 @@ every_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def threaded(request, monkeypatch):
     """Small texts too are cut into blocks and read in threads."""
     if request.param:
-        monkeypatch.setattr(counting, "threads", lambda *_: 3)
-        monkeypatch.setattr(counting, "BLOCK", 16)
+        for module in (counting, sharing):
+            monkeypatch.setattr(module, "threads", lambda *_: 3)
+        monkeypatch.setattr(sharing, "BLOCK", 16)
 
 
 def assert_same_counts(mine, theirs):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deciban._kernel.text import Documents
-from deciban.text import counting
+from deciban.text import counting, sharing
 from deciban.text.terms import Recipe
 
 words = st.lists(st.sampled_from(["a", "b", "ab", "a0", "ß", "zz"]), max_size=8)
@@ -33,8 +33,9 @@ def test_sorted_columns_whatever_the_threads_and_blocks(recipe, some, block, wor
     expected = [Counter(terms_of(recipe, text)) for text in some]
     names = sorted(set().union(*expected))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "BLOCK", block)
-        patch.setattr(counting, "threads", lambda *_: workers)
+        patch.setattr(sharing, "BLOCK", block)
+        for module in (counting, sharing):
+            patch.setattr(module, "threads", lambda *_: workers)
         tally, ranks, X = counting.learn_and_count([Documents(some), Documents(some[:1])], recipe, np.int64, None)
         assert tally.documents == len(some) + len(some[:1])
         if not names:

@@ -316,7 +316,7 @@ def bad_calls():
         "a prior of unknown classes": (lambda m: m.with_prior({"ham": 0.5, "eggs": 0.5}), "exactly the classes"),
         "a prior that does not sum to one": (lambda m: m.with_prior([0.5, 0.6]), "should be 1"),
         "a prior of another length": (lambda m: m.with_prior([0.2, 0.3, 0.5]), "classes|length|shape"),
-        "a prior below nothing": (lambda m: m.with_prior([-0.5, 1.5]), "probability for each|negative"),
+        "a prior below nothing": (lambda m: m.with_prior([-0.5, 1.5]), "must be a probability|negative"),
         "merge with something else": (lambda m: m + 5, "unsupported operand"),
     }  # fmt: skip
 
@@ -353,9 +353,9 @@ BAD_PARAMETERS = [
     ({"prior": {"cash": {"spam": np.inf}}}, "pseudo-counts are numbers ≥ 0"),
     ({"prior": {"cash": {"eggs": 1}}}, "class 'eggs' that is not among"),
     ({"prior": {5: 1}}, "prior.*(word|string)"),
-    ({"class_prior": [0.5, 0.6]}, "a probability for each of the classes"),
-    ({"class_prior": [1.0]}, "a probability for each of the classes"),
-    ({"class_prior": [-0.5, 1.5]}, "a probability for each of the classes"),
+    ({"class_prior": [0.5, 0.6]}, "must be a probability"),
+    ({"class_prior": [1.0]}, "must be a probability"),
+    ({"class_prior": [-0.5, 1.5]}, "must be a probability"),
     ({"class_prior": "even"}, "'class_prior' parameter"),
     ({"lowercase": "yes"}, "'lowercase' parameter"),
     ({"n_jobs": "two"}, "'n_jobs' parameter"),

@@ -184,6 +184,11 @@ def test_an_empty_batch_is_nothing(kind, corpus):
     before = sums(learned)
     learned.partial_fit([], []).forget([], [])
     assert sums(learned) == before
+    learned.forget(*apart(corpus)).partial_fit([], [])
+    assert learned.classes_.tolist() == []
+    with tempfile.TemporaryDirectory() as folder:
+        fit(kind, corpus).save(Path(folder) / "model")
+        assert sums(deciban.load(Path(folder) / "model").partial_fit([], [])) == before
 
 
 @given(kinds, corpora, st.data())
@@ -323,6 +328,65 @@ def test_documents_that_are_kept_are_forgotten_too(learned_as, forgotten_as):
     same(learned, fit("graded", corpus))
     assert not any("zxcvbnm" in text.lower() for text, _, _ in learned.kept_.rows)
     learned.refit_reliability()
+
+
+# ------------------------------------------------------------------ any life of a model
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("learn"), st.lists(documents, max_size=3), st.sampled_from([None, 1.0, 2.0, 0.0])),
+        st.tuples(st.just("forget"), st.integers(1, 4), st.just(None)),
+        st.tuples(st.just("merge"), st.lists(documents, min_size=1, max_size=3), st.booleans()),
+        st.tuples(st.sampled_from(["copy", "save", "refit", "ask"]), st.just(None), st.just(None)),
+    ),
+    max_size=6,
+)
+
+
+@given(kinds, corpora, steps, st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_whatever_happens_to_it_a_model_is_the_sum_of_what_is_left(kind, corpus, steps, random):
+    """The sums are those of one fit, and the documents that are kept are those that are left."""
+    learned, left, saved = fit(kind, corpus), [(row, 1.0) for row in corpus], False
+    for step, what, how in steps:
+        if step == "learn":
+            if how == 0.0:  # a class is learned of by its name, whatever its documents weigh
+                what = [row for row in what if row[1] in learned.classes_.tolist()]
+            weight = None if how is None else [how] * len(what)
+            learned.partial_fit(*apart(what), sample_weight=weight)
+            left += [(row, 1.0 if how is None else how) for row in what if how != 0.0]
+        elif step == "forget" and left:
+            gone = random.sample(left, min(what, len(left)))
+            for one in gone:
+                left.remove(one)
+            rows, weight = [row for row, _ in gone], [w for _, w in gone]
+            learned.forget(*apart(rows), sample_weight=weight)
+        elif step == "merge" and left:
+            learned = learned + fit(kind, what) if how else sum([fit(kind, what), learned])
+            left += [(row, 1.0) for row in what]
+        elif step == "copy":
+            learned = copy.copy(learned)
+        elif step == "save":
+            with tempfile.TemporaryDirectory() as folder:
+                learned.save(Path(folder) / "model")
+                learned = deciban.load(Path(folder) / "model")
+            saved = True  # no file has documents
+        elif step == "refit" and left and learned.reliability is not None and not saved:
+            learned.refit_reliability()
+        elif step == "ask" and left:
+            assert np.isfinite(learned.predict_proba(NEW)).all()
+    if not left:
+        assert learned.classes_.tolist() == []
+        return
+    same(learned, fit(kind, [row for row, _ in left], weight=[w for _, w in left]))
+    if learned.reliability is not None and not saved:
+        due: dict = {}
+        for (text, label), weight in left:
+            due[text, label] = due.get((text, label), 0.0) + weight
+        for text, label, weight in learned.kept_.rows:
+            due[text, label] -= weight
+        assert not any(due.values())
 
 
 # ------------------------------------------------------------------ leave-one-out

@@ -103,7 +103,6 @@ def compare_with_pipelines(X, y, new):
         ("webkb", 1),
         ("sms_spam", 1),
         ("rt_polarity", 1),
-        ("20newsgroups", 16),
         ("spamassassin", 16),
         pytest.param("20newsgroups", 1, marks=pytest.mark.slow),
         pytest.param("spamassassin", 1, marks=pytest.mark.slow),
@@ -231,7 +230,7 @@ def test_believed_as_far_as_it_is_right():
     ("name", "weight", "every"),
     [
         ("webkb", 0.1, 1),
-        ("webkb", 1.0, 1),
+        pytest.param("webkb", 1.0, 1, marks=pytest.mark.slow),
         ("sms_spam", 0.1, 2),
         ("trec_qc", 0.1, 2),
         pytest.param("rt_polarity", 0.1, 1, marks=pytest.mark.slow),

@@ -290,7 +290,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
 
     def _enough(self, classes: Array) -> int:
         """How many documents reliabilities are fitted on."""
-        return max(1, ROWS // max(1, len(classes)))
+        return min(MOST, max(1, ROWS // max(1, len(classes))))
 
     def _fill(self, texts: Any, labels: Labels, weight: Floats | None, hidden_weight: float) -> None:
         """Labels that are missing, as the others have it."""

@@ -6,8 +6,7 @@ and columns are in sorted order, so that a result does not depend on how many th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
@@ -20,13 +19,12 @@ from deciban._kernel import text
 from deciban._typing import Array, Codes, Matrix
 from deciban.engines.local import threads
 from deciban.errors import DecibanError
+from deciban.text.sharing import in_threads, over_blocks, workers_for
 from deciban.text.terms import Recipe, Stream, Terms
 
 Result = TypeVar("Result")
 Part: TypeAlias = tuple[Array, Codes, Array]  # counts, columns, and where each document's begin
 Noted: TypeAlias = tuple[Array | None, Codes, Array]  # the same by number; without counts, a number for each occurrence
-
-BLOCK = 1 << 22  # bytes of text read at a time: long enough to hide the overhead, short enough to share out
 
 
 @dataclass(slots=True)
@@ -316,29 +314,3 @@ def stack_all(parts: list[Part], size: int, dtype: npt.DTypeLike) -> Matrix:
     """Blocks of rows as one matrix; the list is emptied."""
     stored, rows = sum(len(columns) for _, columns, _ in parts), sum(len(begin) - 1 for _, _, begin in parts)
     return stack((parts.pop(0) for _ in range(len(parts))), size, dtype, stored, rows)
-
-
-def workers_for(documents: Any, n_jobs: int | None) -> int:
-    """How many threads; one for what Python has analysed."""
-    return threads(n_jobs, int(documents.sizes.sum())) if isinstance(documents, text.Documents) else 1
-
-
-def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, int], Result]) -> list[Result]:
-    """work(documents, start, stop) for blocks of about as many bytes, in order, in threads."""
-    if not isinstance(documents, text.Documents):
-        return [work(documents, 0, len(documents))]
-    ends = np.cumsum(documents.sizes)
-    total, workers = int(ends[-1]) if len(ends) else 0, workers_for(documents, n_jobs)
-    pieces = -(-max(total, 1) // (BLOCK * workers)) * workers
-    cuts = np.searchsorted(ends, np.arange(1, pieces) * total / pieces, side="right")
-    edges = np.unique([0, *cuts, len(documents)]).tolist()
-    return list(in_threads(lambda at: work(documents, edges[at], edges[at + 1]), len(edges) - 1, workers))
-
-
-def in_threads(work: Callable[[int], Result], n: int, workers: int) -> Iterator[Result]:
-    """work(0), work(1), … in order, in threads."""
-    if workers == 1 or n < 2:
-        yield from map(work, range(n))
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            yield from pool.map(work, range(n))

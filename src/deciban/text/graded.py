@@ -30,6 +30,7 @@ from deciban.text.items import Lexicon, Rows
 from deciban.text.sums import Cells, TextSums, collect, damped, read, read_into, some_rows, stacked, sums_of
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Tables, shares
 
+UNTRIED = 0.3  # the belief in what words know that suits one document a class: with more, there is a choice
 FOLDS = 3  # parts of the labelled documents that are judged by the others, where labels are missing
 
 
@@ -325,10 +326,10 @@ class Graded:
         return bayes.posterior(self.pooled(self.evidence(rows, n_jobs), self.log_prior), self.log_prior)
 
     def unchosen(self) -> Choice:
-        """Before there are documents to choose by: words alone, by what they know, as they stand."""
+        """Before there are documents to choose by: words alone, by what they know, and not too sure of it."""
         blocks = list(self.sums.blocks)
         weights = np.zeros((len(blocks), len(STRENGTHS), VECTORS))
-        weights[blocks.index("words"), STRENGTHS.index(1.0), -1] = 1.0
+        weights[blocks.index("words"), STRENGTHS.index(1.0), -1] = UNTRIED
         return Choice(self.strengths(), Pool(weights.ravel(), np.zeros(len(self.classes))), self.classes)
 
 

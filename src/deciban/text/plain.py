@@ -25,7 +25,7 @@ from deciban.joint import Block, Joint, Model
 from deciban.priors import Alpha
 from deciban.schema import Columns, Schema
 from deciban.text.evidence import TextEvidence, with_text
-from deciban.text.sharing import over_documents, workers_for
+from deciban.text.sharing import over_blocks, workers_for
 
 SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
 
@@ -49,7 +49,7 @@ def count_words(batches: Iterable[Documents], n_jobs: int | None) -> tuple[Words
         while len(sets) < workers_for(documents, n_jobs):
             sets.append(Words())
             free.put(len(sets) - 1)
-        pieces += over_documents(documents, n_jobs, work)
+        pieces += over_blocks(documents, n_jobs, work)
     total = sets[0] if sets else Words()
     to = [np.arange(len(total), dtype=np.int32), *(total.merge(other) for other in sets[1:])]
     rows = [

@@ -20,7 +20,7 @@ from deciban.algebra import RESIDUE, scatter
 from deciban.errors import ForgetError, SchemaError
 from deciban.schema import find, union_classes
 from deciban.text.items import BLOCKS, Lexicon, Rows
-from deciban.text.sharing import over_documents, workers_for
+from deciban.text.sharing import over_blocks, workers_for
 
 DAMPING = 0.75
 GRAIN = 2.0**30
@@ -289,7 +289,7 @@ def read(documents: Documents, blocks: Sequence[str], n_jobs: int | None) -> lis
         finally:
             free.put(mine)
 
-    over_documents(documents, n_jobs, work)
+    over_blocks(documents, n_jobs, work)
     return [part for part in parts if part.pieces]
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from deciban._kernel import evidence as kernel
 from deciban._typing import Codes, Floats
 from deciban.engines.local import threads
 from deciban.text.items import Rows
+from deciban.text.sharing import in_threads
 from deciban.text.sums import Cells, damped
 
 STRENGTHS = (0.03, 1.0, 30.0)  # pseudo-counts, in documents' mean damped presence: the pool weighs all three
@@ -78,14 +77,8 @@ class Tables:
 
 def in_pieces(n: int, workers: int, work: Callable[[int, int], None]) -> None:
     """work(first, last) over n things, in threads."""
-    edges = np.linspace(0, n, 4 * workers + 1).astype(int).tolist() if workers > 1 else [0, n]
-    pieces = [(a, b) for a, b in pairwise(edges) if b > a]
-    if len(pieces) < 2:
-        for piece in pieces:
-            work(*piece)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda piece: work(*piece), pieces))
+    edges = np.linspace(0, n, (4 * workers if workers > 1 else 1) + 1).astype(int).tolist()
+    list(in_threads(lambda at: work(edges[at], edges[at + 1]), len(edges) - 1, workers))
 
 
 def shares(weight: Floats, taken: float = 0.0) -> tuple[Floats, Floats, Floats]:
