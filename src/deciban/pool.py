@@ -40,7 +40,9 @@ class Pool:
         return np.asarray(self.weights @ evidence + self.offsets)
 
 
-def choose_pool(evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None) -> Pool:
+def choose_pool(
+    evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None, towards: Floats | None = None
+) -> Pool:
     """The pool of these rows, with as much doubt as predicts rows best that it was not fitted on.
 
     Few rows and many vectors find weights that only chance has asked for: each fifth of the rows is predicted by the
@@ -48,7 +50,7 @@ def choose_pool(evidence: Floats, y: Array, log_prior: Floats, weight: Floats | 
     """
     n = len(y)
     if n >= ENOUGH:
-        return fit_pool(evidence, y, log_prior, weight)[0]
+        return fit_pool(evidence, y, log_prior, weight, RIDGE, towards)[0]
     ridges = [more * max(RIDGE, FEW * evidence.shape[1] / n) for more in MORE]
     # Every fifth row of each class, by what the rows say: folds do not depend on the order in which rows came.
     order = np.lexsort((np.round(evidence.sum(axis=(1, 2)), 9), y))
@@ -61,19 +63,25 @@ def choose_pool(evidence: Floats, y: Array, log_prior: Floats, weight: Floats | 
             continue
         w_out, w_rest = (None, None) if weight is None else (weight[out], weight[rest])
         for i, ridge in enumerate(ridges):
-            pool, _ = fit_pool(evidence[rest], y[rest], log_prior, w_rest, ridge)
+            pool, _ = fit_pool(evidence[rest], y[rest], log_prior, w_rest, ridge, towards)
             scores = pool.pooled(evidence[out]) + log_prior
             said = logsumexp(scores, axis=1) - scores[np.arange(len(out)), y[out]]
             losses[i] += said.sum() if w_out is None else float(w_out @ said)
-    return fit_pool(evidence, y, log_prior, weight, ridges[int(np.argmin(losses))])[0]
+    return fit_pool(evidence, y, log_prior, weight, ridges[int(np.argmin(losses))], towards)[0]
 
 
 def fit_pool(
-    evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None, ridge: float = RIDGE
+    evidence: Floats,
+    y: Array,
+    log_prior: Floats,
+    weight: Floats | None = None,
+    ridge: float = RIDGE,
+    towards: Floats | None = None,
 ) -> tuple[Pool, float]:
     """The weights and offsets with the least log loss on these rows, and that log loss.
 
-    `evidence` is (n, g, k), `y` class codes. The ridge pulls weights to nothing and offsets to the log prior.
+    `evidence` is (n, g, k), `y` class codes. The ridge pulls weights `towards` what is
+    believed of them without any rows (nothing, unless it is said), and offsets to the log prior.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -94,19 +102,20 @@ def fit_pool(
     spread, doubt = spreads(evidence), ridge / total
     flat = (evidence / spread[:, None]).transpose(0, 2, 1).reshape(n * k, g)  # a row and class, a vector each
     known = np.isfinite(log_prior)  # a class without any weight stays without
-    r, shift = np.zeros(g), np.zeros(k)
+    start = np.zeros(g) if towards is None else towards * spread
+    r, shift = start, np.zeros(k)
 
     def loss(r: Floats, shift: Floats) -> tuple[float, Floats]:
         scores = (flat @ r).reshape(n, k) + log_prior + shift
         scores -= logsumexp(scores, axis=1, keepdims=True)
-        return -float(share @ scores[rows, y]) + 0.5 * doubt * float(r @ r + shift @ shift), scores
+        return -float(share @ scores[rows, y]) + 0.5 * doubt * float((r - start) @ (r - start) + shift @ shift), scores
 
     value, scores = loss(r, shift)
     for _ in range(STEPS):
         p = np.exp(scores)
         slope = p * share[:, None]
         slope[rows, y] -= share
-        down = np.concatenate([slope.ravel() @ flat + doubt * r, slope.sum(axis=0) + doubt * shift])
+        down = np.concatenate([slope.ravel() @ flat + doubt * (r - start), slope.sum(axis=0) + doubt * shift])
         free = np.concatenate([(r > 0) | (down[:g] < 0), known])
         step = newton_step(curvature(flat, p, share, free, doubt), down, free, r)
         size = 1.0

@@ -57,8 +57,8 @@ PIECES = [
 def any_reliability():
     """Reliabilities that do not depend on the documents."""
 
-    def choose(evidence, y, log_prior, weight=None):
-        del y, weight
+    def choose(evidence, y, log_prior, *others):
+        del y, others
         rng = np.random.default_rng(evidence.shape[1])
         believed = rng.random(evidence.shape[1]) < 0.6
         return Pool(rng.exponential(0.3, evidence.shape[1]) * believed, rng.normal(size=len(log_prior)))
@@ -410,6 +410,14 @@ def test_leave_one_out_is_to_forget_one_and_to_ask(kind, corpus, more):
         expected = np.full(len(learned.classes_), -np.inf)
         expected[np.isin(learned.classes_, left.classes_)] = left.predict_log_proba([text])[0]
         close(found.log_proba[i], expected)
+
+
+def test_a_class_that_is_gone_takes_its_pseudo_counts_with_it():
+    corpus = [("win", "a"), ("lunch", "b"), ("win x", "a"), ("lunch at", "b"), ("cash", "c")]
+    learned = fit("graded, prior", corpus)
+    found = learned.leave_one_out(["cash"], ["c"]).log_proba[0]
+    left = copy.copy(learned).forget(["cash"], ["c"])
+    close(found, [*left.predict_log_proba(["cash"])[0], -np.inf])
 
 
 @given(two_of_each, st.data())

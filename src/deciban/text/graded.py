@@ -269,9 +269,8 @@ class Graded:
         if len(useful) < len(own):
             rows = taken_rows(rows, useful)
         y, w = own[useful], None if weight is None else weight[useful]
-        pool = choose_pool(
-            free.evidence_without(rows, y, w, n_jobs), y, log_class_prior("empirical", self.sums.weight), w
-        )
+        evidence, log_prior = free.evidence_without(rows, y, w, n_jobs), log_class_prior("empirical", self.sums.weight)
+        pool = choose_pool(evidence, y, log_prior, w, free.unchosen().pool.weights)
         return replace(self, choice=Choice(free.strengths(), pool, self.classes))
 
     def filled(
@@ -318,7 +317,8 @@ class Graded:
         if len(np.unique(codes[which])) < 2:
             return whole
         log_prior = log_class_prior("empirical", whole.sums.weight)
-        pool = choose_pool(np.concatenate(vectors), codes[which], log_prior, None if weight is None else amount[which])
+        w = None if weight is None else amount[which]
+        pool = choose_pool(np.concatenate(vectors), codes[which], log_prior, w, whole.unchosen().pool.weights)
         return replace(whole, choice=Choice(whole.strengths(), pool, self.classes))
 
     def posterior(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
