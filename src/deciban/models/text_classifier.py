@@ -382,7 +382,9 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         if len(classes) == 0:
             return prior
         if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
-            raise ValueError(f"class_prior must be a probability ≥ 0 for each of the classes {classes.tolist()}")
+            raise ValueError(
+                f"class_prior must be a probability for each of the classes {classes.tolist()}, ≥ 0, sum 1"
+            )
         return prior
 
     def _check_parameters(self) -> None:
