@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 
-from deciban.pool import FLOOR, RIDGE, Pool, fit_pool, spreads
+from deciban.pool import ENOUGH, FLOOR, RIDGE, Pool, choose_pool, fit_pool, spreads
 
 
 class Problem:
@@ -41,12 +41,13 @@ class Problem:
         gradient = np.einsum("ngk,nk->g", self.evidence, slope), slope.sum(axis=0)
         return -float(share @ scores[np.arange(n), self.y]), *gradient
 
-    def objective(self, z):
+    def objective(self, z, towards=0.0):
         """With the ridge: z are weights in units of their vectors' spreads, and offsets."""
         g, spread = self.evidence.shape[1], spreads(self.evidence)
         doubt = RIDGE / (len(self.y) if self.weight is None else self.weight.sum())
         value, by_weight, by_offset = self.loss(z[:g] / spread, z[g:])
-        return value + 0.5 * doubt * z @ z, np.concatenate([by_weight / spread, by_offset]) + doubt * z
+        away = np.concatenate([z[:g] - towards * spread, z[g:]])
+        return value + 0.5 * doubt * away @ away, np.concatenate([by_weight / spread, by_offset]) + doubt * away
 
     def inside(self, pool):
         return np.concatenate([pool.weights * spreads(self.evidence), pool.offsets])
@@ -91,6 +92,28 @@ def test_another_optimiser_finds_the_same(problem):
     # The ridge bends the objective by `doubt` at least, so points whose values are within 1e-8 are this close.
     doubt = RIDGE / (len(problem.y) if problem.weight is None else problem.weight.sum())
     assert np.linalg.norm(z - best.x) <= np.sqrt(2 * 2e-8 / doubt)
+
+
+@given(problems, st.integers(0, 100))
+@settings(max_examples=25)
+def test_doubt_leans_towards_what_is_believed_already(problem, seed):
+    g, k = problem.evidence.shape[1:]
+    believed = np.random.default_rng(seed).exponential(0.5, g) / spreads(problem.evidence)
+    believed[::2] = 0.0
+    pool, _ = fit_pool(problem.evidence.copy(), problem.y, problem.log_prior, problem.weight, towards=believed)
+    best = minimize(
+        lambda z: problem.objective(z, believed),
+        np.zeros(g + k),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * g + [(None, None)] * k,
+        options={"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-14, "gtol": 1e-9},
+    )
+    assert problem.objective(problem.inside(pool), believed)[0] <= best.fun + 1e-8
+    certain, _ = fit_pool(
+        problem.evidence.copy(), problem.y, problem.log_prior, problem.weight, ridge=1e9, towards=believed
+    )
+    np.testing.assert_allclose(certain.weights, believed, atol=1e-5 / spreads(problem.evidence).min())
 
 
 @given(st.integers(0, 1000), st.booleans())
@@ -224,6 +247,29 @@ def test_a_vector_that_hardly_varied_has_a_floor():
     y = (evidence[:, 1, 1] > evidence[:, 1, 0]).astype(int)
     pool, _ = fit_pool(evidence, y, np.log([0.5, 0.5]))
     assert pool.weights[1] * 1e-9 < 1e-3, "telling as it is, it is too narrow to be believed"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_rows_is_nothing(seed):
+    problem = Problem(seed, 60, 5, 3, weighted=bool(seed))
+    pool = choose_pool(problem.evidence, problem.y, problem.log_prior, problem.weight)
+    rows = np.random.default_rng(seed).permutation(60)
+    weight = None if problem.weight is None else problem.weight[rows]
+    again = choose_pool(problem.evidence[rows], problem.y[rows], problem.log_prior, weight)
+    np.testing.assert_allclose(again.weights, pool.weights, rtol=1e-5, atol=1e-9 * pool.weights.max())
+    np.testing.assert_allclose(again.offsets, pool.offsets, atol=1e-5)
+
+
+def test_few_rows_are_doubted_as_far_as_it_helps():
+    """Weights that only chance has asked for are shrunk; those of many rows are what they are."""
+    chance = Problem(7, 80, 40, 2)
+    chance.evidence = np.random.default_rng(0).normal(size=chance.evidence.shape)
+    wild, _ = fit_pool(chance.evidence, chance.y, chance.log_prior)
+    tame = choose_pool(chance.evidence, chance.y, chance.log_prior)
+    assert np.linalg.norm(tame.weights) < 0.5 * np.linalg.norm(wild.weights)
+    many = Problem(7, ENOUGH, 4, 2)
+    plain, _ = fit_pool(many.evidence, many.y, many.log_prior)
+    np.testing.assert_array_equal(choose_pool(many.evidence, many.y, many.log_prior).weights, plain.weights)
 
 
 def test_pooled_is_the_weighted_sum():

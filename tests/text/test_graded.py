@@ -15,9 +15,10 @@ from deciban._kernel.text import Documents
 from deciban.bayes import DECIBANS
 from deciban.errors import DecibanError, SchemaError
 from deciban.pool import Pool
-from deciban.text import graded
+from deciban.text import graded, kept
 from deciban.text.graded import Choice, Graded
 from deciban.text.items import BLOCKS, Lexicon, choose_blocks
+from deciban.text.kept import Kept
 from deciban.text.sums import damped
 from deciban.text.tables import KNOTS, LEAST, MOST, PER_BLOCK, STRENGTHS, VECTORS
 
@@ -357,6 +358,24 @@ def test_a_sample_has_words_of_its_class():
     # 300 draws of classes with shares 3/8, 3/8 and 2/8: a standard error of 0.028 at most.
     assert np.bincount(labels, minlength=3) / 300 == pytest.approx([3 / 8, 3 / 8, 2 / 8], abs=0.1)
     assert np.mean([len(text.split()) for text in drawn]) > 1.0
+
+
+def test_which_documents_are_kept_depends_on_what_they_say(monkeypatch):
+    monkeypatch.setattr(kept, "MOST", 20)
+    rows = [(f"text {i}", "ab"[i % 2], 1.0) for i in range(100)]
+    whole = Kept(tuple(rows)).fewest(20)
+    assert len(whole) == 20
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(100)
+        shuffled = [rows[i] for i in order]
+        parts = [Kept(tuple(shuffled[i : i + 30])) for i in range(0, 100, 30)]
+        merged = sum(parts[1:], parts[0])
+        assert set(merged.rows) == set(whole.rows)
+    left = whole - Kept((whole.rows[3], whole.rows[5]))
+    assert left.rows == (*whole.rows[:3], whole.rows[4], *whole.rows[6:])
+    assert (whole - Kept((("never kept", "a", 1.0),))).rows == whole.rows
+    heavy = Kept((("x", "a", 3.0),)) - Kept((("x", "a", 1.0), ("x", "b", 1.0)))
+    assert heavy.rows == (("x", "a", 2.0),)
 
 
 # ------------------------------------------------------------------ what it is

@@ -413,7 +413,7 @@ def test_leave_one_out_is_to_forget_one_and_to_ask(kind, corpus, more):
 
 
 def test_a_class_that_is_gone_takes_its_pseudo_counts_with_it():
-    corpus = [("win", "a"), ("lunch", "b"), ("win x", "a"), ("lunch at", "b"), ("cash", "c")]
+    corpus = [("", "a"), ("", "b"), ("", "a"), ("", "b"), ("", "a"), ("cash", "c")]
     learned = fit("graded, prior", corpus)
     found = learned.leave_one_out(["cash"], ["c"]).log_proba[0]
     left = copy.copy(learned).forget(["cash"], ["c"])
