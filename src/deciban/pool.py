@@ -62,8 +62,9 @@ def choose_pool(
         if not len(out) or not len(rest):
             continue
         w_out, w_rest = (None, None) if weight is None else (weight[out], weight[rest])
-        for i, ridge in enumerate(ridges):
-            pool, _ = fit_pool(evidence[rest], y[rest], log_prior, w_rest, ridge, towards)
+        pool = None  # each begins where one with more doubt ended
+        for i in reversed(range(len(ridges))):
+            pool, _ = fit_pool(evidence[rest], y[rest], log_prior, w_rest, ridges[i], towards, pool, 1e-5)
             scores = pool.pooled(evidence[out]) + log_prior
             said = logsumexp(scores, axis=1) - scores[np.arange(len(out)), y[out]]
             losses[i] += said.sum() if w_out is None else float(w_out @ said)
@@ -77,6 +78,8 @@ def fit_pool(
     weight: Floats | None = None,
     ridge: float = RIDGE,
     towards: Floats | None = None,
+    begin: Pool | None = None,
+    tolerance: float = 1e-9,
 ) -> tuple[Pool, float]:
     """The weights and offsets with the least log loss on these rows, and that log loss.
 
@@ -103,7 +106,7 @@ def fit_pool(
     flat = (evidence / spread[:, None]).transpose(0, 2, 1).reshape(n * k, g)  # a row and class, a vector each
     known = np.isfinite(log_prior)  # a class without any weight stays without
     start = np.zeros(g) if towards is None else towards * spread
-    r, shift = start, np.zeros(k)
+    r, shift = (start, np.zeros(k)) if begin is None else (begin.weights * spread, begin.offsets)
 
     def loss(r: Floats, shift: Floats) -> tuple[float, Floats]:
         scores = (flat @ r).reshape(n, k) + log_prior + shift
@@ -128,7 +131,7 @@ def fit_pool(
         gain = value - new_value
         if gain > 0:
             r, shift, value, scores = new_r, new_shift, new_value, new_scores
-        if gain < 1e-9 * max(1.0, value):
+        if gain < tolerance * max(1.0, value):
             break
     return Pool(r / spread, shift), -float(share @ scores[rows, y])
 

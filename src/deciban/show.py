@@ -84,7 +84,23 @@ class Table:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
-    return str(value)
+    return visible(str(value))
+
+
+def visible(text: str) -> str:
+    """Text as it can be shown: a control character, which could steer a terminal, as its picture.
+
+    >>> visible("red\x1b[31m")
+    'red␛[31m'
+    """
+    return text.translate(PICTURES)
+
+
+PICTURES = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"},
+    0x7F: "␡",
+    **dict.fromkeys(range(0x80, 0xA0), "�"),
+}
 
 
 def plain(value: Any) -> Any:

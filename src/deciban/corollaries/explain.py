@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from deciban._typing import Array, Data, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.joint import Model
-from deciban.show import Table, plain
+from deciban.show import Table, plain, visible
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,17 +53,19 @@ class Evidence:
 
     def to_table(self, most: int = 12) -> Table:
         shown = list(self.items[:most])
-        rest = self.items[most:]
         rows: list[tuple[Any, ...]] = [("prior odds", "", f"{self.prior:+.2f}", _bar(self.prior))]
-        rows += [(name, _value(value), f"{db:+.2f}", _bar(db)) for name, value, db in shown]
-        if rest:
-            others = sum(db for _, _, db in rest)
-            rows.append((f"{len(rest)} more", "", f"{others:+.2f}", _bar(others)))
+        rows += [(visible(name), visible(_value(value)), f"{db:+.2f}", _bar(db)) for name, value, db in shown]
+        for what, db in self._rest(self.items[most:]):
+            rows.append((what, "", f"{db:+.2f}", _bar(db)))
         rows.append(("total", f"P = {self.probability:.4f}", f"{self.total:+.2f}", _bar(self.total)))
         odds = f"{self.target} rather than {self.against}: {self.total:+.2f} dB"
         return Table(
             f"{odds}, P({self.target}) = {self.probability:.4f}", ("evidence", "value", "dB", ""), rows, most + 3
         )
+
+    def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
+        """What the items that are not shown come to."""
+        return [(f"{len(items)} more", float(sum(db for _, _, db in items)))] if items else []
 
     def to_frame(self) -> Any:
         """A pandas data frame of the items (an optional dependency)."""

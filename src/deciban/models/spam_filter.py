@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from email.message import Message
 from itertools import islice
 from numbers import Real
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from deciban._typing import Array, Floats
+from deciban.errors import DecibanError, ForgetError
 from deciban.models.labels import Labels
 from deciban.models.text_classifier import TextClassifier
 from deciban.text import mail
@@ -21,6 +24,7 @@ from deciban.text.evidence import TextEvidence
 Self = TypeVar("Self", bound="SpamFilter")
 
 CLASSES = np.array(["ham", "spam"])
+FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]*:")
 BATCH = 2000  # mails of a mailbox that are learned at a time
 
 
@@ -100,10 +104,15 @@ class SpamFilter(TextClassifier):
 
         A mailbox is read and learned in pieces; the reliabilities are fitted at its end.
         """
+        self._check_labels([label])
         with self._unchanged_on_error():
+            empty = True
             for batch in in_batches(self._opened(mails)):
                 self.partial_fit(batch, [label] * len(batch))
-            if self.__sklearn_is_fitted__() and len(self.kept_):
+                empty = False
+            if empty:
+                raise DecibanError(f"there is no mail to learn from in {mails!r}")
+            if self._kept_enough():  # else what was fitted on more stays
                 self.refit_reliability()
         return self
 
@@ -113,8 +122,11 @@ class SpamFilter(TextClassifier):
         mails = list(self._opened(mails))
         other = "ham" if label == "spam" else "spam"
         with self._unchanged_on_error():
-            self.forget(mails, [other] * len(mails))
-            self.partial_fit(mails, [label] * len(mails))
+            try:
+                self.forget(mails, other)
+            except ForgetError as error:
+                raise ForgetError(f"there is nothing to correct, for it was not learned as {other}: {error}") from None
+            self.partial_fit(mails, label)
         return self
 
     def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -127,8 +139,10 @@ class SpamFilter(TextClassifier):
         super()._start(texts, labels.placed(CLASSES), CLASSES, True, weight)
 
     def _opened(self, mails: Any) -> Iterator[Any]:
-        """One mail after the other, of whatever holds them."""
-        if isinstance(mails, os.PathLike) or (isinstance(mails, str) and "\n" not in mails and os.path.exists(mails)):
+        """One mail after the other, of whatever holds them. A line that is no header field is a path."""
+        if isinstance(mails, str) and "\n" not in mails and not FIELD.match(mails):
+            mails = Path(mails).expanduser()
+        if isinstance(mails, os.PathLike):
             return mail.read_mailbox(mails, self._fields())
         if isinstance(mails, str | bytes | Message | mail.Mail):
             return iter([mails])
@@ -144,6 +158,9 @@ class SpamFilter(TextClassifier):
         return None if self.headers is None else tuple(self.headers)
 
     def _read_labelled(self, X: Any, y: Any, sample_weight: Any, mark: Any = None) -> Any:
+        if isinstance(y, str):  # one label for all
+            X = list(self._opened(X))
+            y = [y] * len(X)
         texts, labels, weight = super()._read_labelled(X, y, sample_weight, mark)
         self._check_labels(labels.classes.tolist())
         return texts, labels, weight
@@ -156,8 +173,10 @@ class SpamFilter(TextClassifier):
     # ------------------------------------------------------------------ answering
 
     def predict(self, X: Any) -> Array:
-        """ "ham", "unsure" or "spam", whichever costs least on average."""
+        """ "ham", "unsure" or "spam", whichever costs least on average; unsure until both kinds were learned."""
         ham, spam = self.predict_proba(X).T
+        if not self.class_count_.all():
+            return np.full(len(ham), "unsure")
         costs = np.stack([spam * self.false_negative, np.full(len(ham), self.unsure), ham * self.false_positive])
         return np.asarray(np.array(["ham", "unsure", "spam"])[np.argmin(costs, axis=0)])
 

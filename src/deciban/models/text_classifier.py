@@ -66,7 +66,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
     prior : mapping, optional
         Pseudo-counts that a person puts in (S6, S19): {word: n} for all classes or {word: {class: n}}. With
         reliability, n documents' worth. See `deciban.text.background` for those of a corpus.
-    class_prior : array-like of shape (k,), "uniform" or None, default=None
+    class_prior : array-like of shape (k,), {class: p}, "uniform" or None, default=None
         The class prior; None counts it.
     lowercase : bool, default=True
         Whether "Free" is "free".
@@ -101,7 +101,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo", "empirical"})],
         "blocks": [StrOptions({"auto"}), "array-like"],
         "prior": [Mapping, None],
-        "class_prior": ["array-like", StrOptions({"uniform"}), None],
+        "class_prior": ["array-like", Mapping, StrOptions({"uniform"}), None],
         "lowercase": ["boolean"],
         "n_jobs": [None, int, np.integer],
     }
@@ -201,7 +201,8 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             self.model_ = self.model_.learned(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
             if self._chooses():
                 self.kept_ = self.kept_ + self._kept_of(texts, labels, weight)
-            if isinstance(self.model_, Graded) and self.model_.choice is None and not self.n_unlabelled_:
+            untried = isinstance(self.model_, Graded) and self.model_.choice is None
+            if untried and self._kept_enough() and not self.n_unlabelled_:
                 self.refit_reliability()
             self._class_prior(self.classes_)
         return self
@@ -233,14 +234,15 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         with self._unchanged_on_error():
             if X is not None:
                 texts, labels, weight = self._read_labelled(X, y, sample_weight)
-            elif len(self.kept_):
+            elif self._kept_enough():
                 rows = self.kept_.fewest(self._enough(self.classes_)).rows
                 texts, labels = [text for text, _, _ in rows], read_labels([label for _, label, _ in rows], len(rows))
                 weight = np.array([w for _, _, w in rows])
                 weight = None if (weight == 1.0).all() else weight
             else:
                 raise DecibanError(
-                    "there are no documents to fit reliabilities on: give some that the model has learned"
+                    "of the documents that the model has learned, too few are kept in memory to fit reliabilities on "
+                    "(a model read from a file has none): give some of them, refit_reliability(X, y)"
                 )
             self._check_learned(labels, weight)
             self.model_ = self.model_.chosen(self._batches(texts), labels.among(self.classes_), weight, self.n_jobs)
@@ -283,6 +285,11 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         self.model_ = empty.learned(self._batches(texts), labels.codes, classes, weight, self.n_jobs)
         if self._chooses():
             self.refit_reliability()
+
+    def _kept_enough(self) -> bool:
+        """Whether the documents in memory stand for all that were learned, and not just for the last of them."""
+        kept = sum(weight for _, _, weight in self.kept_.rows)
+        return len(self.kept_) >= MOST or (kept > 0 and kept >= 0.5 * float(self.class_count_.sum()))
 
     def _chooses(self) -> bool:
         """Whether leave-one-out chooses something, for which documents are kept."""
@@ -378,7 +385,12 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             return "empirical"
         if isinstance(self.class_prior, str):
             return self.class_prior
-        prior = np.asarray(self.class_prior, dtype=np.float64)
+        given = self.class_prior
+        if isinstance(given, Mapping):
+            if set(given) != set(classes.tolist()):
+                raise ValueError(f"class_prior must name the classes {classes.tolist()}, not {list(given)}")
+            given = [given[label] for label in classes.tolist()]
+        prior = np.asarray(given, dtype=np.float64)
         if len(classes) == 0:
             return prior
         if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
@@ -473,7 +485,11 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         return out[0] if isinstance(X, str | bytes) or len(out) == 1 else out
 
     def top_words(self, target: Any = None, n: int = 10) -> Table:
-        """The words that speak most for a class (or each) against the others, in decibans."""
+        """The words that speak most for a class (or each) against the others, in decibans.
+
+        That is what a word says on its own. With reliability, a text's words are weighed beside each other before they
+        are added up: `explain` says what each of them came to there, which is less.
+        """
         self._check_classes()
         labels = self.classes_ if target is None else [self.classes_[self._class_index(target)]]
         rows = [

@@ -90,7 +90,7 @@ def batches(raw: Any, lower: bool, ends: bool = False) -> Iterator[Documents]:
 def as_texts(raw: Any) -> Iterable[Any]:
     """The documents as Python has them: lists, tuples and iterators as they are, columns and arrays as lists."""
     if isinstance(raw, str | bytes):
-        raise DecibanError("Iterable over raw text documents expected, string object received.")
+        raise DecibanError("Iterable over raw text documents expected, string object received. Put it in a list.")
     axes = getattr(raw, "ndim", 2 if hasattr(raw, "columns") else 1)  # a frame of any library has columns
     if axes != 1:
         raise DecibanError(f"documents are one column of texts, not {axes} axes: choose a column, or ravel()")
@@ -137,6 +137,8 @@ def check(document: Any, number: int) -> None:
             f"np.nan is an invalid document, expected byte or unicode string. Document {number} is missing: "
             "drop it, or put '' in its place"
         )
+    if document is None or type(document).__name__ in ("NAType", "NaTType"):
+        raise DecibanError(f"document {number} is missing ({document!r}): drop it, or put '' in its place")
     raise DecibanError(
         f"document {number} is of type {type(document).__name__} ({reprlib.repr(document)}), not a string: "
         "drop it, or make it a string"

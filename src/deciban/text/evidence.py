@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deciban.corollaries.explain import Evidence
+from deciban.show import visible
 
+KINDS = {"words": "word", "pairs": "pair", "headers": "header", "gaps": "gap", "characters": "characters"}
+PLURAL = ("word", "pair", "header", "gap")
 TOKEN = re.compile(r"\w+|[^\w\s]+")
 SHOWN = 4000  # characters of a text that are shown
 WEAK, STRONG = 0.5, 6.0  # decibans: below the one a word is left as it is, from the other on it stands out
@@ -25,6 +28,18 @@ class TextEvidence(Evidence):
     text: str = ""
     spans: tuple[tuple[int, int, float], ...] = ()
 
+    def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
+        """What is not shown, by kind where there are kinds."""
+        kinds = {str(kind) for _, kind, _ in items}
+        if not kinds or not kinds <= set(KINDS.values()) | {""}:
+            return Evidence._rest(self, items)
+        out = []
+        for kind in (*KINDS.values(), ""):
+            mine = [db for _, own, db in items if own == kind]
+            if mine:
+                out.append((f"{len(mine)} more {kind or 'parts'}{'s' * (len(mine) > 1 and kind in PLURAL)}", sum(mine)))
+        return out
+
     def to_dict(self) -> dict[str, Any]:
         spans = [{"start": a, "end": b, "decibans": db} for a, b, db in self.spans]
         return {**Evidence.to_dict(self), "text": self.text, "spans": spans}
@@ -33,7 +48,7 @@ class TextEvidence(Evidence):
         from rich.console import Group
         from rich.text import Text
 
-        text = Text(self.text[:SHOWN] + ("…" if len(self.text) > SHOWN else ""))
+        text = Text(visible(self.text[:SHOWN]) + ("…" if len(self.text) > SHOWN else ""))
         for start, end, db in self.spans:
             if abs(db) >= WEAK and start < SHOWN:
                 style = "green" if db > 0 else "red"
@@ -41,18 +56,18 @@ class TextEvidence(Evidence):
         return Group(Evidence.__rich__(self), text)
 
     def _repr_html_(self) -> str:
-        parts, at = [], 0
+        shown, parts, at = visible(self.text[:SHOWN]), [], 0
         for start, end, db in self.spans:
             if start >= SHOWN:
                 break
-            parts.append(html.escape(self.text[at:start]))
-            word = html.escape(self.text[start:end])
+            parts.append(html.escape(shown[at:start]))
+            word = html.escape(shown[start:end])
             if abs(db) >= WEAK:
                 colour, depth = "26,127,55" if db > 0 else "207,34,46", min(1.0, 0.15 + abs(db) / 20.0)
                 word = f"<span title='{db:+.1f} dB' style='background:rgba({colour},{depth:.2f})'>{word}</span>"
             parts.append(word)
             at = end
-        parts.append(html.escape(self.text[at:SHOWN]) + ("…" if len(self.text) > SHOWN else ""))
+        parts.append(html.escape(shown[at:]) + ("…" if len(self.text) > SHOWN else ""))
         return f"{Evidence._repr_html_(self)}<p style='white-space:pre-wrap'>{''.join(parts)}</p>"
 
 

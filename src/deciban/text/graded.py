@@ -22,6 +22,7 @@ import numpy as np
 from deciban import bayes
 from deciban._kernel.text import Documents, Words
 from deciban._typing import Array, Codes, Floats
+from deciban.errors import ForgetError
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import Pool, choose_pool
 from deciban.text import words as speaking
@@ -218,6 +219,7 @@ class Graded:
         out = np.empty((len(own), len(self.classes)))
         prior, row_prior = log_class_prior_without(self.class_prior, self.sums.weight, own, weight, self.sums.closed)
         for at, rows in self._numbered(batches, n_jobs):
+            check_known(at, rows)
             evidence = self.evidence_without(rows, own[at], None if weight is None else weight[at], n_jobs)
             out[at] = self.pooled(evidence, prior[row_prior[at]])
         return out
@@ -256,6 +258,8 @@ class Graded:
         left to tell from another, there is nothing to choose by.
         """
         pieces = list(self._numbered(batches, n_jobs))
+        for at, piece in pieces:
+            check_known(at, piece)
         order = np.concatenate([np.zeros(0, dtype=np.intp), *(at for at, _ in pieces)])
         rows = {block: stacked([piece[block] for _, piece in pieces]) for block in self.sums.blocks}
         return self._chosen_by(rows, own[order], None if weight is None else weight[order], n_jobs)
@@ -354,6 +358,14 @@ def pseudo_cells(prior: Mapping[str, Any], words: Words, classes: Array, unit: f
         cls += [c for c, _ in mine]
         val += [amount for _, amount in mine]
     return Cells(np.cumsum(ptr), np.array(cls, dtype=np.int32), np.array(val))
+
+
+def check_known(which: Array, rows: dict[str, Rows]) -> None:
+    """Documents that were learned hold no item that is new."""
+    for indptr, indices in rows.values():
+        if len(indices) and indices.min() < 0:
+            row = int(np.searchsorted(indptr, int(np.argmin(indices)), side="right")) - 1
+            raise ForgetError(f"document {int(which[row])} was never learned: it has words that are new to the model")
 
 
 def length(rows: dict[str, Rows]) -> int:

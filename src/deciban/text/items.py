@@ -118,8 +118,10 @@ class Lexicon:
 
     def names(self, block: str, which: Codes) -> list[str]:
         """What to call items when speaking to a person."""
-        if block in ("words", "characters"):
-            return getattr(self, block).strings(which)  # type: ignore[no-any-return]  # both are Words
+        if block == "words":
+            return self.words.strings(which)
+        if block == "characters":
+            return [run.replace(" ", "␣") for run in self.characters.strings(which)]
         first, second = (self.words.strings(numbers[which]) for numbers in getattr(self, block).arrays())
         join: Callable[[str, str], str] = JOINED[block]
         return [join(a, b) for a, b in zip(first, second, strict=True)]

@@ -196,7 +196,10 @@ class TextSums:
 
 
 def never_learned(item: str) -> ForgetError:
-    return ForgetError(f"cannot forget these documents: the model has learned less of {item!r} than they hold")
+    return ForgetError(
+        "cannot forget these documents: they were not learned as they are "
+        f"(of {item!r} the model has learned less than they hold)"
+    )
 
 
 def damped(rows: Rows) -> Floats:

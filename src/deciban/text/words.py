@@ -10,15 +10,13 @@ from deciban._typing import Array, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import Evidence, sides
 from deciban.show import plain
-from deciban.text.evidence import TextEvidence, with_text
+from deciban.text.evidence import KINDS, TextEvidence, with_text
 from deciban.text.items import Rows
 from deciban.text.sums import DAMPING, damped
 from deciban.text.tables import KNOTS, LEAST, MOST, STRENGTHS, Tables, shares
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
-
-KINDS = {"words": "word", "pairs": "pair", "headers": "header", "gaps": "gap", "characters": "characters"}
 
 
 def knowledge(table: Tables, items: Array, entropy: float) -> Floats:
@@ -78,7 +76,7 @@ def explain(
     """One document's evidence for a class over another, item by item; without them, for the likeliest over the next."""
     target, against = sides(log_joint, model.classes, target, against)
     offsets, prior = (model.choice or model.unchosen()).offsets(model.classes), model.log_prior
-    items = [("offset", "", float((offsets[target] - offsets[against]) * DECIBANS))]
+    items = [("(correction of the prior)", "", float((offsets[target] - offsets[against]) * DECIBANS))]
     words: dict[str, float] = {}
     pairs: dict[tuple[str, str], float] = {}
     for block in model.sums.blocks:
