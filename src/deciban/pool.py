@@ -144,7 +144,7 @@ def curvature(flat: Floats, p: Floats, share: Floats, free: Array, doubt: float)
     (n, k), g = p.shape, flat.shape[1]
     used, some = np.flatnonzero(free[:g]), np.arange(0, n, max(1, n // ROWS))
     share = share[some] / share[some].sum()
-    row, c = np.nonzero(p[some] > RULED_OUT)
+    row, c = np.nonzero(p[some] >= np.minimum(RULED_OUT, p[some].max(axis=1, keepdims=True)))
     q = p[some][row, c]
     q /= np.bincount(row, q, minlength=len(some))[row]
     columns = np.zeros((len(row), len(used) + k))

@@ -307,6 +307,7 @@ def bad_calls():
         "forget a word of another class": (lambda m: m.forget(["lunch"], ["spam"]), "lunch"),
         "forget too often": (lambda m: m.forget(["free cash"] * 5, ["spam"] * 5), "cannot forget"),
         "leave out what was not learned": (lambda m: m.leave_one_out(X * 2, Y * 2), "that the model has learned"),
+        "leave out unknown words": (lambda m: m.leave_one_out(["zebra crossing"], ["spam"]), "never learned"),
         "leave out an unknown class": (lambda m: m.leave_one_out(["x"], ["eggs"]), "nothing of class 'eggs'"),
         "explain an unknown class": (lambda m: m.explain("cash", target="eggs"), "'eggs' is not one of the classes"),
         "explain against an unknown class": (lambda m: m.explain("cash", against="eggs"), "'eggs' is not one"),
@@ -590,6 +591,22 @@ def test_another_class_prior(kind):
     assert adapted.class_prior[1] == pytest.approx(0.9, abs=0.1)
     uniform = new(kind, class_prior="uniform").fit(X + X[:1], Y + Y[:1])
     assert uniform.explain("cash").prior == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["graded", "multinomial"])
+def test_a_class_prior_by_name(kind, tmp_path):
+    named, listed = (new(kind, class_prior=p).fit(X, Y) for p in ({"spam": 0.7, "ham": 0.3}, [0.3, 0.7]))
+    np.testing.assert_array_equal(named.predict_proba(NEW), listed.predict_proba(NEW))
+    named.save(tmp_path / "model")
+    again = deciban.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(NEW), named.predict_proba(NEW))
+    assert (again + named).class_count_.tolist() == [8.0, 8.0]
+    with pytest.raises(ValueError, match="class_prior must name the classes"):
+        new(kind, class_prior={"spam": 0.7, "eggs": 0.3}).fit(X, Y)
+    for learned in (named, listed):
+        assert learned.forget(X, Y).classes_.tolist() == [], "all classes go: the prior waits for them"
+        learned.partial_fit(X, Y)
+    np.testing.assert_array_equal(named.predict_proba(NEW), listed.predict_proba(NEW))
 
 
 @pytest.mark.parametrize("kind", ["graded", "multinomial", "bernoulli"])

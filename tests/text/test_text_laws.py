@@ -472,6 +472,15 @@ def test_a_declared_class_stays_when_its_only_document_is_left_out(kind):
     close(found, left.predict_log_proba(["x"])[0])
 
 
+@every_kind
+def test_what_was_learned_can_be_left_out_with_the_same_weights(kind):
+    corpus = [("cash win", "a"), ("zebra", "a"), ("lunch", "b"), ("win x", "a"), ("lunch at", "b")]
+    weight = [1.0, 0.0, 1.0, 2.0, 0.5]
+    found = fit(kind, corpus, weight=weight).leave_one_out(*apart(corpus), sample_weight=weight)
+    assert found.log_proba.shape == (5, 2), "a row for every document, also for one that weighs nothing"
+    assert np.isfinite(found.log_loss)
+
+
 @pytest.mark.parametrize("kind", ["graded", "multinomial"])
 def test_a_document_that_is_all_there_is(kind):
     learned = fit(kind, [("cash win", "a")])

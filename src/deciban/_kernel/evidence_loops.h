@@ -129,7 +129,9 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
                     mine_at = f;
                     const double n_own = t->val[f] - x;
                     info -= (t->val[f] + m * t->share[mine]) * from(t->lift + LANES * f);
-                    if (n_own > t->val[f] * 1e-9) {
+                    if (t->share_left[mine] <= 0.0) {
+                        rest -= n_own; /* a class that is gone takes its pseudo-counts with it */
+                    } else if (n_own > t->val[f] * 1e-9) {
                         const lanes base = m * t->share_left[mine];
                         own_lift = logs(1.0 + n_own / base);
                         info += (n_own + base) * own_lift;

@@ -107,7 +107,7 @@ class SpamFilter(TextClassifier):
         self._check_labels([label])
         with self._unchanged_on_error():
             empty = True
-            for batch in in_batches(self._opened(mails)):
+            for batch in in_batches(self._opened(as_path(mails))):
                 self.partial_fit(batch, [label] * len(batch))
                 empty = False
             if empty:
@@ -119,7 +119,7 @@ class SpamFilter(TextClassifier):
     def correct(self: Self, mails: Any, label: str) -> Self:
         """Mails that were learned as the other kind: they are forgotten as that, and learned as this."""
         self._check_labels([label])
-        mails = list(self._opened(mails))
+        mails = list(self._opened(as_path(mails)))
         other = "ham" if label == "spam" else "spam"
         with self._unchanged_on_error():
             try:
@@ -139,9 +139,7 @@ class SpamFilter(TextClassifier):
         super()._start(texts, labels.placed(CLASSES), CLASSES, True, weight)
 
     def _opened(self, mails: Any) -> Iterator[Any]:
-        """One mail after the other, of whatever holds them. A line that is no header field is a path."""
-        if isinstance(mails, str) and "\n" not in mails and not FIELD.match(mails):
-            mails = Path(mails).expanduser()
+        """One mail after the other, of whatever holds them."""
         if isinstance(mails, os.PathLike):
             return mail.read_mailbox(mails, self._fields())
         if isinstance(mails, str | bytes | Message | mail.Mail):
@@ -184,8 +182,16 @@ class SpamFilter(TextClassifier):
         self, X: Any, target: Any = "spam", against: Any = None, names: Any = None
     ) -> TextEvidence | list[TextEvidence]:
         """Why a mail is spam: every word's evidence in decibans, and the mail in colour."""
-        texts = self._read_texts(X)
-        return super().explain(texts if len(texts) != 1 else texts[0], target, against, names)
+        del names
+        return self._explain_texts(self._read_texts(X), target, against)
+
+
+def as_path(mails: Any) -> Any:
+    """A line that is no header field is the path of a mailbox. Only for what its owner trains on: mail itself is never
+    taken for a path."""
+    if isinstance(mails, str) and "\n" not in mails and not FIELD.match(mails):
+        return Path(mails).expanduser()
+    return mails
 
 
 def in_batches(mails: Iterator[Any]) -> Iterator[list[Any]]:

@@ -25,12 +25,12 @@ from deciban.models.answers import Answers
 from deciban.models.labels import Labels, read_labels, read_weights, without_mark
 from deciban.show import Table, plain, progress
 from deciban.text.documents import Lines, arrow_column, as_texts, batches, check, decoded
-from deciban.text.evidence import TextEvidence
+from deciban.text.evidence import TOKEN, TextEvidence
 from deciban.text.files import parts, rebuild
 from deciban.text.graded import Graded
 from deciban.text.items import BLOCKS, choose_blocks
 from deciban.text.kept import MOST, Kept, smallest
-from deciban.text.plain import Plain
+from deciban.text.plain import SHORTEST, Plain
 from deciban.text.tables import KNOTS, STRENGTHS
 
 Self = TypeVar("Self", bound="TextClassifier")
@@ -40,7 +40,8 @@ ROWS = 100_000  # documents times classes that reliabilities are fitted on: more
 
 
 def is_plain(model: Any) -> bool:
-    if model.reliability is not None or model.family == "complement":
+    graded = isinstance(vars(model).get("model_"), Graded) if "model_" in vars(model) else model.reliability is not None
+    if graded or model.family == "complement":
         raise AttributeError("p(x) is what a plain generative model has: reliability=None and no complement family")
     return True
 
@@ -172,7 +173,8 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
     def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more texts: new words and classes join as they come. The sums are those of `fit` on everything.
 
-        What leave-one-out chose (`reliability`, or alpha="loo") is kept until `refit_reliability` or `fit`. With
+        Which blocks are counted is decided by the first batch, unless they are named. What leave-one-out chose
+        (`reliability`, or alpha="loo") is kept until `refit_reliability` or `fit`. With
         `classes` on the first call the set of classes is closed.
         """
         with self._unchanged_on_error():
@@ -187,7 +189,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             if labels.any_missing:
                 raise DecibanError(
                     f"document {int(np.argmax(labels.codes < 0))} has no label: partial_fit adds documents whose class "
-                    "is known; fit finds missing labels by EM over all documents at once"
+                    "is known; fit guesses missing labels from all documents at once"
                 )
             closed = declared if first else self.classes_ if self.model_.closed else None
             if closed is not None:
@@ -201,9 +203,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             self.model_ = self.model_.learned(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
             if self._chooses():
                 self.kept_ = self.kept_ + self._kept_of(texts, labels, weight)
-            untried = isinstance(self.model_, Graded) and self.model_.choice is None
-            if untried and self._kept_enough() and not self.n_unlabelled_:
-                self.refit_reliability()
+            self._try()
             self._class_prior(self.classes_)
         return self
 
@@ -219,7 +219,8 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             if labels.any_missing:
                 raise DecibanError("documents to forget need their labels")
             self.model_ = self.model_.forgotten(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
-            self.kept_ = self.kept_ - self._kept_of(texts, labels, weight)
+            learned = dict(zip(self.classes_.tolist(), self.model_.weight.tolist(), strict=True))
+            self.kept_ = (self.kept_ - self._kept_of(texts, labels, weight)).at_most(learned)
             self._class_prior(self.classes_)
         return self
 
@@ -231,6 +232,8 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         """
         check_is_fitted(self)
         self._check_exact("no document can be taken out exactly: fit again")
+        if not self._chooses():
+            raise DecibanError("there is nothing to choose: reliability is None, and alpha is not 'loo'")
         with self._unchanged_on_error():
             if X is not None:
                 texts, labels, weight = self._read_labelled(X, y, sample_weight)
@@ -263,11 +266,20 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         merged.kept_ = self.kept_ + other.kept_
         merged.n_unlabelled_ = self.n_unlabelled_ + other.n_unlabelled_
         merged._class_prior(merged.classes_)
+        merged._try()
         return merged
+
+    def _try(self) -> None:
+        """Choose reliabilities as soon as there is something to choose by."""
+        untried = isinstance(self.model_, Graded) and self.model_.choice is None
+        if untried and self._kept_enough() and not self.n_unlabelled_:
+            self.refit_reliability()
 
     def _start(self, texts: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
         prior = self._pseudo_counts(classes)
         class_prior = self._class_prior(classes)
+        self.__dict__.pop("model_", None)
+        self.lowercase_ = self.lowercase
         if self.reliability is None:
             alpha = 1.0 if self.alpha == "loo" else self.alpha
             empty: Graded | Plain = Plain.none(FAMILIES[self.family], alpha, classes, prior, closed, class_prior)
@@ -277,7 +289,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         self.n_unlabelled_ = 0
         if isinstance(empty, Graded):
             known = np.flatnonzero(labels.codes >= 0)
-            some = smallest([as_string(texts[i]) for i in known], self._enough(classes))
+            some = smallest(chosen(texts, known), self._enough(classes))
             self.model_ = empty.learned_and_chosen(
                 self._batches(texts), labels.codes, classes, weight, self.n_jobs, known[some]
             )
@@ -308,7 +320,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
 
     def _kept_of(self, texts: Any, labels: Labels, weight: Floats | None) -> Kept:
         known = np.flatnonzero((labels.codes >= 0) & (True if weight is None else weight > 0))
-        strings = [as_string(texts[i]) for i in known.tolist()]
+        strings = chosen(texts, known)
         names, weights = labels.classes.tolist(), np.ones(len(known)) if weight is None else weight[known]
         said = [names[code] for code in labels.codes[known].tolist()]
         return Kept(tuple(zip(strings, said, weights.tolist(), strict=True))).fewest(MOST)
@@ -350,6 +362,8 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         return chosen(texts, some), labels, weight[some]
 
     def _batches(self, texts: Any) -> Iterable[Any]:
+        if self.__sklearn_is_fitted__() and self.lowercase != self.lowercase_:
+            raise ValueError("lowercase has changed since the model was fitted: its words are others. Fit it again")
         return batches(texts, self.lowercase)
 
     def _blocks(self, texts: Any) -> tuple[str, ...]:
@@ -375,7 +389,12 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
                     )
                 if not isinstance(n, Real) or not 0 <= float(n) < 1e100:
                     raise ValueError(f"prior[{word!r}] has {n!r}: pseudo-counts are numbers ≥ 0")
-            out[word.lower() if self.lowercase else word] = said
+            read = word.lower() if self.lowercase else word
+            if not TOKEN.fullmatch(read) or (self.reliability is None and (len(read) < SHORTEST or not read.isalnum())):
+                raise ValueError(f"prior speaks of {word!r}, which is not one word as texts are read here")
+            if read in out:
+                raise ValueError(f"prior speaks of {read!r} twice")
+            out[read] = {c: float(n) for c, n in said.items()} if isinstance(said, Mapping) else float(said)
         if out and self.reliability is None and isinstance(self.alpha, str):
             raise ValueError("a prior by word needs alpha to be a number")
         return out
@@ -386,13 +405,13 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         if isinstance(self.class_prior, str):
             return self.class_prior
         given = self.class_prior
-        if isinstance(given, Mapping):
+        if isinstance(given, Mapping) and len(classes):
             if set(given) != set(classes.tolist()):
                 raise ValueError(f"class_prior must name the classes {classes.tolist()}, not {list(given)}")
             given = [given[label] for label in classes.tolist()]
-        prior = np.asarray(given, dtype=np.float64)
         if len(classes) == 0:
-            return prior
+            return "empirical"  # there is nothing that it could be the prior of
+        prior = np.asarray(given, dtype=np.float64)
         if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
             raise ValueError(
                 f"class_prior must be a probability for each of the classes {classes.tolist()}, ≥ 0, sum 1"
@@ -471,18 +490,21 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
     ) -> TextEvidence | list[TextEvidence]:
         """Why: every word's evidence in decibans for `target` over `against`, and the text in colour.
 
-        Without them, for the likeliest class over the next. A string gives one explanation, a list as many.
+        Without them, for the likeliest class over the next. One text gives one explanation, several give a list.
         """
         del names
-        self._check_classes()
         texts = [X] if isinstance(X, str | bytes) else self._read_texts(X)
+        return self._explain_texts(texts, target, against)
+
+    def _explain_texts(self, texts: Any, target: Any, against: Any) -> TextEvidence | list[TextEvidence]:
+        self._check_classes()
         which = [None if label is None else self._class_index(label) for label in (target, against)]
         out = [
             self.model_.explain(as_string(text, i), which[0], which[1], self.lowercase) for i, text in enumerate(texts)
         ]
         if not out:
             raise ValueError("there is no text to explain")
-        return out[0] if isinstance(X, str | bytes) or len(out) == 1 else out
+        return out[0] if len(out) == 1 else out
 
     def top_words(self, target: Any = None, n: int = 10) -> Table:
         """The words that speak most for a class (or each) against the others, in decibans.
@@ -517,7 +539,9 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             raise AttributeError("complement naive Bayes is not a generative model: it has no law of x to draw from")
         if n < 0 or (length is not None and length < 0):
             raise ValueError(f"n and length must not be negative, got {n} and {length}")
-        rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+        rng = random_state
+        if not isinstance(rng, np.random.Generator):
+            rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
         texts, codes = self.model_.sample(n, rng, None if given is None else self._class_index(given), length)
         return texts, self.classes_[codes]
 
@@ -600,6 +624,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         if isinstance(model, Plain) and model.model.joint.blocks[0].family != FAMILIES[self.family]:
             raise ValueError("its family is not the one that its parameters speak of")
         self.model_, self.kept_, self.n_unlabelled_ = model, Kept(), int(about["n_unlabelled"])
+        self.lowercase_ = self.lowercase
         if self.n_unlabelled_ < 0:
             raise ValueError("fewer than no documents were without a label")
 

@@ -31,6 +31,8 @@ from deciban.text.items import Lexicon, Rows
 from deciban.text.sums import Cells, TextSums, collect, damped, read, read_into, some_rows, stacked, sums_of
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Tables, shares
 
+AT_ONCE = 1 << 25  # numbers of evidence that are held at a time
+MANY = 16  # distinct weights: with more, rows of about the same weight are judged by one table of shares
 UNTRIED = 0.3  # the belief in what words know that suits one document a class: with more, there is a choice
 FOLDS = 3  # parts of the labelled documents that are judged by the others, where labels are missing
 
@@ -47,6 +49,13 @@ class Choice:
         """The classes' offsets; a class that came later has none."""
         known = dict(zip(self.classes.tolist(), self.pool.offsets.tolist(), strict=True))
         return np.array([known.get(label, 0.0) for label in classes.tolist()])
+
+    def among(self, classes: Array) -> Choice:
+        """The same without classes that are gone."""
+        left = np.isin(self.classes, classes)
+        if left.all():
+            return self
+        return replace(self, pool=Pool(self.pool.weights, self.pool.offsets[left]), classes=self.classes[left])
 
     def weights(self, block: str) -> Floats:
         """A block's reliabilities, (strengths, vectors)."""
@@ -126,7 +135,7 @@ class Graded:
     ) -> Graded:
         """Without these documents."""
         left = self.sums - collect(batches, y, classes, self.sums.blocks, weight, n_jobs)[0]
-        choice = self.choice if left.weight.any() else None  # nothing is left that it was chosen by
+        choice = self.choice.among(left.classes) if self.choice is not None and left.weight.any() else None
         return replace(self, sums=left.with_words(self.prior), choice=choice)
 
     def __add__(self, other: Graded) -> Graded:
@@ -149,7 +158,8 @@ class Graded:
         if not self.prior or block != "words":
             return mine
         unit = float(self.strengths()["words"][STRENGTHS.index(1.0)])
-        extra = pseudo_cells(self.prior, self.sums.lexicon.words, self.classes, unit, mine.size)
+        worth = np.where(self.sums.weight > 0, unit, 0.0)  # a class without documents has none of its own
+        extra = pseudo_cells(self.prior, self.sums.lexicon.words, self.classes, worth, mine.size)
         return mine.combined(extra, np.arange(mine.size, dtype=np.int32))[0]
 
     def tables(self, n_jobs: int | None = None) -> dict[str, Tables]:
@@ -172,24 +182,36 @@ class Graded:
         return out
 
     def evidence_without(
-        self, rows: dict[str, Rows], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+        self,
+        rows: dict[str, Rows],
+        own: Codes,
+        weight: Floats | None = None,
+        n_jobs: int | None = None,
+        about: bool = False,
     ) -> Floats:
-        """The same of rows that were learned as of class `own`, each by the sums without it."""
+        """The same of rows that were learned as of class `own`, each by the sums without it.
+
+        `about` is for choosing: of many different weights, a few stand for all in the classes' shares.
+        """
         n, strengths = length(rows), self.strengths()
         out = np.zeros((n, len(rows) * PER_BLOCK, len(self.classes)))
-        distinct, group = np.ones(1), np.zeros(n, dtype=np.intp)
-        if weight is not None:
-            distinct, group = np.unique(weight, return_inverse=True)
+        taken = np.ones(n) if weight is None else weight
+        distinct, group = np.unique(taken, return_inverse=True)
+        if about and len(distinct) > MANY:
+            group = np.searchsorted(np.quantile(taken, np.linspace(0, 1, MANY + 1)[1:-1]), taken)
+            distinct = np.array([taken[group == i].mean() if (group == i).any() else 1.0 for i in range(MANY)])
         for b, block in enumerate(self.sums.blocks):
             cells, here = self.cells(block), out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
             for i, gone in enumerate(distinct.tolist()):  # rows of equal weight leave equal shares behind
                 share, left, entropy = shares(self.sums.weight, gone)
                 table = Tables.of(cells, strengths[block], share, n_jobs)
                 which = np.flatnonzero(group == i)
+                if not len(which):
+                    continue
                 codes = np.ascontiguousarray(own[which], dtype=np.int32)
                 mine = rows[block] if len(which) == n else some_rows(rows[block], which)
                 found = here if len(which) == n else np.zeros((len(which), *here.shape[1:]))
-                table.evidence(mine, codes, damped(mine) * gone, left, entropy, found, n_jobs)
+                table.evidence(mine, codes, damped(mine) * taken[which], left, entropy, found, n_jobs)
                 if found is not here:
                     here[which] = found
         return out
@@ -219,7 +241,7 @@ class Graded:
         out = np.empty((len(own), len(self.classes)))
         prior, row_prior = log_class_prior_without(self.class_prior, self.sums.weight, own, weight, self.sums.closed)
         for at, rows in self._numbered(batches, n_jobs):
-            check_known(at, rows)
+            check_known(at if weight is None else at[weight[at] > 0], at, rows)
             evidence = self.evidence_without(rows, own[at], None if weight is None else weight[at], n_jobs)
             out[at] = self.pooled(evidence, prior[row_prior[at]])
         return out
@@ -228,7 +250,9 @@ class Graded:
         start = 0
         for documents in batches:
             for which, rows in numbered(documents, self.sums.lexicon, self.sums.blocks, n_jobs):
-                yield which + start, rows
+                slices = list(self._slices(len(which)))
+                for at in slices:
+                    yield which[at] + start, rows if len(slices) == 1 else taken_rows(rows, at)
             start += len(documents)
 
     # ------------------------------------------------------------------ speaking of words
@@ -259,7 +283,7 @@ class Graded:
         """
         pieces = list(self._numbered(batches, n_jobs))
         for at, piece in pieces:
-            check_known(at, piece)
+            check_known(at[own[at] >= 0] if weight is None else at[(own[at] >= 0) & (weight[at] > 0)], at, piece)
         order = np.concatenate([np.zeros(0, dtype=np.intp), *(at for at, _ in pieces)])
         rows = {block: stacked([piece[block] for _, piece in pieces]) for block in self.sums.blocks}
         return self._chosen_by(rows, own[order], None if weight is None else weight[order], n_jobs)
@@ -268,12 +292,13 @@ class Graded:
         free = replace(self, choice=None)
         amount = np.ones(len(own)) if weight is None else weight
         useful = np.flatnonzero((amount > 0) & (own >= 0) & (self.sums.weight[own] > amount * (1.0 + 1e-9)))
-        if len(np.unique(own[useful])) < 2:
-            return free
+        if len(np.unique(own[useful])) < 2:  # nothing to choose by: what was chosen stays
+            return self
         if len(useful) < len(own):
             rows = taken_rows(rows, useful)
         y, w = own[useful], None if weight is None else weight[useful]
-        evidence, log_prior = free.evidence_without(rows, y, w, n_jobs), log_class_prior("empirical", self.sums.weight)
+        evidence = free.evidence_without(rows, y, w, n_jobs, about=True)
+        log_prior = log_class_prior("empirical", self.sums.weight)
         pool = choose_pool(evidence, y, log_prior, w, free.unchosen().pool.weights)
         return replace(self, choice=Choice(free.strengths(), pool, self.classes))
 
@@ -327,7 +352,16 @@ class Graded:
 
     def posterior(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
         """P(y | x) of rows numbered as the lexicon numbers them."""
-        return bayes.posterior(self.pooled(self.evidence(rows, n_jobs), self.log_prior), self.log_prior)
+        out = np.empty((length(rows), len(self.classes)))
+        for at in self._slices(length(rows)):
+            scores = self.pooled(self.evidence(taken_rows(rows, at), n_jobs), self.log_prior)
+            out[at] = bayes.posterior(scores, self.log_prior)
+        return out
+
+    def _slices(self, n: int) -> Iterator[Array]:
+        """Rows whose evidence fits into a bounded piece of memory, in turn."""
+        step = max(1, AT_ONCE // (len(self.sums.blocks) * PER_BLOCK * max(1, len(self.classes))))
+        return (np.arange(first, min(n, first + step)) for first in range(0, n, step))
 
     def unchosen(self) -> Choice:
         """Before there are documents to choose by: words alone, by what they know, and not too sure of it."""
@@ -345,27 +379,28 @@ def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount:
     return sums_of(sums.lexicon, taken_rows(rows, row), y.astype(np.int32), sums.classes, shares[row, y])
 
 
-def pseudo_cells(prior: Mapping[str, Any], words: Words, classes: Array, unit: float, size: int) -> Cells:
-    """What a person put in, {word: n} for every class or {word: {class: n}}, as cells."""
+def pseudo_cells(prior: Mapping[str, Any], words: Words, classes: Array, unit: Floats, size: int) -> Cells:
+    """What a person put in, {word: n} for every class or {word: {class: n}}, as cells; n is worth `unit`, by class."""
     labels = classes.tolist()
     by_word: dict[int, list[float]] = {}
     for item, said in zip(words.find(prior).tolist(), prior.values(), strict=True):
         by_word[item] = [float(said.get(c, 0.0)) if isinstance(said, Mapping) else float(said) for c in labels]
     ptr, cls, val = np.zeros(size + 1, dtype=np.int64), [], []
     for item in sorted(by_word):
-        mine = [(c, amount * unit) for c, amount in enumerate(by_word[item]) if amount > 0]
+        mine = [(c, amount * unit[c]) for c, amount in enumerate(by_word[item]) if amount * unit[c] > 0]
         ptr[item + 1] = len(mine)
         cls += [c for c, _ in mine]
         val += [amount for _, amount in mine]
     return Cells(np.cumsum(ptr), np.array(cls, dtype=np.int32), np.array(val))
 
 
-def check_known(which: Array, rows: dict[str, Rows]) -> None:
-    """Documents that were learned hold no item that is new."""
+def check_known(learned: Array, which: Array, rows: dict[str, Rows]) -> None:
+    """Documents that were learned hold no item that is new; `which` are the rows' documents."""
     for indptr, indices in rows.values():
-        if len(indices) and indices.min() < 0:
-            row = int(np.searchsorted(indptr, int(np.argmin(indices)), side="right")) - 1
-            raise ForgetError(f"document {int(which[row])} was never learned: it has words that are new to the model")
+        new = np.add.reduceat(np.append(indices < 0, False), indptr[:-1]) * (np.diff(indptr) > 0)
+        lost = np.intersect1d(which[new > 0], learned)
+        if len(lost):
+            raise ForgetError(f"document {int(lost[0])} was never learned: it has words that are new to the model")
 
 
 def length(rows: dict[str, Rows]) -> int:

@@ -146,6 +146,8 @@ def beside(a: Stream, b: Stream) -> Stream:
 def choose_blocks(documents: Documents) -> tuple[str, ...]:
     """Which blocks suit such documents: header fields if most have some, gaps and characters if they are short."""
     n = len(documents)
+    if not n:
+        return ("words", "pairs")
     step = max(1, n // LOOK)
     lexicon, headed, distinct = Lexicon(), 0, 0
     looked = range(0, n, step)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from deciban.text.evidence import TOKEN
+from deciban.text.items import LONGEST
 
 MOST = 20_000
 
@@ -27,6 +28,12 @@ class Kept:
 
     def __add__(self, other: Kept) -> Kept:
         return Kept((*self.rows, *other.rows)).fewest(MOST)
+
+    def at_most(self, learned: dict[Any, float]) -> Kept:
+        """Without the classes of which more is kept than was learned: something forgotten must be among it."""
+        held = due_of([("", label, weight) for _, label, weight in self.rows], str)
+        over = {label for (_, label), weight in held.items() if weight > learned.get(label, 0.0) * (1 + 1e-9)}
+        return Kept(tuple(row for row in self.rows if row[1] not in over)) if over else self
 
     def fewest(self, most: int) -> Kept:
         """At most so many of them."""
@@ -66,8 +73,8 @@ def take_out(rows: Iterable[Row], due: Due, form: Callable[[str], str]) -> tuple
 
 
 def words_of(text: str) -> str:
-    """What is the same in texts that the sums cannot tell apart."""
-    return " ".join(TOKEN.findall(text.lower()))
+    """The same for texts that the sums cannot tell apart, and for some that they can: rather too much is let go."""
+    return " ".join(sorted({word[:LONGEST] for word in TOKEN.findall(text.lower())}))
 
 
 def smallest(texts: Sequence[str], most: int) -> list[int]:

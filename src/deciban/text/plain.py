@@ -187,8 +187,14 @@ class Plain:
     def log_joint_without(
         self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
     ) -> Floats:
-        """The same of documents that were learned as of class `own`, each by the sums without it."""
-        return leave_one_out(self.model, [self.rows(batches, n_jobs)], own, weight, n_jobs).log_proba
+        """log P(y | x) of documents that were learned as of class `own`, each by the sums without it."""
+        words, counts = count_words(batches, n_jobs)
+        to = self.words.locate(words)
+        new = np.flatnonzero(np.diff(counts.indptr) * (np.ones(len(own)) if weight is None else weight > 0))
+        for row in new[[(to[counts.indices[counts.indptr[i] : counts.indptr[i + 1]]] < 0).any() for i in new]]:
+            raise ForgetError(f"document {int(row)} was never learned: it has words that are new to the model")
+        X = columns_moved(counts, to, len(self.words))
+        return leave_one_out(self.model, [X], own, weight, n_jobs).log_proba
 
     # ------------------------------------------------------------------ choosing
 
@@ -241,6 +247,10 @@ class Plain:
         strings = self.words.strings()
         texts, codes = [], []
         for _ in range(n):  # one at a time: a row is as long as the vocabulary
+            if not strings:
+                codes.append(int(rng.choice(len(self.classes), p=np.exp(self.log_prior))) if given is None else given)
+                texts.append("")
+                continue
             (rows, *_), y = sample(self.model, 1, rng, given, length)
             texts.append(shuffled(strings, np.asarray(rows)[0].astype(np.int64), rng))
             codes.append(int(y[0]))

@@ -108,8 +108,9 @@ def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
     items = np.repeat(np.arange(cells.size), np.diff(cells.ptr))[mine]
     p = (cells.val[mine] + m * share[target]) / (total[items] + m)
     rest = 1.0 - share[target]
-    with np.errstate(divide="ignore"):
-        db = (np.log(p) - np.log1p(-p) - np.log(share[target]) + np.log(rest)) * DECIBANS if rest > 0 else p * 0.0
+    if not 0.0 < share[target] < 1.0:
+        return []  # nothing was learned of the class, or nothing of another
+    db = (np.log(p) - np.log1p(-p) - np.log(share[target]) + np.log(rest)) * DECIBANS
     best = np.lexsort((items, -db))[:most]
     names = model.sums.lexicon.words.strings(items[best].astype(np.int32))
     return list(zip(names, db[best].tolist(), strict=True))
@@ -123,8 +124,8 @@ def sample(
     codes = np.full(n, given) if given is not None else rng.choice(len(prior), size=n, p=prior / prior.sum())
     cells = model.cells("words")
     items = np.repeat(np.arange(cells.size), np.diff(cells.ptr)).astype(np.int32)
-    mean = max(float(model.sums.mass["words"]) / max(float(model.sums.weight.sum()), 1e-300), 1e-300)
-    usual = mean ** (-1.0 / DAMPING)  # distinct words of a document with the mean damping
+    mass, total = float(model.sums.mass["words"]), float(model.sums.weight.sum())
+    usual = (mass / total) ** (-1.0 / DAMPING) if mass > 0 else 0.0  # where damping is as on average
     texts = []
     for c in codes:
         mine = np.flatnonzero(cells.cls == c)
