@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from deciban._kernel.scatter import class_scatter
+from deciban._kernel import scatter
 from deciban._typing import Array, Floats
 
 RIDGE = 3.0  # pseudo-rows' worth of doubt about every weight, in units of its vector's spread
@@ -163,7 +163,7 @@ def products(X: Floats, weight: Floats) -> Floats:
     """Σ w x xᵀ, by our own kernel: BLAS would wait for threads that others keep busy."""
     d = X.shape[1]
     one, x, xy = np.zeros((1, 1)), np.zeros((1, d)), np.zeros((1, d, d))
-    class_scatter(X, np.zeros(len(X), dtype=np.int32), weight, np.zeros((1, d)), one, x, xy)
+    scatter.class_scatter(X, np.zeros(len(X), dtype=np.int32), weight, np.zeros((1, d)), one, x, xy)
     return np.asarray(xy[0])
 
 

@@ -16,7 +16,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from deciban import bayes, files
-from deciban._kernel.text import Documents
 from deciban._typing import Array, Floats
 from deciban.corollaries.leave_one_out import LeaveOneOut
 from deciban.errors import DecibanError, ForgetError, SchemaError
@@ -31,6 +30,7 @@ from deciban.text.graded import Graded
 from deciban.text.items import BLOCKS, choose_blocks
 from deciban.text.kept import MOST, Kept, smallest
 from deciban.text.plain import SHORTEST, Plain
+from deciban.text.raw import Documents
 from deciban.text.tables import KNOTS, STRENGTHS
 
 Self = TypeVar("Self", bound="TextClassifier")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from deciban._kernel import text
 from deciban._typing import Array, Codes, Matrix
 from deciban.engines.local import threads
 from deciban.errors import DecibanError
-from deciban.text.sharing import in_threads, over_blocks, workers_for
+from deciban.text.sharing import each_its_own, in_threads, over_blocks
 from deciban.text.terms import Recipe, Stream, Terms
 
 Result = TypeVar("Result")
@@ -203,25 +202,10 @@ def over_tallies(
     batches: Iterable[Any], recipe: Recipe, n_jobs: int | None, work: Callable[[Tally, Any, int, int], Result]
 ) -> tuple[list[Tally], list[tuple[int, Result]]]:
     """work(tally, documents, start, stop) for all blocks, in order, a tally a thread; and whose it was."""
-    tallies: list[Tally] = []
-    free: SimpleQueue[int] = SimpleQueue()  # tallies that no thread is adding to
-
-    def with_a_tally(documents: Any, start: int, stop: int) -> tuple[int, Result]:
-        mine = free.get()
-        try:
-            return mine, work(tallies[mine], documents, start, stop)
-        finally:
-            free.put(mine)
-
-    done = []
-    for documents in batches:
-        while len(tallies) < workers_for(documents, n_jobs):
-            free.put(len(tallies))
-            tallies.append(Tally(recipe.terms()))
-        done += over_blocks(documents, n_jobs, with_a_tally)
+    tallies, done = each_its_own(batches, n_jobs, lambda: Tally(recipe.terms()), work)
     for tally in tallies:
         tally.terms.finish()
-    return tallies or [Tally(recipe.terms())], done
+    return tallies, done
 
 
 def sum_of(tallies: list[Tally]) -> tuple[Tally, list[list[Codes]]]:

@@ -10,9 +10,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from deciban._kernel.text import Documents
 from deciban._typing import Array
 from deciban.errors import DecibanError
+from deciban.text.raw import Documents
 
 BATCH = 1 << 24  # characters taken at a time from what can be read only once, or must be changed first
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from deciban import files
-from deciban._kernel.text import Pairs, Words
 from deciban._typing import Array
 from deciban.errors import FileError
 from deciban.files import checked, checked_alpha, decode, encode
@@ -15,6 +14,7 @@ from deciban.pool import Pool
 from deciban.text.graded import Choice, Graded
 from deciban.text.items import BLOCKS, PAIRED, Lexicon
 from deciban.text.plain import Plain
+from deciban.text.raw import Pairs, Words
 from deciban.text.sums import Cells, TextSums
 from deciban.text.tables import STRENGTHS, VECTORS
 

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from deciban import bayes
-from deciban._kernel.text import Documents, Words
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import ForgetError
 from deciban.joint import log_class_prior, log_class_prior_without
@@ -28,6 +27,7 @@ from deciban.pool import Pool, choose_pool
 from deciban.text import words as speaking
 from deciban.text.evidence import TextEvidence
 from deciban.text.items import Lexicon, Rows
+from deciban.text.raw import Documents, Words
 from deciban.text.sums import Cells, TextSums, collect, damped, read, read_into, some_rows, stacked, sums_of
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Tables, shares
 
@@ -221,7 +221,7 @@ class Graded:
     def pooled(self, evidence: Floats, log_prior: Floats) -> Floats:
         """log π_k + b_k + Σ_g r_g F_gk, (n, k), up to what all classes share."""
         choice = self.choice or self.unchosen()
-        return np.asarray(choice.pool.weights @ evidence + choice.offsets(self.classes) + log_prior)
+        return Pool(choice.pool.weights, choice.offsets(self.classes)).pooled(evidence) + log_prior
 
     def log_joint(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Floats:
         """The same of documents, a row each."""

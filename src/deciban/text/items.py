@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 
 from deciban._kernel import text as kernel
-from deciban._kernel.text import Documents, Pairs, Words
 from deciban._typing import Array, Codes
+from deciban.text.raw import Documents, Pairs, Words
 
 BLOCKS = ("words", "pairs", "headers", "gaps", "characters")
 PAIRED = ("pairs", "headers", "gaps")  # those made of two words

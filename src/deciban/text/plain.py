@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from deciban._kernel import text as kernel
-from deciban._kernel.text import Documents, Words
 from deciban._typing import Array, Codes, Floats, Labels, Matrix
 from deciban.algebra import Stats
 from deciban.corollaries.explain import explain, strongest
@@ -25,36 +23,24 @@ from deciban.joint import Block, Joint, Model
 from deciban.priors import Alpha
 from deciban.schema import Columns, Schema
 from deciban.text.evidence import TextEvidence, with_text
-from deciban.text.sharing import over_blocks, workers_for
+from deciban.text.raw import Documents, Words
+from deciban.text.sharing import each_its_own
 
 SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
 
 
 def count_words(batches: Iterable[Documents], n_jobs: int | None) -> tuple[Words, Matrix]:
     """How often each word occurs in each document: the words, numbered as they come, and the counts."""
-    sets: list[Words] = []
-    free: SimpleQueue[int] = SimpleQueue()
 
-    def work(documents: Documents, start: int, stop: int) -> tuple[int, Array, Array, Array]:
-        mine = free.get()
-        try:
-            words = sets[mine]
-            ids, indptr, _ = kernel.tokenize(documents, start, stop, words, True, "words", shortest=SHORTEST)
-            return mine, *kernel.count(ids, indptr, len(words))
-        finally:
-            free.put(mine)
+    def work(words: Words, documents: Documents, start: int, stop: int) -> tuple[Array, Array, Array]:
+        ids, indptr, _ = kernel.tokenize(documents, start, stop, words, True, "words", shortest=SHORTEST)
+        return kernel.count(ids, indptr, len(words))
 
-    pieces = []
-    for documents in batches:
-        while len(sets) < workers_for(documents, n_jobs):
-            sets.append(Words())
-            free.put(len(sets) - 1)
-        pieces += over_blocks(documents, n_jobs, work)
-    total = sets[0] if sets else Words()
-    to = [np.arange(len(total), dtype=np.int32), *(total.merge(other) for other in sets[1:])]
+    (total, *others), pieces = each_its_own(batches, n_jobs, Words, work)
+    to = [np.arange(len(total), dtype=np.int32), *(total.merge(other) for other in others)]
     rows = [
         sp.csr_array((counts.astype(np.float64), to[mine][indices], indptr), shape=(len(indptr) - 1, len(total)))
-        for mine, counts, indices, indptr in pieces
+        for mine, (counts, indices, indptr) in pieces
     ]
     if not rows:
         return total, sp.csr_array((0, len(total)))

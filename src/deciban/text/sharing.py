@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
 
-from deciban._kernel.text import Documents
 from deciban.engines.local import threads
+from deciban.text.raw import Documents
 
 Result = TypeVar("Result")
+Own = TypeVar("Own")
 
 BLOCK = 1 << 22  # bytes of text read at a time: long enough to hide the overhead, short enough to share out
 
@@ -19,6 +21,30 @@ BLOCK = 1 << 22  # bytes of text read at a time: long enough to hide the overhea
 def workers_for(documents: Any, n_jobs: int | None) -> int:
     """How many threads; one for what Python has analysed."""
     return threads(n_jobs, int(documents.sizes.sum())) if isinstance(documents, Documents) else 1
+
+
+def each_its_own(
+    batches: Iterable[Any], n_jobs: int | None, make: Callable[[], Own], work: Callable[[Own, Any, int, int], Result]
+) -> tuple[list[Own], list[tuple[int, Result]]]:
+    """work(own, documents, start, stop) for blocks of all batches, in order, in threads that each add to something of
+    their own, which `make` made; all of those, and with each result whose it was."""
+    owned: list[Own] = []
+    free: SimpleQueue[int] = SimpleQueue()  # those that no thread is adding to
+
+    def with_one(documents: Any, start: int, stop: int) -> tuple[int, Result]:
+        mine = free.get()
+        try:
+            return mine, work(owned[mine], documents, start, stop)
+        finally:
+            free.put(mine)
+
+    done = []
+    for documents in batches:
+        while len(owned) < workers_for(documents, n_jobs):
+            free.put(len(owned))
+            owned.append(make())
+        done += over_blocks(documents, n_jobs, with_one)
+    return owned or [make()], done
 
 
 def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, int], Result]) -> list[Result]:

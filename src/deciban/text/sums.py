@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
 
 import numpy as np
 
 from deciban._kernel import evidence as kernel
-from deciban._kernel.text import Documents
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE, scatter
 from deciban.errors import ForgetError, SchemaError
 from deciban.schema import find, union_classes
 from deciban.text.items import BLOCKS, Lexicon, Rows
-from deciban.text.sharing import over_blocks, workers_for
+from deciban.text.raw import Documents
+from deciban.text.sharing import each_its_own
 
 DAMPING = 0.75
 GRAIN = 2.0**30
@@ -280,19 +279,12 @@ class Part:
 
 def read(documents: Documents, blocks: Sequence[str], n_jobs: int | None) -> list[Part]:
     """Documents as rows of items, in threads: each numbers items by a lexicon of its own."""
-    parts = [Part(Lexicon(), []) for _ in range(workers_for(documents, n_jobs))]
-    free: SimpleQueue[Part] = SimpleQueue()
-    for part in parts:
-        free.put(part)
 
-    def work(documents: Documents, start: int, stop: int) -> None:
-        mine = free.get()
-        try:
-            mine.pieces.append((start, stop, mine.lexicon.read(documents, start, stop, blocks)))
-        finally:
-            free.put(mine)
+    def work(lexicon: Lexicon, documents: Documents, start: int, stop: int) -> tuple[int, int, dict[str, Rows]]:
+        return start, stop, lexicon.read(documents, start, stop, blocks)
 
-    over_blocks(documents, n_jobs, work)
+    lexicons, done = each_its_own([documents], n_jobs, Lexicon, work)
+    parts = [Part(lexicon, [piece for own, piece in done if own == i]) for i, lexicon in enumerate(lexicons)]
     return [part for part in parts if part.pieces]
 
 

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from deciban._kernel import text
-from deciban._kernel.text import Pairs, Words
 from deciban._typing import Array, Codes
+from deciban.text.raw import Pairs, Words
 
 Stream: TypeAlias = tuple[Codes, Array]  # items of some documents, one after the other, and where each one's begin
 Bools: TypeAlias = Array
