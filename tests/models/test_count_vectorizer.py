@@ -442,7 +442,7 @@ def test_in_a_pipeline_with_fitted_checks():
 # ---- bad input
 
 NOT_TEXTS = {
-    "None": (None, "document 2 is of type NoneType"),
+    "None": (None, r"document 2 is missing \(None\)"),
     "NaN": (float("nan"), "np.nan is an invalid document.*Document 2 is missing"),
     "int": (5, r"document 2 is of type int \(5\), not a string"),
     "list": (["a"], "document 2 is of type list"),

@@ -59,9 +59,8 @@ class Evidence:
             rows.append((what, "", f"{db:+.2f}", _bar(db)))
         rows.append(("total", f"P = {self.probability:.4f}", f"{self.total:+.2f}", _bar(self.total)))
         odds = f"{self.target} rather than {self.against}: {self.total:+.2f} dB"
-        return Table(
-            f"{odds}, P({self.target}) = {self.probability:.4f}", ("evidence", "value", "dB", ""), rows, most + 3
-        )
+        title = visible(f"{odds}, P({self.target}) = {self.probability:.4f}")
+        return Table(title, ("evidence", "value", "dB", ""), rows, len(rows))
 
     def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
         """What the items that are not shown come to."""
