@@ -54,6 +54,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/semi_supervised.py
 	@$(BIN)/python benchmarks/text_speed.py
 	@$(BIN)/python benchmarks/text_accuracy.py
+	@$(BIN)/python benchmarks/spam.py
 
 clean:  ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
