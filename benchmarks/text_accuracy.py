@@ -144,7 +144,7 @@ def few_splits(name: str, seeds: int) -> Iterator[tuple[Texts, Texts, np.random.
     source = "20newsgroups" if pair in PAIRS else name
     given = published(source)
     if given is not None and pair in PAIRS:
-        given = tuple(among(part, np.flatnonzero(np.isin(part[1], pair))) for part in given)  # type: ignore[assignment]
+        given = tuple(among(part, np.flatnonzero(np.isin(part[1], pair))) for part in given)
     texts = whole(source) if given is None else ([], np.zeros(0))
     for seed in range(seeds):
         if given is None:

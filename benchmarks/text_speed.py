@@ -281,7 +281,7 @@ def in_a_process(task: str, copies: int = 1, changed: bool = False, repeats: int
     done = subprocess.run(command + ["--changed"] * changed, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def memory() -> Iterator[str]:

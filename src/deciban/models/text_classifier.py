@@ -202,7 +202,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
                 return self
             self.model_ = self.model_.learned(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
             if self._chooses():
-                self.kept_ = self.kept_ + self._kept_of(texts, labels, weight)
+                self.kept_ = self.kept_ + self._labelled(texts, labels, weight)
             self._try()
             self._class_prior(self.classes_)
         return self
@@ -220,7 +220,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
                 raise DecibanError("documents to forget need their labels")
             self.model_ = self.model_.forgotten(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
             learned = dict(zip(self.classes_.tolist(), self.model_.weight.tolist(), strict=True))
-            self.kept_ = (self.kept_ - self._kept_of(texts, labels, weight)).at_most(learned)
+            self.kept_ = (self.kept_ - self._labelled(texts, labels, weight)).at_most(learned)
             self._class_prior(self.classes_)
         return self
 
@@ -285,11 +285,11 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             empty: Graded | Plain = Plain.none(FAMILIES[self.family], alpha, classes, prior, closed, class_prior)
         else:
             empty = Graded.none(classes, self._blocks(texts), prior, closed, class_prior)
-        self.kept_ = self._kept_of(texts, labels, weight) if self._chooses() else Kept()
-        self.n_unlabelled_ = 0
+        learned = self._labelled(texts, labels, weight) if self._chooses() else Kept()
+        self.kept_, self.n_unlabelled_ = learned.fewest(MOST), 0
         if isinstance(empty, Graded):
             known = np.flatnonzero(labels.codes >= 0)
-            some = smallest(chosen(texts, known), self._enough(classes))
+            some = smallest([text for text, _, _ in learned.rows], self._enough(classes))
             self.model_ = empty.learned_and_chosen(
                 self._batches(texts), labels.codes, classes, weight, self.n_jobs, known[some]
             )
@@ -318,12 +318,13 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             self.model_ = self.model_.filled(self._batches(texts), codes, weight, hidden_weight, self.n_jobs, watch)
         self.n_unlabelled_ = int((labels.codes < 0).sum())
 
-    def _kept_of(self, texts: Any, labels: Labels, weight: Floats | None) -> Kept:
-        known = np.flatnonzero((labels.codes >= 0) & (True if weight is None else weight > 0))
+    def _labelled(self, texts: Any, labels: Labels, weight: Floats | None) -> Kept:
+        """The documents that have a label, as Python has them; none of them weighs nothing."""
+        known = np.flatnonzero(labels.codes >= 0)
         strings = chosen(texts, known)
         names, weights = labels.classes.tolist(), np.ones(len(known)) if weight is None else weight[known]
         said = [names[code] for code in labels.codes[known].tolist()]
-        return Kept(tuple(zip(strings, said, weights.tolist(), strict=True))).fewest(MOST)
+        return Kept(tuple(zip(strings, said, weights.tolist(), strict=True)))
 
     # ------------------------------------------------------------------ reading input
 

@@ -237,7 +237,8 @@ def read_into(
     lexicon: Lexicon, documents: Documents, blocks: Sequence[str], n_jobs: int | None
 ) -> tuple[Array, dict[str, Rows]]:
     """Documents as rows numbered by the lexicon, which learns what is new to it; and which document each row is."""
-    order, rows = [np.zeros(0, dtype=np.intp)], {block: [] for block in blocks}  # type: ignore[var-annotated]
+    order = [np.zeros(0, dtype=np.intp)]
+    rows: dict[str, list[Rows]] = {block: [] for block in blocks}
     for part in read(documents, blocks, n_jobs):
         to = lexicon.merge(part.lexicon)
         for first, last, piece in part.pieces:
