@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from deciban._typing import Array
+from deciban.corollaries.missing import is_missing
 from deciban.errors import DecibanError
 from deciban.text.raw import Documents
 
@@ -137,7 +138,7 @@ def check(document: Any, number: int) -> None:
             f"np.nan is an invalid document, expected byte or unicode string. Document {number} is missing: "
             "drop it, or put '' in its place"
         )
-    if document is None or type(document).__name__ in ("NAType", "NaTType"):
+    if np.ndim(document) == 0 and is_missing(document):
         raise DecibanError(f"document {number} is missing ({document!r}): drop it, or put '' in its place")
     raise DecibanError(
         f"document {number} is of type {type(document).__name__} ({reprlib.repr(document)}), not a string: "

@@ -21,14 +21,24 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
-from deciban.errors import ForgetError
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import Pool, choose_pool
 from deciban.text import words as speaking
 from deciban.text.evidence import TextEvidence
 from deciban.text.items import Lexicon, Rows
 from deciban.text.raw import Documents, Words
-from deciban.text.sums import Cells, TextSums, collect, damped, read, read_into, some_rows, stacked, sums_of
+from deciban.text.sums import (
+    Cells,
+    TextSums,
+    check_known,
+    collect,
+    damped,
+    read,
+    read_into,
+    some_rows,
+    stacked,
+    sums_of,
+)
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Tables, shares
 
 AT_ONCE = 1 << 25  # numbers of evidence that are held at a time
@@ -392,15 +402,6 @@ def pseudo_cells(prior: Mapping[str, Any], words: Words, classes: Array, unit: F
         cls += [c for c, _ in mine]
         val += [amount for _, amount in mine]
     return Cells(np.cumsum(ptr), np.array(cls, dtype=np.int32), np.array(val))
-
-
-def check_known(learned: Array, which: Array, rows: dict[str, Rows]) -> None:
-    """Documents that were learned hold no item that is new; `which` are the rows' documents."""
-    for indptr, indices in rows.values():
-        new = np.add.reduceat(np.append(indices < 0, False), indptr[:-1]) * (np.diff(indptr) > 0)
-        lost = np.intersect1d(which[new > 0], learned)
-        if len(lost):
-            raise ForgetError(f"document {int(lost[0])} was never learned: it has words that are new to the model")
 
 
 def length(rows: dict[str, Rows]) -> int:

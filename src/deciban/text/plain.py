@@ -25,6 +25,7 @@ from deciban.schema import Columns, Schema
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.raw import Documents, Words
 from deciban.text.sharing import each_its_own
+from deciban.text.sums import check_known
 
 SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
 
@@ -176,9 +177,9 @@ class Plain:
         """log P(y | x) of documents that were learned as of class `own`, each by the sums without it."""
         words, counts = count_words(batches, n_jobs)
         to = self.words.locate(words)
-        new = np.flatnonzero(np.diff(counts.indptr) * (np.ones(len(own)) if weight is None else weight > 0))
-        for row in new[[(to[counts.indices[counts.indptr[i] : counts.indptr[i + 1]]] < 0).any() for i in new]]:
-            raise ForgetError(f"document {int(row)} was never learned: it has words that are new to the model")
+        which = np.arange(len(own))
+        learned = which if weight is None else which[weight > 0]
+        check_known(learned, which, {"words": (counts.indptr, to[counts.indices])})
         X = columns_moved(counts, to, len(self.words))
         return leave_one_out(self.model, [X], own, weight, n_jobs).log_proba
 
@@ -212,10 +213,14 @@ class Plain:
     # ------------------------------------------------------------------ speaking of words
 
     def named(self) -> Model:
-        """The model with its columns called by their words."""
-        stats = self.model.stats
-        columns = Columns(len(self.words), tuple(self.words.strings()))
-        return Model(self.model.joint, replace(stats, schema=replace(stats.schema, blocks=(columns,))))
+        """The model with its columns called by their words, made once: a vocabulary of strings takes its time."""
+
+        def make() -> Model:
+            stats = self.model.stats
+            columns = Columns(len(self.words), tuple(self.words.strings()))
+            return Model(self.model.joint, replace(stats, schema=replace(stats.schema, blocks=(columns,))))
+
+        return self.model.cached("named", make)  # type: ignore[no-any-return]  # what make gives
 
     def explain(self, text: str, target: int | None, against: int | None, lower: bool) -> TextEvidence:
         """One document's evidence for a class over another, word by word."""

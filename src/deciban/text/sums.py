@@ -201,6 +201,15 @@ def never_learned(item: str) -> ForgetError:
     )
 
 
+def check_known(learned: Array, which: Array, rows: dict[str, Rows]) -> None:
+    """Documents that were learned hold no item that is new; `which` are the rows' documents."""
+    for indptr, indices in rows.values():
+        new = np.add.reduceat(np.append(indices < 0, False), indptr[:-1]) * (np.diff(indptr) > 0)
+        lost = np.intersect1d(which[new > 0], learned)
+        if len(lost):
+            raise ForgetError(f"document {int(lost[0])} was never learned: it has words that are new to the model")
+
+
 def damped(rows: Rows) -> Floats:
     """u^−¾ of each row with u distinct items, to a multiple of 2^−30; nothing where there are none."""
     u = np.diff(rows[0])
