@@ -10,10 +10,19 @@ from safetensors import safe_open
 from safetensors.numpy import save, save_file
 
 import deciban
-from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB, files
+from deciban import (
+    BernoulliNB,
+    CategoricalNB,
+    ComplementNB,
+    GaussianNB,
+    MultinomialNB,
+    PoissonNB,
+    TreeAugmentedNB,
+    files,
+)
 from deciban.errors import FileError, ForgetError
 
-MODELS = [GaussianNB, MultinomialNB, BernoulliNB, CategoricalNB, ComplementNB, PoissonNB]
+MODELS = [GaussianNB, MultinomialNB, BernoulliNB, CategoricalNB, ComplementNB, PoissonNB, TreeAugmentedNB]
 X = np.random.default_rng(0).integers(0, 4, (12, 3)).astype(float)
 y = np.array(list("abc") * 4)
 

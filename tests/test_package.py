@@ -53,4 +53,15 @@ def test_the_package_carries_its_types():
     folder = Path(deciban.__file__).parent
     assert (folder / "py.typed").exists()
     stubs = {stub.stem for stub in (folder / "_kernel").glob("*.pyi")}
-    assert stubs == {"moments", "counts", "scores", "gaussian", "posterior", "scatter", "evidence", "text"}
+    assert stubs == {
+        "moments",
+        "counts",
+        "scores",
+        "gaussian",
+        "posterior",
+        "scatter",
+        "evidence",
+        "forest",
+        "contexts",
+        "text",
+    }

@@ -9,11 +9,25 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from deciban import GaussianMixture, GaussianNB, MultinomialNB
-from deciban.show import Table
+from deciban import (
+    Comparison,
+    Evidence,
+    GaussianMixture,
+    GaussianNB,
+    LeaveOneOut,
+    MultinomialNB,
+    Summary,
+    TextClassifier,
+    TextEvidence,
+)
+from deciban.corollaries.summary import candidates_table
+from deciban.show import Result, Table, label, one_line, visible
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [1, 3, 3]])
 y = ["spam", "spam", "<ham>", "<ham>"]
+NASTY = (
+    "a\x1b[31m\x07\n[red]<b>$x$\u202e\ud800"  # steers a terminal, rich, a page and matplotlib, and cannot be encoded
+)
 
 
 @pytest.fixture
@@ -112,3 +126,143 @@ def test_em_shows_its_steps_on_a_terminal_and_is_quiet_in_a_pipe(monkeypatch, te
     X = np.random.default_rng(0).normal(size=(60, 2))
     GaussianMixture(2, random_state=0, max_iter=5, tol=0.5).fit(X)
     assert ("mixture" in screen.getvalue()) == terminal
+
+
+# ------------------------------ every result, and whatever it is about
+
+
+def found(name: str) -> list[Result]:
+    """One of each result, where everything that can be called something is called `name`."""
+    classes, losses = np.array([name, "b"], dtype=object), np.array([[[0.5, 0.7]], [[0.9, 0.9]]])
+    columns = Table(name, ("column", name), [(name, name)])
+    tried = candidates_table([(name, name, 0.4, 1.0, True), (name, name, 0.6, None, False)], name)
+    log_proba = np.log([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
+    items = ((name, name, 3.0), (name, 2.0, -1.0))
+    return [
+        Evidence(name, "b", 1.0, items, 0.7),
+        TextEvidence(name, "b", 1.0, items, 0.7, name, ((0, 1, 7.0),)),
+        LeaveOneOut(classes, log_proba, np.array([0, 1, 1])),
+        Comparison((name, "b"), (10,), np.exp(-losses), losses, 5),
+        Summary(name, 3, (name, "b"), columns, tried, 0.4, 0.9, (name,), 0.7),
+    ]
+
+
+KINDS = [type(result).__name__ for result in found("a")]
+
+
+@pytest.fixture(params=range(len(KINDS)), ids=KINDS)
+def nasty(request):
+    return found(NASTY)[request.param]
+
+
+@pytest.mark.parametrize("which", range(len(KINDS)), ids=KINDS)
+def test_every_result_has_every_form(which):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    result = found("a")[which]
+    assert isinstance(result.to_dict(), dict)
+    assert len(result.to_frame()) >= 2
+    axes = result.plot()
+    assert result.plot(axes) is axes, "it draws where it is told to"
+    matplotlib.pyplot.close("all")
+
+
+def test_no_name_is_obeyed(nasty):
+    if not isinstance(nasty, TextEvidence | LeaveOneOut):  # its text has lines; its table has no names
+        assert "a␛[31m␇␊[red]<b>$x$��" in repr(nasty)
+    assert not set(repr(nasty)) & {"\x1b", "\x07", "\u202e", "\ud800"}
+    screen = io.StringIO()
+    Console(file=screen, width=200, color_system=None).print(nasty)
+    assert not set(screen.getvalue()) & {"\x1b", "\x07", "\u202e", "\ud800"}
+    assert ("[red]" in screen.getvalue()) == (not isinstance(nasty, LeaveOneOut)), "no markup"
+    page = nasty._repr_html_()
+    assert "<b>" not in page
+    page.encode()
+
+
+@pytest.mark.filterwarnings("error::UserWarning")  # of characters that the font does not have
+def test_a_picture_writes_names_as_they_are(nasty):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    axes = nasty.plot()
+    texts = [*axes.get_yticklabels(), axes.xaxis.label, axes.yaxis.label]
+    texts += axes.get_legend().get_texts() if axes.get_legend() else []
+    about = [text.get_text() for text in texts if "[red]" in text.get_text()]
+    assert bool(about) == (not isinstance(nasty, LeaveOneOut))
+    assert all(matplotlib.cbook.is_math_text(text) is False for text in about)
+    axes.figure.canvas.draw()
+    matplotlib.pyplot.close("all")
+
+
+def test_without_the_library_an_error_names_the_extra(nasty, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"plot needs matplotlib, .*pip install 'deciban\[all\]'"):
+        nasty.plot()
+    with pytest.raises(ImportError, match=r"to_frame needs pandas, .*pip install 'deciban\[all\]'"):
+        nasty.to_frame()
+    assert repr(nasty), "what needs neither works"
+
+
+def test_what_is_visible_keeps_its_length():
+    """Spans of a text point at characters: each stands for itself."""
+    assert all(len(visible(chr(code))) == len(one_line(chr(code))) == 1 for code in range(0x11000))
+    assert visible("a\tb\nc") == "a\tb\nc"
+    assert one_line("a\tb\nc") == "a␉b␊c"
+    assert label("$a$ \\$") == r"\$a\$ \\$"
+
+
+def test_evidence_that_rules_out_is_drawn():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    why = Evidence("a", "b", 1.0, (("x", 1.0, np.inf), ("x", 1.0, -np.inf), ("y", 2.0, 4.0)), 0.5)
+    assert why.total == 1.0, "0/0 is answered by the prior"
+    axes = why.plot()
+    lengths = [bar.get_width() for bar in axes.patches]
+    assert lengths[0] == 1.0
+    assert lengths[1] == -lengths[2] > 4.0, "two items of one name are two bars, longer than what is finite"
+    assert [text.get_text() for text in axes.texts] == ["∞", "−∞"]
+    matplotlib.pyplot.close("all")
+
+
+def test_many_items_are_summed_up_in_the_picture():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    items = tuple((f"x{i}", 1.0, float(50 - i)) for i in range(50))
+    axes = Evidence("a", "b", 0.0, items, 0.9).plot()
+    assert axes.get_yticklabels()[-1].get_text() == "30 more"
+    assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(sum(range(51)))
+    model = TextClassifier().fit(["win cash now", "lunch at noon"] * 3, ["spam", "ham"] * 3)
+    names = [text.get_text() for text in model.explain("cash now").plot().get_yticklabels()]
+    assert "cash (word)" in names
+    assert "prior odds" in names
+    matplotlib.pyplot.close("all")
+
+
+def test_a_picture_of_leave_one_out_is_what_was_right_by_how_sure():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    sure = np.repeat([0.6, 0.7, 0.8, 0.9], 25)
+    truth = np.concatenate([np.arange(25) >= right for right in (10, 20, 15, 25)]).astype(int)
+    log_proba = np.log(np.column_stack([sure, 1 - sure]))
+    curve = LeaveOneOut(np.array([0, 1]), log_proba, truth).plot().lines[1].get_xydata()
+    assert len(curve) == 10
+    assert curve[:, 0].tolist() == sorted(curve[:, 0])
+    np.testing.assert_allclose(curve.mean(axis=0), [sure.mean(), 0.7])
+    doubled = LeaveOneOut(np.array([0, 1]), log_proba[::25], truth[::25], np.array([1.0, 0.0, 2.0, 3.0]))
+    np.testing.assert_allclose(doubled.plot().lines[1].get_xydata(), [[0.6, 1.0], [0.8, 1.0], [0.9, 1.0]])
+    nothing = LeaveOneOut(np.array([0, 1]), np.empty((0, 2)), np.empty(0, dtype=int))
+    assert len(nothing.plot().lines) == 2, "no rows, and still no error"
+    matplotlib.pyplot.close("all")
+
+
+def test_a_table_folds_its_texts_where_it_is_narrow():
+    words = "as long as a sentence that explains why something is what it is " * 2
+    table = Table("t", ("name", "n", "why", "share"), [("x", 12, words, 0.5), ("y", None, "short", None)], width=40)
+    lines = repr(table).splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(line[10:33].strip() for line in lines[2:-1]).split() == words.split()
+    assert lines[1] == "name   n  why" + " " * 22 + "share"
+    wide = Table("t", ("a", "b"), [("x" * 30, 1)], width=10)
+    assert "x" * 8 in repr(wide), "there is a least width"
+    assert max(map(len, repr(Table("t", ("a",), [(words,)])).splitlines())) == len(words.rstrip())

@@ -1,4 +1,4 @@
-"""The systems of the lecture notes, S1–S14 and S16–S20, on numbers worked by hand. Real data: tests/models."""
+"""The systems of the lecture notes, S1–S14 and S16–S21, on numbers worked by hand. Real data: tests/models."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from deciban import (
     NearestCentroid,
     PoissonNB,
     QuadraticDiscriminantAnalysis,
+    TreeAugmentedNB,
     ZeroEvidenceWarning,
 )
 
@@ -355,3 +356,21 @@ def test_prior_shift_is_found_without_labels():
     assert adapted.class_prior_[1] == pytest.approx(0.9, abs=0.02)
     assert adapted.score(new, shifted) > model.score(new, shifted)
     assert model.class_prior_[1] == pytest.approx(0.5, abs=0.03), "the old model is left alone"
+
+
+# ------------------------------------------------------------------ S21: dependence between features
+
+
+def test_s21_a_column_may_depend_on_another():
+    """Two columns that say the same: naive Bayes counts it twice, a tree once."""
+    X = np.array([["w", "w"]] * 6 + [["b", "b"]] * 2 + [["w", "w"]] * 2 + [["b", "b"]] * 6)
+    y = np.repeat(["+", "-"], 8)
+    naive = TreeAugmentedNB(parents=[-1, -1]).fit(X, y)
+    tree = TreeAugmentedNB().fit(X, y)
+    assert tree.parents_.tolist() == [-1, 0]
+    w_plus, w_minus = Fraction(6 + 1, 8 + 2), Fraction(2 + 1, 8 + 2)
+    twice = w_plus**2 / (w_plus**2 + w_minus**2)
+    assert naive.predict_proba([["w", "w"]])[0].tolist() == pytest.approx([float(twice), float(1 - twice)])
+    given_plus, given_minus = Fraction(6 + 1, 6 + 2), Fraction(2 + 1, 2 + 2)  # P(x_1 = w | x_0 = w, y)
+    once = w_plus * given_plus / (w_plus * given_plus + w_minus * given_minus)
+    assert tree.predict_proba([["w", "w"]])[0].tolist() == pytest.approx([float(once), float(1 - once)])

@@ -51,6 +51,17 @@ def make(
         sizes = rng.integers(1, 5, d)
         X = np.floor(rng.random((n, d)) * sizes)
         columns = Columns(d, categories=tuple(range(int(s)) for s in sizes))
+    elif name == "tree":
+        sizes = rng.integers(1, 5, d)
+        X = np.floor(rng.random((n, d)) * sizes)
+        order, parents = rng.permutation(d), np.full(d, -1)
+        for i in range(1, d):
+            child, parent = order[i], order[rng.integers(0, i)]
+            if rng.random() < 0.8:
+                parents[child] = parent
+            if seed % 2:  # a child that does as its parent does
+                X[:, child] = np.where(rng.random(n) < 0.7, X[:, parent], X[:, child]) % sizes[child]
+        columns = Columns(d, categories=tuple(range(int(s)) for s in sizes), parents=tuple(parents.tolist()))
     elif name == "bernoulli":
         X = (rng.random((n, d)) < rng.random((k, d))[y]).astype(float)
     else:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from deciban.corollaries.compare import Comparison
     from deciban.corollaries.explain import Evidence
     from deciban.corollaries.leave_one_out import LeaveOneOut
+    from deciban.corollaries.summary import Summary
     from deciban.errors import (
         DecibanError,
         FileError,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
     from deciban.models.bernoulli_nb import BernoulliNB
     from deciban.models.categorical_nb import CategoricalNB
+    from deciban.models.classifier import Classifier
     from deciban.models.compare import compare
     from deciban.models.complement_nb import ComplementNB
     from deciban.models.count_vectorizer import CountVectorizer
@@ -33,16 +35,20 @@ if TYPE_CHECKING:
     from deciban.models.load import load
     from deciban.models.mixture_discriminant import MixtureDiscriminant
     from deciban.models.multinomial_nb import MultinomialNB
+    from deciban.models.naive_bayes import NaiveBayes
     from deciban.models.nearest_centroid import NearestCentroid
     from deciban.models.poisson_nb import PoissonNB
     from deciban.models.quadratic_discriminant_analysis import QuadraticDiscriminantAnalysis
     from deciban.models.spam_filter import SpamFilter
     from deciban.models.text_classifier import TextClassifier
+    from deciban.models.tree_augmented_nb import TreeAugmentedNB
+    from deciban.scorer import read
     from deciban.text.evidence import TextEvidence
 
 _WHERE = {
     "BernoulliNB": "models.bernoulli_nb",
     "CategoricalNB": "models.categorical_nb",
+    "Classifier": "models.classifier",
     "Comparison": "corollaries.compare",
     "ComplementNB": "models.complement_nb",
     "CountVectorizer": "models.count_vectorizer",
@@ -58,22 +64,27 @@ _WHERE = {
     "LinearDiscriminantAnalysis": "models.linear_discriminant_analysis",
     "MixtureDiscriminant": "models.mixture_discriminant",
     "MultinomialNB": "models.multinomial_nb",
+    "NaiveBayes": "models.naive_bayes",
     "NearestCentroid": "models.nearest_centroid",
     "PoissonNB": "models.poisson_nb",
     "QuadraticDiscriminantAnalysis": "models.quadratic_discriminant_analysis",
     "SchemaError": "errors",
     "SingularWarning": "errors",
     "SpamFilter": "models.spam_filter",
+    "Summary": "corollaries.summary",
     "TextClassifier": "models.text_classifier",
     "TextEvidence": "text.evidence",
+    "TreeAugmentedNB": "models.tree_augmented_nb",
     "ZeroEvidenceWarning": "errors",
     "compare": "models.compare",
     "load": "models.load",
+    "read": "scorer",
 }
 
 __all__ = [
     "BernoulliNB",
     "CategoricalNB",
+    "Classifier",
     "Comparison",
     "ComplementNB",
     "CountVectorizer",
@@ -89,17 +100,21 @@ __all__ = [
     "LinearDiscriminantAnalysis",
     "MixtureDiscriminant",
     "MultinomialNB",
+    "NaiveBayes",
     "NearestCentroid",
     "PoissonNB",
     "QuadraticDiscriminantAnalysis",
     "SchemaError",
     "SingularWarning",
     "SpamFilter",
+    "Summary",
     "TextClassifier",
     "TextEvidence",
+    "TreeAugmentedNB",
     "ZeroEvidenceWarning",
     "compare",
     "load",
+    "read",
 ]
 
 

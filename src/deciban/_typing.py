@@ -15,4 +15,4 @@ Matrix: TypeAlias = Any  # one block's rows: a dense array, or a SciPy sparse ma
 Data: TypeAlias = Sequence[Matrix]  # one matrix per block, all with the same rows
 Labels: TypeAlias = Array  # hard: int32 class codes (−1 unknown); soft: (n, k) weights
 Sums: TypeAlias = Mapping[str, Floats]  # a block's statistics: measure name → array with a leading class axis
-Categories: TypeAlias = "range | tuple[Any, ...]"  # a column's values: the codes themselves, or labels in order
+Categories: TypeAlias = Sequence[Any]  # a column's values: a range of codes, a tuple of labels, or Bins of numbers

@@ -72,6 +72,11 @@ class Stats:
             moved = dict(block) if same else {name: scatter(array, rows, k) for name, array in block.items()}
             if old.categories != new.categories:
                 moved["is"] = move_cells(moved["is"], old, new)
+            if "pair" in moved and (old.categories != new.categories or old.parents != new.parents):
+                at = pair_positions(old, new)
+                pairs = np.zeros((k, int(new.pair_offsets[-1])))
+                pairs[:, at] = moved["pair"]
+                moved["pair"] = pairs
             if new.pivot is not None and old.pivot is not None:
                 moved = shift(moved, (old.pivot if same else scatter(old.pivot, rows, k)) - new.pivot)
             sums.append(moved)
@@ -150,6 +155,19 @@ def move_cells(cells: Floats, old: Columns, new: Columns) -> Floats:
     if positions:
         out[:, np.concatenate(positions).astype(np.intp)] = cells
     return out
+
+
+def pair_positions(old: Columns, new: Columns) -> Array:
+    """Where each pair of categories of a column and its parent stands in another schema that has all of them."""
+    if old.parents is None or old.categories is None or new.categories is None:
+        return np.zeros(0, dtype=np.intp)
+    places = [category_positions(a, b) for a, b in zip(old.categories, new.categories, strict=True)]
+    found, starts = [np.zeros(0, dtype=np.intp)], new.pair_offsets
+    for j, parent in enumerate(old.parents):
+        if parent >= 0:
+            pairs = places[parent][:, None] * len(new.categories[j]) + places[j]
+            found.append(starts[j] + pairs.ravel())
+    return np.concatenate(found).astype(np.intp)
 
 
 def shift(sums: Sums, by: Floats) -> dict[str, Floats]:

@@ -23,10 +23,10 @@ from deciban.algebra import Stats
 from deciban.errors import FileError
 from deciban.families import FAMILIES, Family
 from deciban.joint import Block, Joint, Model
-from deciban.schema import Columns, Schema
+from deciban.schema import Bins, Columns, Schema, is_forest
 
 FORMAT = 1
-COUNTS = ("one", "xx", "is", "xxyy")  # sums that cannot be negative, wherever the pivot is
+COUNTS = ("one", "xx", "is", "pair", "xxyy")  # sums that cannot be negative, wherever the pivot is
 
 # What a description that makes no sense can raise while it is read.
 BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError, MemoryError)
@@ -56,6 +56,7 @@ def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
                 "size": columns.size,
                 "names": None if columns.names is None else list(columns.names),
                 "categories": None if columns.categories is None else [categories_out(c) for c in columns.categories],
+                "parents": None if columns.parents is None else list(columns.parents),
             }
         )
     document = {
@@ -146,7 +147,7 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
         if names is not None and len(names) != size:
             raise FileError(f"block {b} has {size} columns, but {len(names)} names")
         pivot = checked(tensors, f"{b}.pivot", (k, size)) if family.pivoted else None
-        block = Columns(size, names, categories, pivot)
+        block = Columns(size, names, categories, pivot, checked_parents(said.get("parents"), size))
         blocks.append(Block(family, checked_alpha(decode(said["alpha"]), k, size)))
         columns.append(block)
         sums.append(
@@ -181,6 +182,16 @@ def plausible(one: Array, x: Array, xy: Array) -> bool:
 
 def ascending(labels: Array) -> bool:
     return all(a < b for a, b in zip(labels.tolist()[:-1], labels.tolist()[1:], strict=True))
+
+
+def checked_parents(parents: Any, size: int) -> tuple[int, ...] | None:
+    """The column that each one hangs on: no column hangs on itself, however long the way."""
+    if parents is None:
+        return None
+    found = tuple(int(parent) for parent in parents)
+    if len(found) != size or not is_forest(found):
+        raise FileError("its columns do not hang on each other as in a tree")
+    return found
 
 
 def checked_prior(prior: Any, k: int) -> Any:
@@ -268,6 +279,8 @@ def decode(value: Any) -> Any:
 def categories_out(categories: Categories) -> Any:
     if isinstance(categories, range):
         return len(categories)
+    if isinstance(categories, Bins):
+        return {"cuts": list(categories.cuts), "middles": list(categories.middles)}
     for value in categories:
         if not (value is None or isinstance(value, bool | int | float | str)):
             raise TypeError(f"the category {value!r} of type {type(value).__name__} cannot be saved: use strings")
@@ -277,6 +290,13 @@ def categories_out(categories: Categories) -> Any:
 def categories_in(said: Any) -> Categories:
     if isinstance(said, int):
         return range(said)
+    if isinstance(said, dict):
+        cuts, middles = (np.array(said[name], dtype=np.float64) for name in ("cuts", "middles"))
+        if len(middles) != len(cuts) + 1 or not np.isfinite(middles).all() or not (np.diff(cuts) > 0).all():
+            raise FileError("the intervals of a column do not follow each other")
+        if not np.isfinite(cuts).all():
+            raise FileError("the intervals of a column have no end")
+        return Bins(tuple(cuts.tolist()), tuple(middles.tolist()))
     return tuple(said)
 
 

@@ -8,11 +8,12 @@ adds nothing at all, and its expectation is found by EM.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 
-from deciban._typing import Array, Floats
+from deciban._typing import Array, Codes, Floats
 from deciban.schema import Columns
 
 
@@ -116,4 +117,62 @@ class Is:
         return ((self.offsets[-1],),)
 
 
-Measure = One | X | XX | XY | Above | Is
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """1[x_parent = u, x = v] for every pair of categories of a column and its parent, laid out flat, u by u."""
+
+    sizes: tuple[int, ...]  # how many categories each column has
+    parents: tuple[int, ...]  # −1: none
+    name: ClassVar[str] = "pair"
+
+    def of(self, X: Array, pivot: Array) -> Floats:  # noqa: ARG002 - one signature for every measure
+        parts = []
+        for j, (size, parent) in enumerate(zip(self.sizes, self.parents, strict=True)):
+            values = self.sizes[parent] if parent >= 0 else 0
+            above = X[:, parent, None] == np.arange(values)
+            both = above[:, :, None] & (X[:, j, None, None] == np.arange(size))
+            parts.append(both.reshape(len(X), values * size))
+        return np.hstack(parts).astype(np.float64) if parts else np.zeros((len(X), 0))
+
+    def shapes(self, columns: Columns) -> tuple[tuple[int, ...], ...]:
+        return ((int(columns.pair_offsets[-1]),),)
+
+    @property
+    def offsets(self) -> Array:
+        """Where each column's places begin: V + 1 for the column alone, and V + 1 for every category of its parent.
+
+        The last of each V + 1 is for a category that was never seen.
+        """
+        above = [1 + self.sizes[parent] if parent >= 0 else 1 for parent in self.parents]
+        places = np.array(above, dtype=np.intp) * (np.array(self.sizes, dtype=np.intp) + 1)
+        return np.concatenate([[0], np.cumsum(places)]).astype(np.intp)
+
+    def places(self, X: Array) -> Codes:
+        """Where each entry falls among its column's places, −1 where it is missing: one law speaks of it.
+
+        Where the parent's value is missing or was never seen, it is the column's law without its parent.
+        """
+        codes = np.empty(X.shape, dtype=np.int32, order="F")
+        for j, size in enumerate(self.sizes):
+            values = X[:, j]
+            codes[:, j] = np.where(values >= 0, np.minimum(values, np.intp(size)), -1)  # NaN is not ≥ 0
+        places = codes.copy(order="F")
+        for j, parent in enumerate(self.parents):
+            if parent >= 0:
+                above = codes[:, parent]
+                known = (above >= 0) & (above < self.sizes[parent]) & (codes[:, j] >= 0)
+                places[:, j] += np.where(known, (above + 1) * (self.sizes[j] + 1), 0)
+        return places
+
+    def sums(self, table: Floats) -> dict[str, Floats]:
+        """Counts by category and by pair, from counts by place, (k, places)."""
+        alone, pairs, k = [table[:, :0]], [table[:, :0]], len(table)
+        for (start, stop), size in zip(pairwise(self.offsets), self.sizes, strict=True):
+            above = (stop - start) // (size + 1) - 1
+            laws = table[:, start:stop].reshape(k, 1 + above, size + 1)[:, :, :size]
+            alone.append(laws.sum(axis=1))
+            pairs.append(laws[:, 1:].reshape(k, above * size))
+        return {"is": np.hstack(alone), "pair": np.hstack(pairs)}
+
+
+Measure = One | X | XX | XY | Above | Is | Pairs

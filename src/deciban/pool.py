@@ -76,15 +76,17 @@ def fit_pool(
     y: Array,
     log_prior: Floats,
     weight: Floats | None = None,
-    ridge: float = RIDGE,
+    ridge: float | Floats = RIDGE,
     towards: Floats | None = None,
     begin: Pool | None = None,
     tolerance: float = 1e-9,
+    offset_ridge: float | None = None,
 ) -> tuple[Pool, float]:
     """The weights and offsets with the least log loss on these rows, and that log loss.
 
     `evidence` is (n, g, k), `y` class codes. The ridge pulls weights `towards` what is
-    believed of them without any rows (nothing, unless it is said), and offsets to the log prior.
+    believed of them without any rows (nothing, unless it is said), and offsets to the log prior. It is a number, in
+    units of each vector's spread, or one for every weight as it stands.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -102,7 +104,9 @@ def fit_pool(
     (n, g, k), rows = evidence.shape, np.arange(len(evidence))
     total = float(n) if weight is None else float(weight.sum())
     share = np.full(n, 1.0 / total) if weight is None else weight / total
-    spread, doubt = spreads(evidence), ridge / total
+    spread = spreads(evidence)
+    doubt = np.full(g, ridge / total) if isinstance(ridge, float) else ridge / spread**2 / total
+    tie = (float(doubt[0]) if g else 0.0) if offset_ridge is None else offset_ridge / total
     flat = (evidence / spread[:, None]).transpose(0, 2, 1).reshape(n * k, g)  # a row and class, a vector each
     known = np.isfinite(log_prior)  # a class without any weight stays without
     start = np.zeros(g) if towards is None else towards * spread
@@ -111,16 +115,17 @@ def fit_pool(
     def loss(r: Floats, shift: Floats) -> tuple[float, Floats]:
         scores = (flat @ r).reshape(n, k) + log_prior + shift
         scores -= logsumexp(scores, axis=1, keepdims=True)
-        return -float(share @ scores[rows, y]) + 0.5 * doubt * float((r - start) @ (r - start) + shift @ shift), scores
+        doubted = float(doubt @ (r - start) ** 2 + tie * shift @ shift)
+        return -float(share @ scores[rows, y]) + 0.5 * doubted, scores
 
     value, scores = loss(r, shift)
     for _ in range(STEPS):
         p = np.exp(scores)
         slope = p * share[:, None]
         slope[rows, y] -= share
-        down = np.concatenate([slope.ravel() @ flat + doubt * (r - start), slope.sum(axis=0) + doubt * shift])
+        down = np.concatenate([slope.ravel() @ flat + doubt * (r - start), slope.sum(axis=0) + tie * shift])
         free = np.concatenate([(r > 0) | (down[:g] < 0), known])
-        step = newton_step(curvature(flat, p, share, free, doubt), down, free, r)
+        step = newton_step(curvature(flat, p, share, free, np.append(doubt, np.full(k, tie))), down, free, r)
         size = 1.0
         while True:
             new_r, new_shift = np.maximum(0.0, r + size * step[:g]), shift + size * step[g:]
@@ -136,7 +141,7 @@ def fit_pool(
     return Pool(r / spread, shift), -float(share @ scores[rows, y])
 
 
-def curvature(flat: Floats, p: Floats, share: Floats, free: Array, doubt: float) -> Floats:
+def curvature(flat: Floats, p: Floats, share: Floats, free: Array, doubt: Floats) -> Floats:
     """The second derivatives, (g + k, g + k), where they are free.
 
     They are only a guide to the step, so some of the rows do, and classes that a row all but rules out are left out.

@@ -1,15 +1,50 @@
-"""What statistics are about: classes, columns, categories, pivots. Union first, then embed."""
+"""What statistics are about: classes, columns, categories, trees, pivots. Union first, then embed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from deciban._typing import Array, Categories, Floats
+from deciban._typing import Array, Categories, Codes, Floats
 from deciban.errors import SchemaError
+
+
+@dataclass(frozen=True, slots=True)
+class Bins(Sequence[str]):
+    """The categories of a column of numbers: intervals, fixed once chosen. Bin b holds cuts[b − 1] < x ≤ cuts[b].
+
+    >>> bins = Bins((1.5, 4.0), (1.0, 3.0, 7.0))
+    >>> list(bins), bins.codes(np.array([1.5, 1.6, 99.0, np.nan])).tolist()
+    (['≤ 1.5', '1.5 to 4', '> 4'], [0, 1, 2, -1])
+    """
+
+    cuts: tuple[float, ...]
+    middles: tuple[float, ...] = field(compare=False)  # a number for each bin: the median of those it was cut from
+
+    def __len__(self) -> int:
+        return len(self.cuts) + 1
+
+    def __getitem__(self, place: Any) -> Any:
+        """What a bin is called."""
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"there is no bin {place} among {len(self)}")
+        place %= len(self)
+        if not self.cuts:
+            return "any"
+        if place == 0:
+            return f"≤ {self.cuts[0]:.4g}"
+        if place == len(self.cuts):
+            return f"> {self.cuts[-1]:.4g}"
+        return f"{self.cuts[place - 1]:.4g} to {self.cuts[place]:.4g}"
+
+    def codes(self, values: Floats) -> Codes:
+        """Each number's bin, −1 where it is missing."""
+        return np.where(np.isnan(values), -1, np.searchsorted(self.cuts, values)).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,10 +55,16 @@ class Columns:
     names: tuple[str, ...] | None = None
     categories: tuple[Categories, ...] | None = None
     pivot: Floats | None = None  # (k, d): moments are kept about it, so that far offsets cost no digits
+    parents: tuple[int, ...] | None = None  # the column that each one hangs on, −1 for none; None: not chosen yet
 
     def name(self, column: int) -> str:
         """What to call a column when speaking to a person."""
         return self.names[column] if self.names is not None else f"x{column}"
+
+    def item(self, column: int, code: int) -> str:
+        """What to call a column's category: colour=red, or age > 40 where it is an interval."""
+        known = (self.categories or ())[column]
+        return f"{self.name(column)}{' ' if isinstance(known, Bins) else '='}{known[code]}"
 
     @property
     def offsets(self) -> Array:
@@ -31,6 +72,13 @@ class Columns:
         if self.categories is None:
             raise SchemaError("these columns have no categories")
         return np.concatenate([[0], np.cumsum([len(c) for c in self.categories], dtype=np.intp)]).astype(np.intp)
+
+    @property
+    def pair_offsets(self) -> Array:
+        """Where each column's pairs with its parent's categories begin in a flat row of cells, parent first."""
+        sizes, parents = np.diff(self.offsets), np.array(self.parents or [-1] * self.size, dtype=np.intp)
+        pairs = np.where(parents >= 0, sizes[parents] * sizes, 0) if self.size else sizes
+        return np.concatenate([[0], np.cumsum(pairs)]).astype(np.intp)
 
     def union(self, other: Columns) -> Columns:
         """The columns that hold both; `pivot` is left to Schema.union, which knows the classes."""
@@ -42,10 +90,30 @@ class Columns:
                 f"cannot merge models over different columns: column {at} is called "
                 f"{self.names[at]!r} in one and {other.names[at]!r} in the other"
             )
+        parents = self._same_tree(other)
         categories = self.categories
         if self.categories is not None and other.categories is not None:
+            for at, (a, b) in enumerate(zip(self.categories, other.categories, strict=True)):
+                if len(a) and len(b) and a != b and (isinstance(a, Bins) or isinstance(b, Bins)):
+                    raise SchemaError(
+                        f"cannot merge models that cut the numbers of column {self.name(at)!r} differently: fit one "
+                        "with bins=other.cuts_"
+                    )
             categories = tuple(union_categories(a, b) for a, b in zip(self.categories, other.categories, strict=True))
-        return replace(self, names=self.names or other.names, categories=categories)
+        return replace(self, names=self.names or other.names, categories=categories, parents=parents)
+
+    def _same_tree(self, other: Columns) -> tuple[int, ...] | None:
+        """The tree of both: statistics of one say nothing of another's pairs."""
+        if self.parents is None or other.parents is None:
+            return self.parents if other.parents is None else other.parents
+        for at, (a, b) in enumerate(zip(self.parents, other.parents, strict=True)):
+            if a != b:
+                on = [f"on {self.name(p)!r}" if p >= 0 else "on none" for p in (a, b)]
+                raise SchemaError(
+                    f"cannot merge models with different trees: column {self.name(at)!r} hangs {on[0]} in one and "
+                    f"{on[1]} in the other. Fit one with parents=other.parents_"
+                )
+        return self.parents
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,14 +169,31 @@ def union_categories(a: Categories, b: Categories) -> Categories:
     """Integer codes stay codes; otherwise what the first has, then what only the second has."""
     if isinstance(a, range) and isinstance(b, range):
         return a if len(a) >= len(b) else b
-    if a == b:
+    if a == b or len(b) == 0:
         return a
+    if len(a) == 0:
+        return b
     return tuple(dict.fromkeys([*a, *b]))
 
 
 def category_positions(old: Sequence[Any], new: Sequence[Any]) -> Array:
     """Where each of the old categories stands among the new."""
-    if isinstance(old, range) and isinstance(new, range):
+    if (isinstance(old, range) and isinstance(new, range)) or isinstance(old, Bins):
         return np.arange(len(old))
     position = {value: i for i, value in enumerate(new)}
     return np.array([position[value] for value in old], dtype=np.intp)
+
+
+def is_forest(parents: Sequence[int]) -> bool:
+    """Whether each column hangs on another or on none (−1), and none on itself, however long the way."""
+    if not all(-1 <= parent < len(parents) for parent in parents):
+        return False
+    return len(downwards(parents)) == len(parents)
+
+
+def downwards(parents: Sequence[int]) -> list[int]:
+    """The columns in an order in which parents come first; those that hang in a circle are left out."""
+    order = [j for j, parent in enumerate(parents) if parent < 0]
+    for above in order:
+        order += [j for j, parent in enumerate(parents) if parent == above]
+    return order

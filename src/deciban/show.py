@@ -1,21 +1,31 @@
-"""Results render themselves: plain text, a terminal in colour, a notebook, a data frame."""
+"""Results render themselves: plain text, a terminal in colour, a notebook, a data frame, a picture."""
 
 from __future__ import annotations
 
 import html
+import importlib
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table as RichTable
+
+WIDTH = 80  # characters of a line of prose in plain text
+NARROWEST = 8  # characters a column of text is folded to, at least
+COLOURS = {"green": "#1a7f37", "red": "#cf222e"}  # a terminal's names of colours, and a page's
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """Rows under named columns.
+
+    Whatever is in a title, a heading or a cell is shown and never obeyed: neither control characters nor markup are.
 
     >>> Table("counts", ("word", "n"), [("spam", 3), ("ham", 12)])
     counts
@@ -28,26 +38,29 @@ class Table:
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
     most: int = 60  # rows shown; all of them are in `rows`
+    width: int | None = None  # characters of a line of plain text, to which the longest texts are folded
+    right: tuple[str, ...] = ()  # columns of text that stand to the right, as those of numbers do
+    colours: Sequence[str] = ()  # of rows: "green", "red" or ""
 
     def to_dict(self) -> dict[str, list[Any]]:
-        return {name: [row[i] for row in self.rows] for i, name in enumerate(self.columns)}
+        return {name: [plain(row[i]) for row in self.rows] for i, name in enumerate(self.columns)}
 
     def to_frame(self) -> Any:
         """A pandas data frame (an optional dependency)."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_dict())
+        return optional("pandas", "to_frame").DataFrame(self.to_dict())
 
     def __repr__(self) -> str:
-        cells = [self.columns, *self._cells()]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
-        lines = [self.title]
+        cells, right = [self._head(), *self._cells()], self._to_the_right()
+        widths = self._widths(cells, right)
+        title = one_line(self.title)
+        lines = folded(title, self.width or len(title)) if title else []
         for row in cells:
-            aligned = [
-                cell.rjust(width) if self._numeric(i) else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            lines.append("  ".join(aligned).rstrip())
+            for parts in zip_longest(*map(folded, row, widths), fillvalue=""):
+                aligned = [
+                    part.rjust(width) if side else part.ljust(width)
+                    for part, width, side in zip(parts, widths, right, strict=True)
+                ]
+                lines.append("  ".join(aligned).rstrip())
         return "\n".join([*lines, *self._more()])
 
     def __rich__(self) -> RichTable:
@@ -55,40 +68,126 @@ class Table:
         from rich.text import Text
 
         # Cells may look like markup: they are not.
-        table = RichTable(title=Text(self.title), title_justify="left", caption=" ".join(self._more()) or None)
-        for i, name in enumerate(self.columns):
-            table.add_column(Text(name), justify="right" if self._numeric(i) else "left")
-        for row in self._cells():
-            table.add_row(*map(Text, row))
+        title, more = Text(one_line(self.title)) if self.title else None, " ".join(self._more()) or None
+        table = RichTable(title=title, title_justify="left", caption=more)
+        for name, side in zip(self._head(), self._to_the_right(), strict=True):
+            table.add_column(Text(name), justify="right" if side else "left")
+        for i, row in enumerate(self._cells()):
+            table.add_row(*map(Text, row), style=self._colour(i))
         return table
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._cells()
-        )
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._head())
+        rows = []
+        for i, row in enumerate(self._cells()):
+            colour = COLOURS.get(self._colour(i) or "")
+            cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
+            rows.append(f"<tr style='color:{colour}'>{cells}</tr>" if colour else f"<tr>{cells}</tr>")
         more = "".join(f"<p>{html.escape(line)}</p>" for line in self._more())
-        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{body}</table>{more}"
+        title = f"<caption>{html.escape(one_line(self.title))}</caption>" if self.title else ""
+        return f"<table>{title}<tr>{head}</tr>{''.join(rows)}</table>{more}"
+
+    def _head(self) -> tuple[str, ...]:
+        return tuple(map(one_line, self.columns))
 
     def _cells(self) -> list[tuple[str, ...]]:
-        return [tuple(_cell(value) for value in row) for row in self.rows[: self.most]]
+        return [tuple(map(_cell, row)) for row in self.rows[: self.most]]
 
     def _more(self) -> list[str]:
         left = len(self.rows) - self.most
         return [f"… and {left} more rows"] if left > 0 else []
 
-    def _numeric(self, column: int) -> bool:
-        return bool(self.rows) and all(isinstance(row[column], int | float) for row in self.rows[: self.most])
+    def _widths(self, cells: list[tuple[str, ...]], right: list[bool]) -> list[int]:
+        """The columns' widths: as their cells are, or less where a line would be too long and texts can be folded."""
+        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
+        texts = [i for i, side in enumerate(right) if not side]
+        if self.width is None:
+            return widths
+        for i in texts:
+            widths[i] = min(widths[i], self.width)
+        while sum(widths) + 2 * (len(widths) - 1) > self.width:
+            widest = max(texts, key=lambda i: widths[i], default=None)
+            if widest is None or widths[widest] <= NARROWEST:
+                break
+            widths[widest] -= 1
+        return widths
+
+    def _to_the_right(self) -> list[bool]:
+        """Which columns stand to the right: those of numbers, and those that are to."""
+        return [
+            name in self.right or numbers([plain(row[i]) for row in self.rows[: self.most]])
+            for i, name in enumerate(self.columns)
+        ]
+
+    def _colour(self, row: int) -> str | None:
+        return self.colours[row] if row < len(self.colours) and self.colours[row] else None
+
+
+class Result:
+    """What was found out, shown alike everywhere: as its table, or as several of them with sentences between.
+
+    A dataclass that inherits says `repr=False`, so that this is how it prints.
+    """
+
+    __slots__ = ()
+
+    def to_table(self) -> Table:
+        raise NotImplementedError
+
+    def _parts(self) -> Sequence[Table | str]:
+        return [self.to_table()]
+
+    def __repr__(self) -> str:
+        parts = [
+            textwrap.fill(one_line(part), WIDTH) if isinstance(part, str) else repr(part) for part in self._parts()
+        ]
+        return "\n\n".join(parts)
+
+    def __rich__(self) -> RichTable | Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        parts = [Text(one_line(part)) if isinstance(part, str) else part.__rich__() for part in self._parts()]
+        return parts[0] if len(parts) == 1 and not isinstance(parts[0], Text) else Group(*parts)
+
+    def _repr_html_(self) -> str:
+        parts = [
+            f"<p>{html.escape(one_line(part))}</p>" if isinstance(part, str) else part._repr_html_()
+            for part in self._parts()
+        ]
+        return "".join(parts)
 
 
 def _cell(value: Any) -> str:
+    value = plain(value)
+    if value is None:
+        return ""
     if isinstance(value, float):
         return f"{value:.4g}"
-    return visible(str(value))
+    return one_line(str(value))
+
+
+def numbers(values: Sequence[Any]) -> bool:
+    """Whether these are numbers, with some missing perhaps."""
+    there = [value for value in values if value is not None]
+    return bool(there) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in there)
+
+
+def folded(cell: str, width: int) -> list[str]:
+    """A cell's lines."""
+    return [cell] if len(cell) <= width else textwrap.wrap(cell, width)
+
+
+def one_line(text: str) -> str:
+    """Text as it can be shown in a line: `visible`, and so are its ends of lines and tabs."""
+    return visible(text).translate(BREAKS)
 
 
 def visible(text: str) -> str:
     """Text as it can be shown: a control character, which could steer a terminal, as its picture.
+
+    So with marks that turn the direction of writing, under which a word can pass for another, and with halves of
+    characters, which no terminal can be sent.
 
     >>> visible("red\x1b[31m")
     'red␛[31m'
@@ -99,13 +198,51 @@ def visible(text: str) -> str:
 PICTURES = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"},
     0x7F: "␡",
-    **dict.fromkeys(range(0x80, 0xA0), "�"),
+    **dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)], "�"),
 }
+BREAKS = {ord("\t"): "␉", ord("\n"): "␊", 0x2028: "␊", 0x2029: "␊"}
 
 
 def plain(value: Any) -> Any:
     """NumPy scalars as Python's own, so that they print and serialise as what they are."""
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+
+
+def optional(module: str, what: str) -> Any:
+    """A library that not everybody has, or an error that says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        name = module.partition(".")[0]
+        raise ImportError(
+            f"{what} needs {name}, which is not installed: pip install 'deciban[all]', or {name} by itself"
+        ) from error
+
+
+def axes(ax: Any = None, lines: int = 0) -> Any:
+    """Where to draw with matplotlib (an optional dependency): as given, or new axes, high enough for lines of text."""
+    if ax is not None:
+        return ax
+    plt = optional("matplotlib.pyplot", "plot")
+    return plt.subplots(figsize=(6.4, max(4.8, 1.2 + 0.25 * lines)), layout="constrained")[1]
+
+
+def label(text: Any) -> str:
+    """Text as matplotlib shows it: $ is money, not mathematics, and its font has no pictures of control characters."""
+    return one_line(str(text)).translate(dict.fromkeys(range(0x2400, 0x2440), "�")).replace("$", r"\$")
+
+
+def bars(ax: Any, names: Sequence[str], values: Sequence[float], colours: Sequence[str]) -> None:
+    """Bars from the top down, each with its name. An infinite one is longer than all others, and says so."""
+    finite = [abs(value) for value in values if abs(value) < float("inf")]
+    longest = 1.2 * max(finite, default=0.0) or 1.0
+    lengths = [max(-longest, min(longest, value)) for value in values]
+    ax.barh(range(len(names)), lengths, color=colours)
+    for i, (value, length) in enumerate(zip(values, lengths, strict=True)):
+        if abs(value) == float("inf"):
+            ax.annotate("∞" if value > 0 else "−∞", (length, i), va="center", ha="right" if value > 0 else "left")
+    ax.set_yticks(range(len(names)), labels=list(map(label, names)))
+    ax.invert_yaxis()
 
 
 @contextmanager

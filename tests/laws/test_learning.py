@@ -74,7 +74,7 @@ def test_threads_change_not_a_bit(monkeypatch):
     rng = np.random.default_rng(0)
     from worlds import make
 
-    for name in ("gaussian", "multivariate_gaussian", "categorical", "multinomial"):
+    for name in ("gaussian", "multivariate_gaussian", "categorical", "multinomial", "tree"):
         world = make(name, 3, 500, 4, 3, True, True, 1.0)
         one, four = world.collect(n_jobs=1), world.collect(n_jobs=4)
         for a, b in zip(one.sums[0].values(), four.sums[0].values(), strict=True):

@@ -24,6 +24,7 @@ from deciban import (
     NearestCentroid,
     PoissonNB,
     QuadraticDiscriminantAnalysis,
+    TreeAugmentedNB,
 )
 
 CHOSEN = "a row of weight 2 leaves as one, two rows leave one by one: leave-one-out may choose otherwise"
@@ -54,6 +55,7 @@ def expected(estimator):
         NearestCentroid(),
         GaussianMixture(),
         MixtureDiscriminant(max_components=2),
+        TreeAugmentedNB(),
     ],
     expected_failed_checks=expected,
 )

@@ -220,6 +220,102 @@ def test_fractions_add_up(kind):
     same(halves, fit(kind, corpus))
 
 
+# ------------------------------------------------------------------ decay
+
+
+def nearly(one: TextClassifier, two: TextClassifier) -> None:
+    """The same sums but for rounding, for a share of a sum is no multiple of 2^−30."""
+    assert sums(one) == pytest.approx(sums(two), rel=1e-9, abs=1e-12)
+    assert set(one.vocabulary_) == set(two.vocabulary_)
+
+
+some_rows = st.floats(0.0, 12.0)  # of half-lives of a row: of a document, more than 2^−24 is left
+
+
+@given(kinds, corpora, some_rows, some_rows)
+def test_half_lives_add_up(kind, corpus, first, then):
+    nearly(fit(kind, corpus).decay(1, first).decay(1, then), fit(kind, corpus).decay(1, first + then))
+    same(fit(kind, corpus).decay(np.inf, first), fit(kind, corpus))
+
+
+@given(kinds, corpora, corpora, some_rows)
+def test_a_stream_is_a_fit_with_weights(kind, before, after, rows):
+    stream = model(kind).decay(1, rows).partial_fit(*apart(before)).decay(1, rows).partial_fit(*apart(after))
+    weight = [2.0**-rows] * len(before) + [1.0] * len(after)
+    whole = fit(kind, before + after, weight=weight)
+    nearly(stream, whole)
+    if KINDS[kind].get("reliability", "") is None:
+        close(stream.predict_log_proba(NEW), whole.predict_log_proba(NEW))
+
+
+@given(kinds, corpora, corpora, st.integers(1, 12))
+def test_what_is_left_can_be_forgotten(kind, before, after, rows):
+    """By the weight that documents have now; by the one that they had, more would go than there is."""
+    faded = fit(kind, before).decay(1, rows)
+    with pytest.raises(ForgetError):
+        copy.copy(faded).forget(*apart(before))
+    learned = faded.partial_fit(*apart(after)).forget(*apart(before), sample_weight=[2.0**-rows] * len(before))
+    nearly(learned, fit(kind, after))
+    assert {label for _, label, _ in learned.kept_.rows} <= {label for _, label in after}
+
+
+@given(kinds, corpora)
+def test_of_the_distant_past_nothing_is_left_but_its_classes(kind, corpus):
+    learned, classes = fit(kind, corpus), sorted({label for _, label in corpus})
+    for rows in (29, 100, 1e4):
+        learned.decay(1, rows)
+        assert learned.classes_.tolist() == classes
+        np.testing.assert_allclose(learned.predict_proba(NEW).sum(axis=1), 1.0)
+    assert set(learned.vocabulary_) == {word.lower() for word in KINDS[kind].get("prior", ())}
+    assert not learned.class_count_.any()
+    learned.partial_fit(*apart(corpus))
+    nearly(learned, fit(kind, corpus))
+
+
+@every_kind
+def test_words_that_nobody_uses_any_more_are_dropped(kind):
+    """A stream does not fill the memory: after thirty half-lives a word is gone, and its pairs with it."""
+    learned = model(kind)
+    for i in range(300):
+        learned.decay(half_life=2, rows=1).partial_fit([f"cash word{i} old{i}"], ["ab"[i % 2]])
+    ages = [299 - int(word[4:]) for word in learned.vocabulary_ if word.startswith("word")]
+    assert max(ages) < 2 * 31
+    assert len(ages) > 2 * 25
+    assert "cash" in learned.vocabulary_
+    assert len(learned.kept_) < 2 * 11
+    with tempfile.TemporaryDirectory() as folder:
+        learned.save(Path(folder) / "model")
+        loaded = deciban.load(Path(folder) / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), learned.predict_proba(NEW))
+
+
+@every_kind
+def test_reliabilities_are_fitted_on_what_is_left(kind):
+    corpus = [("cash win", "a"), ("lunch noon", "b"), ("win prize", "a"), ("noon at", "b")]
+    learned = fit(kind, corpus).decay(1, 3)
+    if not learned.kept_.rows:  # a plain model chooses nothing
+        assert learned.reliability is None
+        return
+    assert {weight for _, _, weight in learned.kept_.rows} == {2.0**-3}
+    before = learned.model_.choice
+    assert learned.refit_reliability().model_.choice is not before
+    learned.partial_fit(*apart(corpus)).decay(1, 7.5)
+    assert {weight for _, _, weight in learned.kept_.rows} == {2.0**-7.5}, "those before are too faint"
+    learned.refit_reliability()
+
+
+@every_kind
+@pytest.mark.parametrize(("half_life", "rows"), [(0, 1), (-2, 1), (np.nan, 1), (10, -1), (10, np.nan)])
+def test_a_wrong_half_life_changes_nothing(kind, half_life, rows):
+    learned = fit(kind, [("cash", "a"), ("noon", "b")])
+    before = learned.model_
+    with pytest.raises(deciban.DecibanError, match="it must be"):
+        learned.decay(half_life, rows)
+    with pytest.raises(deciban.DecibanError, match="it must be"):
+        model(kind).decay(half_life, rows)
+    assert learned.model_ is before
+
+
 # ------------------------------------------------------------------ forgetting
 
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
-from deciban.show import Table, plain
+from deciban.show import Result, Table, axes, label, plain
 
 LEAST = 2  # rows of every class in every training set: with one, a class has no spread
 
@@ -29,8 +29,8 @@ class Learner(Protocol):
     def predict_proba(self, X: Any) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison(Result):
     """What models got right on held-out rows, by the number of rows they learned from.
 
     In each repeat all models learn from the same rows and are judged by the same held-out ones; a larger training
@@ -130,12 +130,10 @@ class Comparison:
         returns the axes. A dotted line marks the crossing."""
         if measure not in ("log_loss", "accuracy"):
             raise DecibanError(f"measure is {measure!r}: it must be 'log_loss' or 'accuracy'")
-        import matplotlib.pyplot as plt
-
-        ax = ax if ax is not None else plt.subplots()[1]
+        ax = axes(ax)
         values: Floats = getattr(self, measure)
         for name, mean, error in zip(self.names, values.mean(axis=2), standard_error(values), strict=True):
-            (line,) = ax.plot(self.sizes, mean, marker="o", markersize=3, label=name)
+            (line,) = ax.plot(self.sizes, mean, marker="o", markersize=3, label=label(name))
             with np.errstate(invalid="ignore"):  # ∞ − ∞: there is no band
                 low, high = mean - error, mean + error
             ax.fill_between(self.sizes, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
@@ -146,15 +144,6 @@ class Comparison:
         ax.set_ylabel(f"{measure.replace('_', ' ')} on {self.held_out} held-out rows")
         ax.legend()
         return ax
-
-    def __repr__(self) -> str:
-        return repr(self.to_table())
-
-    def __rich__(self) -> Any:
-        return self.to_table().__rich__()
-
-    def _repr_html_(self) -> str:
-        return self.to_table()._repr_html_()
 
 
 def standard_error(values: Floats) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +12,14 @@ import scipy.sparse as sp
 from deciban._typing import Array, Data, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.joint import Model
-from deciban.show import Table, plain, visible
+from deciban.schema import Columns
+from deciban.show import Result, Table, axes, bars, label, plain
+
+BARS = 20  # of a picture
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Evidence(Result):
     """Why one row is `target` rather than `against`: prior + Σ evidence = total, all in decibans (dB).
 
     10 dB is ten to one, 3 dB about two to one, negative speaks for `against`. `items` are (name, value, dB), the
@@ -36,10 +38,8 @@ class Evidence:
 
         Where one column rules out one class and another the other, 0/0 is answered by the prior.
         """
-        said = [db for _, _, db in self.items]
-        if np.inf in said and -np.inf in said:
-            return self.prior
-        return float(self.prior + sum(said))
+        total = float(self.prior + sum(db for _, _, db in self.items))
+        return self.prior if np.isnan(total) else total
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -54,17 +54,19 @@ class Evidence:
     def to_table(self, most: int = 12) -> Table:
         shown = list(self.items[:most])
         rows: list[tuple[Any, ...]] = [("prior odds", "", f"{self.prior:+.2f}", _bar(self.prior))]
-        rows += [(visible(name), visible(_value(value)), f"{db:+.2f}", _bar(db)) for name, value, db in shown]
+        rows += [(name, _value(value), f"{db:+.2f}", _bar(db)) for name, value, db in shown]
         for what, db in self._rest(self.items[most:]):
             rows.append((what, "", f"{db:+.2f}", _bar(db)))
         rows.append(("total", f"P = {self.probability:.4f}", f"{self.total:+.2f}", _bar(self.total)))
         odds = f"{self.target} rather than {self.against}: {self.total:+.2f} dB"
-        title = visible(f"{odds}, P({self.target}) = {self.probability:.4f}")
-        return Table(title, ("evidence", "value", "dB", ""), rows, len(rows))
+        title = f"{odds}, P({self.target}) = {self.probability:.4f}"
+        colours = ["green" if db.startswith("+") else "red" for _, _, db, _ in rows]
+        return Table(title, ("evidence", "value", "dB", ""), rows, len(rows), right=("dB",), colours=colours)
 
     def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
-        """What the items that are not shown come to."""
-        return [(f"{len(items)} more", float(sum(db for _, _, db in items)))] if items else []
+        """What the items that are not shown come to; ∞ − ∞ speaks for neither class."""
+        total = float(sum(db for _, _, db in items))
+        return [(f"{len(items)} more", 0.0 if np.isnan(total) else total)] if items else []
 
     def to_frame(self) -> Any:
         """A pandas data frame of the items (an optional dependency)."""
@@ -72,42 +74,18 @@ class Evidence:
 
     def plot(self, ax: Any = None) -> Any:
         """Bars of evidence, with matplotlib (an optional dependency); returns the axes."""
-        import matplotlib.pyplot as plt
-
-        ax = ax if ax is not None else plt.subplots()[1]
-        shown = [("prior odds", None, self.prior), *self.items[:20]][::-1]
-        labels = [name if value is None else f"{name} = {_value(value)}" for name, value, _ in shown]
-        values = [db for _, _, db in shown]
-        ax.barh(labels, values, color=["tab:blue" if v >= 0 else "tab:red" for v in values])
+        said = [("prior odds", self.prior)]
+        said += [(self._called(name, value), db) for name, value, db in self.items[:BARS]]
+        names, values = zip(*said, *self._rest(self.items[BARS:]), strict=True)
+        ax = axes(ax, len(names))
+        bars(ax, names, values, ["tab:blue" if db >= 0 else "tab:red" for db in values])
         ax.axvline(0.0, color="black", linewidth=0.8)
-        ax.set_xlabel(f"evidence for {self.target} over {self.against} (dB)")
+        ax.set_xlabel(label(f"evidence for {self.target} over {self.against} (dB)"))
         return ax
 
-    def __repr__(self) -> str:
-        return repr(self.to_table())
-
-    def __rich__(self) -> Any:
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        plain_table = self.to_table()  # names may look like markup: they are not
-        table = RichTable(title=Text(plain_table.title), title_justify="left")
-        for name, side in zip(plain_table.columns, ("left", "left", "right", "left"), strict=True):
-            table.add_column(name, justify=side)  # type: ignore[arg-type]  # rich wants a Literal
-        for row in plain_table.rows:
-            table.add_row(*map(Text, row), style="green" if row[2].startswith("+") else "red")
-        return table
-
-    def _repr_html_(self) -> str:
-        table = self.to_table()
-        rows = "".join(
-            f"<tr style='color:{'#1a7f37' if row[2].startswith('+') else '#cf222e'}'>"
-            + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row)
-            + "</tr>"
-            for row in table.rows
-        )
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
-        return f"<table><caption>{html.escape(table.title)}</caption><tr>{head}</tr>{rows}</table>"
+    def _called(self, name: str, value: Any) -> str:
+        """An item in a line."""
+        return f"{name} = {_value(value)}" if _value(value) else name
 
 
 def _value(value: Any) -> str:
@@ -137,7 +115,7 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
             if columns.categories is not None:
                 known = columns.categories[j]
                 value = known[int(value)] if int(value) < len(known) else "(never seen)"
-            items.append((columns.name(int(j)), plain(value), float(db)))
+            items.append((called(columns, row, int(j)), plain(value), float(db)))
         rest = model.joint.blocks[b].family.rest(model.params[b], columns, X)
         if rest is not None:
             items.append((rest[0], rest[1], float(rest[2][target] - rest[2][against]) * DECIBANS))
@@ -146,6 +124,14 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
     probability = np.exp(log_joint[target] - evidence) if np.isfinite(evidence) else np.exp(model.log_prior[target])
     names = model.classes
     return Evidence(plain(names[target]), plain(names[against]), prior, tuple(items), float(probability))
+
+
+def called(columns: Columns, row: Array, j: int) -> str:
+    """What a column's item is called: where its parent's value is known, that is part of what speaks."""
+    on = columns.parents[j] if columns.parents is not None else -1
+    if on < 0 or columns.categories is None or not 0 <= row[on] < len(columns.categories[on]):
+        return columns.name(j)
+    return f"{columns.name(j)} given {columns.item(on, int(row[on]))}"
 
 
 def sides(log_joint: Floats, classes: Array, target: int | None, against: int | None) -> tuple[int, int]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from deciban._typing import Array, Categories, Floats, Sums
-from deciban.algebra import RESIDUE, Stats, column_totals
+from deciban.algebra import RESIDUE, Stats, column_totals, pair_positions
 from deciban.errors import ForgetError
 from deciban.families.gaussian import ROUNDING
 from deciban.joint import Model
-from deciban.schema import Columns, Schema
+from deciban.schema import Bins, Columns, Schema
 
 
 def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> Model:
@@ -34,6 +35,9 @@ def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> 
             left["one"] = subtract_checked(was["one"], left["one"], "values of column {}", names)
         if "is" in left:
             left["is"] = subtract_checked(was["is"], left["is"], "values of column {}", cell_columns(columns))
+        if "pair" in left:
+            what = "values of column {} beside the one it hangs on"
+            left["pair"] = subtract_checked(was["pair"], left["pair"], what, pair_columns(columns))
         if "xy" in left:
             left = settle_scatter(was, left, columns)
         elif "xx" in left:
@@ -72,6 +76,8 @@ def check_consistent(left: Sums, weight: Floats, columns: Columns, family: str) 
     limit = weight[:, None] * (1.0 + RESIDUE)
     if "is" in left:
         too_many = column_totals(left["is"], columns) > limit
+        if "pair" in left:
+            too_many |= more_pairs_than_values(left, columns)
     elif "one" in left:
         too_many = np.broadcast_to(left["one"] > limit, (len(weight), columns.size))
         if family == "bernoulli":
@@ -86,6 +92,18 @@ def check_consistent(left: Sums, weight: Floats, columns: Columns, family: str) 
             f"cannot forget these rows: in column {columns.name(int(at[1]))!r} more would be left than the rows that "
             "remain can hold, so the model never learned them as they are"
         )
+
+
+def more_pairs_than_values(left: Sums, columns: Columns) -> Array:
+    """Where a column's values beside its parent's are more than its values, (k, d)."""
+    out, offsets = np.zeros((len(left["is"]), columns.size), dtype=bool), columns.offsets
+    for j, (start, stop) in enumerate(pairwise(columns.pair_offsets)):
+        alone = left["is"][:, offsets[j] : offsets[j + 1]]
+        if stop > start:
+            size = alone.shape[1]
+            beside = left["pair"][:, start:stop].reshape(len(alone), (stop - start) // size, size).sum(axis=1)
+            out[:, j] = (beside > alone * (1.0 + RESIDUE)).any(axis=1)
+    return out
 
 
 def settle_moments(was: Sums, left: dict[str, Floats], columns: Columns) -> dict[str, Floats]:
@@ -134,6 +152,11 @@ def cell_columns(columns: Columns) -> list[str]:
     return [columns.name(j) for j, size in enumerate(np.diff(columns.offsets)) for _ in range(size)]
 
 
+def pair_columns(columns: Columns) -> list[str]:
+    """The column's name for every pair of its categories and its parent's."""
+    return [columns.name(j) for j, size in enumerate(np.diff(columns.pair_offsets)) for _ in range(size)]
+
+
 def prune(stats: Stats, least: tuple[int, ...] | None) -> Stats:
     """Drop classes and categories without any weight, as if they had never come."""
     schema = stats.schema
@@ -145,14 +168,17 @@ def prune(stats: Stats, least: tuple[int, ...] | None) -> Stats:
         if columns.pivot is not None:
             columns = replace(columns, pivot=columns.pivot[keep])
         if columns.categories is not None:
-            columns, kept["is"] = prune_categories(columns, kept["is"], least)
+            pruned, kept["is"] = prune_categories(columns, kept["is"], least)
+            if "pair" in kept:
+                kept["pair"] = np.ascontiguousarray(kept["pair"][:, pair_positions(pruned, columns)])
+            columns = pruned
         blocks.append(columns)
         sums.append(kept)
     return Stats(Schema(schema.classes[keep], tuple(blocks), schema.closed), weight, tuple(sums))
 
 
 def prune_categories(columns: Columns, cells: Floats, least: tuple[int, ...] | None) -> tuple[Columns, Floats]:
-    """Labels that were never counted go; integer codes run up to the greatest that was."""
+    """Labels that were never counted go; integer codes run up to the greatest that was; intervals stay."""
     assert columns.categories is not None
     categories: list[Categories] = []
     positions = []
@@ -163,6 +189,9 @@ def prune_categories(columns: Columns, cells: Floats, least: tuple[int, ...] | N
             size = max(int(mine[-1]) + 1 if len(mine) else 0, least[j] if least is not None else 0)
             categories.append(range(min(size, len(values))))
             mine = np.arange(len(categories[-1]))
+        elif isinstance(values, Bins):
+            categories.append(values)
+            mine = np.arange(len(values))
         else:
             categories.append(tuple(values[i] for i in mine))
         positions.append(start + mine)

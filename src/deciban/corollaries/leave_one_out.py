@@ -13,14 +13,15 @@ from deciban.engines import local
 from deciban.families import Family
 from deciban.joint import Model
 from deciban.priors import search
-from deciban.show import Table, plain
+from deciban.show import Result, Table, axes, plain
 
 ENOUGH = 2000  # rows: a log loss averaged over so many tells candidates apart
 FEW = 200  # where every row costs an estimate of its own
+GROUPS = 10  # of rows in a picture
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeaveOneOut:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LeaveOneOut(Result):
     """Every row's posterior under the model that never saw it.
 
     A row whose class has no other row counts as a mistake with infinite log loss: without it, its class is unknown.
@@ -66,14 +67,24 @@ class LeaveOneOut:
     def to_table(self) -> Table:
         return Table(f"leave-one-out over {len(self.truth)} rows", ("measure", "value"), [*self.to_dict().items()][1:])
 
-    def __repr__(self) -> str:
-        return repr(self.to_table())
+    def plot(self, ax: Any = None) -> Any:
+        """How often the model is right by how sure it is, with matplotlib (an optional dependency); returns the axes.
 
-    def __rich__(self) -> Any:
-        return self.to_table().__rich__()
-
-    def _repr_html_(self) -> str:
-        return self.to_table()._repr_html_()
+        Rows are put in order of the probability of their prediction and cut into at most ten groups of one size. On
+        the line, probabilities are what they say; below it, they are too high.
+        """
+        ax, proba = axes(ax), self.proba
+        sure, right = proba.max(axis=1), np.argmax(proba, axis=1) == self.truth
+        weight = np.ones(len(sure)) if self.weight is None else self.weight
+        rows = np.flatnonzero(weight > 0)
+        groups = np.array_split(rows[np.argsort(sure[rows], kind="stable")], min(GROUPS, max(1, len(rows))))
+        said, found = ([_average(values[g], weight[g]) for g in groups] for values in (sure, right))
+        ax.plot([0.0, 1.0], [0.0, 1.0], color="grey", linestyle=":", linewidth=1)
+        ax.plot(said, found, marker="o", markersize=4)
+        ax.set_xlabel("probability of the prediction, without the row")
+        ax.set_ylabel("share of rows that are right")
+        ax.set_title(f"log loss {self.log_loss:.4g} nats, accuracy {self.accuracy:.4g}", fontsize="medium")
+        return ax
 
 
 def _average(values: Array, weight: Floats | None) -> float:

@@ -9,11 +9,11 @@ import numpy as np
 
 from deciban._typing import Array, Floats
 from deciban.joint import Model
-from deciban.show import Table, plain
+from deciban.show import Result, Table, plain
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearForm:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LinearForm(Result):
     """log p(x, y) = x·weights[y] + offsets[y], but for a term that every class shares.
 
     `weights` is (k, items) and `offsets` (k,), the log prior included. `pair(a, b)` is the form for two classes.
@@ -48,15 +48,6 @@ class LinearForm:
         rows: list[tuple[Any, ...]] = [("(offset)", *self.offsets.tolist())]
         rows += [(item, *column) for item, column in zip(self.items, self.weights.T.tolist(), strict=True)]
         return Table("linear form: weights in nats", names, rows)
-
-    def __repr__(self) -> str:
-        return repr(self.to_table())
-
-    def __rich__(self) -> Any:
-        return self.to_table().__rich__()
-
-    def _repr_html_(self) -> str:
-        return self.to_table()._repr_html_()
 
 
 def linear_form(model: Model) -> LinearForm:

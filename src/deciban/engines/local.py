@@ -25,7 +25,7 @@ from deciban.algebra import Stats, shift
 from deciban.bayes import report
 from deciban.errors import DecibanError
 from deciban.joint import Joint, Model
-from deciban.measure import XX, XY, Above, Is, Measure, incomplete
+from deciban.measure import XX, XY, Above, Is, Measure, Pairs, incomplete
 from deciban.rows import as_value, complain, csr_view, has_missing, row_slice
 from deciban.schema import Columns, Schema
 
@@ -142,8 +142,11 @@ def collect_block(
     n_jobs: int | None,
 ) -> dict[str, Floats]:
     """One block's sums, whatever its measures and its storage."""
+    pairs = next((m for m in measures if isinstance(m, Pairs)), None)
+    if pairs is not None:
+        return pairs.sums(count_codes(pairs.offsets, X, labels, weight, k, n_jobs, pairs.places))
     if any(isinstance(m, Is) for m in measures):
-        return {"is": count_codes(columns, X, labels, weight, k, n_jobs)}
+        return {"is": count_codes(columns.offsets, X, labels, weight, k, n_jobs)}
     squares = any(isinstance(m, XX) for m in measures)
     above = next((m.threshold for m in measures if isinstance(m, Above)), None)
     pivot = columns.pivot if columns.pivot is not None else np.zeros((k, columns.size))
@@ -342,19 +345,27 @@ def stored_sums(
     return np.add.reduce(parts) if len(parts) > 1 else parts[0] if parts else np.zeros((k, d))
 
 
-def count_codes(columns: Columns, X: Array, labels: Array, weight: Floats | None, k: int, n_jobs: int | None) -> Floats:
-    offsets = columns.offsets
+def count_codes(
+    offsets: Array,
+    X: Array,
+    labels: Array,
+    weight: Floats | None,
+    k: int,
+    n_jobs: int | None,
+    codes: Callable[[Array], Array] = lambda block: block,
+) -> Floats:
+    """How often each code of each column occurs by class, (k, cells); `codes` of a block of rows are those to count."""
     cells = int(offsets[-1])
     soft = labels.ndim == 2
 
     def work(rows: slice) -> Floats:
         if soft:
             out = np.zeros((cells, k))
-            counts.code_counts_soft(X[rows], np.ascontiguousarray(labels[rows]), offsets, out)
+            counts.code_counts_soft(codes(X[rows]), np.ascontiguousarray(labels[rows]), offsets, out)
             return out.T
         out = np.zeros((k, cells))
         w = None if weight is None else weight[rows]
-        counts.code_counts(X[rows], labels[rows], w, offsets, out)
+        counts.code_counts(codes(X[rows]), labels[rows], w, offsets, out)
         return out
 
     total = np.zeros((k, cells))

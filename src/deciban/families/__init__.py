@@ -10,10 +10,11 @@ from deciban.families.gaussian import Gaussian
 from deciban.families.multinomial import Multinomial
 from deciban.families.multivariate_gaussian import MultivariateGaussian
 from deciban.families.poisson import Poisson
+from deciban.families.tree import Tree
 
 FAMILIES: dict[str, type[Family]] = {
     family.name: family
-    for family in (Bernoulli, Categorical, Complement, Gaussian, Multinomial, MultivariateGaussian, Poisson)
+    for family in (Bernoulli, Categorical, Complement, Gaussian, Multinomial, MultivariateGaussian, Poisson, Tree)
 }
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "Multinomial",
     "MultivariateGaussian",
     "Poisson",
+    "Tree",
 ]

@@ -79,12 +79,7 @@ class Categorical(Family):
         y = np.ascontiguousarray(y, dtype=np.int32)
         weights = np.ones(1) if weight is None else np.unique(weight)
         for w in weights:  # rows of one weight share a table: what a cell says once such a row has left it
-            with np.errstate(divide="ignore", invalid="ignore"):
-                left = without(counts, w)
-                rest = without(total, w) + prior["unseen"] * sizes
-                said = np.log((left + prior["is"]) / np.repeat(rest, sizes, axis=1))
-            said = np.where(np.repeat(rest > 0, sizes, axis=1), said, np.repeat(-np.log(np.maximum(sizes, 1)), sizes))
-            table = np.where(left < 0, 0.0, said)  # no such row was in that cell: never read
+            table = said_without(counts, total, prior, sizes, w)
             rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
             own = np.zeros(len(rows))
             everything = len(rows) == len(y)
@@ -138,3 +133,13 @@ class Categorical(Family):
     def _cells(columns: Columns) -> list[str]:
         assert columns.categories is not None
         return [f"{columns.name(j)}={value}" for j, values in enumerate(columns.categories) for value in values]
+
+
+def said_without(counts: Floats, total: Floats, prior: Sums, sizes: Array, weight: float) -> Floats:
+    """log θ of every cell, (k, cells), once a row of this weight that was counted in it has left."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = without(counts, weight)
+        rest = without(total, weight) + prior["unseen"] * sizes
+        said = np.log((left + prior["is"]) / np.repeat(rest, sizes, axis=1))
+    said = np.where(np.repeat(rest > 0, sizes, axis=1), said, np.repeat(-np.log(np.maximum(sizes, 1)), sizes))
+    return np.where(left < 0, 0.0, said)  # no such row was in that cell: never read

@@ -57,6 +57,10 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del columns
         return X
 
+    def _data(self, X: Any, model: Model) -> Data:
+        """Rows to score, a matrix for each of the model's blocks."""
+        return [self._rows(X, model.columns())]
+
     def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Any:
         """scikit-learn's checks of shape and names; infinities show up in the sums, NaN is missing."""
         rows = validate_data(
@@ -74,7 +78,7 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Rows to score."""
         self._check_classes()
         self._warn_about(self.model_)
-        return [self._rows(self._validate(X, reset=False, least=0), self.model_.columns())]
+        return self._data(self._validate(X, reset=False, least=0), self.model_)
 
     def _check_classes(self) -> None:
         check_is_fitted(self)
@@ -180,13 +184,17 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if len(called) != self.n_features_in_:
             raise ValueError(f"names has {len(called)} entries, but there are {self.n_features_in_} features")
         stats = self.model_.stats
-        schema = replace(stats.schema, blocks=(replace(self.model_.columns(), names=called),))
+        schema = replace(stats.schema, blocks=self._called(called))
         return Model(self.model_.joint, replace(stats, schema=schema))
+
+    def _called(self, names: tuple[str, ...]) -> tuple[Columns, ...]:
+        """The model's blocks of columns under other names, one a feature."""
+        return (replace(self.model_.columns(), names=names),)
 
     @available_if(is_generative("law of x to draw from"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def sample(
         self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Any, Array]:
         """Draw n rows and their classes: y from the class prior (or `given`), then x from its law (S18).
 
         `length` is the number of words of each row where rows are bags of words; by default it is drawn about the
@@ -200,7 +208,11 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
         which = None if given is None else self._class_index(given)
         blocks, codes = sample(self.model_, n, rng, which, length)
-        return self._from_rows(blocks[0]), self.classes_[codes]
+        return self._from_data(blocks), self.classes_[codes]
+
+    def _from_data(self, data: Data) -> Any:
+        """Rows as a person has them, from a matrix for each block."""
+        return self._from_rows(data[0])
 
     def _from_rows(self, rows: Array) -> Array:
         return rows
@@ -249,13 +261,18 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """The state that `_write` kept, checked; the numbers and names of features are set."""
         self.n_features_in_ = int(about["n_features"])
         names, state = about["names"], about["state"]
-        if self.n_features_in_ != model.columns().size or (names and len(names) != self.n_features_in_):
-            raise ValueError(f"it speaks of {self.n_features_in_} features, but holds {model.columns().size}")
+        held = sum(columns.size for columns in model.schema.blocks)
+        if not self._holds(held) or (names and len(names) != self.n_features_in_):
+            raise ValueError(f"it speaks of {self.n_features_in_} features, but holds {held}")
         if set(state) - set(kept) or state.get("dtype_", "float64") not in ("float32", "float64"):
             raise ValueError(f"its state is not one of ours: {sorted(state)}")
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
         return dict(state)
+
+    def _holds(self, columns: int) -> bool:
+        """Whether a model of so many columns can be one of this many features."""
+        return columns == self.n_features_in_
 
     def __radd__(self: Self, other: Any) -> Self:
         """So that sum(models) works."""

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from deciban import bayes
 from deciban._typing import Array, Data, Floats, Matrix
 from deciban.algebra import Stats
+from deciban.corollaries.decay import decay, share_left
 from deciban.corollaries.forget import check_classes, forget
 from deciban.corollaries.leave_one_out import LeaveOneOut, best_alpha, leave_one_out
 from deciban.corollaries.linear_form import LinearForm, linear_form
@@ -29,7 +30,7 @@ from deciban.engines import local
 from deciban.errors import DecibanError, ForgetError, warn
 from deciban.families import Family
 from deciban.joint import Block, Joint, Model
-from deciban.measure import incomplete
+from deciban.measure import Measure, incomplete
 from deciban.models.answers import Answers, is_generative
 from deciban.models.labels import Labels, read_labels, read_weights, without_mark
 from deciban.priors import Alpha
@@ -59,6 +60,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
 
     _prior_parameter: ClassVar[str] = "class_prior"
     _positive: ClassVar[bool] = False
+    _kept: ClassVar[tuple[str, ...]] = STATE  # attributes that a file keeps
 
     # ------------------------------------------------------------------ what a model fills in
 
@@ -69,6 +71,10 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
     def _check_alpha(self) -> float | Array:
         """alpha as a number, or an array that fits."""
         raise TypeError("a model says how strong its prior is")
+
+    def _families(self) -> tuple[Family, ...]:
+        """The laws of all blocks of columns, from the parameters."""
+        return (self._family(),)
 
     def _strength(self) -> Alpha:
         """How strong the family's prior is; leave-one-out chooses once the rows are there."""
@@ -89,6 +95,13 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         """Rows as the family reads them, and the block's columns as these rows know them."""
         del columns, labels, weight
         return X, Columns(X.shape[1], self._names())
+
+    def _learn_data(
+        self, X: Any, known: Schema | None, labels: Labels, weight: Floats | None
+    ) -> tuple[Data, tuple[Columns, ...]]:
+        """The same for all blocks: a matrix and columns each."""
+        matrix, columns = self._learn_rows(X, None if known is None else known.blocks[0], labels, weight)
+        return [matrix], (columns,)
 
     # ------------------------------------------------------------------ learning
 
@@ -179,8 +192,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 self._start(X, labels, start, declared is not None, weight)
             else:
                 before, joint = self.model_, self._current_joint()
-                columns = before.columns()
-                if joint.blocks[0].family.measures(columns) != before.joint.blocks[0].family.measures(columns):
+                if what_is_counted(joint, before.schema) != what_is_counted(before.joint, before.schema):
                     raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
                 batch = self._collect(X, labels, weight)
                 model = Model(joint, before.stats + batch)
@@ -194,7 +206,8 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
     def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Unlearn rows: afterwards the model is the one that never saw them.
 
-        Rows that were never learned are an error where the sums can tell, and the model stays as it was.
+        Rows that were never learned are an error where the sums can tell, and the model stays as it was. After `decay`
+        rows weigh what is left of them, which `sample_weight` must say.
         """
         check_is_fitted(self)
         if self._guessed():
@@ -216,6 +229,31 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             except ValueError as error:
                 raise ForgetError(f"cannot forget a whole class that the parameters speak of: {error}") from None
             self.model_ = left
+        return self
+
+    def decay(self: Self, half_life: float, rows: float = 1) -> Self:
+        """Make what was learned so far count half as much for every `half_life` rows that came since.
+
+        Where the world drifts, old rows mislead. In a stream, each batch comes after a decay by as many rows as it has:
+
+            model.decay(half_life=10_000, rows=len(X)).partial_fit(X, y)
+
+        That is the model of all rows with weights 2^(−age/half_life), age being the rows of later batches. The
+        class prior follows; a prior's pseudo-counts (`alpha`) do not fade, so that little data leans on it. Classes and
+        categories stay known. Rows that were learned before weigh less now: to `forget` one, or to leave it
+        out, give its weight as it is, sample_weight=[2 ** (-age / half_life)].
+
+        Parameters
+        ----------
+        half_life : float
+            Rows after which something counts half. Infinity changes nothing. Any other unit will do: with half_life=30,
+            call it with rows=1 once a day.
+        rows : float, default=1
+            How many rows came since.
+        """
+        share_left(half_life, rows)  # checked even if nothing was learned yet, as before the first batch of a stream
+        if self.__sklearn_is_fitted__():
+            self.model_ = decay(self.model_, half_life, rows)
         return self
 
     def __add__(self: Self, other: Self) -> Self:
@@ -286,13 +324,16 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             if len(codes):
                 warn("no row has a label: there is nothing to choose by leave-one-out", UserWarning)
             return model.joint
-        rows = self._rows(X, model.columns())
-        rows = rows if len(known) == len(codes) else rows[known]
+        data = self._data(X, model)
+        data = data if len(known) == len(codes) else [rows[known] for rows in data]
         if gaps.any():  # judged with missing entries as they are expected before anything is chosen
             model = self._fill(X, labels, model, weight, gaps, hidden)
             shares = local.one_hot(codes[known], len(model.classes), None)
-            rows = model.joint.blocks[0].family.fill(model.params[0], rows, shares)
-        return self._choose(model, [rows], codes[known], None if weight is None else weight[known]).joint
+            data = [
+                block.family.fill(params, rows, shares) if block.family.whole_rows else rows
+                for block, params, rows in zip(model.joint.blocks, model.params, data, strict=True)
+            ]
+        return self._choose(model, data, codes[known], None if weight is None else weight[known]).joint
 
     def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> None:
         """What a model wants of rows beyond their sums, which few do."""
@@ -314,7 +355,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             raise ValueError("a matrix of label weights and missing entries cannot go together here: impute them first")
         hidden, joint = hidden or HowHidden(), model.joint
         model = model.with_joint(plugged_in(joint))  # EM climbs the likelihood of parameters, not of their average
-        data, codes = [self._rows(X, model.columns())], labels.codes
+        data, codes = self._data(X, model), labels.codes
         with progress("EM") as watch:
             if hidden.cluster:
                 rng = check_random_state(hidden.random_state)
@@ -335,13 +376,17 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
     def _gaps(self, X: Any, labels: Labels, weight: Floats | None, stats: Stats) -> Array:
         """Which rows have missing entries that must be guessed from the others: they are not in the sums yet."""
         none = np.zeros(X.shape[0], dtype=bool)
-        if not self._family().whole_rows:
+        if not any(family.whole_rows for family in self._families()):
             return none
         if not labels.any_missing:  # the sums tell, without another look at every entry
             rows = float(X.shape[0]) if weight is None else float(weight.sum())
             if abs(float(stats.weight.sum()) - rows) <= 1e-9 * rows:
                 return none
-        return incomplete(X) if has_missing(X) else none
+        return self._where_gaps(X)
+
+    def _where_gaps(self, X: Any) -> Array:
+        """Which rows have a missing entry among columns that depend on each other, where all of them do."""
+        return incomplete(X) if has_missing(X) else np.zeros(X.shape[0], dtype=bool)
 
     def _first_shares(
         self, data: Data, k: int, weight: Floats | None
@@ -419,22 +464,28 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         if labels.soft is not None or labels.any_missing:
             raise DecibanError("leave-one-out needs every row's label")
         self._check_known(labels, self.classes_)
-        return [self._rows(X, self.model_.columns())], labels.among(self.classes_), weight
+        return self._data(X, self.model_), labels.among(self.classes_), weight
 
     def _collect(self, X: Any, labels: Labels, weight: Floats | None) -> Stats:
         """A batch's statistics, in a schema of its own that the model's union takes in."""
         model = self.model_
         closed = model.schema.closed
         placed = labels.placed(model.classes) if closed else labels
-        return self._sums(X, placed, model.joint, model.columns(), closed, weight)
+        return self._sums(X, placed, model.joint, model.schema, closed, weight)
 
     def _sums(
-        self, X: Any, labels: Labels, joint: Joint, known: Columns | None, closed: bool, weight: Floats | None
+        self, X: Any, labels: Labels, joint: Joint, known: Schema | None, closed: bool, weight: Floats | None
     ) -> Stats:
-        """Statistics of rows: read as the family reads them, beside the columns known so far, and added up."""
-        matrix, columns = self._learn_rows(X, known, labels, weight)
-        schema = Schema(labels.classes, (columns,), closed)
-        return local.collect([matrix], joint, schema, labels.shares, weight, self.n_jobs)
+        """Statistics of rows: read as the families read them, beside the columns known so far, and added up."""
+        data, columns = self._learn_data(X, known, labels, weight)
+        schema, shares = Schema(labels.classes, columns, closed), labels.shares
+        if len(data) > 1:  # a row that EM has yet to fill in one block must not be in another's sums already
+            gaps = local.rows_with_gaps(data, joint)
+            if gaps.any():
+                shares = (
+                    np.where(gaps, np.int32(-1), shares) if shares.ndim == 1 else np.where(gaps[:, None], 0.0, shares)
+                )
+        return local.collect(data, joint, schema, shares, weight, self.n_jobs)
 
     def _check_known(self, labels: Labels, known: Array) -> None:
         unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else labels.classes
@@ -463,15 +514,15 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 raise ValueError("The sum of the priors should be 1.")
             if (prior < 0).any():
                 raise ValueError("Priors must be non-negative.")
-        alpha = model.joint.blocks[0].alpha
-        rows = np.shape(alpha)[0] if not isinstance(alpha, str) and np.ndim(alpha) == 2 else len(model.classes)
-        if rows != len(model.classes):
-            labels = model.classes.tolist()
-            raise ValueError(f"alpha has a row for {rows} classes, but there are {len(labels)}: {labels}")
+        for alpha in (block.alpha for block in model.joint.blocks):
+            rows = np.shape(alpha)[0] if not isinstance(alpha, str) and np.ndim(alpha) == 2 else len(model.classes)
+            if rows != len(model.classes):
+                labels = model.classes.tolist()
+                raise ValueError(f"alpha has a row for {rows} classes, but there are {len(labels)}: {labels}")
 
     def _law_is_ours(self, model: Model) -> bool:
-        """Whether a model's family is the one that the parameters speak of."""
-        return model.joint.blocks[0].family == self._family()
+        """Whether a model's families are those that the parameters speak of."""
+        return tuple(block.family for block in model.joint.blocks) == self._families()
 
     def _wants(self, how: str) -> bool:
         return isinstance(self.alpha, str) and self.alpha == how
@@ -492,11 +543,12 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         """
         data, codes, weight = self._read_with_labels(X, y, sample_weight)
         self._check_learned(codes, weight)
-        family = self._family()
-        if family.whole_rows or not family.downdates(self.model_.alpha()):
+        families = self._families()
+        if any(law.whole_rows or not law.downdates(self.model_.alpha(b)) for b, law in enumerate(families)):
             local.check_finite(data, self.model_)
-            if family.whole_rows and has_missing(data[0]):
-                row = int(np.argmax(incomplete(data[0])))
+            gaps = local.rows_with_gaps(data, self.model_.joint)
+            if gaps.any():
+                row = int(np.argmax(gaps))
                 raise ForgetError(f"row {row} has a missing entry, and this model has learned none that had")
         return leave_one_out(self.model_, data, codes, weight, self.n_jobs)
 
@@ -556,12 +608,16 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         if not self._law_is_ours(self.model_):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
         self._check_model(self.model_.with_joint(self._current_joint()))
-        state = {name: value for name, value in vars(self).items() if name in STATE}
-        self._write(path, dict(self.get_params(deep=False)), state)
+        state = {name: value for name, value in vars(self).items() if name in self._kept}
+        self._write(path, self._parameters_out(), state)
+
+    def _parameters_out(self) -> dict[str, Any]:
+        """The parameters as a file can hold them."""
+        return dict(self.get_params(deep=False))
 
     def _restore(self, model: Model, about: dict[str, Any]) -> None:
         """What `save` kept, checked against the parameters as a fit would be."""
-        state = self._read_back(model, about, STATE)
+        state = self._read_back(model, about, self._kept)
         self._check_parameters()
         if not self._law_is_ours(model):
             raise ValueError("its family is not the model's")
@@ -570,6 +626,11 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             self._check_model(model.with_joint(self._joint()))
         self.__dict__.update(state)
         self.model_ = model
+
+
+def what_is_counted(joint: Joint, schema: Schema) -> list[tuple[Measure, ...]]:
+    """T(x), block by block."""
+    return [block.family.measures(columns) for block, columns in zip(joint.blocks, schema.blocks, strict=True)]
 
 
 def plugged_in(joint: Joint) -> Joint:

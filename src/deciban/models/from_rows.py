@@ -90,6 +90,12 @@ class EstimatedFromRows(Discriminant):
         super().partial_fit(X, y, classes, sample_weight)
         return self
 
+    def decay(self: Self, half_life: float, rows: float = 1) -> Self:
+        """Make what was learned so far count half as much for every `half_life` rows that came since."""
+        if self.covariance_estimator is not None:
+            raise DecibanError(f"{self._guessed()}, and cannot decay: use shrinkage instead")
+        return super().decay(half_life, rows)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safe file; `deciban.load` reads it."""
         if self.covariance_estimator is not None:

@@ -13,6 +13,7 @@ from deciban.errors import FileError
 MODELS = {
     "BernoulliNB": "bernoulli_nb",
     "CategoricalNB": "categorical_nb",
+    "Classifier": "classifier",
     "ComplementNB": "complement_nb",
     "GaussianDiscriminant": "gaussian_discriminant",
     "GaussianMixture": "gaussian_mixture",
@@ -20,13 +21,15 @@ MODELS = {
     "LinearDiscriminantAnalysis": "linear_discriminant_analysis",
     "MixtureDiscriminant": "mixture_discriminant",
     "MultinomialNB": "multinomial_nb",
+    "NaiveBayes": "naive_bayes",
     "NearestCentroid": "nearest_centroid",
     "PoissonNB": "poisson_nb",
     "QuadraticDiscriminantAnalysis": "quadratic_discriminant_analysis",
     "SpamFilter": "spam_filter",
     "TextClassifier": "text_classifier",
+    "TreeAugmentedNB": "tree_augmented_nb",
 }
-OF_TEXT = ("SpamFilter", "TextClassifier")  # they rebuild their model themselves
+OWN = ("Classifier", "SpamFilter", "TextClassifier")  # they rebuild their model themselves
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -47,7 +50,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     kind = getattr(importlib.import_module(f"deciban.models.{MODELS[name]}"), name)
     with files.damage(path):
         estimator = kind(**about["parameters"])
-        if name in OF_TEXT:
+        if name in OWN:
             estimator._restore(document, tensors, about)
         else:
             estimator._restore(files.rebuild(document, tensors), about)

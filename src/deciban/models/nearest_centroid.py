@@ -121,6 +121,13 @@ class NearestCentroid(Discriminant):
         super().partial_fit(X, y, classes, sample_weight)
         return self
 
+    def decay(self, half_life: float, rows: float = 1) -> NearestCentroid:
+        """Make what was learned so far count half as much for every `half_life` rows that came since."""
+        if self.metric == "manhattan":
+            raise DecibanError(f"{self._guessed()}: with metric='manhattan' they cannot decay")
+        super().decay(half_life, rows)
+        return self
+
     def __add__(self, other: Any) -> NearestCentroid:
         if self.metric == "manhattan":
             raise DecibanError(f"{self._guessed()}: with metric='manhattan' models cannot be merged")

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from deciban import bayes, files
 from deciban._typing import Array, Floats
+from deciban.corollaries.decay import share_left
 from deciban.corollaries.leave_one_out import LeaveOneOut
 from deciban.errors import DecibanError, ForgetError, SchemaError
 from deciban.families import Bernoulli, Complement, Family, Multinomial
@@ -210,7 +211,8 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
     def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Unlearn texts: afterwards the sums are those of a model that never saw them, words included.
 
-        Texts that were never learned are an error where the sums can tell, and the model stays as it was.
+        Texts that were never learned are an error where the sums can tell, and the model stays as it was. After `decay`
+        texts weigh what is left of them, which `sample_weight` must say.
         """
         check_is_fitted(self)
         self._check_exact("documents cannot be subtracted: fit again without them")
@@ -222,6 +224,33 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             learned = dict(zip(self.classes_.tolist(), self.model_.weight.tolist(), strict=True))
             self.kept_ = (self.kept_ - self._labelled(texts, labels, weight)).at_most(learned)
             self._class_prior(self.classes_)
+        return self
+
+    def decay(self: Self, half_life: float, rows: float = 1) -> Self:
+        """Make what was learned so far count half as much for every `half_life` texts that came since.
+
+        Where the world drifts, old texts mislead. In a stream, each batch comes after a decay by as many texts as it
+        has:
+
+            model.decay(half_life=10_000, rows=len(texts)).partial_fit(texts, labels)
+
+        Then a text has the weight 2^(−age/half_life), age being the texts of later batches. Classes stay known; words
+        of which less than 2^−30 is left are dropped, so that a stream does not fill the memory. Reliabilities and
+        alpha="loo" stay until `refit_reliability`, which weighs texts by age too. To `forget` a text, give its
+        weight as it is now, sample_weight=[2 ** (-age / half_life)].
+
+        Parameters
+        ----------
+        half_life : float
+            Texts after which something counts half. Infinity changes nothing. Any other unit will do: with
+            half_life=30, call it with rows=1 once a day.
+        rows : float, default=1
+            How many texts came since.
+        """
+        share = share_left(half_life, rows)
+        if self.__sklearn_is_fitted__() and share < 1.0:
+            self.model_ = self.model_.scale(share)
+            self.kept_ = self.kept_.scale(share)
         return self
 
     def refit_reliability(self: Self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:

@@ -40,6 +40,9 @@ class TextEvidence(Evidence):
                 out.append((f"{len(mine)} more {kind or 'parts'}{'s' * (len(mine) > 1 and kind in PLURAL)}", sum(mine)))
         return out
 
+    def _called(self, name: str, value: Any) -> str:
+        return f"{name} ({value})" if value in KINDS.values() else Evidence._called(self, name, value)
+
     def to_dict(self) -> dict[str, Any]:
         spans = [{"start": a, "end": b, "decibans": db} for a, b, db in self.spans]
         return {**Evidence.to_dict(self), "text": self.text, "spans": spans}

@@ -148,6 +148,10 @@ class Graded:
         choice = self.choice.among(left.classes) if self.choice is not None and left.weight.any() else None
         return replace(self, sums=left.with_words(self.prior), choice=choice)
 
+    def scale(self, share: float) -> Graded:
+        """With every sum times a number; what was chosen stays."""
+        return replace(self, sums=self.sums.scale(share).with_words(self.prior))
+
     def __add__(self, other: Graded) -> Graded:
         """What both have learned; weighed as the one that has learned more weighs it."""
         more = max(self, other, key=lambda model: (model.choice is not None, float(model.weight.sum())))

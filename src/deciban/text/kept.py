@@ -15,6 +15,7 @@ from deciban.text.evidence import TOKEN
 from deciban.text.items import LONGEST
 
 MOST = 20_000
+LEAST = 2.0**-10  # of a document: what is kept weighs enough for the sums to have all of its words still
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +29,11 @@ class Kept:
 
     def __add__(self, other: Kept) -> Kept:
         return Kept((*self.rows, *other.rows)).fewest(MOST)
+
+    def scale(self, share: float) -> Kept:
+        """With weights times a number, and without documents that are too faint by now to choose anything by."""
+        rows = [(text, label, weight * share) for text, label, weight in self.rows]
+        return Kept(tuple(row for row in rows if row[2] >= LEAST))
 
     def at_most(self, learned: dict[Any, float]) -> Kept:
         """Without the classes of which more is kept than was learned: something forgotten must be among it."""

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from deciban._kernel import text as kernel
 from deciban._typing import Array, Codes, Floats, Labels, Matrix
 from deciban.algebra import Stats
+from deciban.corollaries.decay import scaled
 from deciban.corollaries.explain import explain, strongest
 from deciban.corollaries.forget import forget
 from deciban.corollaries.leave_one_out import best_alpha, leave_one_out
@@ -25,7 +26,7 @@ from deciban.schema import Columns, Schema
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.raw import Documents, Words
 from deciban.text.sharing import each_its_own
-from deciban.text.sums import check_known
+from deciban.text.sums import GRAIN, check_known
 
 SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
 
@@ -116,12 +117,22 @@ class Plain:
             raise ForgetError(f"cannot forget these documents: the model never learned the word {word!r}")
         X = columns_moved(counts, to, len(self.words))
         left = forget(self.named(), self._sums(X, labels, classes, weight, n_jobs)).stats
-        keep = left.sums[0]["x"].sum(axis=0) > 0
+        return self._with_words_of(left, left.sums[0]["x"].sum(axis=0) > 0)
+
+    def scale(self, share: float) -> Plain:
+        """With every sum times a number; words of which less than a grain is left go."""
+        left = scaled(self.model.stats, share)
+        return self._with_words_of(left, left.sums[0]["x"].sum(axis=0) >= 1.0 / GRAIN)
+
+    def _with_words_of(self, stats: Stats, keep: Array) -> Plain:
+        """With these sums of the words to keep, and of those that a person put in."""
         keep[self.words.find(self.prior)] = True
+        if keep.all():
+            return self._with_stats(stats)
         which = np.flatnonzero(keep).astype(np.int32)
-        sums = {**left.sums[0], "x": np.ascontiguousarray(left.sums[0]["x"][:, which])}
-        stats = Stats(replace(left.schema, blocks=(Columns(len(which)),)), left.weight, (sums,))
-        return replace(self, words=self.words.take(which))._with_stats(stats)
+        sums = {**stats.sums[0], "x": np.ascontiguousarray(stats.sums[0]["x"][:, which])}
+        left = Stats(replace(stats.schema, blocks=(Columns(len(which)),)), stats.weight, (sums,))
+        return replace(self, words=self.words.take(which))._with_stats(left)
 
     def __add__(self, other: Plain) -> Plain:
         known = self.words.copy()

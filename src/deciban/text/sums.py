@@ -15,6 +15,7 @@ import numpy as np
 from deciban._kernel import evidence as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE, scatter
+from deciban.corollaries.decay import FAINT
 from deciban.errors import ForgetError, SchemaError
 from deciban.schema import find, union_classes
 from deciban.text.items import BLOCKS, Lexicon, Rows
@@ -62,6 +63,14 @@ class Cells:
     def in_classes(self, to: Array) -> Cells:
         """The same with class c called to[c], in the same order."""
         return replace(self, cls=to.astype(np.int32)[self.cls])
+
+    def scale(self, share: float) -> Cells:
+        """Times a number, without what is less than a grain."""
+        val = self.val * share
+        left = val >= 1.0 / GRAIN
+        if left.all():
+            return replace(self, val=val)
+        return Cells(np.concatenate([[0], np.cumsum(left)])[self.ptr], self.cls[left], val[left])
 
     def take(self, which: Codes) -> Cells:
         """Of these items only, in this order."""
@@ -146,6 +155,18 @@ class TextSums:
         mass = {block: max(0.0, a.mass[block] - b.mass[block]) for block in a.mass}
         left = TextSums(a.classes, weight, lexicon, cells, mass, a.closed)
         return left if a.closed else left.only(weight > 0)
+
+    def scale(self, share: float) -> TextSums:
+        """Every sum times a number, which is decay. Items of which less than a grain is left go; classes stay."""
+        lexicon, cells = self.lexicon, {block: mine.scale(share) for block, mine in self.cells.items()}
+        if any(len(mine.val) < len(self.cells[block].val) for block, mine in cells.items()):
+            keep = {block: np.zeros(lexicon.size(block), dtype=bool) for block in BLOCKS}
+            keep |= {block: np.diff(mine.ptr) > 0 for block, mine in cells.items()}
+            lexicon, which = lexicon.kept(keep)
+            cells = {block: mine.take(which[block]) for block, mine in cells.items()}
+        weight = self.weight * share
+        mass = {block: total * share for block, total in self.mass.items()}
+        return replace(self, weight=np.where(weight < FAINT, 0.0, weight), lexicon=lexicon, cells=cells, mass=mass)
 
     def in_lexicon(self, lexicon: Lexicon) -> TextSums:
         """The same among more items, which come after those there are."""

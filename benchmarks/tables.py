@@ -1,0 +1,632 @@
+"""How well and how fast `Classifier()` judges tables, with nothing but defaults, beside scikit-learn.
+
+Every set of the data folder with a `schema.json` takes part. All models get the same data frame: numbers as numbers,
+categories as pandas categories, missing entries as such. What a peer must do to read it (fill in medians and say where,
+one-hot or ordinal codes, scale) belongs to the peer and to its seconds. The parts:
+
+accuracy  five stratified folds (seed 0), at most 20,000 rows of a table, classes of five rows or more: accuracy, log
+          loss in nats (a probability below 1e-15 counts as that) and seconds of a fit
+honest    what the model says of itself, its leave-one-out log loss, beside the test folds; and labels that were
+          permuted, where nothing can be better than the class prior
+missing   0 to 60 % of all entries removed at random, in training and test rows
+speed     seconds of fit and predict_proba in turns, the best of three, on tables of fewer than 5,000 rows, adult and
+          covtype (once)
+growth    seconds and memory as rows, columns and classes of a synthetic table grow
+
+DECIBAN_DATA says where the sets are; by default `../shared/data` beside the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache, lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import sklearn
+from scipy.special import softmax
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+
+import deciban
+
+OUT = Path(__file__).parent / "results"
+DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+FOLDS = 5
+MOST = 20_000  # rows of a table that are judged on
+LEAST = 1e-15  # probabilities below count as this, so that a sure error costs 34.5 nats and not infinity
+SMALL = 5_000  # rows, below which a table must be fitted as fast as boosting
+BOOSTED_LEVELS = 255  # of a category, more than which boosting refuses
+PERMUTED = ("credit_approval", "hepatitis", "pima", "soybean", "vehicle")
+WITH_GAPS = ("pima", "vehicle", "credit_approval", "heart_cleveland", "kr_vs_kp")  # numbers twice, mixed twice, names
+REMOVED = (0.0, 0.2, 0.4, 0.6)
+BIG = ("adult", "covtype")
+REPEATS = 3
+ROWS = (1_000, 10_000, 100_000, 1_000_000)  # by 20 columns and 2 classes
+COLUMNS = (10, 30, 100, 300, 1_000)  # by 2,000 rows and 2 classes
+CLASSES = (2, 5, 10, 20, 50, 100)  # by 5,000 rows and 20 columns
+
+
+class Table(NamedTuple):
+    frame: pd.DataFrame
+    y: np.ndarray
+
+
+class Judged(NamedTuple):
+    accuracy: float
+    loss: float
+    seconds: float  # of one fit, the mean over folds
+    own: float  # the log loss that the model itself expects, by leave-one-out; NaN of peers
+
+
+class Target(NamedTuple):
+    what: str
+    figure: float
+    sense: str
+    aim: float
+
+    @property
+    def met(self) -> bool:
+        return {"<=": self.figure <= self.aim, "<": self.figure < self.aim, ">=": self.figure >= self.aim}[self.sense]
+
+    def __str__(self) -> str:
+        return f"{'met   ' if self.met else 'MISSED'}  {self.what}: {self.figure:.4g}, target {self.sense} {self.aim:g}"
+
+
+Told = tuple[list[str], list[Target]]  # a part's text, and how its targets stand
+
+# ---------------------------------------------------------------------- data
+
+
+def tables() -> list[str]:
+    names = sorted(path.parent.name for path in DATA.glob("*/schema.json"))
+    if not names:
+        raise SystemExit(f"no set with a schema.json in {DATA}: DECIBAN_DATA says where the data sets are")
+    return names
+
+
+@lru_cache(1)
+def load(name: str) -> Table:
+    """A set as a data frame of numbers and categories, and its labels; rows without a label are left out."""
+    if name == "covtype":
+        frame = pd.read_csv(DATA / name / "covtype.csv.gz")
+        return Table(frame, frame.pop("Cover_Type").to_numpy(dtype=str))
+    schema = json.loads((DATA / name / "schema.json").read_text())
+    files = sorted((DATA / name).glob("*.csv"))
+    read = [pd.read_csv(f, na_values=["?"], keep_default_na=False, dtype=str) for f in files]
+    frame = pd.concat(read, ignore_index=True)
+    frame = frame[frame[schema["target"]].notna()].reset_index(drop=True)
+    y = frame.pop(schema["target"]).to_numpy(dtype=str)
+    numeric = {column["name"] for column in schema["columns"] if column["type"] == "numeric"}
+    columns = {
+        column: pd.to_numeric(frame[column]).astype(float) if column in numeric else frame[column].astype("category")
+        for column in frame.columns
+    }
+    return Table(pd.DataFrame(columns), y)
+
+
+def judged_rows(table: Table) -> Table:
+    """The rows that models are judged on: some of a large table, and classes that every fold can have a row of."""
+    rows = np.random.RandomState(0).permutation(len(table.y))[:MOST]
+    labels, often = np.unique(table.y[rows], return_counts=True)
+    rows = np.sort(rows[np.isin(table.y[rows], labels[often >= FOLDS])])
+    return Table(table.frame.iloc[rows], table.y[rows])
+
+
+def without(frame: pd.DataFrame, share: float) -> pd.DataFrame:
+    """The frame with a share of all entries removed at random; a smaller share is part of a larger one."""
+    gone = np.random.RandomState(0).random_sample(frame.shape) < share
+    return pd.DataFrame({column: frame[column].mask(gone[:, j]) for j, column in enumerate(frame.columns)})
+
+
+def learned(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
+    """Rows to learn from, whose categories are those that they have, not those of the whole table."""
+    part = frame.iloc[rows]
+    names = part.select_dtypes("category").columns
+    return part.assign(**{column: part[column].cat.remove_unused_categories() for column in names})
+
+
+def size(table: Table) -> str:
+    numbers = len(table.frame.select_dtypes("number").columns)
+    rows, columns = table.frame.shape
+    gaps = f", {gone:.0%} missing" if (gone := table.frame.isna().to_numpy().mean()) else ""
+    return f"{rows:,} × {columns} ({numbers} numbers), {len(np.unique(table.y))} classes{gaps}"
+
+
+# ---------------------------------------------------------------------- models
+
+
+class TextbookNaiveBayes:
+    """Numbers are Gaussian, categories are counted with one pseudo-count each, and what is missing drops out."""
+
+    def fit(self, frame: pd.DataFrame, y: np.ndarray) -> TextbookNaiveBayes:
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        count = np.bincount(codes)
+        self.log_prior = np.log(count / len(y))
+        self.numbers = frame.select_dtypes("number").columns
+        X = frame[self.numbers].to_numpy(dtype=float)
+        groups = [X[codes == c] for c in range(len(count))]
+        mean, variance = (
+            np.array([of(group, axis=0) for group in groups]).reshape(len(count), -1) for of in (np.nanmean, np.nanvar)
+        )
+        self.mean = np.where(np.isnan(mean), np.nanmean(X, axis=0), mean)  # a class of which no value is known
+        everywhere = np.nanvar(X, axis=0)
+        # a constant must not divide by zero: the variance is smoothed as scikit-learn's GaussianNB does
+        self.variance = np.where(np.isnan(variance), everywhere, variance) + 1e-9 * np.nanmax(everywhere, initial=0.0)
+        self.shares: dict[str, tuple[pd.Index, np.ndarray]] = {}
+        for column in frame.columns.difference(self.numbers, sort=False):
+            values = frame[column].cat.codes.to_numpy()
+            levels, known = frame[column].cat.categories, values >= 0
+            table = np.zeros((len(levels), len(count)))
+            np.add.at(table, (values[known], codes[known]), 1.0)
+            self.shares[column] = levels, np.log((table + 1.0) / (table.sum(axis=0) + len(levels)))
+        return self
+
+    def predict_proba(self, frame: pd.DataFrame) -> np.ndarray:
+        scores = np.tile(self.log_prior, (len(frame), 1))
+        for j, x in enumerate(frame[self.numbers].to_numpy(dtype=float).T):
+            off = (x[:, None] - self.mean[:, j]) ** 2 / self.variance[:, j]
+            scores += np.nan_to_num(-0.5 * (off + np.log(2 * np.pi * self.variance[:, j])))
+        for column, (levels, log_share) in self.shares.items():
+            values = levels.get_indexer(frame[column].astype(object))
+            scores[values >= 0] += log_share[values[values >= 0]]
+        return np.asarray(softmax(scores, axis=1))
+
+
+NUMBERS = make_column_selector(dtype_include=np.number)
+NAMES = make_column_selector(dtype_exclude=np.number)
+
+
+def one_hot(model: Any, scaled: bool = False, indicator: bool = True) -> Any:
+    """A peer that takes numbers only and no gaps: what is missing is the median and marked so, or a level of its own.
+
+    Without `indicator` it is the median or the most frequent level, and nothing says that it was missing.
+    """
+    filled = SimpleImputer(strategy="median", add_indicator=indicator)
+    numbers = make_pipeline(filled, StandardScaler()) if scaled else filled
+    coded = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    names = coded if indicator else make_pipeline(SimpleImputer(strategy="most_frequent"), coded)
+    return make_pipeline(ColumnTransformer([("numbers", numbers, NUMBERS), ("names", names, NAMES)]), model)
+
+
+def logistic(steps: int = 1000) -> Any:
+    return one_hot(LogisticRegression(C=1.0, max_iter=steps), scaled=True)
+
+
+class Boosting:
+    """HistGradientBoosting with categories as such, which it wants as codes; it takes gaps as they are."""
+
+    def fit(self, frame: pd.DataFrame, y: np.ndarray) -> Boosting:
+        names = NAMES(frame)
+        coded = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=BOOSTED_LEVELS)
+        read = ColumnTransformer([("names", coded, names), ("numbers", "passthrough", NUMBERS)])
+        boosted = HistGradientBoostingClassifier(categorical_features=list(range(len(names))), random_state=0)
+        self.model = make_pipeline(read, boosted).fit(frame, y)
+        self.classes_ = self.model.classes_
+        return self
+
+    def predict_proba(self, frame: pd.DataFrame) -> np.ndarray:
+        return np.asarray(self.model.predict_proba(frame))
+
+
+OURS, LOGISTIC, BOOSTING = "Classifier()", "logistic", "boosting"
+MODELS: dict[str, Callable[[], Any]] = {
+    OURS: lambda: deciban.Classifier(),
+    "mixed NB": lambda: TextbookNaiveBayes(),
+    "GaussianNB": lambda: one_hot(GaussianNB()),
+    "LDA": lambda: one_hot(LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")),
+    "QDA": lambda: one_hot(QuadraticDiscriminantAnalysis(reg_param=0.1)),
+    LOGISTIC: logistic,
+    BOOSTING: Boosting,
+}
+GENERATIVE = ("mixed NB", "GaussianNB", "LDA", "QDA")
+ABOUT = [
+    "mixed NB: textbook naive Bayes, Gaussian numbers and Laplace categories. GaussianNB, LDA (lsqr, shrinkage auto),",
+    "QDA (reg_param 0.1) and logistic (C = 1, numbers scaled): scikit-learn, one-hot, medians and marks for gaps.",
+    "boosting: HistGradientBoosting, categories as such.",
+]
+IMPUTING: dict[str, Callable[[], Any]] = {
+    OURS: MODELS[OURS],
+    "imputed + logistic": lambda: one_hot(LogisticRegression(max_iter=1000), scaled=True, indicator=False),
+    "imputed + GaussianNB": lambda: one_hot(GaussianNB(), indicator=False),
+}
+
+# ---------------------------------------------------------------------- judging
+
+
+def in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def judge(make: Callable[[], Any], table: Table) -> Judged | str:
+    """How well a model does on folds that it has not seen; why there is nothing to tell, where it fails."""
+    frame, y = table
+    right, costs, seconds, own = [], [], [], []
+    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y, y):
+        known = learned(frame, train)
+        try:
+            start = time.perf_counter()
+            model = make().fit(known, y[train])
+            seconds.append(time.perf_counter() - start)
+            proba = np.asarray(model.predict_proba(frame.iloc[test]))
+        except Exception as error:  # a peer may fail in any way, and the board goes on
+            return in_words(error)
+        if not np.isfinite(proba).all():
+            return "probabilities that are no numbers"
+        truth = np.searchsorted(np.asarray(model.classes_), y[test])
+        right.append(proba.argmax(axis=1) == truth)
+        costs.append(-np.log(np.clip(proba[np.arange(len(test)), truth], LEAST, 1.0)))
+        own.append(model.summary().loss if isinstance(model, deciban.Classifier) else np.nan)
+    return Judged(
+        float(np.concatenate(right).mean()),
+        float(np.concatenate(costs).mean()),
+        float(np.mean(seconds)),
+        float(np.mean(own)),
+    )
+
+
+@cache
+def judged(model: str, name: str) -> Judged | str:
+    """The judgement of a model on a table, which two parts share."""
+    return judge(MODELS[model], judged_rows(load(name)))
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table that reads well as plain text, and is Markdown too."""
+    cells = [list(head), *map(list, rows)]
+    width = [max(len(row[j]) for row in cells) for j in range(len(head))]
+    lines = [
+        "| "
+        + " | ".join(c.rjust(w) if j else c.ljust(w) for j, (c, w) in enumerate(zip(row, width, strict=True)))
+        + " |"
+        for row in cells
+    ]
+    rule = "|" + "|".join("-" * (w + 1) + (":" if j else "-") for j, w in enumerate(width)) + "|"
+    return [lines[0], rule, *lines[1:]]
+
+
+def show(lines: Sequence[str]) -> list[str]:
+    print("\n".join(lines), flush=True)
+    return list(lines)
+
+
+# ---------------------------------------------------------------------- the parts
+
+
+def accuracy(names: Sequence[str]) -> Told:
+    names = names or tables()
+    lines = show(
+        ["# Accuracy", "", f"Five folds, at most {MOST:,} rows. log loss / accuracy / seconds of a fit.", *ABOUT, ""]
+    )
+    board: dict[str, dict[str, Judged | str]] = {}
+    for name in names:
+        lines += show([f"{name}: {size(judged_rows(load(name)))}"])
+        board[name] = {}
+        for model in MODELS:
+            found = board[name][model] = judged(model, name)
+            said = (
+                found if isinstance(found, str) else f"{found.loss:.4f} / {found.accuracy:.4f} / {found.seconds:.2f} s"
+            )
+            lines += show([f"    {model:<13} {'FAILS: ' if isinstance(found, str) else ''}{said}"])
+
+    def column(model: str, measure: str) -> dict[str, float]:
+        found = {name: row[model] for name, row in board.items()}
+        return {name: getattr(j, measure) for name, j in found.items() if isinstance(j, Judged)}
+
+    def cell(name: str, model: str, measure: str) -> str:
+        found = board[name][model]
+        if isinstance(found, str):
+            return "fails"
+        rivals = [getattr(j, measure) for j in board[name].values() if isinstance(j, Judged)]
+        best = max(rivals) if measure == "accuracy" else min(rivals)
+        return f"{getattr(found, measure):.{2 if measure == 'seconds' else 4}f}" + "*" * (
+            getattr(found, measure) == best
+        )
+
+    for measure, title in (("loss", "log loss"), ("accuracy", "accuracy"), ("seconds", "seconds of a fit")):
+        means = {model: list(column(model, measure).values()) for model in MODELS}
+        told = [f"{np.mean(m):.4f} ({len(m)})" if m else "fails" for m in means.values()]
+        rows = [[name, *(cell(name, model, measure) for model in MODELS)] for name in board]
+        note = (
+            "* is the best of the row; means are over the tables, in brackets how many, that a model did not fail on."
+        )
+        lines += show(["", f"## {title.capitalize()}", "", note, "", *grid(["", *MODELS], [*rows, ["mean", *told]])])
+
+    losses = {model: column(model, "loss") for model in MODELS}
+    losses["best generative peer"] = {
+        name: min(found) for name in board if (found := [losses[p][name] for p in GENERATIVE if name in losses[p]])
+    }
+    share: dict[str, float] = {}
+    lines += show(["", "## Better log loss than", ""])
+    for peer, theirs in losses.items():
+        if peer == OURS:
+            continue
+        behind = [name for name in theirs if not losses[OURS].get(name, np.inf) < theirs[name]]
+        share[peer] = 1.0 - len(behind) / len(theirs) if theirs else np.nan
+        where = [f"{name} ({losses[OURS].get(name, np.inf):.4f}, {theirs[name]:.4f})" for name in behind]
+        lines += show(
+            [
+                f"- {peer}: on {len(theirs) - len(behind)} of {len(theirs)} ({share[peer]:.0%})"
+                + (f"; not on {', '.join(where)}" if where else "")
+            ]
+        )
+    ours = column(OURS, "accuracy")
+    aims = {**dict.fromkeys((LOGISTIC, *GENERATIVE, "best generative peer"), 0.9), BOOSTING: 0.7}
+    return lines, [
+        Target("mean log loss", float(np.mean(list(losses[OURS].values()) or [np.nan])), "<=", 0.25),
+        Target("mean accuracy", float(np.mean(list(ours.values()) or [np.nan])), ">=", 0.893),
+        *(Target(f"share of tables with a better log loss than {p}", share[p], ">=", aim) for p, aim in aims.items()),
+    ]
+
+
+def honest(names: Sequence[str]) -> Told:
+    lines = show(
+        ["# Honest", "", "The leave-one-out log loss that the model states, beside that of the test folds.", ""]
+    )
+    found = {name: judged(OURS, name) for name in names or tables()}
+    told = {name: j for name, j in found.items() if isinstance(j, Judged)}
+    rows = [[name, f"{j.own:.4f}", f"{j.loss:.4f}", f"{j.loss - j.own:+.4f}"] for name, j in told.items()]
+    lines += show(grid(["", "leave-one-out", "test", "test − leave-one-out"], rows))
+    lines += show([f"{name} FAILS: {j}" for name, j in found.items() if isinstance(j, str)])
+    own, test = (np.array([getattr(j, what) for j in told.values()]) for what in ("own", "loss"))
+    logs = np.log(np.maximum([own, test], LEAST))
+    correlation = float(np.corrcoef(logs)[0, 1]) if len(told) > 1 else np.nan
+    gap = float(np.mean(test - own)) if told else np.nan
+    lines += show(
+        ["", "Labels permuted: test log loss of the model, and of the class prior, which nothing can beat.", ""]
+    )
+    rows = []
+    for name in names or PERMUTED:
+        frame, y = judged_rows(load(name))
+        shuffled = Table(frame, np.random.RandomState(0).permutation(y))
+        model, prior = judge(MODELS[OURS], shuffled), judge(lambda: DummyClassifier(strategy="prior"), shuffled)
+        if isinstance(model, str) or isinstance(prior, str):
+            rows.append([name, "fails", "", "", str(model)])
+        else:
+            rows.append(
+                [name, *(f"{x:.4f}" for x in (model.own, model.loss, prior.loss)), f"{model.loss - prior.loss:+.4f}"]
+            )
+    lines += show(grid(["", "leave-one-out", "test", "class prior", "test − class prior"], rows))
+    return lines, [
+        Target("mean of test − leave-one-out log loss, either way", abs(gap), "<=", 0.02),
+        Target("correlation of the logarithms of both", correlation, ">=", 0.98),
+    ]
+
+
+def missing(names: Sequence[str]) -> Told:
+    note = "Entries removed at random from all rows: log loss / accuracy. Imputed: median or most frequent level."
+    lines = show(["# Missing", "", note, ""])
+    rows = []
+    for name in names or WITH_GAPS:
+        frame, y = judged_rows(load(name))
+        for share in REMOVED:
+            table = Table(without(frame, share), y)
+            found = [judge(make, table) for make in IMPUTING.values()]
+            said = [f"FAILS: {j}" if isinstance(j, str) else f"{j.loss:.4f} / {j.accuracy:.4f}" for j in found]
+            rows.append([f"{name}, {share:.0%} removed", *said])
+            print("  ".join(rows[-1]), flush=True)
+    return lines + show(["", *grid(["", *IMPUTING], rows)]), []
+
+
+def in_turns(makes: dict[str, Callable[[], Any]], table: Table, repeats: int) -> dict[str, tuple[float, float] | str]:
+    """Best seconds of fit and of predict_proba on all rows, models taking turns; why not, where one fails."""
+    found: dict[str, tuple[float, float] | str] = {}
+    for _ in range(repeats):
+        for model, make in makes.items():
+            so_far = found.get(model, (np.inf, np.inf))
+            if isinstance(so_far, str):
+                continue
+            try:
+                start = time.perf_counter()
+                fitted = make().fit(*table)
+                between = time.perf_counter()
+                fitted.predict_proba(table.frame)
+                end = time.perf_counter()
+            except Exception as error:  # a peer may fail in any way, and the others are still timed
+                found[model] = in_words(error)
+            else:
+                found[model] = min(so_far[0], between - start), min(so_far[1], end - between)
+    return found
+
+
+def speed(names: Sequence[str]) -> Told:
+    lines = show(
+        [
+            "# Speed",
+            "",
+            f"Seconds of fit and of predict_proba on all rows, in turns, the best of {REPEATS} (covtype: of one).",
+            "Peers read the same data frame, and what that takes is part of their seconds.",
+            "",
+        ]
+    )
+    peers = {OURS: MODELS[OURS], LOGISTIC: logistic, BOOSTING: Boosting}
+    found: dict[str, dict[str, tuple[float, float] | str]] = {}
+    sizes: dict[str, str] = {}
+    small = []
+    for name in names or [*tables(), *(big for big in BIG if big not in tables())]:
+        try:
+            table = load(name)
+        except FileNotFoundError as error:
+            lines += show([f"{name} is left out: {error}"])
+            continue
+        if name not in BIG and len(table.y) >= SMALL and not names:
+            continue
+        if len(table.y) < SMALL:
+            small.append(name)
+        huge = name == "covtype"
+        makes = {**peers, LOGISTIC: lambda: logistic(100)} if huge else peers
+        found[name], sizes[name] = in_turns(makes, table, 1 if huge else REPEATS), size(table)
+        print(f"{name}: " + ", ".join(f"{model} {said(times, 0)}" for model, times in found[name].items()), flush=True)
+    for which, what in enumerate(("fit", "predict_proba")):
+        rows = [[name, *(said(times, which) for times in row.values()), sizes[name]] for name, row in found.items()]
+        lines += show(["", f"## Seconds: {what}", "", *grid(["", *peers, "rows"], rows)])
+    for name, row in found.items():
+        lines += show([f"{model} on {name} FAILS: {why}" for model, why in row.items() if isinstance(why, str)])
+
+    def ratio(name: str, peer: str) -> float:
+        """Our seconds of a fit by the peer's; a peer that fails takes forever, and so do we."""
+        ours, theirs = found[name][OURS], found[name][peer]
+        return np.inf if isinstance(ours, str) else 0.0 if isinstance(theirs, str) else ours[0] / theirs[0]
+
+    targets = []
+    lines += show(["", f"## Our seconds of a fit by a peer's, tables under {SMALL:,} rows", ""])
+    for peer in (LOGISTIC, BOOSTING):
+        ratios = {name: ratio(name, peer) for name in small if not isinstance(found[name][peer], str)}
+        if not ratios:
+            continue
+        low, middle, high = np.quantile(list(ratios.values()), [0.0, 0.5, 1.0])
+        slower = [f"{name} ({r:.2f})" for name, r in ratios.items() if r > 1.0]
+        lines += show(
+            [
+                f"- {peer}: {middle:.2f} in the median, {low:.2f} to {high:.2f}"
+                + (f"; slower on {', '.join(slower)}" if slower else "")
+            ]
+        )
+        if peer == BOOSTING:
+            worst = max(ratios, key=lambda name: ratios[name])
+            targets.append(
+                Target(f"tables under {SMALL:,} rows, our fit by boosting's, the worst ({worst})", high, "<=", 1.0)
+            )
+    targets += [
+        Target(f"{name}, our fit by that of {peer}", ratio(name, peer), "<", 1.0)
+        for name in BIG
+        if name in found
+        for peer in (LOGISTIC, BOOSTING)
+    ]
+    return lines, targets
+
+
+def said(times: tuple[float, float] | str, which: int) -> str:
+    return "fails" if isinstance(times, str) else f"{times[which]:.3f}"
+
+
+def synthetic(n: int, d: int, k: int) -> Table:
+    """Half the columns bells, a quarter skewed with a tenth missing, a quarter categories; all know a little of y."""
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(n) % k)
+    columns: dict[str, Any] = {}
+    for j in range(d):
+        x = rng.normal(size=n) + 0.5 * rng.normal(size=k)[y]
+        if j % 4 == 2:
+            x = np.exp(x)
+            x[rng.random(n) < 0.1] = np.nan
+        if j % 4 == 3:
+            level = np.where(rng.random(n) < 0.2, rng.integers(0, 8, k)[y], rng.integers(0, 8, n))
+            columns[f"name {j}"] = pd.Categorical.from_codes(level, list("abcdefgh"))
+        else:
+            columns[f"number {j}"] = x
+    return Table(pd.DataFrame(columns), y)
+
+
+def peak() -> float:
+    """The most memory that this process has held, in MB; NaN where the system does not tell."""
+    status = Path("/proc/self/status")
+    return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024 if status.exists() else np.nan
+
+
+def grown(n: int, d: int, k: int) -> tuple[float, float, float]:
+    """Seconds of fit and of predict_proba, and MB above the table, in a process of its own."""
+    warnings.simplefilter("ignore")
+    few = synthetic(200, 4, 2)
+    deciban.Classifier().fit(*few).predict_proba(few.frame)  # what is loaded when first used
+    table = synthetic(n, d, k)
+    before = peak()
+    times = in_turns({OURS: MODELS[OURS]}, table, REPEATS if n * d * k <= 1_000_000 else 1)[OURS]
+    if isinstance(times, str):
+        raise RuntimeError(times)
+    return *times, peak() - before
+
+
+def growth(names: Sequence[str], scale: float = 1.0) -> Told:
+    del names
+    lines = show(
+        ["# Growth", "", "Synthetic mixed tables; each size in a process of its own. MB: peak above the table.", ""]
+    )
+    sweeps = {
+        "rows": [(int(n * scale), 20, 2) for n in ROWS],
+        "columns": [(2_000, int(d * scale), 2) for d in COLUMNS],
+        "classes": [(5_000, 20, k) for k in CLASSES],
+    }
+    for what, sizes in sweeps.items():
+        rows, last = [], np.nan
+        for n, d, k in sizes:
+            cells = [f"{n:,} × {d:,}, {k} classes"]
+            try:
+                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:
+                    fit, ask, memory = own.submit(grown, n, d, k).result()
+            except (RuntimeError, BrokenProcessPool) as error:  # such as a process that ran out of memory
+                rows.append([*cells, "fails", "", "", "", in_words(error)])
+                continue
+            rows.append([*cells, f"{fit:.3f}", "" if np.isnan(last) else f"{fit / last:.1f}", f"{ask:.3f}"])
+            rows[-1] += [f"{fit / (n * d) * 1e6:.2f}", f"{memory:.0f}"]
+            last = fit
+            print("  ".join(rows[-1]), flush=True)
+        head = [what, "fit, s", "times the last", "predict_proba, s", "fit, µs an entry", "MB"]
+        lines += show(["", *grid(head, rows), ""])
+    return lines, []
+
+
+# ---------------------------------------------------------------------- all of it
+
+PARTS: dict[str, Callable[[Sequence[str]], Told]] = {
+    "accuracy": accuracy,
+    "honest": honest,
+    "missing": missing,
+    "speed": speed,
+    "growth": growth,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", help="sets to judge on (default: those that each part is about)")
+    parser.add_argument("--part", action="append", choices=[*PARTS], help="a part, may be repeated (default: all)")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of rows and columns of growth (default 1.0)")
+    arguments = parser.parse_args()
+    known = [*tables(), "covtype"]
+    unknown = [name for name in arguments.sets if name not in known]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is not a set: choose from {', '.join(known)}")
+    warnings.simplefilter("ignore")
+    start = time.perf_counter()
+    by = f"deciban {deciban.__version__}, scikit-learn {sklearn.__version__}, Python {sys.version.split()[0]}"
+    targets: list[Target] = []
+    for part in arguments.part or PARTS:
+        whole = part != "growth" or arguments.scale == 1.0
+        told = growth(arguments.sets, arguments.scale) if part == "growth" else PARTS[part](arguments.sets)
+        lines, stand = told
+        targets += stand
+        path = OUT / f"tables_{part}.md"
+        if arguments.sets or not whole:
+            print(f"\n{path.name} is left as it was: it is for all sets in full\n")
+            continue
+        OUT.mkdir(exist_ok=True)
+        foot = ["", *map(str, stand), "", f"{by}; written by `python benchmarks/tables.py --part {part}`."]
+        path.write_text("\n".join([*lines, *foot]) + "\n")
+        print(f"\nwritten to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}\n")
+    print("# Targets\n")
+    print("\n".join(map(str, targets)) or "none in these parts")
+    print(f"\n{by}; {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

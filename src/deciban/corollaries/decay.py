@@ -1,0 +1,82 @@
+"""Drift: what was learned long ago counts for less. All sums times 2^(−rows/half_life), as if rows weighed that."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Floats, Sums
+from deciban.algebra import RESIDUE, Stats
+from deciban.errors import DecibanError
+from deciban.joint import Model
+from deciban.schema import Columns
+
+FAINT = 2.0**-900  # rows: of less, sums would soon have lost digits, for doubles end at 2^−1074
+FAR = 2.0**16  # a pivot as many variances (the square of 256 deviations) off costs 16 of a double's 53 bits
+
+
+def decay(model: Model, half_life: float, rows: float) -> Model:
+    """The model after `rows` more rows have come, if what was learned loses half its weight in every `half_life`.
+
+    Classes and categories stay known. A mean that has drifted far from its pivot takes the pivot along.
+
+    >>> from deciban import MultinomialNB
+    >>> model = MultinomialNB().fit([[8, 0], [0, 4]], ["ham", "spam"]).model_
+    >>> decay(model, half_life=100, rows=200).stats.sums[0]["x"].tolist()
+    [[2.0, 0.0], [0.0, 1.0]]
+    """
+    share = share_left(half_life, rows)
+    return model if share == 1.0 else Model(model.joint, scaled(model.stats, share))
+
+
+def share_left(half_life: Any, rows: Any) -> float:
+    """2^(−rows/half_life)."""
+    if not isinstance(half_life, Real) or not float(half_life) > 0:
+        raise DecibanError(f"half_life is {half_life!r}: it must be a number of rows > 0; infinity forgets nothing")
+    if not isinstance(rows, Real) or not 0 <= float(rows) < math.inf:
+        raise DecibanError(f"rows is {rows!r}: it must be how many rows have come, a number ≥ 0")
+    return float(np.exp2(-float(rows) / float(half_life)))
+
+
+def scaled(stats: Stats, share: float) -> Stats:
+    """The sums times a share, such that they keep their digits however often and however far they drift."""
+    return about_the_means(without_faint(stats.scale(share)))
+
+
+def without_faint(stats: Stats) -> Stats:
+    """The same with nothing at all where next to nothing is left of a class."""
+    there = stats.weight >= FAINT
+    if (there | (stats.weight == 0)).all():
+        return stats
+
+    def kept(array: Floats) -> Floats:
+        return np.where(there.reshape(-1, *[1] * (array.ndim - 1)), array, 0.0)
+
+    sums = tuple({name: kept(array) for name, array in block.items()} for block in stats.sums)
+    return replace(stats, weight=kept(stats.weight), sums=sums)
+
+
+def about_the_means(stats: Stats) -> Stats:
+    """The same with pivots that follow the means, where these have gone too far for a variance to keep its digits."""
+    blocks = tuple(following(columns, sums) for columns, sums in zip(stats.schema.blocks, stats.sums, strict=True))
+    if all(new is old for new, old in zip(blocks, stats.schema.blocks, strict=True)):
+        return stats
+    return stats.embed(replace(stats.schema, blocks=blocks))
+
+
+def following(columns: Columns, sums: Sums) -> Columns:
+    """Columns whose pivots are at the means where those are far off."""
+    pivot = columns.pivot
+    if pivot is None:
+        return columns
+    n = np.broadcast_to(sums["one"], pivot.shape)
+    squares = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)
+    mean = np.divide(sums["x"], n, out=np.zeros(pivot.shape), where=n > 0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of what is as large as that, nothing is far
+        far = n * mean**2 > FAR * np.maximum(squares - n * mean**2, 0.0)
+    far &= np.abs(mean) > RESIDUE * np.abs(pivot)  # more than what rounding makes of a column that does not vary
+    return replace(columns, pivot=np.where(far, pivot + mean, pivot)) if far.any() else columns

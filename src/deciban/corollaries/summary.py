@@ -1,0 +1,126 @@
+"""What a model of a table chose and why: its columns as it reads them, and the candidates by leave-one-out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from deciban.errors import SchemaError
+from deciban.show import WIDTH, Result, Table, axes, bars, plain
+
+CANDIDATES = ("candidate", "setting", "log loss", "weight", "chosen")
+FEW = 8  # classes that are named in a line
+BARS = 30  # of a picture
+
+
+def candidates_table(rows: Iterable[tuple[str, str, float | None, float | None, bool]], title: str = "") -> Table:
+    """What was tried: candidate, setting, leave-one-out log loss and weight (None where it has none), chosen or not."""
+    return Table(title or "candidates, by leave-one-out log loss in nats", CANDIDATES, [tuple(row) for row in rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Summary(Result):
+    """What a model chose and why: how it reads each column, and what it tried, judged by exact leave-one-out.
+
+    `columns` is a table of any columns, one of which may say why; `candidates` is one of `candidates_table`. `loss` and
+    `accuracy` are the whole model's by leave-one-out, log loss in nats; `baseline` is the log loss of the class prior
+    alone, which knows no column.
+
+    >>> columns = Table("columns", ("column", "kind", "why"), [("age", "number", "74 distinct values in 1000 rows")])
+    >>> tried = candidates_table([("columns", "gaussian", 0.41, 1.0, True), ("columns", "bins", 0.47, None, False)])
+    >>> Summary("Classifier", 1000, ("no", "yes"), columns, tried, 0.41, 0.82, ("1 row is a duplicate",), 0.56)
+    Classifier: 1,000 rows, 2 classes (no, yes). By leave-one-out: log loss 0.41
+    nats (0.56 for the class prior alone), accuracy 0.82.
+    <BLANKLINE>
+    columns
+    column  kind    why
+    age     number  74 distinct values in 1000 rows
+    <BLANKLINE>
+    candidates, by leave-one-out log loss in nats
+    candidate  setting   log loss  weight  chosen
+    columns    gaussian      0.41       1  yes
+    columns    bins          0.47
+    <BLANKLINE>
+    1 row is a duplicate
+    """
+
+    title: str
+    rows: int
+    classes: tuple[Any, ...]
+    columns: Table
+    candidates: Table
+    loss: float
+    accuracy: float
+    notes: tuple[str, ...] = ()
+    baseline: float | None = None
+
+    def __post_init__(self) -> None:
+        missing = [name for name in ("candidate", "log loss", "chosen") if name not in self.candidates.columns]
+        if missing:
+            raise SchemaError(f"a table of candidates needs a column {missing[0]!r}: candidates_table makes one")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "rows": self.rows,
+            "classes": [plain(label) for label in self.classes],
+            "columns": self.columns.to_dict(),
+            "candidates": self.candidates.to_dict(),
+            "loss": self.loss,
+            "accuracy": self.accuracy,
+            "baseline": self.baseline,
+            "notes": list(self.notes),
+        }
+
+    def to_frame(self) -> Any:
+        """A pandas data frame of the candidates (an optional dependency)."""
+        return self.candidates.to_frame()
+
+    def to_table(self) -> Table:
+        """The candidates as they are shown."""
+        chosen = self.candidates.columns.index("chosen")
+        rows = [(*row[:chosen], "yes" if row[chosen] else "", *row[chosen + 1 :]) for row in self.candidates.rows]
+        return replace(self.candidates, rows=rows, width=WIDTH)
+
+    def _parts(self) -> list[Table | str]:
+        tables = [table for table in (replace(self.columns, width=WIDTH), self.to_table()) if table.rows]
+        return [self._heading(), *tables, *self.notes]
+
+    def _heading(self) -> str:
+        labels = [str(plain(label)) for label in self.classes]
+        named = ", ".join(labels[:FEW]) + (", …" if len(labels) > FEW else "")
+        alone = "" if self.baseline is None else f" ({self.baseline:.4g} for the class prior alone)"
+        return (
+            f"{self.title}: {self.rows:,} row{'s' * (self.rows != 1)}, {len(labels)} class{'es' * (len(labels) != 1)} "
+            f"({named}). By leave-one-out: log loss {self.loss:.4g} nats{alone}, accuracy {self.accuracy:.4g}."
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Bars of the candidates' leave-one-out log loss, with matplotlib (an optional dependency); returns the axes.
+
+        Those that were chosen are blue. A dashed line is the whole model, a dotted one the class prior alone. Of many
+        candidates the best are shown.
+        """
+        said = self.candidates.to_dict()
+        settings = said.get("setting", [""] * len(said["candidate"]))
+        names = [f"{name} {setting or ''}".rstrip() for name, setting in zip(said["candidate"], settings, strict=True)]
+        losses = [math.nan if loss is None else float(loss) for loss in said["log loss"]]
+        judged = sorted((i for i, loss in enumerate(losses) if not math.isnan(loss)), key=lambda i: losses[i])
+        shown = sorted(judged[:BARS])  # in the table's order
+        ax = axes(ax, len(shown))
+        blue, grey = "tab:blue", "lightgrey"
+        bars(
+            ax,
+            [names[i] for i in shown],
+            [losses[i] for i in shown],
+            [blue if said["chosen"][i] else grey for i in shown],
+        )
+        for what, loss, style in (("the model", self.loss, "--"), ("the class prior alone", self.baseline, ":")):
+            if loss is not None and math.isfinite(loss):
+                ax.axvline(loss, color="black", linestyle=style, linewidth=1, label=what)
+        ax.set_xlabel("leave-one-out log loss (nats); blue: chosen")
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False)  # clear of the bars
+        return ax

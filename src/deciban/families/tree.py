@@ -1,0 +1,208 @@
+"""Tree: a column takes value v with probability θ_(v|u) given the class and its parent's value u (S21).
+
+P(x | y) = Π_j P(x_j | x_parent(j), y), where the columns' parents make a tree, or several. It is between naive Bayes,
+where no column has a parent, and the product over all columns before, which has too many parameters to learn.
+
+Each column has a law of its own, and one for every value of its parent; a row reads one of them. Rows come as category
+codes, as for `Categorical`: a missing entry says nothing, and where the parent is missing or its value was never seen,
+the column's own law speaks. Every law is smoothed by Laplace's rule: θ_(v|u) = (n_uv + α)/(n_u + α|V|).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from deciban._kernel import scores as kernel
+from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.algebra import add_prior, column_totals, without
+from deciban.families.base import Family
+from deciban.families.categorical import Categorical, CategoricalParams, said_without
+from deciban.families.linear import spread
+from deciban.families.multinomial import dirichlet_log_marginal
+from deciban.measure import Is, Measure, Pairs
+from deciban.schema import Columns, downwards
+
+
+@dataclass(frozen=True, slots=True)
+class Tree(Family):
+    """Tables of category probabilities, one per class, column and value of the column's parent.
+
+    The parents are part of the schema, for the statistics depend on them: `Columns.parents`. Parameters are those of
+    `Categorical` over all laws, in the order of `laws_of`.
+    """
+
+    name: ClassVar[str] = "tree"
+
+    def measures(self, columns: Columns) -> tuple[Measure, ...]:
+        return (Is(tuple(columns.offsets.tolist())), pairs_of(columns))
+
+    def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
+        table = spread(alpha, len(sums["is"]), columns.size)
+        return {
+            "is": np.repeat(table, np.diff(columns.offsets), axis=1),
+            "pair": np.repeat(table, np.diff(columns.pair_offsets), axis=1),
+            "unseen": table[:, owners(columns)],
+        }
+
+    def estimate(self, sums: Sums, columns: Columns) -> CategoricalParams:
+        return Categorical().estimate(together(sums), laws_of(columns))
+
+    def expect(self, params: CategoricalParams, columns: Columns) -> Sums:
+        """E[T] of a row: each column by its own law, and beside its parent by the parent's own and the one given it.
+
+        The own law is what the others come to, summed over the parent, where nothing was smoothed or missing.
+        """
+        offsets, theta = columns.offsets, np.exp(params.log_theta)
+        alone, given, sizes = theta[:, : offsets[-1]], theta[:, offsets[-1] :], np.diff(offsets)
+        above = [np.zeros((len(alone), 0))]
+        for j, parent in enumerate(parents_of(columns)):
+            if parent >= 0:
+                u = alone[:, offsets[parent] : offsets[parent + 1]]
+                above.append(np.repeat(u, sizes[j], axis=1))
+        return {"is": alone, "pair": np.hstack(above) * given}
+
+    def log_prob(self, params: CategoricalParams, columns: Columns, X: Matrix) -> Floats:
+        pairs, k = pairs_of(columns), len(params.log_theta)
+        out = np.zeros((X.shape[0], k))
+        table = np.ascontiguousarray(by_place(params.log_theta, params.log_unseen, columns).T)
+        kernel.code_scores(pairs.places(X), pairs.offsets, table, np.zeros((columns.size, k)), out)
+        return out
+
+    def leave_one_out(
+        self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
+    ) -> Floats:
+        prior = self.pseudo(alpha, columns, sums)
+        params = self.estimate(add_prior(sums, prior), columns)
+        out = self.log_prob(params, columns, X)
+        pairs, laws = pairs_of(columns), laws_of(columns)
+        counts, prior = together(sums)["is"], together(prior)
+        total, sizes = column_totals(counts, laws), np.diff(laws.offsets)
+        places, y = pairs.places(X), np.ascontiguousarray(y, dtype=np.int32)
+        for w in np.ones(1) if weight is None else np.unique(weight):  # rows of one weight share a table
+            said = said_without(counts, total, prior, sizes, float(w))
+            # A value that is not in the schema was not counted, and nothing changes without it.
+            table = np.ascontiguousarray(by_place(said, params.log_unseen, columns))
+            rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
+            own = np.zeros(len(rows))
+            kernel.code_own(places[rows], y[rows], pairs.offsets, table, own)
+            out[rows, y[rows]] = own
+        return out
+
+    def sample(
+        self, params: CategoricalParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
+    ) -> Floats:
+        del length
+        out, draws = np.full((len(y), columns.size), -1.0), rng.random((len(y), columns.size))
+        theta, offsets, parents = np.exp(params.log_theta), columns.offsets, parents_of(columns)
+        sizes = np.diff(offsets)
+        for j in downwards(parents):
+            start, size = int(offsets[j]), int(sizes[j])
+            if size == 0:  # a column that was always missing
+                continue
+            laws = theta[:, None, start : start + size]
+            which = np.zeros(len(y), dtype=np.intp)
+            if parents[j] >= 0 and sizes[parents[j]] > 0:
+                laws, which = by_parent(theta[:, offsets[-1] :], columns, j), out[:, parents[j]].astype(np.intp)
+            ladder = np.cumsum(laws, axis=2)
+            ladder /= ladder[:, :, -1:]
+            out[:, j] = (draws[:, j, None] >= ladder[y, which]).sum(axis=1)
+        return out
+
+    def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
+        """By column: of the laws given its parent, and of its own law from the rows in which the parent is missing."""
+        total = np.zeros(len(sums["is"]))
+        for j, (start, stop) in enumerate(pairwise(columns.offsets)):
+            alone = sums["is"][:, start:stop]
+            if parents_of(columns)[j] >= 0:
+                beside = by_parent(sums["pair"], columns, j)
+                total += dirichlet_log_marginal(beside, by_parent(prior["pair"], columns, j)).sum(axis=1)
+                alone = np.maximum(without(alone, beside.sum(axis=1)), 0.0)
+            total += dirichlet_log_marginal(alone, prior["is"][:, start:stop])
+        return total
+
+    def terms(self, params: CategoricalParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
+        """What each column says, given its parent's value where that is known."""
+        pairs = pairs_of(columns)
+        place = pairs.places(np.asarray(X).reshape(1, -1))[0]
+        at = np.flatnonzero(place >= 0)
+        table = by_place(params.log_theta, params.log_unseen, columns)
+        return at, np.ascontiguousarray(table[:, pairs.offsets[at] + place[at]].T)
+
+    def typical(self, params: CategoricalParams, columns: Columns) -> tuple[list[str], Floats]:
+        """A value of a column for every value of its parent, or by itself where it has none."""
+        names, at = spoken(columns)
+        return names, params.log_theta[:, at].T
+
+    def table(self, params: CategoricalParams, columns: Columns) -> dict[str, Floats]:
+        return {"probability": np.exp(params.log_theta[:, spoken(columns)[1]])}
+
+
+def parents_of(columns: Columns) -> tuple[int, ...]:
+    """The columns' parents; as long as no tree was chosen, none has one."""
+    return columns.parents if columns.parents is not None else (-1,) * columns.size
+
+
+def pairs_of(columns: Columns) -> Pairs:
+    return Pairs(tuple(np.diff(columns.offsets).tolist()), parents_of(columns))
+
+
+def owners(columns: Columns) -> Array:
+    """Whose law each one is: first every column's own, then those given its parent's values, column by column."""
+    sizes = np.diff(columns.offsets)
+    given = [int(sizes[parent]) if parent >= 0 else 0 for parent in parents_of(columns)]
+    return np.concatenate([np.arange(columns.size), np.repeat(np.arange(columns.size), given)]).astype(np.intp)
+
+
+def laws_of(columns: Columns) -> Columns:
+    """All laws as columns of categories, in the order of `owners`: their cells are those of `is`, then of `pair`."""
+    assert columns.categories is not None
+    sizes = [len(values) for values in columns.categories]
+    laws = owners(columns).tolist()
+    return Columns(len(laws), categories=tuple(range(sizes[j]) for j in laws))
+
+
+def together(sums: Sums) -> Sums:
+    """A block's sums, or its prior's, as counts of all laws."""
+    seen = {"is": np.hstack([sums["is"], sums["pair"]])}
+    return seen if "unseen" not in sums else seen | {"unseen": sums["unseen"]}
+
+
+def by_place(cells: Floats, unseen: Floats, columns: Columns) -> Floats:
+    """Numbers by cell (k, cells) and by law (k, laws) in the order of `Pairs.places`, (k, places)."""
+    offsets, parents = columns.offsets, parents_of(columns)
+    sizes, pairs = np.diff(offsets), offsets[-1] + columns.pair_offsets
+    law, found = columns.size, [np.zeros(0, dtype=np.intp)]
+    for j, size in enumerate(sizes):
+        above = sizes[parents[j]] if parents[j] >= 0 else 0
+        starts = np.concatenate([[offsets[j]], pairs[j] + np.arange(above) * size])
+        last = cells.shape[1] + np.concatenate([[j], law + np.arange(above)])
+        found.append(np.hstack([starts[:, None] + np.arange(size), last[:, None]]).ravel())
+        law += above
+    return np.hstack([cells, unseen])[:, np.concatenate(found).astype(np.intp)]
+
+
+def by_parent(pairs: Floats, columns: Columns, j: int) -> Floats:
+    """A column's pairs as a (k, parent's categories, own categories) array."""
+    sizes = np.diff(columns.offsets)
+    own = pairs[:, columns.pair_offsets[j] : columns.pair_offsets[j + 1]]
+    return own.reshape(len(pairs), int(sizes[parents_of(columns)[j]]), int(sizes[j]))
+
+
+def spoken(columns: Columns) -> tuple[list[str], Array]:
+    """The cells that whole rows read, in words, and where they are among all."""
+    assert columns.categories is not None
+    offsets, pairs = columns.offsets, columns.offsets[-1] + columns.pair_offsets
+    names, at = [], [np.zeros(0, dtype=np.intp)]
+    items = [[columns.item(j, code) for code in range(len(known))] for j, known in enumerate(columns.categories)]
+    for j, parent in enumerate(parents_of(columns)):
+        if parent < 0:
+            names += items[j]
+            at.append(np.arange(offsets[j], offsets[j + 1]))
+        else:
+            names += [f"{one} given {other}" for other in items[parent] for one in items[j]]
+            at.append(np.arange(pairs[j], pairs[j + 1]))
+    return names, np.concatenate(at).astype(np.intp)

@@ -1,0 +1,426 @@
+"""Any table in, labels out."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from deciban import bayes, files
+from deciban._typing import Array, Floats
+from deciban.corollaries.decay import share_left
+from deciban.corollaries.explain import Evidence
+from deciban.corollaries.leave_one_out import LeaveOneOut
+from deciban.corollaries.summary import Summary
+from deciban.errors import DecibanError, ForgetError, SchemaError
+from deciban.models.answers import Answers
+from deciban.models.labels import Labels, read_labels, read_weights, without_mark
+from deciban.models.tabular import read_table
+from deciban.show import Table, plain
+from deciban.tables import speak
+from deciban.tables.choose import choose
+from deciban.tables.files import parts, rebuild
+from deciban.tables.frame import Frame, split_target
+from deciban.tables.kinds import kinds_table
+from deciban.tables.model import TableModel
+from deciban.tables.native import to_native
+from deciban.tables.reading import Reader
+
+Self = TypeVar("Self", bound="Classifier")
+
+
+class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
+    """Any table in, labels out: numbers, categories, texts, dates and missing values, with laws it picks itself.
+
+    Several generative experts look at a row, each in its own way: columns one by one (naive Bayes), Gaussians over all
+    numbers, each class cut in pieces, columns given other columns, trees of splits. What they say is weighed by how
+    reliable it proved on rows left out, and added up:
+
+        log P(y | x) = log π_y + b_y + Σ_m r_m F_m(x, y) − log Z,   r ≥ 0
+
+    All that is learned are sums, so the model learns more rows, forgets rows, merges, and is left one row out exactly,
+    as long as what it chose (bins, trees, shapes, weights) is held; `fit` chooses anew.
+
+    Parameters
+    ----------
+    schema : {column: kind}, optional
+        What columns are, where the guess is wrong: "number", "count", "category", "boolean", "text", "date",
+        "identifier", "constant" or "skip", the last three left out. `kinds_` says what was found, and why.
+    class_prior : array-like, {class: p}, "uniform" or None, default=None
+        The class prior; None counts it.
+    n_jobs : int, optional
+        Threads; None takes as many as there are processors, for tables that are worth it.
+
+    Attributes
+    ----------
+    classes_ : the labels, sorted
+    class_count_ : rows of each class
+    kinds_ : what each column is, and why
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> from deciban import Classifier
+    >>> sounds = ["cluck", "moo", "moo", "cluck", None, "quack", None, "moo"]
+    >>> table = {"legs": [2, 4, 4, 2, 4, 2, 2, 4], "sound": sounds}
+    >>> animals = ["hen", "cow", "cow", "hen", "cow", "duck", "hen", "cow"]
+    >>> model = Classifier().fit(table, animals)
+    >>> model.predict({"legs": [4, 2], "sound": [None, "quack"]}).tolist()
+    ['cow', 'hen']
+    >>> model.kinds_
+    columns
+    column  kind      distinct  missing  why
+    legs    count            2        0  whole numbers from 2 to 4
+    sound   category         3        2  3 distinct values in 8 rows
+    """
+
+    model_: TableModel  # type: ignore[assignment]  # not a joint of blocks
+
+    _sparse: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "schema": [Mapping, None],
+        "class_prior": ["array-like", Mapping, StrOptions({"uniform"}), None],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(self, *, schema: Any = None, class_prior: Any = None, n_jobs: int | None = None) -> None:
+        self.schema = schema
+        self.class_prior = class_prior
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(
+        self: Self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        unlabelled: Any = None,
+    ) -> Self:
+        """Look at a table, choose, and learn its rows; everything learned before is forgotten.
+
+        Parameters
+        ----------
+        X : data frame (pandas, Polars, Arrow, …), mapping of columns, list of dicts, array or sparse matrix
+            Rows. Entries may be missing anywhere.
+        y : array-like of shape (n,), or the name of a column of X
+            Labels. Rows whose label is missing (None, NaN) help to see where values lie, and are otherwise left out.
+        sample_weight : array-like of shape (n,), optional
+            A row of weight 2 counts as two rows.
+        unlabelled : label, optional
+            Another mark of a missing label, such as "?".
+        """
+        with self._unchanged_on_error():
+            self._validate_params()
+            frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=True, mark=unlabelled)
+            if frame.size == 0:
+                raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: the table has no rows")
+            if len(labels.classes) == 0:
+                raise ValueError("every label is missing: at least one row of each class needs one")
+            self._start(frame, labels, labels.classes, False, weight)
+        return self
+
+    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more rows: new categories and classes join as they come.
+
+        The first batch makes all choices, and they are kept; the sums are those of all rows under these choices.
+        `fit` chooses anew. With `classes` on the first call the set of classes is closed.
+        """
+        with self._unchanged_on_error():
+            self._validate_params()
+            first = not self.__sklearn_is_fitted__()
+            declared = None if classes is None else np.unique(np.asarray(classes))
+            if declared is not None and not first and not np.array_equal(declared, self.classes_):
+                raise ValueError(
+                    f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
+                )
+            frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=first)
+            if labels.any_missing:
+                raise DecibanError(
+                    f"row {int(np.argmax(labels.codes < 0))} of y has no label: partial_fit adds rows whose class "
+                    "is known"
+                )
+            closed = declared if first else self.classes_ if self.model_.closed else None
+            if closed is not None:
+                unknown = np.setdiff1d(labels.classes, closed)
+                if len(unknown):
+                    raise ValueError(f"The target label(s) {unknown} in y do not exist in the classes {closed}")
+                labels = labels.placed(closed)
+            if first:
+                if frame.size == 0:
+                    raise ValueError("Found array with 0 sample(s): the first batch makes all choices, and has no rows")
+                self._start(frame, labels, labels.classes, declared is not None, weight)
+            else:
+                rows = self.model_.read(frame)
+                self.model_ = self.model_.learned(rows, labels.codes, labels.classes, weight, self.n_jobs)
+                self._class_prior(self.classes_)
+        return self
+
+    def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Unlearn rows: afterwards the sums are those of a model that made the same choices and never saw them.
+
+        Rows that were never learned are an error where the sums can tell, and the model stays as it was. Bins, trees
+        and weights that the rows had a part in choosing stay until `fit`.
+        """
+        check_is_fitted(self)
+        with self._unchanged_on_error():
+            frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=False)
+            if labels.any_missing:
+                raise DecibanError("rows to forget need their labels")
+            rows = self.model_.read(frame)
+            self.model_ = self.model_.forgotten(rows, labels.codes, labels.classes, weight, self.n_jobs)
+        return self
+
+    def decay(self: Self, half_life: float, rows: float = 1) -> Self:
+        """Make what was learned so far count half as much for every `half_life` rows that came since.
+
+        In a stream, each batch comes after a decay by as many rows as it has:
+
+            model.decay(half_life=10_000, rows=len(batch)).partial_fit(batch, y)
+
+        To `forget` a row afterwards, give its weight as it is now, sample_weight=[2 ** (-age / half_life)].
+        """
+        share = share_left(half_life, rows)
+        if self.__sklearn_is_fitted__() and share < 1.0:
+            self.model_ = self.model_.scaled(share)
+        return self
+
+    def empty(self: Self) -> Self:
+        """A copy that made the same choices and has learned nothing: to learn other rows, and be merged with `+`."""
+        check_is_fitted(self)
+        other = copy.copy(self)
+        other.model_ = self.model_.none()
+        return other
+
+    def __add__(self: Self, other: Self) -> Self:
+        """The model that learned what both did, under the choices that both made.
+
+        Models that chose by themselves have chosen differently, and their sums do not add up: let the second learn
+        under the first's choices, first.empty().partial_fit(rows, labels).
+        """
+        if type(other) is not type(self):
+            return NotImplemented
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if not np.array_equal(np.asarray(self.class_prior), np.asarray(other.class_prior)):
+            raise SchemaError("cannot merge models whose class_prior differs")
+        merged = copy.copy(self)
+        merged.model_ = self.model_.merged(other.model_)
+        merged._class_prior(merged.classes_)
+        return merged
+
+    def _start(self, frame: Frame, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
+        reader = Reader.of(frame, self.schema)
+        prior = self._class_prior(classes)
+        self.model_ = choose(reader, reader.read(frame), labels.codes, classes, weight, prior, closed, self.n_jobs)
+
+    def _read_labelled(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, mark: Any = None
+    ) -> tuple[Frame, Labels, Floats | None]:
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None: give labels, or the name of a column")
+        if isinstance(y, str):
+            X, y = split_target(X, y)
+        frame = read_table(self, X, reset=reset, least=1 if reset else 0)
+        labels = read_labels(without_mark(y, mark) if mark is not None else y, frame.size)
+        if labels.soft is not None:
+            raise ValueError("y must have one label a row, not a matrix of weights")
+        return frame, labels, None if sample_weight is None else read_weights(sample_weight, frame.size)
+
+    def _class_prior(self, classes: Array) -> str | Floats:
+        """The class prior in use: "empirical", "uniform", or a probability a class."""
+        given = self.class_prior
+        if given is None or isinstance(given, str):
+            return "empirical" if given is None else given
+        if isinstance(given, Mapping):
+            if set(given) != set(classes.tolist()):
+                raise ValueError(f"class_prior must name the classes {classes.tolist()}, not {list(given)}")
+            given = [given[label] for label in classes.tolist()]
+        prior = np.asarray(given, dtype=np.float64)
+        if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
+            raise ValueError(
+                f"class_prior must be a probability for each of the classes {classes.tolist()}, ≥ 0, sum 1"
+            )
+        return prior
+
+    # ------------------------------------------------------------------ answering
+
+    def _table(self, X: Any) -> Frame:
+        self._check_classes()
+        return self.model_.read(read_table(self, X, reset=False, least=0))
+
+    def _apply(self, X: Any, how: str) -> Array:
+        scores = self.model_.log_joint(self._table(X), self.n_jobs)
+        if how == "log_joint":
+            return scores
+        said = bayes.posterior(scores, self.model_.log_prior, logs=how == "log_posterior")
+        return np.asarray(np.argmax(said, axis=1)) if how == "best" else said
+
+    def predict_joint_log_proba(self, X: Any) -> Floats:
+        """log P(y | x) up to what all classes share, (n, k)."""
+        return super().predict_joint_log_proba(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows that are predicted right; y may be the name of the labels' column."""
+        if isinstance(y, str):
+            X, y = split_target(X, y)
+        return float(super().score(X, y, sample_weight))
+
+    def score_samples(self, X: Any) -> Floats:
+        """log p(x), each column by its own law: low for rows unlike anything learned.
+
+        A number counts by its bin's share and width; one beyond all that was seen loses a nat for every standard
+        deviation that it is off.
+        """
+        return speak.log_density(self.model_, self._table(X))
+
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
+        """Every row's posterior under the sums that never saw it, exactly and without refitting.
+
+        What was chosen is held; structures that look at labels (trees, parents) are those that never saw the row. The
+        rows must be among those the model has learned.
+        """
+        self._check_classes()
+        frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=False)
+        if labels.any_missing:
+            raise DecibanError("leave-one-out needs every row's label")
+        unknown = np.setdiff1d(labels.classes, self.classes_)
+        if len(unknown):
+            raise ForgetError(f"the model has learned nothing of class {plain(unknown[0])!r}")
+        codes = labels.among(self.classes_)
+        asked = np.bincount(codes, weight, minlength=len(self.classes_))
+        over = np.flatnonzero(asked > self.model_.weight * (1 + 1e-9))
+        if len(over):
+            c = int(over[0])
+            raise ForgetError(
+                f"leave-one-out takes rows that the model has learned: of class {plain(self.classes_[c])!r} it learned "
+                f"{self.model_.weight[c]:g}, and {asked[c]:g} were given"
+            )
+        scores = self.model_.log_joint_without(self.model_.read(frame), codes, weight, self.n_jobs)
+        log_proba = bayes.posterior(scores, self.model_.log_prior, logs=True, quiet=True)
+        return LeaveOneOut(self.classes_, log_proba, codes, weight)
+
+    def explain(self, X: Any, target: Any = None, against: Any = None, by: str = "column") -> Evidence | list[Evidence]:
+        """Why: what each column says, with its value, in decibans for `target` over `against`.
+
+        Without them, for each row's likeliest class over the next. What no single column says (how many rows a
+        class has, that several columns only speak together) stands under "together". `by="expert"` says instead what
+        each expert made of the row. One row gives an Evidence, more a list.
+        """
+        if by not in ("column", "expert"):
+            raise ValueError(f"by is {by!r}: it must be 'column' or 'expert'")
+        frame = self._table(X)
+        one, two = (None if label is None else self._class_index(label) for label in (target, against))
+        out = [speak.explain(self.model_, frame.take([i]), one, two, by) for i in range(frame.size)]
+        if not out:
+            raise ValueError("there is no row to explain")
+        return out[0] if len(out) == 1 else out
+
+    def top_evidence(self, n: int = 10, names: Any = None) -> Table:
+        """What speaks most for each class against the others, by itself, in decibans."""
+        del names
+        self._check_classes()
+        rows = [(plain(self.classes_[c]), item, db) for c, item, db in speak.strongest(self.model_, n)]
+        return Table("strongest evidence for each class", ("class", "item", "dB"), rows)
+
+    def sample(self, n: int = 1, given: Any = None, random_state: Any = None) -> tuple[Any, Array]:
+        """Draw n rows and their classes: y from the class prior (or `given`), then x given the class (S18).
+
+        Rows come as a table of the kind that was learned, with the columns that are used, categories as themselves and
+        entries missing as often, and beside the same values, as in the table.
+        """
+        self._check_classes()
+        if n < 0:
+            raise ValueError(f"n is {n}: it must not be negative")
+        rng = random_state
+        if not isinstance(rng, np.random.Generator):
+            rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+        frame, codes = speak.sample(self.model_, n, rng, None if given is None else self._class_index(given))
+        names = [kind.name for kind in self.model_.reader.used]
+        return to_native(self.table_kind_, names, [frame[name] for name in names]), self.classes_[codes]
+
+    def with_prior(self: Self, prior: Any) -> Self:
+        """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
+        self._check_classes()
+        other = copy.copy(self)
+        other.class_prior = self._read_prior(prior)
+        other.model_ = self.model_.with_prior(other._class_prior(self.classes_))
+        return other
+
+    def adapt_prior(self: Self, X: Any) -> Self:
+        """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
+        prior, _ = bayes.adapt_prior(self.predict_proba(X), np.exp(self.model_.log_prior))
+        return self.with_prior(prior)
+
+    # ------------------------------------------------------------------ looking inside
+
+    def summary(self) -> Summary:
+        """What was chosen and why: columns, laws, and every candidate's leave-one-out log loss."""
+        check_is_fitted(self)
+        return speak.summary(self.model_)
+
+    @property
+    def kinds_(self) -> Table:
+        """What each column is, and why."""
+        check_is_fitted(self)
+        return kinds_table(self.model_.reader.kinds)
+
+    @property
+    def class_count_(self) -> Floats:
+        """How much was learned of each class: the sum of its rows' weights."""
+        check_is_fitted(self)
+        return np.array(self.model_.weight)
+
+    @property
+    def params(self) -> Table:
+        """How far each expert is believed."""
+        check_is_fitted(self)
+        weights = self.model_.pool.weights
+        rows = [(e.name, e.settings, float(w)) for e, w in zip(self.model_.experts, weights, strict=False)]
+        extra = zip(self.model_.encoding.names, weights[len(rows) :], strict=True)
+        rows += [("column", name, float(w)) for name, w in extra if w > 0]
+        return Table("weights of the evidence", ("expert", "setting", "weight"), rows)
+
+    # ------------------------------------------------------------------ keeping
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safe file; `deciban.load` reads it."""
+        check_is_fitted(self)
+        document, tensors = parts(self.model_)
+        parameters = self.get_params(deep=False)
+        if isinstance(parameters["class_prior"], np.ndarray):
+            parameters["class_prior"] = parameters["class_prior"].tolist()
+        about = {
+            "model": type(self).__name__,
+            "parameters": parameters,
+            "n_features": int(self.n_features_in_),
+            "names": list(self._names() or []),
+            "table": self.table_kind_,
+        }
+        files.write_parts(path, document, tensors, about)
+
+    def _restore(self, document: dict[str, Any], tensors: dict[str, Array], about: dict[str, Any]) -> None:
+        """What `save` kept, checked."""
+        model = rebuild(document, tensors)
+        self._validate_params()
+        self.n_features_in_, names = int(about["n_features"]), about["names"]
+        if self.n_features_in_ != len(model.reader.kinds) or (names and len(names) != self.n_features_in_):
+            raise ValueError(f"it speaks of {self.n_features_in_} columns, but knows {len(model.reader.kinds)}")
+        if names:
+            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+        if about["table"] not in ("pandas", "polars", "pyarrow", "numpy", "dict"):
+            raise ValueError(f"a table of kind {about['table']!r} is not known")
+        self.table_kind_, self.model_ = str(about["table"]), model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags

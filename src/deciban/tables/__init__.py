@@ -1,0 +1,1 @@
+"""Tables: whatever people call one, as columns of numbers and of levels; and what each column is."""

@@ -1,0 +1,277 @@
+"""How a model of a table is chosen: experts by exact leave-one-out, and how far each is to be believed.
+
+Bins and scales look at no label. Structures that do (trees, parents) are judged by rows they never saw. Of what is left
+to choose (strengths, shapes), little enough is tried that leave-one-out can tell. Sums are taken over all rows; what is
+chosen is judged on some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from deciban._typing import Array, Codes, Floats
+from deciban.engines.local import threads
+from deciban.joint import log_class_prior
+from deciban.pool import Pool, fit_pool
+from deciban.tables.encode import Cuts, Encoding, Rows, choose_encoding, coarse
+from deciban.tables.experts import contexts, forest, gaussians
+from deciban.tables.experts.base import Expert
+from deciban.tables.experts.columns import ColumnLaws, centred, choose_laws, log_loss
+from deciban.tables.experts.words import Words
+from deciban.tables.frame import Frame
+from deciban.tables.model import MOST, Candidate, Record, TableModel
+from deciban.tables.reading import Reader
+from deciban.text.sharing import in_threads
+
+SAMPLE = 20_000  # rows that structures are found on
+JUDGES = (3000, 4000, 30_000)  # rows that the pool is fitted on: between the first two, the third over the classes
+GRID = (500, 1500)  # rows that candidates are compared on: between these,
+GRID_ENTRIES = 50_000  # and for Gaussians no more entries than this
+MUCH = 1.5  # times the loss of whole classes: pieces that do worse are not looked at further
+WORTH = 30  # times as much is done with an entry here as where it is only added up
+EXPERT_DOUBT, COLUMN_DOUBT, OFFSET_DOUBT = 10.0, 30.0, 1.0  # pseudo-rows behind what is believed of weights beforehand
+BINS = (5, 10)  # of numbers, in contexts
+PIECES = (2, 4, 8)
+
+Tried: TypeAlias = list[tuple[float, Expert]]  # leave-one-out log losses, and what was tried
+
+
+def choose(
+    reader: Reader,
+    frame: Frame,
+    y: Codes,
+    classes: Array,
+    weight: Floats | None = None,
+    class_prior: str | Floats = "empirical",
+    closed: bool = False,
+    n_jobs: int | None = None,
+) -> TableModel:
+    """The model of these rows (code −1: no label), every choice made and every row learned."""
+    some = sample(frame.size)
+    encoding = choose_encoding(frame.take(some) if len(some) < frame.size else frame, reader.texts)
+    if len(some) < frame.size:
+        encoding = encoding.with_new(frame)
+    labelled = np.flatnonzero(y >= 0)
+    if len(labelled) < frame.size:
+        frame, y = frame.take(labelled), y[labelled]
+        weight = None if weight is None else weight[labelled]
+        some = sample(frame.size)
+    all_here = len(some) == frame.size
+    rows = encoding.rows(frame if all_here else frame.take(some))
+    mine, w = (y, weight) if all_here else (y[some], None if weight is None else weight[some])
+    chooser = Chooser(encoding, rows, mine, len(classes), w, n_jobs)
+    experts = chooser.experts()
+    count = np.bincount(y, weight, minlength=len(classes)).astype(float)
+    weights = np.append(np.full(len(experts), 1.0 / (len(experts) + 1)), np.zeros(len(encoding.columns)))
+    pool = Pool(weights, np.zeros(len(classes)))
+    model = TableModel(classes, count, reader, encoding, experts, pool, class_prior, closed)
+    if not all_here:
+        none = replace(model.none(), weight=np.zeros(len(classes)))
+        model = none.plus(none.batch(frame, y, weight, n_jobs))
+    return chooser.weighed(model)
+
+
+def sample(n: int) -> Array:
+    """Rows spread evenly over the table, enough to find structures on."""
+    return np.arange(n) if n <= SAMPLE else np.linspace(0, n - 1, SAMPLE).astype(np.intp)
+
+
+class Chooser:
+    """Rows, coded, and what they ask for."""
+
+    def __init__(
+        self, encoding: Encoding, rows: Rows, y: Codes, k: int, weight: Floats | None, n_jobs: int | None
+    ) -> None:
+        self.encoding, self.rows, self.y, self.k, self.weight, self.n_jobs = encoding, rows, y, k, weight, n_jobs
+        self.count = np.bincount(y, weight, minlength=k).astype(float)
+        self.log_prior = log_class_prior("empirical", self.count)
+        self.candidates: list[Candidate] = []
+        # Rows by their marks: which are looked at does not depend on the order they came in. A row that is all of its
+        # class is no judge: without it there is no such class.
+        order = np.argsort(rows.mark, kind="stable")
+        amount = np.ones(len(y)) if weight is None else weight
+        able = (amount > 0) & (self.count[y] > amount * (1.0 + 1e-9))
+        low, high, shared = JUDGES
+        self.judges = order[able[order]][: int(np.clip(shared / max(1, k), low, high))]
+        self.judging = rows.take(self.judges)
+        self.judged = np.ascontiguousarray(y[self.judges])
+        self.judge_weight = None if weight is None else grouped(weight[self.judges])
+        # With few rows a column, near-singular covariances and chosen laws fit chance.
+        self.cramped = len(encoding.columns) > len(y) / 2
+        self.laws: tuple[tuple[str, str, float, float], ...] = ()
+
+    def experts(self) -> tuple[Expert, ...]:
+        """The experts, each with what leave-one-out chose, having learned the rows at hand."""
+        first = self._columns()
+        if not len(self.judges) or (self.count > 0).sum() < 2:
+            return (first,)
+        asked: list[Callable[[], list[Tried]]] = []
+        numbers = any(isinstance(c, Cuts) for c in self.encoding.columns)
+        if len(self.encoding.owner):
+            asked += [partial(self._gaussians, view) for view in (("real", "scores") if numbers else ("real",))]
+        if len(self.encoding.columns) > 1:
+            asked += [partial(self._contexts, size) for size in (BINS if numbers else BINS[-1:])]
+        if len(self.encoding.columns):
+            asked.append(self._forest)
+        asked += [partial(self._words, place) for place in range(len(self.encoding.texts))]
+        workers = threads(self.n_jobs, self.rows.codes.size * WORTH)
+        found = [first, *self._recorded(in_threads(lambda i: asked[i](), len(asked), min(workers, len(asked) or 1)))]
+        return tuple(found)
+
+    def _recorded(self, found: Iterable[list[Tried]]) -> Iterator[Expert]:
+        """The best of each way to look at a row; all that was tried is put on record."""
+        for ways in found:
+            for tried in ways:
+                best = min(range(len(tried)), key=lambda i: tried[i][0])
+                self.candidates += [
+                    Candidate(expert.name, expert.settings, loss, None, i == best)
+                    for i, (loss, expert) in enumerate(tried)
+                ]
+                yield tried[best][1]
+
+    def _columns(self) -> ColumnLaws:
+        offsets = self.encoding.offsets
+        empty = ColumnLaws((), offsets, np.zeros((self.k, int(offsets[-1]))))
+        counts = empty.learned(self.rows, self.y, self.weight).counts
+        binned = self.encoding.ordered
+        gone = 1.0 if self.weight is None else float(self.weight.sum() / max(1, (self.weight > 0).sum()))
+        laws, losses, usual = choose_laws(counts, offsets, binned, self.log_prior, gone, not self.cramped)
+        seen = self.count > 0
+        alone = -float(self.count[seen] @ self.log_prior[seen])
+        self.laws = tuple(
+            (name, str(law), alone - loss, default - loss)
+            for name, law, loss, default in zip(self.encoding.names, laws, losses, usual, strict=True)
+        )
+        return ColumnLaws(laws, offsets, counts)
+
+    def _gaussians(self, view: str) -> list[Tried]:
+        """Each class whole, and cut in pieces if that is not much worse: in more as long as it gets better."""
+        X = getattr(self.rows, view)
+        leans: Sequence[float] = gaussians.LEANS[1:] if self.cramped else gaussians.LEANS
+        diagonals: Sequence[float] = gaussians.DIAGONALS[1:] if self.cramped else gaussians.DIAGONALS
+        cut = gaussians.Pieces.whole(self.k, X.shape[1])
+        whole = self._shapes(view, cut, leans, diagonals)
+        least, best = min(whole, key=lambda tried: tried[0])
+        assert isinstance(best, gaussians.Gaussians)
+        pieces: Tried = []
+        diagonals = sorted({best.shape.diagonal, 0.1})
+        for most in PIECES:
+            before, cut = len(cut.owner), gaussians.cut_classes(X, self.y, self.k, most)
+            if len(cut.owner) == before:
+                break
+            tried = self._shapes(view, cut, gaussians.LEANS[1:4], diagonals)
+            loss, best = min(tried, key=lambda tried: tried[0])
+            assert isinstance(best, gaussians.Gaussians)
+            diagonals = [best.shape.diagonal]
+            better = loss < min((before for before, _ in pieces), default=MUCH * least)
+            pieces += tried
+            if not better:
+                break
+        return [whole, pieces] if pieces and min(pieces, key=lambda t: t[0])[0] < MUCH * least else [whole]
+
+    def _shapes(self, view: str, cut: gaussians.Pieces, leans: Sequence[float], diagonals: Sequence[float]) -> Tried:
+        """Shapes over pieces, judged by rows left out."""
+        X = getattr(self.rows, view)
+        D, parts = X.shape[1], len(cut.owner)
+        some = int(np.clip(GRID_ENTRIES / D, *GRID))
+        X_some, y, w = getattr(self.judging, view)[:some], self.judged[:some], self._weights(some)
+        gone = 1.0 if w is None else float(np.median(w))
+        moments = gaussians.Moments.of(X, cut.of(X, self.y), self.weight, parts)
+        within = moments.centred()[1].sum(axis=0)
+        target = np.maximum(np.diagonal(within) / max(1.0, self.count.sum() - parts), gaussians.LEAST)
+        own = cut.of(X_some, y)
+        tried: Tried = []
+        for diagonal in diagonals:
+            axes = gaussians.Axes(X_some, moments, diagonal, target, own, gone)
+            for lean, (q, log_det, left) in zip(leans, axes.forms(leans), strict=True):
+                for tails in gaussians.TAILS:
+                    said = gaussians.by_class(gaussians.density(q, log_det, tails, D), left, cut.owner, self.k)
+                    shape = gaussians.Shape(lean, diagonal, tails)
+                    expert = gaussians.Gaussians(view, shape, cut, target, moments, self.encoding.owner)
+                    tried.append((log_loss(centred(said, MOST), self.log_prior, y, w), expert))
+        return tried
+
+    def _weights(self, some: int) -> Floats | None:
+        return None if self.judge_weight is None else self.judge_weight[:some]
+
+    def _contexts(self, bins: int) -> list[Tried]:
+        maps, levels = coarse(self.encoding, bins)
+        trees = contexts.ContextTrees.chosen(self.rows, self.y, self.k, maps, levels, self.weight)
+        trees = trees.learned(self.rows, self.y, self.weight)
+        depths = np.arange(1, min(contexts.DEEPEST, len(levels) - 1) + 1, dtype=np.int32)
+        strengths = np.array(contexts.STRENGTHS)
+        some = GRID[1]
+        y, w = self.judged[:some], self._weights(some)
+        said = trees.each_without(self.judging.take(slice(some)), y, w, depths, strengths)
+        return [
+            [
+                (
+                    log_loss(centred(said[:, a, b], MOST), self.log_prior, y, w),
+                    replace(trees, depth=int(depth), strength=float(strength)),
+                )
+                for a, depth in enumerate(depths)
+                for b, strength in enumerate(strengths)
+            ]
+        ]
+
+    def _forest(self) -> list[Tried]:
+        d, some = len(self.encoding.columns), GRID[1]
+        judging, y, w = self.judging.take(slice(some)), self.judged[:some], self._weights(some)
+        tried: Tried = []
+        for tries in sorted({max(1, int(np.sqrt(d))), max(1, d // 3)}):
+            grown = forest.Forest.grown(
+                self.rows, self.y, self.k, self.encoding.levels, self.encoding.ordered, tries, self.weight
+            ).learned(self.rows, self.y, self.weight)
+            leaves = grown.leaves(judging)
+            for strength in forest.STRENGTHS:
+                expert = replace(grown, strength=strength)
+                said = expert.evidence_without(judging, y, w, leaves)
+                tried.append((log_loss(centred(said, MOST), self.log_prior, y, w), expert))
+        return [tried]
+
+    def _words(self, place: int) -> list[Tried]:
+        column = self.encoding.texts[place]
+        found = Words.chosen(column, place, self.rows, self.y, self.k, self.weight, self.judges)
+        said = found.evidence_without(self.judging, self.judged, self.judge_weight)
+        return [[(log_loss(centred(said, MOST), self.log_prior, self.judged, self.judge_weight), found)]]
+
+    def weighed(self, model: TableModel) -> TableModel:
+        """With the weights that rows left out ask for."""
+        m, d = len(model.experts), len(model.encoding.columns)
+        n = len(self.judges)
+        if not n or (self.count > 0).sum() < 2:
+            return model
+        vectors = model.vectors_without(self.judging, self.judged, self.judge_weight)
+        log_prior = log_class_prior("empirical", model.weight)
+        doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(d, COLUMN_DOUBT * np.sqrt(500 / n)))
+        pool, loss = fit_pool(
+            vectors,
+            self.judged,
+            log_prior,
+            self.judge_weight,
+            doubt,
+            np.append(np.full(m, 1.0 / (m + 1)), np.zeros(d)),
+            tolerance=1e-7,
+            offset_ridge=OFFSET_DOUBT,
+        )
+        scores = pool.pooled(vectors) + log_prior
+        accuracy = float(np.average(scores.argmax(axis=1) == self.judged, weights=self.judge_weight))
+        alone = log_loss(vectors[:, 0], log_prior, self.judged, self.judge_weight)
+        found = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *self.candidates]
+        weights = iter(pool.weights)
+        found = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in found]
+        return replace(model, pool=pool, record=Record(tuple(found), self.laws, loss, accuracy, n))
+
+
+def grouped(weight: Floats, most: int = 16) -> Floats:
+    """Of many different weights a few that stand for all, for choosing."""
+    if len(np.unique(weight)) <= most:
+        return weight
+    group = np.searchsorted(np.quantile(weight, np.linspace(0, 1, most + 1)[1:-1]), weight)
+    total, size = np.bincount(group, weight), np.bincount(group)
+    return np.asarray((total / np.maximum(size, 1))[group])

@@ -1,0 +1,381 @@
+"""Fixed functions of a row, chosen without looking at labels: codes for counts, coordinates for Gaussians.
+
+Code 0 is a missing entry, 1, 2, … are bins or categories, −1 is a category that was never seen. Coordinates are numbers
+in standard deviations from their mean, the same as normal scores, and an indicator for every category. Once chosen they
+stay, so that statistics of coded rows add up and subtract.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from scipy.special import ndtri
+
+from deciban._typing import Array, Codes, Floats
+from deciban.errors import DecibanError
+from deciban.rows import LARGEST
+from deciban.tables.columns import Column, Levels, Numbers
+from deciban.tables.frame import Frame
+
+BINS = 32  # of numbers: label-free quantiles, a heavy value by itself
+KNOTS = 129  # quantiles between which normal scores are interpolated
+FAR = 20.0  # standard deviations: what lies further counts as so far
+LEVELS = 20  # categories of a column that get a coordinate of their own
+COORDINATES = 150  # coordinates in all, or as many as there are columns of numbers
+RARE = 0.02  # an indicator's spread counts as that of one in fifty at least: rarer ones would tower over all
+SMALL = 254  # values of a column that trees tell apart
+NEVER = 255  # one that they never saw
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """A column of numbers: where its bins end, and where it lies."""
+
+    cuts: Floats  # (bins − 1,) ascending: x ≤ cuts[0] is bin 1
+    low: Floats  # (bins,) the least value seen in each bin
+    high: Floats  # (bins,) the greatest
+    mass: Floats  # (bins,) shares of the entries that are there
+    knots: Floats  # values, ascending, whose
+    scores: Floats  # normal scores are these
+    mean: float
+    scale: float
+    missing: float  # share of rows
+    whole: bool  # whether values are whole numbers
+    dates: str | None = None  # the unit, where they are dates
+
+    @property
+    def size(self) -> int:
+        return len(self.low) + 1
+
+    @property
+    def told(self) -> int:
+        """Codes that trees tell apart."""
+        return self.size
+
+    @property
+    def width(self) -> int:
+        """How many coordinates the column has."""
+        return 2 if self.missing > 0 else 1
+
+    def codes(self, column: Column) -> Codes:
+        values = numbers(column)
+        out = (np.searchsorted(self.cuts, values) + 1).astype(np.int32)
+        out[np.isnan(values)] = 0
+        return out
+
+    def coordinates(self, column: Column, codes: Codes, out: Floats) -> None:
+        np.subtract(numbers(column), self.mean, out=out[:, 0])
+        out[:, 0] /= self.scale
+        np.clip(out[:, 0], -FAR, FAR, out=out[:, 0])
+        if self.width > 1:
+            gone = codes == 0
+            out[gone, 0] = 0.0
+            out[:, 1] = indicator(gone, self.missing)
+        elif len(codes) and not codes.min():
+            out[codes == 0, 0] = 0.0
+
+    def label(self, code: int) -> str:
+        """What a bin is called."""
+        if code == 0:
+            return "missing"
+        low, high = self.low[code - 1], self.high[code - 1]
+        return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+    def normal_scores(self, column: Column, out: Floats) -> None:
+        values = numbers(column)
+        said = np.interp(values, self.knots, self.scores)
+        out[:, 0] = np.where(np.isnan(values), 0.0, said)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """A column of categories: which are known, and which of them have a coordinate."""
+
+    levels: tuple[Any, ...]  # in order of how often they came; those that come later are appended
+    mass: Floats  # shares of rows, of the levels there were when this was chosen
+    spoken: tuple[int, ...]  # levels with a coordinate of their own
+    missing: float
+    _place: dict[Any, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_place", {level: i for i, level in enumerate(self.levels)})
+
+    @property
+    def size(self) -> int:
+        return len(self.levels) + 1
+
+    @property
+    def told(self) -> int:
+        return min(len(self.mass) + 1, SMALL)
+
+    @property
+    def width(self) -> int:
+        return len(self.spoken) + (self.missing > 0)
+
+    def codes(self, column: Column) -> Codes:
+        if not isinstance(column, Levels):
+            raise TypeError("categories are read as levels")
+        table = np.array([0, *(self._place.get(level, -2) + 1 for level in column.levels)], dtype=np.int32)
+        return np.asarray(table[column.codes + 1])
+
+    def coordinates(self, column: Column, codes: Codes, out: Floats) -> None:
+        del column
+        table = np.zeros((len(self.mass) + 2, self.width))  # the last row is a category that was never seen
+        for i, level in enumerate(self.spoken):
+            table[:, i] = indicator(np.arange(len(table)) == level + 1, float(self.mass[level]))
+        if self.missing > 0:
+            table[:, -1] = indicator(np.arange(len(table)) == 0, self.missing)
+        known = np.where(codes < 0, len(table) - 1, np.minimum(codes, len(table) - 1))
+        out[:] = table[known]
+
+    def label(self, code: int) -> str:
+        return "missing" if code == 0 else str(self.levels[code - 1])
+
+    def with_new(self, column: Levels) -> Known:
+        """With the categories of this column that were not known."""
+        new = [
+            column.levels[i] for i in np.unique(column.codes[column.codes >= 0]) if column.levels[i] not in self._place
+        ]
+        return replace(self, levels=(*self.levels, *new)) if new else self
+
+
+Coded = Cuts | Known
+
+
+def numbers(column: Column) -> Floats:
+    if not isinstance(column, Numbers):
+        raise TypeError("numbers are read as numbers")
+    return column.values
+
+
+def indicator(here: Array, share: float) -> Floats:
+    """1 or 0, in standard deviations from its mean."""
+    share = min(max(share, RARE), 1.0 - RARE)
+    return np.asarray((here - share) / np.sqrt(share * (1.0 - share)))
+
+
+def choose_cuts(column: Numbers, name: str, bins: int = BINS) -> Cuts:
+    """Bins of about equal weight; a value that alone weighs as much as a bin is one."""
+    there = np.sort(column.values)  # missing ones come last
+    n = int(np.searchsorted(there, np.nan)) if len(there) and np.isnan(there[-1]) else len(there)
+    missing, there = 1.0 - n / max(1, len(there)), there[:n]
+    if n == 0:
+        one = np.zeros(1)
+        return Cuts(np.zeros(0), one, one, np.ones(1), one, one, 0.0, 1.0, missing, column.whole, column.dates)
+    if max(-there[0], there[-1]) > LARGEST:
+        raise DecibanError(
+            f"column {name!r} holds {there[-1] if there[-1] > LARGEST else there[0]}: numbers past {LARGEST:g} cannot "
+            "be squared and summed; scale the column, or make them missing"
+        )
+    new = np.flatnonzero(np.diff(there, prepend=-np.inf) > 0)
+    distinct, count = there[new], np.diff(new, append=n)
+    if len(distinct) > bins:
+        heavy = count >= n / bins
+        opens = np.diff(np.floor((np.cumsum(count) - count / 2) / (n / bins)), prepend=-1.0) > 0
+        opens |= heavy
+        opens[1:] |= heavy[:-1]
+        first = np.flatnonzero(opens)
+    else:
+        first = np.arange(len(distinct))
+    low, high = distinct[first], distinct[np.append(first[1:], len(distinct)) - 1]
+    mean = float(there.mean())
+    scale = float((there - mean).std())
+    whole = column.whole or bool((distinct == np.floor(distinct)).all())
+    at = np.unique(np.linspace(0, len(distinct) - 1, KNOTS).astype(np.intp))
+    rank = (new[at] + count[at] / 2) / n  # the middle of a value's rows
+    return Cuts(
+        high[:-1] + (low[1:] - high[:-1]) / 2,
+        low,
+        high,
+        np.add.reduceat(count, first) / n,
+        distinct[at],
+        ndtri((rank * n + 0.5) / (n + 1.0)),
+        mean,
+        scale if scale > 0 else 1.0,
+        missing,
+        whole,
+        column.dates,
+    )
+
+
+def choose_known(column: Levels) -> Known:
+    """The categories there are, in order of how often."""
+    count = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
+    order = [int(i) for i in np.argsort(-count, kind="stable") if count[i]]
+    n = max(1, len(column.codes))
+    missing = float((column.codes < 0).sum()) / n
+    spoken = [i for i, at in enumerate(order) if count[at] > 1][:LEVELS]
+    if len(spoken) == len(order) and not missing:
+        spoken = spoken[1:]  # the others say when it is the first
+    return Known(tuple(column.levels[i] for i in order), count[order] / n, tuple(spoken), missing)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows as experts read them."""
+
+    codes: Codes  # (n, d)
+    small: Array  # (n, d) uint8: as trees read them
+    real: Floats  # (n, D) coordinates
+    scores: Floats  # (n, D) with normal scores in the place of numbers
+    mark: Array  # (n,) uint64: what decides by itself which trees may see a row
+    texts: tuple[list[str], ...] = ()  # the columns of text; a missing one is empty
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, which: Array | slice) -> Rows:
+        scores = self.scores if self.scores is self.real else np.ascontiguousarray(self.scores[which])
+        real = np.ascontiguousarray(self.real[which])
+        return Rows(
+            np.ascontiguousarray(self.codes[which]),
+            np.ascontiguousarray(self.small[which]),
+            real,
+            real if self.scores is self.real else scores,
+            self.mark[which],
+            tuple(some_texts(texts, which) for texts in self.texts),
+        )
+
+
+def some_texts(texts: list[str], which: Array | slice) -> list[str]:
+    return texts[which] if isinstance(which, slice) else [texts[i] for i in which.tolist()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoding:
+    """How every column is coded."""
+
+    names: tuple[str, ...]
+    columns: tuple[Coded, ...]
+    texts: tuple[str, ...] = ()  # columns of text, which are read as they are
+
+    @property
+    def owner(self) -> Array:
+        """The column of each coordinate, (D,)."""
+        return np.repeat(np.arange(len(self.columns)), [c.width for c in self.columns])
+
+    @property
+    def levels(self) -> Codes:
+        return np.array([c.told for c in self.columns], dtype=np.int32)
+
+    @property
+    def ordered(self) -> Array:
+        return np.array([isinstance(c, Cuts) for c in self.columns], dtype=np.uint8)
+
+    @property
+    def offsets(self) -> Array:
+        """Where each column's cells begin in a flat row of counts."""
+        return np.concatenate([[0], np.cumsum([c.size for c in self.columns], dtype=np.intp)]).astype(np.intp)
+
+    def with_new(self, frame: Frame) -> Encoding:
+        """With the categories of this table that were not known."""
+        columns: list[Coded] = []
+        for name, coded in zip(self.names, self.columns, strict=True):
+            column = frame[name]
+            columns.append(coded.with_new(column) if isinstance(coded, Known) and isinstance(column, Levels) else coded)
+        same = all(a is b for a, b in zip(columns, self.columns, strict=True))
+        return self if same else replace(self, columns=tuple(columns))
+
+    def rows(self, frame: Frame) -> Rows:
+        n = frame.size
+        codes = np.empty((n, len(self.columns)), dtype=np.int32)
+        real = np.empty((n, sum(c.width for c in self.columns)))
+        read = [frame[name] for name in self.names]
+        at = 0
+        for j, (column, coded) in enumerate(zip(read, self.columns, strict=True)):
+            codes[:, j] = coded.codes(column)
+            coded.coordinates(column, codes[:, j], real[:, at : at + coded.width])
+            at += coded.width
+        scores = real
+        if any(isinstance(c, Cuts) for c in self.columns):
+            scores, at = real.copy(), 0
+            for column, coded in zip(read, self.columns, strict=True):
+                if isinstance(coded, Cuts):
+                    coded.normal_scores(column, scores[:, at : at + 1])
+                at += coded.width
+        texts = tuple(as_texts(frame[name]) for name in self.texts)
+        return Rows(codes, self.small(codes), real, scores, marks(codes, real, texts), texts)
+
+    def small(self, codes: Codes) -> Array:
+        """Codes that fit in a byte: rare categories share the last, one never seen is 255."""
+        out = np.minimum(codes, SMALL - 1)
+        late = (codes < 0) | (codes > [self._last(c) for c in self.columns])
+        if late.any():
+            out[late] = NEVER
+        return out.astype(np.uint8)
+
+    def small_of(self, column: int, codes: Codes) -> Array:
+        """The same of one column's codes."""
+        late = (codes < 0) | (codes > self._last(self.columns[column]))
+        return np.where(late, NEVER, np.minimum(codes, SMALL - 1)).astype(np.uint8)
+
+    def _last(self, coded: Coded) -> int:
+        """The last code there was when trees were chosen: categories that came later they never saw."""
+        return len(coded.mass) if isinstance(coded, Known) else coded.size
+
+
+def as_texts(column: Column) -> list[str]:
+    if not isinstance(column, Levels):
+        raise TypeError("texts are read as levels")
+    levels = [*map(str, column.levels), ""]
+    return [levels[code] for code in column.codes.tolist()]
+
+
+def marks(codes: Codes, real: Floats, texts: tuple[list[str], ...]) -> Array:
+    """A number for each row that depends on nothing but the row."""
+    mark = np.zeros(len(codes), dtype=np.uint64)
+    for table in (codes.astype(np.int64).view(np.uint64), (real + 0.0).view(np.uint64)):
+        odd = mixed(np.arange(table.shape[1], dtype=np.uint64)) | np.uint64(1)
+        mark = mixed(mark + mixed(table) @ odd) if table.shape[1] else mark
+    for column in texts:
+        mark = mixed(
+            mark + np.array([crc32(text.encode("utf-8", "surrogatepass")) for text in column], dtype=np.uint64)
+        )
+    return mark
+
+
+def mixed(values: Array) -> Array:
+    """Bits so stirred that each depends on all (the finaliser of splitmix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(values ^ (values >> np.uint64(31)))
+
+
+def choose_encoding(frame: Frame, texts: tuple[str, ...] = ()) -> Encoding:
+    """Bins, scales and categories of a table's columns, from the rows given."""
+    names, columns = tuple(name for name in frame.names if name not in texts), list[Coded]()
+    for name in names:
+        column = frame[name]
+        columns.append(choose_cuts(column, name) if isinstance(column, Numbers) else choose_known(column))
+    return Encoding(names, tuple(within(columns)), texts)
+
+
+def within(columns: list[Coded]) -> list[Coded]:
+    """Fewer coordinates for categories, where there would be too many."""
+    room = COORDINATES - sum(c.width for c in columns if isinstance(c, Cuts))
+    each = LEVELS
+    while each > 0 and sum(min(len(c.spoken), each) + 1 for c in columns if isinstance(c, Known)) > max(0, room):
+        each -= 1
+    if each == LEVELS:
+        return columns
+    return [
+        replace(c, spoken=c.spoken[:each], missing=c.missing if each else 0.0) if isinstance(c, Known) else c
+        for c in columns
+    ]
+
+
+def coarse(encoding: Encoding, bins: int, most: int = 60) -> tuple[Array, Codes]:
+    """(d, 256): small codes to fewer, and how many there are: neighbouring bins together, rare categories together."""
+    maps = np.full((len(encoding.columns), 256), NEVER, dtype=np.uint8)
+    for table, coded in zip(maps, encoding.columns, strict=True):
+        if isinstance(coded, Cuts):
+            middle = np.cumsum(coded.mass) - coded.mass / 2
+            group = np.minimum((middle * bins).astype(np.intp), bins - 1)
+            table[: coded.size] = np.append(0, np.unique(group, return_inverse=True)[1] + 1)
+        else:
+            table[: coded.told] = np.minimum(np.arange(coded.told), most)
+    levels = np.where(maps == NEVER, 0, maps).max(axis=1).astype(np.int32) + 1
+    return maps, levels

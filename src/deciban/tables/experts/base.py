@@ -1,0 +1,65 @@
+"""What every expert can do. An expert is a value: fixed functions of x, chosen once, and sums that add and subtract.
+
+What it says of a row is evidence: for each class log p(what it looks at | class), up to what all classes share.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
+
+from deciban._typing import Array, Codes, Floats
+from deciban.tables.encode import Rows
+
+Self = TypeVar("Self", bound="Expert")
+
+
+class Expert(ABC):
+    """One way to look at a row."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def settings(self) -> str:
+        """What was chosen, for a person."""
+
+    @abstractmethod
+    def learned(self: Self, rows: Rows, y: Codes, weight: Floats | None = None) -> Self:
+        """With these rows of classes y added to the sums."""
+
+    @abstractmethod
+    def plus(self: Self, other: Self, sign: float = 1.0) -> Self:
+        """With the sums of another of the same structure added, or with sign −1 taken away."""
+
+    def added(self: Self, others: Sequence[Self]) -> Self:
+        """With the sums of several others."""
+        total = self
+        for other in others:
+            total = total.plus(other)
+        return total
+
+    @abstractmethod
+    def scaled(self: Self, factor: float) -> Self:
+        """With every sum times a number."""
+
+    @abstractmethod
+    def in_classes(self: Self, where: Array, k: int) -> Self:
+        """Among k classes, of which the present ones are where[0], where[1], …; the others have no rows."""
+
+    @abstractmethod
+    def evidence(self, rows: Rows) -> Floats:
+        """What it says of rows, (n, k)."""
+
+    @abstractmethod
+    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+        """The same of rows that were learned as of class y, each by the sums without it, (n, k)."""
+
+    @abstractmethod
+    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+        """One row's evidence: what each column says, (d, k), and what no single column says, (k,)."""
+
+    @abstractmethod
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Settings that JSON can hold, and arrays: all there is to it."""

@@ -1,0 +1,256 @@
+"""The expert of columns: naive Bayes, each column with a law of its own, chosen by leave-one-out.
+
+Counts n_yv of codes by class are all it learns. With π_v = n_v/n and strength s, a column's law given the class is
+
+    p(v | y) = (ñ_yv + s π̃_v) / (n_y + s)
+
+where ñ and π̃ are the counts themselves (categories), or counts spread over neighbouring bins by a kernel (numbers).
+Leave-one-out needs no rows: a row of class y and value v takes its weight from n_yv, n_v, n_y and n. A value that no
+other row has says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deciban._kernel import counts as counting
+from deciban._kernel import scores as kernel
+from deciban._typing import Array, Codes, Floats
+from deciban.algebra import RESIDUE
+from deciban.schema import category_positions
+from deciban.tables.encode import Encoding, Known, Rows
+from deciban.tables.experts.base import Expert
+
+GAIN = 3.0  # nats that a law must win over the default by: the best of many is often so by chance
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """How counts become probabilities: pseudo-counts, and how far a bin's counts spread (in bins; 0: not at all)."""
+
+    strength: float
+    spread: float = 0.0
+
+    def __str__(self) -> str:
+        return f"counts + {self.strength:g}" + (f", spread over {self.spread:g} bins" if self.spread else "")
+
+
+CATEGORIES = (Law(2.0), Law(0.5), Law(8.0), Law(32.0))  # the first is the default
+BINNED = (
+    Law(8.0, 3.0),
+    *(Law(s, h) for h in (0.7, 1.5, 3.0, 6.0) for s in (1.0, 8.0) if (s, h) != (8.0, 3.0)),
+    *(Law(s) for s in (0.5, 2.0, 8.0, 32.0)),
+)
+
+
+@lru_cache(maxsize=1024)
+def spreading(size: int, spread: float) -> Floats:
+    """(size, size): where a count in a bin (column) goes (row). The first bin, of missing entries, keeps to itself."""
+    if not spread:
+        return np.eye(size)
+    at = np.arange(size - 1)
+    weights = np.exp(-0.5 * ((at[:, None] - at) / spread) ** 2)
+    out = np.zeros((size, size))
+    out[0, 0] = 1.0
+    out[1:, 1:] = weights / weights.sum(axis=0)
+    return out
+
+
+def tables(counts: Floats, laws: Sequence[Law], gone: float = 0.0) -> tuple[Floats, Floats]:
+    """log p(v | y) of (k, v) counts under each law, (laws, k, v), and the same for the class of a row that is left out.
+
+    `gone` is the weight of a row of value v that is left out: from v's share in both, from its class in the second.
+    """
+    n_v, n_y, size = counts.sum(axis=0), counts.sum(axis=1)[:, None], counts.shape[1]
+    total = float(n_v.sum()) - gone
+    known = n_v - gone > RESIDUE * n_v
+    others, mine = np.empty((2, len(laws), *counts.shape))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i, law in enumerate(laws):
+            if law.spread:
+                by = spreading(size, law.spread)
+                smooth, back, own = counts @ by.T, by @ n_v, np.diagonal(by)
+            else:
+                smooth, back, own = counts, n_v, np.ones(size)
+            prior = law.strength * np.maximum(back - gone * own, 0.0) / total
+            np.log((smooth + prior) / (n_y + law.strength), out=others[i])
+            left = np.maximum(smooth - gone * own, 0.0)
+            np.log((left + prior) / (np.maximum(n_y - gone, 0.0) + law.strength), out=mine[i])
+    others[:, :, ~known], mine[:, :, ~known] = 0.0, 0.0
+    return others, mine
+
+
+def law_losses(counts: Floats, laws: Sequence[Law], log_prior: Floats, gone: float) -> Floats:
+    """Σ of −log P(y | v) under each law, each row left out: from the table alone."""
+    others, mine = tables(counts, laws, gone)
+    k = len(counts)
+    out = np.empty(len(laws))
+    for i in range(len(laws)):
+        scores = others[i] + log_prior[:, None]  # (k, v): what each class gets when a row of another is left out
+        own = mine[i] + log_prior[:, None]
+        top = np.maximum(scores.max(axis=0), own.max(axis=0))
+        each = np.exp(scores - top)
+        rest = each.sum(axis=0) - each if k > 2 else each[::-1]  # the others' share, class by class
+        total = np.log(np.maximum(rest, 0.0) + np.exp(own - top)) + top
+        out[i] = (counts * (total - own)).sum()
+    return out
+
+
+def choose_laws(
+    counts: Floats, offsets: Array, binned: Array, log_prior: Floats, gone: float, choose: bool
+) -> tuple[tuple[Law, ...], Floats, Floats]:
+    """A law for every column, its leave-one-out loss in nats, and the default's."""
+    laws, losses, usual = [], np.zeros(len(binned)), np.zeros(len(binned))
+    for j, here in enumerate(binned):
+        tried: Sequence[Law] = BINNED if here else CATEGORIES
+        found = law_losses(
+            np.ascontiguousarray(counts[:, offsets[j] : offsets[j + 1]]),
+            tried if choose else tried[:1],
+            log_prior,
+            gone,
+        )
+        best = int(np.argmin(found))
+        best = best if found[best] < found[0] - GAIN else 0
+        laws.append(tried[best])
+        losses[j], usual[j] = found[best], found[0]
+    return tuple(laws), losses, usual
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnLaws(Expert):
+    """Naive Bayes over coded columns."""
+
+    laws: tuple[Law, ...]
+    offsets: Array  # (d + 1,)
+    counts: Floats  # (k, cells)
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    name: ClassVar[str] = "columns"
+
+    @property
+    def settings(self) -> str:
+        return "naive Bayes, a law for each column"
+
+    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> ColumnLaws:
+        counts = self.counts.copy()
+        counting.code_counts(rows.codes, y, weight, self.offsets, counts)
+        return replace(self, counts=counts)
+
+    def plus(self, other: ColumnLaws, sign: float = 1.0) -> ColumnLaws:
+        counts = self.counts + sign * other.counts
+        counts[np.abs(counts) <= RESIDUE * self.counts] = 0.0
+        return replace(self, counts=counts)
+
+    def scaled(self, factor: float) -> ColumnLaws:
+        return replace(self, counts=self.counts * factor)
+
+    def in_classes(self, where: Array, k: int) -> ColumnLaws:
+        counts = np.zeros((k, self.counts.shape[1]))
+        counts[where] = self.counts
+        return replace(self, counts=counts)
+
+    def in_cells(self, offsets: Array) -> ColumnLaws:
+        """Room for categories that were appended to their columns."""
+        counts = np.zeros((len(self.counts), int(offsets[-1])))
+        for j, start in enumerate(offsets[:-1]):
+            mine = self._counts(j)
+            counts[:, start : start + mine.shape[1]] = mine
+        return replace(self, offsets=offsets, counts=counts)
+
+    def recoded(self, old: Encoding, new: Encoding) -> ColumnLaws:
+        """The counts where the categories stand in another encoding, which has them all."""
+        offsets = new.offsets
+        counts = np.zeros((len(self.counts), int(offsets[-1])))
+        for j, (mine, theirs) in enumerate(zip(old.columns, new.columns, strict=True)):
+            place = np.arange(mine.size)
+            if isinstance(mine, Known) and isinstance(theirs, Known) and mine.levels != theirs.levels:
+                place[1:] = 1 + category_positions(mine.levels, theirs.levels)
+            counts[:, offsets[j] + place] = self._counts(j)
+        return replace(self, offsets=offsets, counts=counts)
+
+    def _counts(self, column: int) -> Floats:
+        return np.ascontiguousarray(self.counts[:, self.offsets[column] : self.offsets[column + 1]])
+
+    def pointed(self) -> Floats:
+        """log p(v | y), (cells, k), about its mean over the classes that were seen."""
+        if "table" not in self._cache:
+            seen = self.counts.sum(axis=1) > 0 if self.counts.size else np.ones(len(self.counts), dtype=bool)
+            parts = [tables(self._counts(j), [law])[0][0] for j, law in enumerate(self.laws)]
+            table = np.concatenate(parts, axis=1).T if parts else np.zeros((0, len(self.counts)))
+            self._cache["table"] = np.ascontiguousarray(table - table[:, seen].mean(axis=1, keepdims=True))
+        return np.asarray(self._cache["table"])
+
+    def weighed(self, rows: Rows, weights: Floats) -> Floats:
+        """Σ_j w_j times what column j says, (n, k)."""
+        by = np.repeat(weights, np.diff(self.offsets))
+        out = np.zeros((len(rows), len(self.counts)))
+        nothing = np.zeros((len(self.laws), len(self.counts)))
+        kernel.code_scores(rows.codes, self.offsets, self.pointed() * by[:, None], nothing, out)
+        return out
+
+    def evidence(self, rows: Rows) -> Floats:
+        return self.weighed(rows, np.ones(len(self.laws)))
+
+    def vectors_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+        """What each column says of rows that were learned, without them: (n, d, k)."""
+        n, k = len(rows), len(self.counts)
+        out = np.zeros((n, len(self.laws), k))
+        taken = np.ones(n) if weight is None else weight
+        for gone in np.unique(taken):
+            at = np.flatnonzero(taken == gone)
+            mine = y[at]
+            for j, law in enumerate(self.laws):
+                others, own = tables(self._counts(j), [law], float(gone))
+                codes = rows.codes[at, j]
+                known = codes >= 0
+                said = others[0].T[codes * known]
+                said[np.arange(len(at)), mine] = own[0][mine, codes * known]
+                out[at, j] = said * known[:, None]
+        out -= out.mean(axis=2, keepdims=True)
+        return out
+
+    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+        return np.asarray(self.vectors_without(rows, y, weight).sum(axis=1))
+
+    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+        codes, table = rows.codes[0], self.pointed()
+        at = self.offsets[:-1] + np.maximum(codes, 0)
+        return np.where(codes[:, None] >= 0, table[at], 0.0), np.zeros(len(self.counts))
+
+    def log_prob(self, rows: Rows) -> Floats:
+        """log p(codes | class), (n, k): a category that was never seen counts as one of weight one half."""
+        parts = [tables(self._counts(j), [law])[0][0] for j, law in enumerate(self.laws)]
+        table = np.ascontiguousarray(np.concatenate(parts, axis=1).T) if parts else np.zeros((0, len(self.counts)))
+        total = np.maximum(self.counts.sum(axis=1) / max(1, len(self.laws)), 1.0)
+        unseen = np.broadcast_to(np.log(0.5 / (total + 1.0)), (len(self.laws), len(total))).copy()
+        out = np.zeros((len(rows), len(self.counts)))
+        codes = np.where(rows.codes < 0, np.iinfo(np.int32).max, rows.codes)
+        kernel.code_scores(codes, self.offsets, table, unseen, out)
+        return out
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        return {"laws": [[law.strength, law.spread] for law in self.laws]}, {"counts": self.counts}
+
+
+def centred(said: Floats, most: float) -> Floats:
+    """Evidence about its mean over the classes, none beyond `most` nats; a class that is ruled out is at the end."""
+    if said.size and np.isfinite(said.min()):
+        out = said - said.mean(axis=1, keepdims=True)
+    else:
+        there = np.isfinite(said)
+        middle = np.where(there, said, 0.0).sum(axis=1, keepdims=True) / np.maximum(there.sum(axis=1, keepdims=True), 1)
+        out = said - middle
+    return np.asarray(np.clip(out, -most, most, out=out))
+
+
+def log_loss(said: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
+    """The mean of −log P(y) when evidence is added to the log prior."""
+    scores = said + log_prior
+    scores -= scores.max(axis=1, keepdims=True)
+    losses = np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y]
+    return float(losses.mean() if weight is None else np.average(losses, weights=weight))

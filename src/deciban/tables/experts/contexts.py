@@ -1,0 +1,223 @@
+"""The expert of contexts: k-dependence Bayes, each column given the class and a few other columns (S21).
+
+Columns are ordered by what they tell of the class, and each has for parents the earlier ones it hangs on most. What is
+learned are counts of a value beside its parents' values, by class; with fewer parents they are sums of these.
+
+    p_t(v) = (C_t(v) + s p_{t−1}(v)) / (C_t + s),   t parents deep
+
+The structure looks at labels. So there are two, each found on one half of the rows (a row's mark says which), and what
+is said is their mean; a row that was learned is judged by the one that never saw it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deciban._kernel import contexts as kernel
+from deciban._typing import Array, Codes, Floats
+from deciban.algebra import RESIDUE
+from deciban.tables.encode import Rows, mixed
+from deciban.tables.experts.base import Expert
+
+DEEPEST = 4  # parents
+STRENGTHS = (2.0, 8.0)
+COLUMN = np.uint64(48)  # bits below the column's number in a key
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Counts by class (m, k) of a column's value and its parents', under keys in ascending order."""
+
+    keys: Array  # (m,) uint64: the column, then the codes
+    counts: Floats
+
+    @classmethod
+    def of(cls, codes: Array, parents: Codes, y: Codes, weight: Floats | None, k: int) -> Sums:
+        ptr, keys, counts = kernel.count(codes, parents, y, weight, k)
+        columns = np.repeat(np.arange(len(parents), dtype=np.uint64), np.diff(ptr))
+        return cls(keys | columns << COLUMN, counts)
+
+    @classmethod
+    def total(cls, parts: Sequence[Sums], signs: Sequence[float]) -> Sums:
+        """All sums, each with its sign, in one go."""
+        keys = np.concatenate([part.keys for part in parts])
+        order = np.argsort(keys, kind="stable")  # runs that are in order already are merged
+        keys = keys[order]
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.zeros(0, dtype=np.intp)
+        counts = np.concatenate([sign * part.counts for part, sign in zip(parts, signs, strict=True)])[order]
+        if len(first) < len(keys):
+            whole = np.add.reduceat(counts, first, axis=0)
+            if min(signs) < 0:  # what is left by rounding alone is nothing
+                whole[np.abs(whole) <= RESIDUE * np.add.reduceat(np.abs(counts), first, axis=0)] = 0.0
+            counts = whole
+        keys = keys[first]
+        if min(signs) < 0:
+            some = counts.any(axis=1)
+            keys, counts = keys[some], counts[some]
+        return cls(keys, counts)
+
+    def plus(self, other: Sums, sign: float = 1.0) -> Sums:
+        if not len(other.keys):
+            return self
+        return other if not len(self.keys) and sign > 0 else Sums.total([self, other], [1.0, sign])
+
+    def tree(self, parents: Codes, levels: Codes, k: int) -> kernel.Contexts:
+        ptr = np.searchsorted(self.keys, np.arange(len(parents) + 1, dtype=np.uint64) << COLUMN).astype(np.int64)
+        return kernel.Contexts(
+            ptr, self.keys & ((np.uint64(1) << COLUMN) - np.uint64(1)), self.counts, parents, levels, k
+        )
+
+
+def choose_parents(codes: Array, levels: Codes, y: Codes, weight: Floats | None, k: int) -> Codes:
+    """Each column's parents among those that tell more of the class, the one it hangs on most first: (d, deepest)."""
+    d = codes.shape[1]
+    tells, between = np.zeros(d), np.zeros((d, d))
+    kernel.pair_information(codes, levels, y, weight, k, tells, between)
+    order = np.argsort(-tells, kind="stable")
+    parents = np.full((d, DEEPEST), -1, dtype=np.int32)
+    for i, j in enumerate(order):
+        before = order[:i]
+        chosen = before[np.argsort(-between[j, before], kind="stable")][:DEEPEST]
+        parents[j, : len(chosen)] = chosen
+    return parents
+
+
+def half(rows: Rows) -> Array:
+    """Which of the two structures has seen a row, if it was learned."""
+    return (mixed(rows.mark + np.uint64(1)) & np.uint64(1)).astype(np.intp)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContextTrees(Expert):
+    """Two k-dependence networks over coarse codes."""
+
+    maps: Array  # (d, 256) small codes to coarse ones
+    levels: Codes  # (d,) how many there are
+    parents: tuple[Codes, Codes]  # (d, deepest) each
+    sums: tuple[Sums, Sums]
+    k: int
+    depth: int = 1
+    strength: float = 2.0
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    name: ClassVar[str] = "contexts"
+
+    @classmethod
+    def chosen(
+        cls, rows: Rows, y: Codes, k: int, maps: Array, levels: Codes, weight: Floats | None = None
+    ) -> ContextTrees:
+        """The structures that these rows ask for, with nothing learned yet."""
+        empty = Sums(np.zeros(0, dtype=np.uint64), np.zeros((0, k)))
+        bare = cls(maps, levels, (np.zeros((0, 0), dtype=np.int32),) * 2, (empty, empty), k)
+        codes, side = bare.codes(rows), half(rows)
+        parents = []
+        for s in (0, 1):
+            at = np.flatnonzero(side == s)
+            parents.append(choose_parents(codes[at], levels, y[at], None if weight is None else weight[at], k))
+        return replace(bare, parents=(parents[0], parents[1]))
+
+    @property
+    def settings(self) -> str:
+        return f"up to {int(self.levels.max(initial=0))} values a column, {self.depth} parents, s = {self.strength:g}"
+
+    def codes(self, rows: Rows) -> Array:
+        out = np.empty_like(rows.small)
+        for j, table in enumerate(self.maps):
+            out[:, j] = table[rows.small[:, j]]
+        return out
+
+    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> ContextTrees:
+        codes = self.codes(rows)
+        one, two = (
+            sums.plus(Sums.of(codes, parents, y, weight, self.k))
+            for sums, parents in zip(self.sums, self.parents, strict=True)
+        )
+        return replace(self, sums=(one, two))
+
+    def plus(self, other: ContextTrees, sign: float = 1.0) -> ContextTrees:
+        one, two = (a.plus(b, sign) for a, b in zip(self.sums, other.sums, strict=True))
+        return replace(self, sums=(one, two))
+
+    def added(self, others: Sequence[ContextTrees]) -> ContextTrees:
+        all_ = [self, *others]
+        one, two = (Sums.total([e.sums[s] for e in all_], [1.0] * len(all_)) for s in (0, 1))
+        return replace(self, sums=(one, two))
+
+    def scaled(self, factor: float) -> ContextTrees:
+        if not factor:
+            nothing = Sums(np.zeros(0, dtype=np.uint64), np.zeros((0, self.k)))
+            return replace(self, sums=(nothing, nothing))
+        one, two = (Sums(s.keys, s.counts * factor) for s in self.sums)
+        return replace(self, sums=(one, two))
+
+    def in_classes(self, where: Array, k: int) -> ContextTrees:
+        found = []
+        for sums in self.sums:
+            counts = np.zeros((len(sums.keys), k))
+            counts[:, where] = sums.counts
+            found.append(Sums(sums.keys, counts))
+        return replace(self, sums=(found[0], found[1]), k=k)
+
+    def trees(self) -> tuple[kernel.Contexts, kernel.Contexts]:
+        if "trees" not in self._cache:
+            one, two = (s.tree(p, self.levels, self.k) for s, p in zip(self.sums, self.parents, strict=True))
+            self._cache["trees"] = (one, two)
+        return self._cache["trees"]  # type: ignore[no-any-return]  # put there above
+
+    def evidence(self, rows: Rows) -> Floats:
+        codes, out = self.codes(rows), np.zeros((len(rows), self.k))
+        for tree in self.trees():
+            tree.score(codes, self.depth, self.strength, out)
+        return out / 2
+
+    def each_without(self, rows: Rows, y: Codes, weight: Floats | None, depths: Codes, strengths: Floats) -> Floats:
+        """What is said of rows that were learned, without them, for depths and strengths: (n, depths, strengths, k)."""
+        codes, side = self.codes(rows), half(rows)
+        out = np.zeros((len(rows), len(depths), len(strengths), self.k))
+        for s, tree in enumerate(self.trees()):
+            at = np.flatnonzero(side != s)
+            said = np.zeros((len(at), *out.shape[1:]))
+            tree.score_each(codes[at], depths, strengths, said, y[at], None if weight is None else weight[at])
+            out[at] = said
+        return out
+
+    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+        depth, strength = np.array([self.depth], dtype=np.int32), np.array([self.strength])
+        return self.each_without(rows, y, weight, depth, strength)[:, 0, 0]
+
+    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+        codes, out = self.codes(rows)[0], np.zeros((2, len(self.maps), self.k))
+        for tree, mine in zip(self.trees(), out, strict=True):
+            tree.terms(codes, self.depth, self.strength, mine)
+        return out.mean(axis=0), np.zeros(self.k)
+
+    def order(self, side: int) -> Codes:
+        """Columns, parents first."""
+        parents = self.parents[side]
+        done: list[int] = []
+        left = set(range(len(parents)))
+        while left:
+            ready = [j for j in sorted(left) if all(p < 0 or p not in left for p in parents[j])]
+            done += ready
+            left -= set(ready)
+        return np.array(done, dtype=np.int32)
+
+    def sample(self, y: Codes, rng: np.random.Generator) -> Array:
+        """Coarse codes (n, d) of rows of classes y, from one of the two networks each."""
+        side, out = rng.integers(0, 2, len(y)), np.empty((len(y), len(self.maps)), dtype=np.uint8)
+        for s, tree in enumerate(self.trees()):
+            at = np.flatnonzero(side == s)
+            drawn = np.empty((len(at), len(self.maps)), dtype=np.uint8)
+            tree.sample(self.order(s), y[at], self.depth, self.strength, rng.random((len(at), len(self.maps))), drawn)
+            out[at] = drawn
+        return out
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        arrays = {"maps": self.maps, "levels": self.levels}
+        for s, (parents, sums) in enumerate(zip(self.parents, self.sums, strict=True)):
+            arrays |= {f"parents{s}": parents, f"keys{s}": sums.keys, f"counts{s}": sums.counts}
+        return {"depth": self.depth, "strength": self.strength}, arrays

@@ -1,0 +1,154 @@
+"""The expert of trees: which leaf of a tree of splits a row falls in is a category like another.
+
+A tree is a fixed function of x once grown. What is learned are counts of its leaves by class, and a leaf's law given
+the class leans on that of the branch it hangs on, and so on to the root. In terms of the class given the node,
+
+    p_node = (C_node + s p_parent) / (n_node + s),   evidence = log p_leaf − log π
+
+and what is said is the mean over the trees. Growing looks at labels, so each tree grows on some of the rows only (a
+row's mark says which), and a row that was learned is judged by the trees that never saw it: exactly as a new row is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from deciban._kernel import forest as kernel
+from deciban._typing import Array, Codes, Floats
+from deciban.algebra import RESIDUE
+from deciban.tables.encode import Rows, mixed
+from deciban.tables.experts.base import Expert
+
+TREES = 24
+SHARE = 0.5  # of the rows that a tree grows on
+STRENGTHS = (0.5, 2.0, 8.0)
+DEEPEST = 40
+
+
+class Trees(NamedTuple):
+    """Flat arrays of nodes, as the kernel grows them."""
+
+    column: Codes
+    left: Codes
+    right: Codes
+    parent: Codes
+    cut: Array
+    mask: Array
+    heavier: Array
+    start: Codes
+
+
+def members(mark: Array, trees: int) -> Array:
+    """(n, trees): 1 where a tree grows on a row."""
+    seeds = mixed(np.arange(2, trees + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return (mixed(mark[:, None] ^ seeds) >> np.uint64(11) < np.uint64(int(SHARE * 2**53))).astype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest(Expert):
+    """Trees over small codes."""
+
+    trees: Trees
+    levels: Codes
+    ordered: Array
+    counts: Floats  # (nodes, k)
+    strength: float
+    tries: int
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    name: ClassVar[str] = "trees"
+
+    @classmethod
+    def grown(
+        cls, rows: Rows, y: Codes, k: int, levels: Codes, ordered: Array, tries: int, weight: Floats | None = None
+    ) -> Forest:
+        """Trees that these rows ask for, with nothing learned yet."""
+        member = members(rows.mark, TREES)
+        trees = Trees(*kernel.grow_forest(rows.small, levels, ordered, y, weight, member, k, tries, 1.0, DEEPEST, 0))
+        return cls(trees, levels, ordered, np.zeros((len(trees.column), k)), 1.0, tries)
+
+    @property
+    def settings(self) -> str:
+        many = len(self.trees.start) - 1
+        return f"{many} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
+
+    def leaves(self, rows: Rows) -> Codes:
+        t = self.trees
+        out = np.empty((len(rows), len(t.start) - 1), dtype=np.int32)
+        kernel.leaves(
+            rows.small, self.levels, self.ordered, t.column, t.left, t.right, t.cut, t.mask, t.heavier, t.start, out
+        )
+        return out
+
+    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Forest:
+        counts = self.counts.copy()
+        kernel.node_counts(self.leaves(rows), y, weight, self.trees.parent, counts)
+        return replace(self, counts=counts)
+
+    def plus(self, other: Forest, sign: float = 1.0) -> Forest:
+        counts = self.counts + sign * other.counts
+        counts[np.abs(counts) <= RESIDUE * self.counts] = 0.0
+        return replace(self, counts=counts)
+
+    def scaled(self, factor: float) -> Forest:
+        return replace(self, counts=self.counts * factor)
+
+    def in_classes(self, where: Array, k: int) -> Forest:
+        counts = np.zeros((len(self.counts), k))
+        counts[:, where] = self.counts
+        return replace(self, counts=counts)
+
+    def prior(self, cls: int = -1, gone: float = 0.0) -> Floats:
+        """The classes' shares of all rows, without one of a class: every row is in the first tree's root."""
+        total = self.counts[0].copy()
+        if cls >= 0:
+            total[cls] = total[cls] - gone if total[cls] - gone > RESIDUE * total[cls] else 0.0
+        return total / total.sum() if total.sum() > 0 else np.full(len(total), 1.0 / max(1, len(total)))
+
+    def evidence(self, rows: Rows) -> Floats:
+        if "table" not in self._cache:
+            table = np.empty_like(self.counts)
+            kernel.probabilities(self.trees.parent, self.counts, self.prior(), self.strength, table)
+            self._cache["table"] = table
+        out = np.zeros((len(rows), self.counts.shape[1]))
+        how = (self.trees.parent, self.counts, self.prior(), self.strength)
+        kernel.evidence(self.leaves(rows), *how, None, None, None, True, out, self._cache["table"])
+        return out
+
+    def evidence_without(
+        self, rows: Rows, y: Codes, weight: Floats | None = None, leaves: Codes | None = None
+    ) -> Floats:
+        out = np.zeros((len(rows), self.counts.shape[1]))
+        leaves = self.leaves(rows) if leaves is None else leaves
+        member = members(rows.mark, leaves.shape[1])
+        taken = np.ones(len(rows)) if weight is None else weight
+        for cls, gone in {(int(c), float(w)) for c, w in zip(y, taken, strict=True)}:  # they leave equal shares behind
+            at = np.flatnonzero((y == cls) & (taken == gone))
+            said = np.zeros((len(at), out.shape[1]))
+            kernel.evidence(
+                leaves[at],
+                self.trees.parent,
+                self.counts,
+                self.prior(cls, gone),
+                self.strength,
+                member[at],
+                y[at],
+                taken[at],
+                True,
+                said,
+            )
+            out[at] = said
+        return out
+
+    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+        t = self.trees
+        out, rest = np.zeros((len(self.levels), self.counts.shape[1])), np.zeros(self.counts.shape[1])
+        kernel.terms(self.leaves(rows)[0], t.column, t.parent, self.counts, self.prior(), self.strength, out, rest)
+        return out, rest
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        arrays = {**self.trees._asdict(), "counts": self.counts}
+        return {"strength": self.strength, "tries": self.tries}, arrays

@@ -1,0 +1,377 @@
+"""Regularised Gaussians over parts: the classes themselves, or each class cut in pieces (a mixture without EM).
+
+    Σ₀ = (1−g) S_w/N + g·D,   Σ_p = (S_p + κ Σ₀)/(n_p + κ),   p(x | part) = Student-t_ν(μ_p, Σ_p)
+
+D is a fixed diagonal, κ = ∞ gives every part Σ₀, ν = ∞ is the normal law. Leaving a row out takes a rank-one piece from
+S_p and S_w, so that its density under every part follows from two quadratic forms (Sherman–Morrison), exactly. In the
+axes where S_p and Σ₀ are both diagonal, the forms for every κ are weighted sums of the same squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import eigh, solve_triangular
+from scipy.special import gammaln, logsumexp
+
+from deciban._kernel import scatter as kernel
+from deciban._typing import Array, Codes, Floats
+from deciban.algebra import RESIDUE
+from deciban.tables.encode import Rows
+from deciban.tables.experts.base import Expert
+
+LEANS = (0.1, 0.5, 2.0, 8.0, np.inf)
+DIAGONALS = (0.01, 0.1, 0.4)
+TAILS = (4.0, 20.0, np.inf)
+PIECE = 12  # rows that a piece of a class has at least, or as many as there are coordinates
+LEAST = 1e-3  # of a coordinate's variance, which is about one: no direction is without any spread
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How far a part's covariance leans on the common one (κ, in coordinates), that on its diagonal, and the tails."""
+
+    lean: float  # κ/D; inf: one covariance for all
+    diagonal: float  # g
+    tails: float  # ν
+
+    def __str__(self) -> str:
+        own = "one covariance" if np.isinf(self.lean) else f"own covariances, κ = {self.lean:g}·d"
+        tails = "" if np.isinf(self.tails) else f", t with {self.tails:g} degrees"
+        return f"{own}, g = {self.diagonal:g}{tails}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """How each class is cut: through a piece's mean, across its longest axis, again and again."""
+
+    owner: Codes  # (p,) each piece's class
+    first: Codes  # (k,) where each class begins: a cut ≥ 0, or −1 − piece
+    axis: Floats  # (cuts, D)
+    at: Floats  # (cuts,)
+    sides: Codes  # (cuts, 2) where each side goes: a cut, or −1 − piece
+
+    @classmethod
+    def whole(cls, k: int, D: int) -> Pieces:
+        """Every class in one piece."""
+        each = np.arange(k, dtype=np.int32)
+        return cls(each, -1 - each, np.zeros((0, D)), np.zeros(0), np.zeros((0, 2), dtype=np.int32))
+
+    def of(self, X: Floats, y: Codes) -> Codes:
+        """The piece of every row, given its class."""
+        where = self.first[y]
+        while True:
+            open_ = np.flatnonzero(where >= 0)
+            if not len(open_):
+                return -1 - where
+            cut = where[open_]
+            beyond = np.einsum("nd,nd->n", X[open_], self.axis[cut]) > self.at[cut]
+            where[open_] = self.sides[cut, beyond.astype(np.intp)]
+
+    def in_classes(self, where: Array, k: int) -> Pieces:
+        """Room for other classes: each is one piece."""
+        new = np.setdiff1d(np.arange(k), where)
+        first = np.empty(k, dtype=np.int32)
+        first[where] = self.first
+        first[new] = -1 - (len(self.owner) + np.arange(len(new)))
+        owner = np.concatenate([where[self.owner], new]).astype(np.int32)
+        return replace(self, owner=owner, first=first)
+
+
+def cut_classes(X: Floats, y: Codes, k: int, most: int) -> Pieces:
+    """Each class in up to `most` pieces, none with fewer rows than coordinates (or twelve)."""
+    D = X.shape[1]
+    least = max(PIECE, D)
+    owner: list[int] = []
+    axes: list[Floats] = []
+    at: list[float] = []
+    sides: list[list[int]] = []
+
+    def cut(rows: Floats, c: int, pieces: int) -> int:
+        if pieces > 1 and len(rows) >= 2 * least:
+            mean = rows.mean(axis=0)
+            Z = rows - mean
+            axis = eigh(Z.T @ Z, subset_by_index=[D - 1, D - 1], check_finite=False)[1][:, 0]
+            beyond = rows @ axis > mean @ axis
+            if least <= beyond.sum() <= len(rows) - least:
+                here = len(axes)
+                axes.append(axis)
+                at.append(float(mean @ axis))
+                sides.append([0, 0])
+                sides[here] = [cut(rows[~beyond], c, pieces // 2), cut(rows[beyond], c, pieces // 2)]
+                return here
+        owner.append(c)
+        return -len(owner)
+
+    first = [cut(X[y == c], c, most) for c in range(k)]
+    return Pieces(
+        np.array(owner, dtype=np.int32),
+        np.array(first, dtype=np.int32),
+        np.array(axes).reshape(len(axes), D),
+        np.array(at),
+        np.array(sides, dtype=np.int32).reshape(len(sides), 2),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """n, Σx and Σxxᵀ by part. Coordinates lie about zero, so that zero is their pivot."""
+
+    one: Floats  # (p,)
+    x: Floats  # (p, D)
+    xy: Floats  # (p, D, D)
+
+    @classmethod
+    def of(cls, X: Floats, part: Codes, weight: Floats | None, parts: int) -> Moments:
+        D = X.shape[1]
+        one, x, xy = np.zeros((parts, 1)), np.zeros((parts, D)), np.zeros((parts, D, D))
+        kernel.class_scatter(X, part, weight, np.zeros((parts, D)), one, x, xy)
+        return cls(one[:, 0], x, xy)
+
+    def plus(self, other: Moments, sign: float = 1.0) -> Moments:
+        one = self.one + sign * other.one
+        gone = np.abs(one) <= RESIDUE * self.one  # nothing but rounding is left
+        x, xy = self.x + sign * other.x, self.xy + sign * other.xy
+        one[gone], x[gone], xy[gone] = 0.0, 0.0, 0.0
+        return Moments(one, x, xy)
+
+    def centred(self) -> tuple[Floats, Floats]:
+        """Means, and scatters about them."""
+        mean = self.x / np.where(self.one > 0, self.one, 1.0)[:, None]
+        return mean, self.xy - self.x[:, :, None] * mean[:, None, :]
+
+
+class Axes:
+    """Rows in the axes of each part: what every κ shares, for one g, and all that leave-one-out needs."""
+
+    def __init__(
+        self, X: Floats, moments: Moments, diagonal: float, target: Floats, own: Codes | None, gone: float = 1.0
+    ) -> None:
+        self.moments, self.diagonal, self.own = moments, diagonal, own
+        self.gone = 0.0 if own is None else gone
+        self.mean, scatters = moments.centred()
+        self.D = X.shape[1]
+        self.total = max(float(moments.one.sum()) - self.gone, 1.0)
+        base = scatters.sum(axis=0) * ((1.0 - diagonal) / self.total)
+        base[np.diag_indices(self.D)] += diagonal * target
+        root = np.linalg.cholesky(base)
+        self.base_det = 2.0 * float(np.log(np.diagonal(root)).sum())
+        back = solve_triangular(root, np.eye(self.D), lower=True, check_finite=False)
+        self.X = X @ back.T
+        self.means = self.mean @ back.T
+        self.scatters = back @ scatters @ back.T
+        self.turns: list[tuple[Floats, Floats]] | None = None
+
+    def turned(self) -> list[tuple[Floats, Floats]]:
+        """Each part's own axes: spreads along them, and the axes."""
+        if self.turns is None:
+            values, axes = np.linalg.eigh(self.scatters)
+            self.turns = list(zip(np.maximum(values, 0.0), axes, strict=True))
+        return self.turns
+
+    def forms(self, leans: Sequence[float]) -> list[tuple[Floats, Floats, Floats]]:
+        """For each lean: quadratic forms (n, p), log-determinants of Σ, and parts' rows, both (n, p) or (1, p).
+
+        With `own`, the part of each row, they are those of the sums without it.
+        """
+        n, P = len(self.X), len(self.mean)
+        out = [(np.empty((n, P)), np.empty((n if self.own is not None else 1, P))) for _ in leans]
+        spheres = [i for i, lean in enumerate(leans) if np.isinf(lean)]
+        tilted = [i for i, lean in enumerate(leans) if not np.isinf(lean)]
+        for p in range(P):
+            if spheres:
+                one = np.ones((self.D, 1))
+                self._fill(p, self.X - self.means[p], self.means[p] - self.means, one, [np.inf], [out[spheres[0]]])
+            if tilted:
+                spread, axes = self.turned()[p]
+                Z, M = (self.X - self.means[p]) @ axes, (self.means[p] - self.means) @ axes
+                kappas = [leans[i] * self.D for i in tilted]
+                self._fill(p, Z, M, 1.0 / (spread[:, None] + kappas), kappas, [out[i] for i in tilted])
+        count = self.moments.one[None]
+        if self.own is not None:
+            count = np.repeat(count, n, axis=0)
+            count[np.arange(n), self.own] -= self.gone
+            count[count <= RESIDUE * self.moments.one] = 0.0
+        found = []
+        for lean, (q, dets) in zip(leans, out, strict=True):
+            scale = np.ones((1, 1)) if np.isinf(lean) else count + lean * self.D
+            found.append((q * scale, dets - self.D * np.log(scale), count))
+        return found
+
+    def _fill(
+        self, p: int, Z: Floats, M: Floats, by: Floats, kappas: list[float], out: list[tuple[Floats, Floats]]
+    ) -> None:
+        """Part p's forms and determinants of A_p = S_p + κΣ₀, whose inverse has `by` (D, leans) along these axes."""
+        v = (Z * Z) @ by  # (n, leans)
+        dets = self.base_det - np.log(by).sum(axis=0)
+        if self.own is None:
+            for i, (q, det) in enumerate(out):
+                q[:, p], det[:, p] = v[:, i], dets[i]
+            return
+        mine = self.own == p
+        before = self.moments.one[self.own]
+        after = before - self.gone
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grown = np.where(after > RESIDUE * before, before / after, 0.0)  # a part that the row was all of is gone
+        cross = (Z * M[self.own]) @ by
+        vu = v + cross
+        u = vu + cross + ((M * M) @ by)[self.own]
+        for i, ((q, det), kappa) in enumerate(zip(out, kappas, strict=True)):
+            shared = (1.0 - self.diagonal) / self.total * (1.0 if np.isinf(kappa) else kappa)
+            rate = self.gone * grown * (shared + (0.0 if np.isinf(kappa) else mine))
+            left = np.maximum(1.0 - rate * u[:, i], RESIDUE)
+            q[:, p] = np.where(mine, grown**2 * u[:, i] / left, v[:, i] + rate * vu[:, i] ** 2 / left)
+            det[:, p] = dets[i] + np.log(left)
+
+
+def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
+    """log p(x | part) but for (2π)^(−D/2), which is the same everywhere."""
+    if np.isinf(tails):
+        return -0.5 * (q + log_det)
+    constant = gammaln((tails + D) / 2) - gammaln(tails / 2) - 0.5 * D * np.log(tails / 2)
+    return np.asarray(constant - 0.5 * log_det - 0.5 * (tails + D) * np.log1p(q / tails))
+
+
+def by_class(said: Floats, count: Floats, owner: Codes, k: int) -> Floats:
+    """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ where no part is left."""
+    if len(owner) == k:
+        out = np.empty((len(said), k))
+        out[:, owner] = np.where(count > 0, said, -np.inf)
+        return out
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(owner, kind="stable")
+        starts = np.searchsorted(owner[order], np.arange(k))
+        weighed = (said + np.log(count))[:, order]
+        most = np.maximum.reduceat(weighed, starts, axis=1)
+        safe = np.where(np.isfinite(most), most, 0.0)
+        total = np.add.reduceat(np.exp(weighed - safe[:, owner[order]]), starts, axis=1)
+        rows = np.add.reduceat(count[:, order], starts, axis=1)
+        return np.asarray(np.where(rows > 0, safe + np.log(total) - np.log(rows), -np.inf))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaussians(Expert):
+    """Regularised Gaussians on the coordinates (`view`: "real", or "scores")."""
+
+    view: str
+    shape: Shape
+    pieces: Pieces
+    target: Floats  # (D,) the diagonal D
+    moments: Moments
+    owner: Array  # (D,) the column of each coordinate
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    name: ClassVar[str] = "gaussians"
+
+    @property
+    def k(self) -> int:
+        return len(self.pieces.first)
+
+    @property
+    def settings(self) -> str:
+        what = "numbers" if self.view == "real" else "normal scores"
+        parts = len(self.pieces.owner)
+        return f"{what}, {self.shape}" + (f", {parts} pieces" if parts > self.k else "")
+
+    def _rows(self, rows: Rows) -> Floats:
+        return rows.real if self.view == "real" else rows.scores
+
+    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Gaussians:
+        X = self._rows(rows)
+        part = self.pieces.of(X, y)
+        return replace(self, moments=self.moments.plus(Moments.of(X, part, weight, len(self.pieces.owner))))
+
+    def plus(self, other: Gaussians, sign: float = 1.0) -> Gaussians:
+        return replace(self, moments=self.moments.plus(other.moments, sign))
+
+    def scaled(self, factor: float) -> Gaussians:
+        m = self.moments
+        return replace(self, moments=Moments(m.one * factor, m.x * factor, m.xy * factor))
+
+    def in_classes(self, where: Array, k: int) -> Gaussians:
+        pieces = self.pieces.in_classes(where, k)
+        new = len(pieces.owner) - len(self.pieces.owner)
+        m, D = self.moments, self.moments.x.shape[1]
+        moments = Moments(
+            np.append(m.one, np.zeros(new)),
+            np.vstack([m.x, np.zeros((new, D))]),
+            np.concatenate([m.xy, np.zeros((new, D, D))]),
+        )
+        return replace(self, pieces=pieces, moments=moments)
+
+    def _ready(self) -> tuple[Floats, Floats, Floats]:
+        """Means, upper triangular roots of Σ⁻¹ (one, if it is common), and log-determinants of Σ."""
+        if "ready" not in self._cache:
+            mean, S = self.moments.centred()
+            D, shape = mean.shape[1], self.shape
+            total = max(float(self.moments.one.sum()), 1.0)
+            base = S.sum(axis=0) * ((1.0 - shape.diagonal) / total)
+            base[np.diag_indices(D)] += shape.diagonal * self.target
+            if np.isinf(shape.lean):
+                sigma = base[None]
+            else:
+                kappa = shape.lean * D
+                sigma = (S + kappa * base) / (self.moments.one + kappa)[:, None, None]
+            roots = np.ascontiguousarray(np.linalg.cholesky(np.linalg.inv(sigma)).transpose(0, 2, 1))
+            log_det = -2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+            log_det = np.broadcast_to(log_det, len(mean)).copy()
+            self._cache["ready"] = (mean, roots, log_det)
+        return self._cache["ready"]  # type: ignore[no-any-return]  # put there above
+
+    def evidence(self, rows: Rows) -> Floats:
+        X = self._rows(rows)
+        mean, roots, log_det = self._ready()
+        P, D = mean.shape
+        zero = np.zeros((1, P))
+        constant = np.ascontiguousarray(density(zero, log_det[None], self.shape.tails, D)[0])
+        out = np.empty((len(X), P))
+        if np.isinf(self.shape.tails):
+            kernel.log_density(X, mean, roots, constant, None, None, out)
+        else:
+            nu = self.shape.tails
+            kernel.log_density(X, mean, roots, constant, np.full(P, 1.0 / nu), np.full(P, 0.5 * (nu + D)), out)
+        return by_class(out, self.moments.one[None], self.pieces.owner, self.k)
+
+    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+        X = self._rows(rows)
+        part, D = self.pieces.of(X, y), X.shape[1]
+        out = np.empty((len(X), self.k))
+        taken = np.ones(len(X)) if weight is None else weight
+        for gone in np.unique(taken):
+            at = np.flatnonzero(taken == gone)
+            axes = Axes(X[at], self.moments, self.shape.diagonal, self.target, part[at], float(gone))
+            ((q, log_det, count),) = axes.forms([self.shape.lean])
+            out[at] = by_class(density(q, log_det, self.shape.tails, D), count, self.pieces.owner, self.k)
+        return out
+
+    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+        """A form is Σ_j z_j (Σ⁻¹z)_j: each coordinate's share; parts of a class by how likely the row is of each."""
+        X = self._rows(rows)
+        mean, roots, log_det = self._ready()
+        P, D = mean.shape
+        Z = X[0] - mean
+        white = np.einsum("pij,pj->pi", np.broadcast_to(roots, (P, D, D)), Z)
+        shares = Z * np.einsum("pji,pj->pi", np.broadcast_to(roots, (P, D, D)), white)  # (P, D), adds up to q
+        q = shares.sum(axis=1)
+        said = density(q[None], log_det[None], self.shape.tails, D)[0]
+        flat = density(np.zeros((1, P)), log_det[None], self.shape.tails, D)[0]
+        by = np.where(q > 0, (said - flat) / np.where(q > 0, q, 1.0), 0.0)
+        columns = int(self.owner.max(initial=-1)) + 1
+        out = np.zeros((columns, self.k))
+        total = self.evidence(rows)[0]
+        for c in range(self.k):
+            at = np.flatnonzero((self.pieces.owner == c) & (self.moments.one > 0))
+            if len(at):
+                weighed = said[at] + np.log(self.moments.one[at])
+                likely = np.exp(weighed - logsumexp(weighed))
+                np.add.at(out[:, c], self.owner, (likely * by[at]) @ shares[at])
+        return out, total - out.sum(axis=0)
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        s, p, m = self.shape, self.pieces, self.moments
+        about: dict[str, Any] = {"view": self.view, "shape": [s.lean, s.diagonal, s.tails]}
+        arrays: dict[str, Array] = {"owner": p.owner, "first": p.first, "axis": p.axis, "at": p.at, "sides": p.sides}
+        return about, arrays | {"target": self.target, "one": m.one, "x": m.x, "xy": m.xy}

@@ -1,0 +1,92 @@
+"""The expert of a column of text: the graded evidence of its words, weighed by reliabilities of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deciban._typing import Array, Codes, Floats
+from deciban.tables.encode import Rows
+from deciban.tables.experts.base import Expert
+from deciban.text import files
+from deciban.text.documents import batches
+from deciban.text.graded import Graded
+from deciban.text.items import choose_blocks
+from deciban.text.raw import Documents
+
+JUDGES = 5000  # texts that reliabilities are fitted on
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words(Expert):
+    """A text model of one column, whose classes are the numbers 0, 1, …"""
+
+    column: str
+    place: int  # among the columns of text
+    graded: Graded
+
+    name: ClassVar[str] = "words"
+
+    @classmethod
+    def chosen(cls, column: str, place: int, rows: Rows, y: Codes, k: int, weight: Floats | None, able: Array) -> Words:
+        """What these rows ask for, learned; reliabilities by the rows that are `able` to judge."""
+        texts = rows.texts[place]
+        (documents,) = batches(texts, True)
+        none = Graded.none(np.arange(k), choose_blocks(documents), {}, True, "uniform")
+        wanted = np.sort(able[:JUDGES])
+        graded = none.learned_and_chosen(read(texts), y, np.arange(k), weight, 1, wanted)
+        return cls(column, place, graded)
+
+    @property
+    def k(self) -> int:
+        return len(self.graded.classes)
+
+    @property
+    def settings(self) -> str:
+        return f"{self.column}: {', '.join(self.graded.sums.blocks)}"
+
+    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Words:
+        graded = self.graded.learned(read(rows.texts[self.place]), y, np.arange(self.k), weight, 1)
+        return replace(self, graded=graded)
+
+    def plus(self, other: Words, sign: float = 1.0) -> Words:
+        mine, theirs = self.graded, other.graded
+        if sign < 0:
+            return replace(self, graded=replace(mine, sums=mine.sums - theirs.sums))
+        return replace(self, graded=replace(mine, sums=mine.sums + theirs.sums))
+
+    def scaled(self, factor: float) -> Words:
+        if factor:
+            return replace(self, graded=self.graded.scale(factor))
+        sums = self.graded.sums
+        return replace(self, graded=replace(self.graded, sums=type(sums).none(sums.classes, sums.blocks, True)))
+
+    def in_classes(self, where: Array, k: int) -> Words:
+        graded, choice = self.graded, self.graded.choice
+        sums = replace(graded.sums, classes=np.asarray(where), closed=False).in_classes(np.arange(k))
+        choice = None if choice is None else replace(choice, classes=np.asarray(where)[choice.classes])
+        return replace(self, graded=replace(graded, sums=replace(sums, closed=True), choice=choice))
+
+    def evidence(self, rows: Rows) -> Floats:
+        return self.graded.log_joint(read(rows.texts[self.place]), 1)
+
+    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+        return self.graded.log_joint_without(read(rows.texts[self.place]), y, weight, 1)
+
+    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+        return np.zeros((rows.codes.shape[1], self.k)), self.evidence(rows)[0]
+
+    def items(self, rows: Rows, target: int, against: int) -> list[tuple[str, Any, float]]:
+        """What each word of one row's text says, in decibans."""
+        return list(self.graded.explain(rows.texts[self.place][0], target, against, True).items)
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        document, tensors = files.parts(self.graded)
+        return {"column": self.column, "place": self.place, "document": document}, tensors
+
+
+def read(texts: list[str]) -> Iterator[Documents]:
+    return batches(texts, True)

@@ -1,0 +1,86 @@
+"""A user's table as the model reads it: the columns that tell something, each as what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban.errors import DecibanError
+from deciban.tables.columns import Column, Levels, Numbers
+from deciban.tables.convert import as_kind
+from deciban.tables.frame import Frame, read_frame
+from deciban.tables.kinds import LEFT_OUT, ColumnKind, infer
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")  # the first of January 1970 was a Thursday
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reader:
+    """What each column of the table is. Columns that tell nothing of other rows are left out."""
+
+    kinds: tuple[ColumnKind, ...]
+
+    @classmethod
+    def of(cls, frame: Frame, given: Mapping[str, str] | None = None) -> Reader:
+        return cls(infer(frame, given))
+
+    @property
+    def used(self) -> tuple[ColumnKind, ...]:
+        return tuple(kind for kind in self.kinds if kind.kind not in LEFT_OUT)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(kind.name for kind in self.used if kind.kind == "text")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of what `read` gives, texts apart."""
+        return tuple(name for kind in self.used if kind.kind != "text" for name in derived_names(kind))
+
+    def read(self, X: Any, known: Mapping[str, tuple[Any, ...]] | None = None) -> Frame:
+        """A table, or more rows of one: what is there of the columns that are used, texts as levels at the end.
+
+        `known` are the categories of columns that were learned: the number 3 is the category "3" if it was one then.
+        """
+        frame = read_frame(X) if not positional(X) else read_frame(X, [kind.name for kind in self.kinds])
+        columns: dict[str, Column] = {}
+        for kind in self.used:
+            if kind.name not in frame:
+                raise DecibanError(
+                    f"column {kind.name!r} is not in this table, which has "
+                    f"{', '.join(map(repr, frame.names[:10]))}{', …' if len(frame.names) > 10 else ''}: give every "
+                    "column that was learned, with missing entries where nothing is known"
+                )
+            column = as_kind(frame[kind.name], kind.kind, kind.name, known=(known or {}).get(kind.name, ()))
+            if kind.kind == "date" and isinstance(column, Numbers):
+                columns |= dict(zip(derived_names(kind), (column, *calendar(column)), strict=True))
+            else:
+                columns[kind.name] = column
+        names = (*self.names, *self.texts)
+        return Frame(names, tuple(columns[name] for name in names), frame.size, frame.notes)
+
+
+def positional(X: Any) -> bool:
+    """Whether a table's columns have no names of their own."""
+    return isinstance(X, np.ndarray) and X.ndim == 2
+
+
+def derived_names(kind: ColumnKind) -> tuple[str, ...]:
+    """What a column becomes: a date is a number, a month and a day of the week."""
+    return (kind.name, f"{kind.name} (month)", f"{kind.name} (weekday)") if kind.kind == "date" else (kind.name,)
+
+
+def calendar(column: Numbers) -> tuple[Levels, Levels]:
+    """The month and the day of the week of days since 1970."""
+    there = ~np.isnan(column.values)
+    days = np.where(there, np.floor(np.where(there, column.values, 0.0)), 0.0).astype("datetime64[D]")
+    month = days.astype("datetime64[M]").astype(np.int64) % 12
+    weekday = days.astype(np.int64) % 7
+    return (
+        Levels(np.where(there, month, -1).astype(np.int32), MONTHS),
+        Levels(np.where(there, weekday, -1).astype(np.int32), DAYS),
+    )

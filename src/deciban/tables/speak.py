@@ -1,0 +1,203 @@
+"""What a model of a table says beside probabilities: why, how strange a row is, rows of its own, what it chose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from deciban._typing import Codes, Floats
+from deciban.bayes import DECIBANS
+from deciban.corollaries.explain import Evidence
+from deciban.corollaries.summary import Summary, candidates_table
+from deciban.show import Table, plain
+from deciban.tables.columns import Column, Levels, Numbers
+from deciban.tables.encode import Cuts
+from deciban.tables.experts.columns import centred
+from deciban.tables.experts.contexts import ContextTrees
+from deciban.tables.experts.words import Words
+from deciban.tables.frame import Frame
+from deciban.tables.kinds import LEFT_OUT
+from deciban.tables.model import MOST, TableModel
+
+TOGETHER = "together"  # what no single column says
+
+
+def explain(model: TableModel, frame: Frame, target: int | None, against: int | None, by: str = "column") -> Evidence:
+    """One row's evidence for a class over another: prior + Σ = the log-odds, column by column or expert by expert."""
+    rows = model.encoding.rows(frame)
+    scores = model.pooled(rows, model.log_prior)[0]
+    likely = np.argsort(-scores, kind="stable")
+    if target is None:
+        target = int(likely[0] if against is None or likely[0] != against else likely[1 if len(likely) > 1 else 0])
+    if against is None:
+        against = int(next((c for c in likely if c != target), target))
+    columns = np.zeros(len(model.encoding.names))
+    experts: list[tuple[str, float]] = []
+    items: list[tuple[str, Any, float]] = []
+    terms = model.columns.terms(rows)[0]
+    said = model.column_weights * (terms[:, target] - terms[:, against])
+    columns += said
+    experts.append((model.columns.name, float(said.sum())))
+    rest = float(model.pool.offsets[target] - model.pool.offsets[against])
+    experts.append(("offset", rest))
+    for weight, expert in zip(model.pool.weights[1:], model.experts[1:], strict=False):
+        if weight <= 0:
+            continue
+        evidence = centred(expert.evidence(rows), MOST)[0]
+        total = weight * float(evidence[target] - evidence[against])
+        experts.append((f"{expert.name}: {expert.settings}", total))
+        if isinstance(expert, Words):
+            words = expert.items(rows, target, against)
+            whole = sum(db for _, _, db in words)
+            scale = total * DECIBANS / whole if whole else 0.0
+            items += [(f"{expert.column}: {word}", "", db * scale) for word, _, db in words]
+            continue
+        each, together = expert.terms(rows)
+        parts = np.append(each[:, target] - each[:, against], together[target] - together[against])
+        whole = float(parts.sum())
+        # What an expert may say at most is shared out as what it would have said.
+        parts = parts * (total / whole) if np.isfinite(whole) and whole else np.append(np.zeros(len(each)), total)
+        columns += parts[:-1]
+        rest += float(parts[-1])
+    if by == "expert":
+        items = [(name, "", db * DECIBANS) for name, db in experts]
+    else:
+        items += [
+            (name, value_of(frame[name]), db * DECIBANS) for name, db in zip(model.encoding.names, columns, strict=True)
+        ]
+        items.append((TOGETHER, "", rest * DECIBANS))
+    items.sort(key=lambda item: -abs(item[2]))
+    prior = float(model.log_prior[target] - model.log_prior[against]) * DECIBANS
+    probability = float(np.exp(scores[target] - logsumexp(scores)))
+    return Evidence(
+        plain(model.classes[target]), plain(model.classes[against]), prior, tuple(items), min(1.0, probability)
+    )
+
+
+def value_of(column: Column) -> Any:
+    """The value in the first row, as a person would write it."""
+    if isinstance(column, Levels):
+        return column.levels[column.codes[0]] if column.codes[0] >= 0 else "missing"
+    value = float(column.values[0])
+    if np.isnan(value):
+        return "missing"
+    if column.dates is not None:
+        return str(np.datetime64(0, "D") + np.timedelta64(int(np.floor(value)), "D"))
+    return int(value) if column.whole and abs(value) < 2**53 else value
+
+
+def log_density(model: TableModel, frame: Frame) -> Floats:
+    """log p(x) under the expert of columns, (n,): bins have a width, and what lies outside of them is far off."""
+    rows = model.encoding.rows(frame)
+    out = logsumexp(model.columns.log_prob(rows) + model.log_prior, axis=1)
+    for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
+        column = frame[name]
+        if isinstance(coded, Cuts) and isinstance(column, Numbers):
+            there = np.flatnonzero(rows.codes[:, j] > 0)
+            bins, x = rows.codes[there, j] - 1, column.values[there]
+            low, high = coded.low[bins], coded.high[bins]
+            wide = high > low
+            off = np.maximum(0.0, np.maximum(low - x, x - high)) / coded.scale
+            out[there] -= np.where(wide, np.log(np.where(wide, high - low, 1.0) / coded.scale), 0.0) + off
+    return np.asarray(out)
+
+
+def sample(model: TableModel, n: int, rng: np.random.Generator, given: int | None) -> tuple[Frame, Codes]:
+    """n rows and their classes: y from the prior, then codes from the networks, then values from within the codes."""
+    if given is None:
+        y = rng.choice(len(model.classes), size=n, p=np.exp(model.log_prior - logsumexp(model.log_prior))).astype(
+            np.int32
+        )
+    else:
+        y = np.full(n, given, dtype=np.int32)
+    network = next((e for e in reversed(model.experts) if isinstance(e, ContextTrees)), None)
+    drawn = None if network is None or not len(network.sums[0].keys) else network.sample(y, rng)
+    columns: list[Column] = []
+    for j, coded in enumerate(model.encoding.columns):
+        counts = model.columns.counts[:, model.encoding.offsets[j] : model.encoding.offsets[j + 1]]
+        likely = counts[y] + 1e-9 * counts.sum(axis=0)
+        if drawn is not None and network is not None:
+            cells = model.encoding.small_of(j, np.arange(coded.size, dtype=np.int32))
+            group = network.maps[j][cells]
+            likely = likely * (group == drawn[:, j, None])
+        codes = draw(likely, rng)
+        if isinstance(coded, Cuts):
+            columns.append(Numbers(values_within(coded, codes, rng), coded.whole, coded.dates))
+        else:
+            columns.append(Levels(codes - 1, coded.levels))
+    for expert in model.experts:
+        if isinstance(expert, Words):
+            texts = [""] * n
+            for c in np.unique(y):
+                at = np.flatnonzero(y == c)
+                for i, text in zip(at, expert.graded.sample(len(at), rng, int(c), None)[0], strict=True):
+                    texts[i] = text
+            columns.append(Levels(np.arange(n, dtype=np.int32), tuple(texts)))
+    names = (*model.encoding.names, *(e.column for e in model.experts if isinstance(e, Words)))
+    return Frame(names, tuple(columns), n), y
+
+
+def draw(weights: Floats, rng: np.random.Generator) -> Codes:
+    """A column number for each row, with these chances."""
+    total = np.cumsum(weights, axis=1)
+    at = rng.random(len(weights)) * total[:, -1]
+    return np.asarray(np.minimum((total <= at[:, None]).sum(axis=1), weights.shape[1] - 1), dtype=np.int32)
+
+
+def values_within(coded: Cuts, codes: Codes, rng: np.random.Generator) -> Floats:
+    """Numbers from within their bins; code 0 is missing."""
+    at = np.maximum(codes - 1, 0)
+    values = coded.low[at] + rng.random(len(codes)) * (coded.high[at] - coded.low[at])
+    values = np.round(values) if coded.whole else values
+    return np.where(codes == 0, np.nan, values)
+
+
+def summary(model: TableModel) -> Summary:
+    """What was chosen and why."""
+    laws = {name: (law, gain, over) for name, law, gain, over in model.record.laws}
+    rows: list[tuple[Any, ...]] = []
+    for kind in model.reader.kinds:
+        law, gain, _ = laws.get(kind.name, ("", None, None))
+        per_row = None if gain is None else gain / max(1.0, float(model.weight.sum())) * DECIBANS
+        rows.append((kind.name, kind.kind, per_row, "left out" if kind.kind in LEFT_OUT else law, kind.why))
+    columns = Table("columns", ("column", "kind", "dB a row", "law", "why"), rows, most=max(60, len(rows)))
+    found = sorted(model.record.candidates, key=lambda c: (not c.chosen, c.loss))
+    tried = candidates_table((c.expert, c.setting, c.loss, c.weight, c.chosen) for c in found)
+    seen = model.weight > 0
+    share = model.weight[seen] / model.weight.sum() if seen.any() else np.ones(1)
+    notes = tuple(
+        f"column {kind.name!r} is left out: {kind.why}" for kind in model.reader.kinds if kind.kind in LEFT_OUT
+    )
+    return Summary(
+        "Classifier",
+        round(float(model.weight.sum())),
+        tuple(plain(label) for label in model.classes),
+        columns,
+        tried,
+        model.record.loss,
+        model.record.accuracy,
+        notes,
+        float(-(share @ np.log(share))),
+    )
+
+
+def strongest(model: TableModel, n: int) -> list[tuple[int, str, float]]:
+    """(class, item, dB) of what speaks most for each class against the mean of the others, columns by themselves."""
+    table = model.columns.pointed()
+    weights = model.column_weights
+    out = []
+    seen = np.flatnonzero(model.weight > 0)
+    for c in seen:
+        others = seen[seen != c]
+        said = table[:, c] - (table[:, others].mean(axis=1) if len(others) else 0.0)
+        items = []
+        for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
+            start = int(model.encoding.offsets[j])
+            items += [
+                (f"{name} = {coded.label(code)}", float(weights[j] * said[start + code])) for code in range(coded.size)
+            ]
+        items.sort(key=lambda item: -item[1])
+        out += [(int(c), item, db * DECIBANS) for item, db in items[:n] if db > 0]
+    return out
