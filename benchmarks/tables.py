@@ -5,12 +5,13 @@ categories as pandas categories, missing entries as such. What a peer must do to
 one-hot or ordinal codes, scale) belongs to the peer and to its seconds. The parts:
 
 accuracy  five stratified folds (seed 0), at most 20,000 rows of a table, classes of five rows or more: accuracy, log
-          loss in nats (a probability below 1e-15 counts as that) and seconds of a fit
+          loss in nats (a probability below 1e-15 counts as that) and seconds of a fit, with one thread of OpenMP and
+          of the linear algebra: on a busy machine many wait for each other
 honest    what the model says of itself, its leave-one-out log loss, beside the test folds; and labels that were
           permuted, where nothing can be better than the class prior
 missing   0 to 60 % of all entries removed at random, in training and test rows
 speed     seconds of fit and predict_proba in turns, the best of three, on tables of fewer than 5,000 rows, adult and
-          covtype (once)
+          covtype (once); peers with all threads and with one, whichever is quicker
 growth    seconds and memory as rows, columns and classes of a synthetic table grow
 
 DECIBAN_DATA says where the sets are; by default `../shared/data` beside the project.
@@ -28,6 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache, lru_cache
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +48,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from threadpoolctl import threadpool_limits
 
 import deciban
 
@@ -264,10 +267,11 @@ def judge(make: Callable[[], Any], table: Table) -> Judged | str:
     for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y, y):
         known = learned(frame, train)
         try:
-            start = time.perf_counter()
-            model = make().fit(known, y[train])
-            seconds.append(time.perf_counter() - start)
-            proba = np.asarray(model.predict_proba(frame.iloc[test]))
+            with threadpool_limits(1):
+                start = time.perf_counter()
+                model = make().fit(known, y[train])
+                seconds.append(time.perf_counter() - start)
+                proba = np.asarray(model.predict_proba(frame.iloc[test]))
         except Exception as error:  # a peer may fail in any way, and the board goes on
             return in_words(error)
         if not np.isfinite(proba).all():
@@ -315,7 +319,13 @@ def show(lines: Sequence[str]) -> list[str]:
 def accuracy(names: Sequence[str]) -> Told:
     names = names or tables()
     lines = show(
-        ["# Accuracy", "", f"Five folds, at most {MOST:,} rows. log loss / accuracy / seconds of a fit.", *ABOUT, ""]
+        [
+            "# Accuracy",
+            "",
+            f"Five folds, at most {MOST:,} rows. log loss / accuracy / seconds of a fit with one thread.",
+            *ABOUT,
+            "",
+        ]
     )
     board: dict[str, dict[str, Judged | str]] = {}
     for name in names:
@@ -428,19 +438,25 @@ def missing(names: Sequence[str]) -> Told:
 
 
 def in_turns(makes: dict[str, Callable[[], Any]], table: Table, repeats: int) -> dict[str, tuple[float, float] | str]:
-    """Best seconds of fit and of predict_proba on all rows, models taking turns; why not, where one fails."""
+    """Best seconds of fit and of predict_proba on all rows, models taking turns; why not, where one fails.
+
+    Each turn of a peer is one with all threads of OpenMP and of the linear algebra, and one with a single thread.
+    """
     found: dict[str, tuple[float, float] | str] = {}
     for _ in range(repeats):
-        for model, make in makes.items():
+        for (model, make), threads in product(makes.items(), (None, 1)):
+            if model == OURS and threads:
+                continue  # it has threads of its own
             so_far = found.get(model, (np.inf, np.inf))
             if isinstance(so_far, str):
                 continue
             try:
-                start = time.perf_counter()
-                fitted = make().fit(*table)
-                between = time.perf_counter()
-                fitted.predict_proba(table.frame)
-                end = time.perf_counter()
+                with threadpool_limits(threads):
+                    start = time.perf_counter()
+                    fitted = make().fit(*table)
+                    between = time.perf_counter()
+                    fitted.predict_proba(table.frame)
+                    end = time.perf_counter()
             except Exception as error:  # a peer may fail in any way, and the others are still timed
                 found[model] = in_words(error)
             else:

@@ -218,6 +218,14 @@ def test_columns_that_have_nothing_to_do_with_each_other_are_not_joined():
     assert np.mean(edges) < 1.0  # P(χ²_32 > 64) is 0.0006
 
 
+@pytest.mark.parametrize(("alike", "parents"), [(30, (-1, 0)), (28, (-1, -1))])
+def test_an_edge_stays_by_the_criterion_of_akaike(alike, parents):
+    """Of 100 rows, 2N·I is 4.03 where 60 agree and 1.44 where 56 do; there is one degree of freedom."""
+    values = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [alike, 50 - alike, 50 - alike, alike], axis=0)
+    y = np.zeros(100, dtype=np.int32)
+    assert chow_liu.chow_liu(values.astype(np.int32), np.array([2, 2]), y, None, 1) == parents
+
+
 def test_a_table_too_wide_is_not_looked_at():
     n = 5000
     codes = np.column_stack([np.arange(n), np.arange(n)]).astype(np.int32)

@@ -103,6 +103,7 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         sample_weight: Any = None,
         *,
         unlabelled: Any = None,
+        unlabelled_weight: float = 0.0,
     ) -> Self:
         """Look at a table, choose, and learn its rows; everything learned before is forgotten.
 
@@ -111,20 +112,25 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         X : data frame (pandas, Polars, Arrow, …), mapping of columns, list of dicts, array or sparse matrix
             Rows. Entries may be missing anywhere.
         y : array-like of shape (n,), or the name of a column of X
-            Labels. Rows whose label is missing (None, NaN) help to see where values lie, and are otherwise left out.
+            Labels. Rows whose label is missing (None, NaN) show where values lie; see `unlabelled_weight`.
         sample_weight : array-like of shape (n,), optional
             A row of weight 2 counts as two rows.
         unlabelled : label, optional
             Another mark of a missing label, such as "?".
+        unlabelled_weight : float, default=0.0
+            What a row without a label counts beside one that has one, its label guessed by the model of the others.
+            Guesses help on some tables and harm on as many, so by default they count nothing.
         """
         with self._unchanged_on_error():
             self._validate_params()
+            if not 0 <= unlabelled_weight < np.inf:
+                raise ValueError(f"unlabelled_weight is {unlabelled_weight}: it must be a number ≥ 0")
             frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=True, mark=unlabelled)
             if frame.size == 0:
                 raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: the table has no rows")
             if len(labels.classes) == 0:
                 raise ValueError("every label is missing: at least one row of each class needs one")
-            self._start(frame, labels, labels.classes, False, weight)
+            self._start(frame, labels, labels.classes, False, weight, float(unlabelled_weight))
         return self
 
     def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -170,6 +176,7 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         and weights that the rows had a part in choosing stay until `fit`.
         """
         check_is_fitted(self)
+        self._check_exact("rows cannot be subtracted: fit again without them")
         with self._unchanged_on_error():
             frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=False)
             if labels.any_missing:
@@ -196,7 +203,7 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         """A copy that made the same choices and has learned nothing: to learn other rows, and be merged with `+`."""
         check_is_fitted(self)
         other = copy.copy(self)
-        other.model_ = self.model_.none()
+        other.model_, other.n_guessed_ = self.model_.none(), 0
         return other
 
     def __add__(self: Self, other: Self) -> Self:
@@ -213,13 +220,29 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
             raise SchemaError("cannot merge models whose class_prior differs")
         merged = copy.copy(self)
         merged.model_ = self.model_.merged(other.model_)
+        merged.n_guessed_ = self.n_guessed_ + other.n_guessed_
         merged._class_prior(merged.classes_)
         return merged
 
-    def _start(self, frame: Frame, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
+    def _start(
+        self,
+        frame: Frame,
+        labels: Labels,
+        classes: Array,
+        closed: bool,
+        weight: Floats | None,
+        hidden_weight: float = 0.0,
+    ) -> None:
         reader = Reader.of(frame, self.schema)
         prior = self._class_prior(classes)
-        self.model_ = choose(reader, reader.read(frame), labels.codes, classes, weight, prior, closed, self.n_jobs)
+        self.model_ = choose(
+            reader, reader.read(frame), labels.codes, classes, weight, prior, closed, self.n_jobs, hidden_weight
+        )
+        self.n_guessed_ = int((labels.codes < 0).sum()) if hidden_weight else 0
+
+    def _check_exact(self, so: str) -> None:
+        if self.n_guessed_:
+            raise ForgetError(f"{self.n_guessed_} labels were guessed, by what all the others said, and {so}")
 
     def _read_labelled(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, mark: Any = None
@@ -288,6 +311,7 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         rows must be among those the model has learned.
         """
         self._check_classes()
+        self._check_exact("no row can be taken out exactly")
         frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=False)
         if labels.any_missing:
             raise DecibanError("leave-one-out needs every row's label")
@@ -403,6 +427,7 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
             "n_features": int(self.n_features_in_),
             "names": list(self._names() or []),
             "table": self.table_kind_,
+            "n_guessed": self.n_guessed_,
         }
         files.write_parts(path, document, tensors, about)
 
@@ -417,7 +442,9 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
             self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
         if about["table"] not in ("pandas", "polars", "pyarrow", "numpy", "dict"):
             raise ValueError(f"a table of kind {about['table']!r} is not known")
-        self.table_kind_, self.model_ = str(about["table"]), model
+        self.table_kind_, self.n_guessed_, self.model_ = str(about["table"]), int(about["n_guessed"]), model
+        if self.n_guessed_ < 0:
+            raise ValueError("fewer than no labels were guessed")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

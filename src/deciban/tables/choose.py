@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.engines.local import threads
 from deciban.joint import log_class_prior
@@ -32,9 +33,12 @@ SAMPLE = 20_000  # rows that structures are found on
 JUDGES = (3000, 4000, 30_000)  # rows that the pool is fitted on: between the first two, the third over the classes
 GRID = (500, 1500)  # rows that candidates are compared on: between these,
 GRID_ENTRIES = 50_000  # and for Gaussians no more entries than this
+MANY = 50  # classes from which on contexts are one parent deep: counts are kept for every class
 MUCH = 1.5  # times the loss of whole classes: pieces that do worse are not looked at further
 WORTH = 30  # times as much is done with an entry here as where it is only added up
 EXPERT_DOUBT, COLUMN_DOUBT, OFFSET_DOUBT = 10.0, 30.0, 1.0  # pseudo-rows behind what is believed of weights beforehand
+ALONE = 100  # columns at most that get a weight of their own
+WIDE = 400  # columns or coordinates from which on their products are too many
 BINS = (5, 10)  # of numbers, in contexts
 PIECES = (2, 4, 8)
 
@@ -50,17 +54,24 @@ def choose(
     class_prior: str | Floats = "empirical",
     closed: bool = False,
     n_jobs: int | None = None,
+    hidden_weight: float = 0.0,
 ) -> TableModel:
-    """The model of these rows (code −1: no label), every choice made and every row learned."""
+    """The model of these rows (code −1: no label), every choice made and every row learned.
+
+    Rows without a label show where values lie; `hidden_weight` is what each counts beside one that has one.
+    """
     some = sample(frame.size)
     encoding = choose_encoding(frame.take(some) if len(some) < frame.size else frame, reader.texts)
     if len(some) < frame.size:
         encoding = encoding.with_new(frame)
     labelled = np.flatnonzero(y >= 0)
     if len(labelled) < frame.size:
+        hidden, hidden_weights = frame.take(np.flatnonzero(y < 0)), None if weight is None else weight[y < 0]
         frame, y = frame.take(labelled), y[labelled]
         weight = None if weight is None else weight[labelled]
         some = sample(frame.size)
+    else:
+        hidden = None
     all_here = len(some) == frame.size
     rows = encoding.rows(frame if all_here else frame.take(some))
     mine, w = (y, weight) if all_here else (y[some], None if weight is None else weight[some])
@@ -73,7 +84,22 @@ def choose(
     if not all_here:
         none = replace(model.none(), weight=np.zeros(len(classes)))
         model = none.plus(none.batch(frame, y, weight, n_jobs))
-    return chooser.weighed(model)
+    model = chooser.weighed(model)
+    return (
+        model if hidden is None or not hidden_weight else guessed(model, hidden, hidden_weights, hidden_weight, n_jobs)
+    )
+
+
+def guessed(model: TableModel, frame: Frame, weight: Floats | None, share: float, n_jobs: int | None) -> TableModel:
+    """With rows whose label is missing, shared out as the model of the others judges them; each counts a share."""
+    likely = bayes.posterior(model.log_joint(frame, n_jobs), model.log_prior) * share
+    if weight is not None:
+        likely *= weight[:, None]
+    total = model
+    for c in range(len(model.classes)):
+        all_one = np.full(frame.size, c, dtype=np.int32)
+        total = total.plus(model.batch(frame, all_one, np.ascontiguousarray(likely[:, c]), n_jobs))
+    return total
 
 
 def sample(n: int) -> Array:
@@ -101,6 +127,7 @@ class Chooser:
         self.judging = rows.take(self.judges)
         self.judged = np.ascontiguousarray(y[self.judges])
         self.judge_weight = None if weight is None else grouped(weight[self.judges])
+        self.workers = threads(n_jobs, rows.codes.size * WORTH)
         # With few rows a column, near-singular covariances and chosen laws fit chance.
         self.cramped = len(encoding.columns) > len(y) / 2
         self.laws: tuple[tuple[str, str, float, float], ...] = ()
@@ -112,16 +139,14 @@ class Chooser:
             return (first,)
         asked: list[Callable[[], list[Tried]]] = []
         numbers = any(isinstance(c, Cuts) for c in self.encoding.columns)
-        if len(self.encoding.owner):
+        if 0 < len(self.encoding.owner) <= WIDE:
             asked += [partial(self._gaussians, view) for view in (("real", "scores") if numbers else ("real",))]
-        if len(self.encoding.columns) > 1:
+        if 1 < len(self.encoding.columns) <= WIDE:
             asked += [partial(self._contexts, size) for size in (BINS if numbers else BINS[-1:])]
         if len(self.encoding.columns):
             asked.append(self._forest)
         asked += [partial(self._words, place) for place in range(len(self.encoding.texts))]
-        workers = threads(self.n_jobs, self.rows.codes.size * WORTH)
-        found = [first, *self._recorded(in_threads(lambda i: asked[i](), len(asked), min(workers, len(asked) or 1)))]
-        return tuple(found)
+        return (first, *self._recorded(in_threads(lambda i: asked[i](), len(asked), self.workers)))
 
     def _recorded(self, found: Iterable[list[Tried]]) -> Iterator[Expert]:
         """The best of each way to look at a row; all that was tried is put on record."""
@@ -152,8 +177,9 @@ class Chooser:
     def _gaussians(self, view: str) -> list[Tried]:
         """Each class whole, and cut in pieces if that is not much worse: in more as long as it gets better."""
         X = getattr(self.rows, view)
-        leans: Sequence[float] = gaussians.LEANS[1:] if self.cramped else gaussians.LEANS
-        diagonals: Sequence[float] = gaussians.DIAGONALS[1:] if self.cramped else gaussians.DIAGONALS
+        cramped = X.shape[1] > len(X) / 2
+        leans: Sequence[float] = gaussians.LEANS[1:] if cramped else gaussians.LEANS
+        diagonals: Sequence[float] = gaussians.DIAGONALS[1:] if cramped else gaussians.DIAGONALS
         cut = gaussians.Pieces.whole(self.k, X.shape[1])
         whole = self._shapes(view, cut, leans, diagonals)
         least, best = min(whole, key=lambda tried: tried[0])
@@ -203,21 +229,22 @@ class Chooser:
         maps, levels = coarse(self.encoding, bins)
         trees = contexts.ContextTrees.chosen(self.rows, self.y, self.k, maps, levels, self.weight)
         trees = trees.learned(self.rows, self.y, self.weight)
-        depths = np.arange(1, min(contexts.DEEPEST, len(levels) - 1) + 1, dtype=np.int32)
+        deepest = min(contexts.DEEPEST if self.k <= MANY else 1, len(levels) - 1)
+        depths = np.arange(1, deepest + 1, dtype=np.int32)
         strengths = np.array(contexts.STRENGTHS)
         some = GRID[1]
         y, w = self.judged[:some], self._weights(some)
         said = trees.each_without(self.judging.take(slice(some)), y, w, depths, strengths)
-        return [
-            [
-                (
-                    log_loss(centred(said[:, a, b], MOST), self.log_prior, y, w),
-                    replace(trees, depth=int(depth), strength=float(strength)),
-                )
-                for a, depth in enumerate(depths)
-                for b, strength in enumerate(strengths)
-            ]
-        ]
+        tried: Tried = []
+        for a, depth in enumerate(depths):
+            for b, strength in enumerate(strengths):
+                loss = log_loss(centred(said[:, a, b], MOST), self.log_prior, y, w)
+                tried.append((loss, replace(trees, depth=int(depth), strength=float(strength))))
+        best = min(range(len(tried)), key=lambda i: tried[i][0])
+        loss, chosen = tried[best]
+        assert isinstance(chosen, contexts.ContextTrees)
+        tried[best] = loss, chosen.trimmed().learned(self.rows, self.y, self.weight)
+        return [tried]
 
     def _forest(self) -> list[Tried]:
         d, some = len(self.encoding.columns), GRID[1]
@@ -246,16 +273,18 @@ class Chooser:
         n = len(self.judges)
         if not n or (self.count > 0).sum() < 2:
             return model
-        vectors = model.vectors_without(self.judging, self.judged, self.judge_weight)
+        # To pick the best of many columns would be to look at labels: all may have a weight of their own, or none.
+        some = np.arange(d if d <= ALONE else 0)
+        vectors = self._vectors(model, some)
         log_prior = log_class_prior("empirical", model.weight)
-        doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(d, COLUMN_DOUBT * np.sqrt(500 / n)))
+        doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(len(some), COLUMN_DOUBT * np.sqrt(500 / n)))
         pool, loss = fit_pool(
             vectors,
             self.judged,
             log_prior,
             self.judge_weight,
             doubt,
-            np.append(np.full(m, 1.0 / (m + 1)), np.zeros(d)),
+            np.append(np.full(m, 1.0 / (m + 1)), np.zeros(len(some))),
             tolerance=1e-7,
             offset_ridge=OFFSET_DOUBT,
         )
@@ -265,7 +294,27 @@ class Chooser:
         found = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *self.candidates]
         weights = iter(pool.weights)
         found = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in found]
-        return replace(model, pool=pool, record=Record(tuple(found), self.laws, loss, accuracy, n))
+        spread = np.zeros(m + d)
+        spread[:m], spread[m + some] = pool.weights[:m], pool.weights[m:]
+        record = Record(tuple(found), self.laws, loss, accuracy, n)
+        return replace(model, pool=Pool(spread, pool.offsets), record=record)
+
+    def _vectors(self, model: TableModel, columns: Array) -> Floats:
+        """Evidence of the judges, each without itself: of every expert, then of these columns; (n, g, k)."""
+        m, about = len(model.experts), (self.judging, self.judged, self.judge_weight)
+        out = np.zeros((len(self.judges), m + len(columns), self.k))
+        place = {int(j): m + i for i, j in enumerate(columns)}
+        for j in range(len(model.encoding.columns)):
+            said = model.columns.column_without(j, *about)
+            out[:, 0] += said
+            if j in place:
+                out[:, place[j]] = said
+
+        def work(i: int) -> None:
+            out[:, i] = centred(model.experts[i].evidence_without(*about), MOST)
+
+        list(in_threads(lambda i: work(i + 1), m - 1, self.workers))
+        return out
 
 
 def grouped(weight: Floats, most: int = 16) -> Floats:

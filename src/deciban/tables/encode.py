@@ -273,8 +273,9 @@ class Encoding:
     def with_new(self, frame: Frame) -> Encoding:
         """With the categories of this table that were not known."""
         columns: list[Coded] = []
+        there = dict(zip(frame.names, frame.columns, strict=True))
         for name, coded in zip(self.names, self.columns, strict=True):
-            column = frame[name]
+            column = there[name]
             columns.append(coded.with_new(column) if isinstance(coded, Known) and isinstance(column, Levels) else coded)
         same = all(a is b for a, b in zip(columns, self.columns, strict=True))
         return self if same else replace(self, columns=tuple(columns))
@@ -283,7 +284,8 @@ class Encoding:
         n = frame.size
         codes = np.empty((n, len(self.columns)), dtype=np.int32)
         real = np.empty((n, sum(c.width for c in self.columns)))
-        read = [frame[name] for name in self.names]
+        there = dict(zip(frame.names, frame.columns, strict=True))
+        read = [there[name] for name in self.names]
         at = 0
         for j, (column, coded) in enumerate(zip(read, self.columns, strict=True)):
             codes[:, j] = coded.codes(column)
@@ -296,25 +298,27 @@ class Encoding:
                 if isinstance(coded, Cuts):
                     coded.normal_scores(column, scores[:, at : at + 1])
                 at += coded.width
-        texts = tuple(as_texts(frame[name]) for name in self.texts)
+        texts = tuple(as_texts(there[name]) for name in self.texts)
         return Rows(codes, self.small(codes), real, scores, marks(codes, real, texts), texts)
 
     def small(self, codes: Codes) -> Array:
         """Codes that fit in a byte: rare categories share the last, one never seen is 255."""
         out = np.minimum(codes, SMALL - 1)
-        late = (codes < 0) | (codes > [self._last(c) for c in self.columns])
+        first, last = np.array([self._seen(c) for c in self.columns], dtype=np.int32).reshape(-1, 2).T
+        late = (codes < first) | (codes > last)
         if late.any():
             out[late] = NEVER
         return out.astype(np.uint8)
 
     def small_of(self, column: int, codes: Codes) -> Array:
         """The same of one column's codes."""
-        late = (codes < 0) | (codes > self._last(self.columns[column]))
+        first, last = self._seen(self.columns[column])
+        late = (codes < first) | (codes > last)
         return np.where(late, NEVER, np.minimum(codes, SMALL - 1)).astype(np.uint8)
 
-    def _last(self, coded: Coded) -> int:
-        """The last code there was when trees were chosen: categories that came later they never saw."""
-        return len(coded.mass) if isinstance(coded, Known) else coded.size
+    def _seen(self, coded: Coded) -> tuple[int, int]:
+        """The first and the last code there was when trees were chosen; what came later they never saw."""
+        return 0 if coded.missing > 0 else 1, len(coded.mass)
 
 
 def as_texts(column: Column) -> list[str]:
@@ -346,11 +350,9 @@ def mixed(values: Array) -> Array:
 
 def choose_encoding(frame: Frame, texts: tuple[str, ...] = ()) -> Encoding:
     """Bins, scales and categories of a table's columns, from the rows given."""
-    names, columns = tuple(name for name in frame.names if name not in texts), list[Coded]()
-    for name in names:
-        column = frame[name]
-        columns.append(choose_cuts(column, name) if isinstance(column, Numbers) else choose_known(column))
-    return Encoding(names, tuple(within(columns)), texts)
+    pairs = [(name, column) for name, column in zip(frame.names, frame.columns, strict=True) if name not in texts]
+    columns = [choose_cuts(own, name) if isinstance(own, Numbers) else choose_known(own) for name, own in pairs]
+    return Encoding(tuple(name for name, _ in pairs), tuple(within(columns)), texts)
 
 
 def within(columns: list[Coded]) -> list[Coded]:

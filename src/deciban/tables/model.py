@@ -128,21 +128,18 @@ class TableModel:
 
         def work(rows: slice) -> None:
             mine, w = self.encoding.rows(frame.take(rows)), None if weight is None else weight[rows]
-            vectors = self.vectors_without(mine, y[rows], w)
-            out[rows] = self.pool.pooled(vectors) + prior[which[rows]]
+            out[rows] = self.pooled_without(mine, y[rows], prior[which[rows]], w)
 
         over_rows(frame, n_jobs, work)
         return out
 
-    def vectors_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
-        """All evidence of rows that were learned, each without itself: (n, experts + columns, k)."""
-        m, (n, d), k = len(self.experts), rows.codes.shape, len(self.classes)
-        out = np.empty((n, m + d, k))
-        out[:, m:] = self.columns.vectors_without(rows, y, weight)
-        out[:, 0] = out[:, m:].sum(axis=1)
-        for i, expert in enumerate(self.experts[1:], 1):
-            out[:, i] = centred(expert.evidence_without(rows, y, weight), MOST)
-        return out
+    def pooled_without(self, rows: Rows, y: Codes, log_prior: Floats, weight: Floats | None = None) -> Floats:
+        """What `pooled` says of rows that were learned as of class y, each by the sums without it."""
+        out = self.columns.weighed_without(rows, y, self.column_weights, weight)
+        for share, expert in zip(self.pool.weights[1:], self.experts[1:], strict=False):
+            if share > 0:
+                out += share * centred(expert.evidence_without(rows, y, weight), MOST)
+        return np.asarray(out + self.pool.offsets + log_prior)
 
     def _ready(self) -> None:
         """What is derived from the sums, derived before threads share it."""

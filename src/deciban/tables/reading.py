@@ -48,14 +48,15 @@ class Reader:
         """
         frame = read_frame(X) if not positional(X) else read_frame(X, [kind.name for kind in self.kinds])
         columns: dict[str, Column] = {}
+        there = dict(zip(frame.names, frame.columns, strict=True))
         for kind in self.used:
-            if kind.name not in frame:
+            if kind.name not in there:
                 raise DecibanError(
                     f"column {kind.name!r} is not in this table, which has "
                     f"{', '.join(map(repr, frame.names[:10]))}{', …' if len(frame.names) > 10 else ''}: give every "
                     "column that was learned, with missing entries where nothing is known"
                 )
-            column = as_kind(frame[kind.name], kind.kind, kind.name, known=(known or {}).get(kind.name, ()))
+            column = as_kind(there[kind.name], kind.kind, kind.name, known=(known or {}).get(kind.name, ()))
             if kind.kind == "date" and isinstance(column, Numbers):
                 columns |= dict(zip(derived_names(kind), (column, *calendar(column)), strict=True))
             else:

@@ -179,7 +179,8 @@ class ColumnLaws(Expert):
     def pointed(self) -> Floats:
         """log p(v | y), (cells, k), about its mean over the classes that were seen."""
         if "table" not in self._cache:
-            seen = self.counts.sum(axis=1) > 0 if self.counts.size else np.ones(len(self.counts), dtype=bool)
+            seen = self.counts.sum(axis=1) > 0
+            seen = seen if seen.any() else ~seen
             parts = [tables(self._counts(j), [law])[0][0] for j, law in enumerate(self.laws)]
             table = np.concatenate(parts, axis=1).T if parts else np.zeros((0, len(self.counts)))
             self._cache["table"] = np.ascontiguousarray(table - table[:, seen].mean(axis=1, keepdims=True))
@@ -196,26 +197,30 @@ class ColumnLaws(Expert):
     def evidence(self, rows: Rows) -> Floats:
         return self.weighed(rows, np.ones(len(self.laws)))
 
-    def vectors_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
-        """What each column says of rows that were learned, without them: (n, d, k)."""
-        n, k = len(rows), len(self.counts)
-        out = np.zeros((n, len(self.laws), k))
-        taken = np.ones(n) if weight is None else weight
+    def column_without(self, j: int, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+        """What column j says of rows that were learned, without them, (n, k)."""
+        out = np.empty((len(rows), len(self.counts)))
+        taken = np.ones(len(rows)) if weight is None else weight
         for gone in np.unique(taken):
             at = np.flatnonzero(taken == gone)
-            mine = y[at]
-            for j, law in enumerate(self.laws):
-                others, own = tables(self._counts(j), [law], float(gone))
-                codes = rows.codes[at, j]
-                known = codes >= 0
-                said = others[0].T[codes * known]
-                said[np.arange(len(at)), mine] = own[0][mine, codes * known]
-                out[at, j] = said * known[:, None]
-        out -= out.mean(axis=2, keepdims=True)
+            others, own = tables(self._counts(j), [self.laws[j]], float(gone))
+            known = rows.codes[at, j] >= 0
+            mine, codes = y[at], rows.codes[at, j] * known
+            said = others[0].T[codes]
+            said[np.arange(len(at)), mine] = own[0][mine, codes]
+            out[at] = said * known[:, None]
+        out -= out.mean(axis=1, keepdims=True)
+        return out
+
+    def weighed_without(self, rows: Rows, y: Codes, weights: Floats, weight: Floats | None = None) -> Floats:
+        """Σ_j w_j times what column j says of rows that were learned, without them, (n, k)."""
+        out = np.zeros((len(rows), len(self.counts)))
+        for j in np.flatnonzero(weights):
+            out += weights[j] * self.column_without(int(j), rows, y, weight)
         return out
 
     def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
-        return np.asarray(self.vectors_without(rows, y, weight).sum(axis=1))
+        return self.weighed_without(rows, y, np.ones(len(self.laws)), weight)
 
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
         codes, table = rows.codes[0], self.pointed()

@@ -26,6 +26,7 @@ TREES = 24
 SHARE = 0.5  # of the rows that a tree grows on
 STRENGTHS = (0.5, 2.0, 8.0)
 DEEPEST = 40
+CELLS = 1 << 25  # counts by node and class, at most: with many rows and classes leaves are larger
 
 
 class Trees(NamedTuple):
@@ -67,7 +68,8 @@ class Forest(Expert):
     ) -> Forest:
         """Trees that these rows ask for, with nothing learned yet."""
         member = members(rows.mark, TREES)
-        trees = Trees(*kernel.grow_forest(rows.small, levels, ordered, y, weight, member, k, tries, 1.0, DEEPEST, 0))
+        least = max(1.0, TREES * len(rows) * k / CELLS)
+        trees = Trees(*kernel.grow_forest(rows.small, levels, ordered, y, weight, member, k, tries, least, DEEPEST, 0))
         return cls(trees, levels, ordered, np.zeros((len(trees.column), k)), 1.0, tries)
 
     @property

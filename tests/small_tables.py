@@ -1,0 +1,135 @@
+"""Small random tables with everything in them that real ones have, and their experts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from deciban.tables.columns import Levels, Numbers
+from deciban.tables.encode import Encoding, Rows, choose_encoding, coarse
+from deciban.tables.experts.columns import BINNED, CATEGORIES, ColumnLaws
+from deciban.tables.experts.contexts import ContextTrees
+from deciban.tables.experts.forest import Forest
+from deciban.tables.experts.gaussians import Gaussians, Moments, Pieces, Shape, cut_classes
+from deciban.tables.frame import Frame
+
+WEIGHTS = (0.5, 1.0, 2.5)
+NAMES = ("long", "round", "colour", "shape")
+
+
+@dataclass
+class Sample:
+    """A table, its classes and weights, how it is coded, and the coded rows."""
+
+    frame: Frame
+    y: np.ndarray
+    weight: np.ndarray | None
+    k: int
+    encoding: Encoding
+
+    @cached_property
+    def rows(self) -> Rows:
+        return self.encoding.rows(self.frame)
+
+    @property
+    def weights(self) -> np.ndarray:
+        return np.ones(len(self.y)) if self.weight is None else self.weight
+
+    def part(self, which) -> tuple[Rows, np.ndarray, np.ndarray | None]:
+        """Some of the rows, as experts learn them."""
+        which = np.asarray(which, dtype=np.intp)
+        return self.rows.take(which), self.y[which], None if self.weight is None else self.weight[which]
+
+    def but(self, i) -> np.ndarray:
+        return np.delete(np.arange(len(self.y)), i)
+
+
+def random_frame(rng, n, gaps=0.1, colours=("red", "green", "blue"), y=None) -> Frame:
+    """Two columns of numbers and two of categories that hang on the class and on each other."""
+    y = np.zeros(n, dtype=int) if y is None else y
+    common = rng.normal(size=n)
+    numbers = np.column_stack([common + y, np.round(2 * common + rng.normal(size=n))])
+    numbers[rng.random((n, 2)) < gaps] = np.nan
+    codes = np.column_stack([(y + rng.integers(0, 2, n)) % len(colours), (common > 0).astype(int)])
+    codes[rng.random((n, 2)) < gaps] = -1
+    return Frame(
+        NAMES,
+        (
+            Numbers(numbers[:, 0]),
+            Numbers(numbers[:, 1]),
+            Levels(codes[:, 0].astype(np.int32), tuple(colours)),
+            Levels(codes[:, 1].astype(np.int32), ("flat", "tall")),
+        ),
+        n,
+    )
+
+
+def random_sample(seed, n=24, k=3, weighted=False, gaps=0.1) -> Sample:
+    """Row 0 is all of the last class, and row 1 has a colour that no other row has."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, max(1, k - 1), n).astype(np.int32)
+    y[0] = k - 1
+    frame = random_frame(rng, n, gaps, y=y)
+    colour = frame.columns[2]
+    if n > 1:
+        codes = colour.codes.copy()
+        codes[1] = 3
+        colour = Levels(codes, (*colour.levels, "lone"))
+    frame = Frame(NAMES, (*frame.columns[:2], colour, frame.columns[3]), n)
+    weight = rng.choice(WEIGHTS, n) if weighted else None
+    return Sample(frame, y, weight, k, choose_encoding(frame))
+
+
+def strange_frame(seed, n=8) -> Frame:
+    """Rows unlike those learned: far off, missing, of categories that nobody has seen."""
+    rng = np.random.default_rng(seed)
+    frame = random_frame(rng, n, 0.3, ("red", "mauve", "blue"))
+    far = frame.columns[0].values.copy()
+    far[0] = 1e6
+    return Frame(NAMES, (Numbers(far), *frame.columns[1:]), n)
+
+
+# ------------------------------------------------------------------ experts, each with nothing learned
+
+
+def no_columns(sample: Sample, seed=0) -> ColumnLaws:
+    """Laws of every kind, at random."""
+    rng = np.random.default_rng(seed)
+    laws = tuple((BINNED if here else CATEGORIES)[rng.integers(4)] for here in sample.encoding.ordered)
+    offsets = sample.encoding.offsets
+    return ColumnLaws(laws, offsets, np.zeros((sample.k, int(offsets[-1]))))
+
+
+def no_gaussians(sample: Sample, view="real", shape=None, pieces=1) -> Gaussians:
+    shape = Shape(0.5, 0.1, 20.0) if shape is None else shape
+    X = getattr(sample.rows, view)
+    D = X.shape[1]
+    cut = Pieces.whole(sample.k, D) if pieces == 1 else cut_classes(X, sample.y, sample.k, pieces)
+    P = len(cut.owner)
+    target = np.linspace(0.5, 1.5, D)
+    empty = Moments(np.zeros(P), np.zeros((P, D)), np.zeros((P, D, D)))
+    return Gaussians(view, shape, cut, target, empty, sample.encoding.owner)
+
+
+def no_contexts(sample: Sample, depth=2, strength=2.0, bins=5) -> ContextTrees:
+    maps, levels = coarse(sample.encoding, bins)
+    found = ContextTrees.chosen(sample.rows, sample.y, sample.k, maps, levels, sample.weight)
+    return ContextTrees(found.maps, found.levels, found.parents, found.sums, found.k, depth, strength)
+
+
+def no_forest(sample: Sample, strength=2.0) -> Forest:
+    levels, ordered = sample.encoding.levels, sample.encoding.ordered
+    grown = Forest.grown(sample.rows, sample.y, sample.k, levels, ordered, 2, sample.weight)
+    return Forest(grown.trees, levels, ordered, grown.counts, strength, 2)
+
+
+EXPERTS = {
+    "columns": no_columns,
+    "gaussians": no_gaussians,
+    "gaussians, one covariance": lambda s: no_gaussians(s, shape=Shape(np.inf, 0.4, np.inf)),
+    "gaussians, pieces": lambda s: no_gaussians(s, "scores", Shape(2.0, 0.01, 4.0), 4),
+    "contexts": no_contexts,
+    "trees": no_forest,
+}
