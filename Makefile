@@ -53,6 +53,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/discriminants.py
 	@$(BIN)/python benchmarks/semi_supervised.py
 	@$(BIN)/python benchmarks/trees.py
+	@$(BIN)/python benchmarks/tables.py
 	@$(BIN)/python benchmarks/text_speed.py
 	@$(BIN)/python benchmarks/text_accuracy.py
 	@$(BIN)/python benchmarks/spam.py

@@ -126,12 +126,16 @@ def common_schema(a: Stats, b: Stats) -> Schema:
     blocks = []
     for i, columns in enumerate(schema.blocks):
         if columns.pivot is not None:
+            pivot, known = columns.pivot, np.zeros(columns.pivot.shape, dtype=bool)
             for stats in (b, a):
                 mine = stats.schema.blocks[i].pivot
                 assert mine is not None
                 rows = find(stats.classes, schema.classes)
                 seen = scatter(np.broadcast_to(stats.sums[i]["one"], mine.shape) > 0, rows, k) > 0
-                columns = replace(columns, pivot=np.where(seen, scatter(mine, rows, k), columns.pivot))
+                pivot, known = np.where(seen, scatter(mine, rows, k), pivot), known | seen
+            if not known.all():  # where a class has nothing yet, a point near the others', where the prior will be
+                pivot = np.where(known, pivot, np.take_along_axis(pivot, known.argmax(axis=0)[None], axis=0))
+            columns = replace(columns, pivot=pivot)
         blocks.append(columns)
     return replace(schema, blocks=tuple(blocks))
 

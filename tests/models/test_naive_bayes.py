@@ -720,3 +720,12 @@ def test_real_tables_are_told_apart(table, name, least):
 @parametrize_with_checks([NaiveBayes(), NaiveBayes(rest="full"), NaiveBayes({0: "gaussian"}, rest="tied")])
 def test_estimator(estimator, check):
     check(estimator)
+
+
+def test_a_class_without_a_value_keeps_the_digits_of_far_offsets() -> None:
+    """A class that has nothing in a column yet has its pivot near the others', where the prior is."""
+    X = np.array([[1e8, 1e8], [1e8 + 1, 1e8 + 1], [1e8 + 2, 1e8 + 2], [1e8 + 1, np.nan], [1e8 + 3, np.nan]])
+    y = np.array([0, 0, 0, 1, 1])
+    whole = deciban.GaussianNB(alpha=1, var_smoothing=0).fit(X, y)
+    parts = deciban.GaussianNB(alpha=1, var_smoothing=0).partial_fit(X[:3], y[:3]).partial_fit(X[3:], y[3:])
+    np.testing.assert_allclose(parts.var_, whole.var_, rtol=1e-9)

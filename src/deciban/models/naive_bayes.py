@@ -9,14 +9,12 @@ from numbers import Real
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Array, Categories, Codes, Data, Floats
 from deciban.algebra import RESIDUE, Stats
 from deciban.corollaries.leave_one_out import FEW, leave_one_out, some_of
-from deciban.corollaries.missing import unmask
 from deciban.errors import DecibanError, SchemaError, SingularWarning, warn
 from deciban.families import Bernoulli, Categorical, Family, Multinomial, MultivariateGaussian, Poisson
 from deciban.joint import Block, Joint, Model
@@ -36,10 +34,11 @@ from deciban.models.layout import (
     read_law,
 )
 from deciban.models.real import pivots
+from deciban.models.tabular import read_table
 from deciban.priors import Alpha, search
 from deciban.schema import Columns, Schema
 from deciban.show import Table, plain
-from deciban.tables.frame import Column, Frame, Levels, Numbers, native_kind, read_frame, split_target, to_native
+from deciban.tables.frame import Column, Levels, Numbers, read_frame, split_target, to_native
 
 Self = TypeVar("Self", bound="NaiveBayes")
 
@@ -250,47 +249,10 @@ class NaiveBayes(GenerativeClassifier):
         return super()._no_labels(np.empty((read_frame(X).size, 0)), clusters)
 
     def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Rows:
-        kind = "dict" if isinstance(X, Frame) else native_kind(X)
-        if is_array(X):
-            X = validate_data(
-                self,
-                unmask(X),
-                reset=reset,
-                accept_sparse=["csr", "csc"],
-                dtype=None,
-                ensure_all_finite=False,
-                ensure_min_samples=least,
-            )
-            if X.dtype.kind == "c":
-                raise ValueError(f"Complex data not supported\n{X}\n")
-        named, frame = has_names(X, kind), read_frame(X)
+        frame = read_table(self, X, reset=reset, least=least)
         if reset:
-            self._start_table(frame.names if named else None, frame.columns, kind)
-        if frame.size < least:
-            raise DecibanError(
-                f"Found array with 0 sample(s) while a minimum of {least} is required: the table is empty"
-            )
-        if named and self._names() is not None:
-            return Rows(dict(zip(frame.names, frame.columns, strict=True)), (frame.size, len(frame.names)))
-        if named != (self._names() is not None) and not is_array(X):  # of arrays, scikit-learn has said so
-            has, was = ("has", "without") if named else ("does not have", "with")
-            warn(f"X {has} feature names, but NaiveBayes was fitted {was} feature names", UserWarning)
-        if len(frame.names) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(frame.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input"
-            )
-        return Rows(dict(zip(self._features(), frame.columns, strict=True)), (frame.size, self.n_features_in_))
-
-    def _start_table(self, names: tuple[str, ...] | None, columns: tuple[Column, ...], kind: str) -> None:
-        """Remember what the first table is like."""
-        self.n_features_in_ = len(columns)
-        if not columns:
-            raise DecibanError("0 feature(s) while a minimum of 1 is required: the table has no columns")
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        self.kinds_, self.table_kind_ = [kind_of(column) for column in columns], kind
+            self.kinds_ = [kind_of(column) for column in frame.columns]
+        return Rows(dict(zip(frame.names, frame.columns, strict=True)), (frame.size, len(frame.names)))
 
     def _columns_of(self, X: Rows, names: tuple[str, ...]) -> list[Column]:
         for name in names:
@@ -481,18 +443,6 @@ def best_strength(model: Model, block: int, data: Data, y: Array, weight: Floats
         return float(np.average(losses, weights=own[counts])) if counts.any() else float("nan")
 
     return search(loss, tolerance=1e-3)
-
-
-def is_array(X: Any) -> bool:
-    """Whether scikit-learn's checks know what X is."""
-    return sp.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.names is None)
-
-
-def has_names(X: Any, kind: str) -> bool:
-    """Whether columns have names of their own; as in scikit-learn, only strings are names."""
-    if kind == "pandas":
-        return all(isinstance(name, str) for name in X.columns)
-    return kind != "numpy"
 
 
 def law_word(family: Family) -> str:

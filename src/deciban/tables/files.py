@@ -16,7 +16,7 @@ from deciban.errors import FileError
 from deciban.files import checked, decode
 from deciban.files import encode as spelled
 from deciban.pool import Pool
-from deciban.tables.encode import SMALL, Coded, Cuts, Encoding, Known
+from deciban.tables.encode import NEVER, SMALL, Coded, Cuts, Encoding, Known
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import ColumnLaws, Law
 from deciban.tables.experts.contexts import DEEPEST, ContextTrees, Sums
@@ -109,7 +109,8 @@ def digest(model: TableModel) -> bytes:
 def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableModel:
     """The model that `parts` took apart."""
     classes, table = decode(document["classes"]), document["table"]
-    if not isinstance(classes, np.ndarray) or (len(classes) > 1 and not files.ascending(classes)):
+    plain = isinstance(classes, np.ndarray) and all(isinstance(c, str | bool | int | float) for c in classes.tolist())
+    if not plain or (len(classes) > 1 and not files.ascending(classes)):
         raise FileError("its classes are not distinct labels in order")
     k = len(classes)
     kinds = tuple(
@@ -121,7 +122,7 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableM
         tuple(read_column(said, Part(tensors, f"column.{j}.")) for j, said in enumerate(table["columns"])),
         reader.texts,
     )
-    if encoding.names != reader.names:
+    if encoding.names != reader.names or [type(c) for c in encoding.columns] != coded_as(reader):
         raise FileError("its columns are not those that it speaks of")
     experts = tuple(
         read_expert(said, Part(tensors, f"expert.{i}."), encoding, k) for i, said in enumerate(decode(table["experts"]))
@@ -133,10 +134,23 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableM
     weights = own.floats("pool.weights", (len(experts) + len(encoding.columns),))
     if (weight < 0).any() or (weights < 0).any():
         raise FileError("a weight is negative")
+    if any(isinstance(e, Words) and not np.allclose(e.graded.sums.weight, weight) for e in experts):
+        raise FileError("its texts are not those of its rows")
     pool = Pool(weights, own.floats("pool.offsets", (k,)))
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
     record = read_record(decode(table["record"]))
     return TableModel(classes, weight, reader, encoding, experts, pool, class_prior, bool(document["closed"]), record)
+
+
+def coded_as(reader: Reader) -> list[type[Coded]]:
+    """What the columns that a reader gives are coded by."""
+    found: list[type[Coded]] = []
+    for kind in reader.used:
+        if kind.kind == "date":
+            found += [Cuts, Known, Known]
+        elif kind.kind != "text":
+            found.append(Cuts if kind.kind in ("number", "count") else Known)
+    return found
 
 
 class Part:
@@ -210,7 +224,7 @@ def read_column(said: Mapping[str, Any], part: Part) -> Coded:
     )
 
 
-def positive(value: Any, most: float = np.inf) -> float:
+def positive(value: Any, most: float = np.finfo(np.float64).max) -> float:
     if not 0.0 < float(value) <= most:
         raise FileError(f"a setting is {value}: it should be a number above 0")
     return float(value)
@@ -247,12 +261,7 @@ def read_gaussians(said: Mapping[str, Any], part: Part, encoding: Encoding, k: i
     P, at = len(owner), part.row("at")
     cuts = len(at)
     sides = part.whole("sides", np.int32, cuts, 2)
-    if P and not (0 <= owner.min() and owner.max() < k):
-        raise FileError("a piece is of no class")
-    after = np.arange(cuts)[:, None]
-    if ((sides >= 0) & ((sides <= after) | (sides >= cuts))).any() or (sides < -P).any():
-        raise FileError("the cuts of its classes are not in order")
-    if (first >= cuts).any() or (first < -P).any():
+    if not each_class_cut(owner, first, sides):
         raise FileError("the cuts of its classes are not in order")
     pieces = Pieces(owner, first, part.floats("axis", (cuts, D)), at, sides)
     one, x, xy = part.counts("one", P), part.floats("x", (P, D)), part.floats("xy", (P, D, D))
@@ -261,13 +270,32 @@ def read_gaussians(said: Mapping[str, Any], part: Part, encoding: Encoding, k: i
     target = part.floats("target", (D,))
     if (target <= 0).any():
         raise FileError("a variance is not positive")
-    shape = Shape(positive(lean), positive(diagonal, 1.0), positive(tails))
+    shape = Shape(positive(lean, np.inf), positive(diagonal, 1.0), positive(tails, np.inf))
     return Gaussians(view, shape, pieces, target, Moments(one, x, xy), encoding.owner)
+
+
+def each_class_cut(owner: Array, first: Array, sides: Array) -> bool:
+    """Whether every class is cut into pieces of its own, and every piece and cut is reached once."""
+    pieces, cuts = [-1] * len(owner), [False] * len(sides)
+    for c, begin in enumerate(first.tolist()):
+        waiting = [begin]
+        while waiting:
+            at = waiting.pop()
+            if not -len(pieces) <= at < len(cuts) or (cuts[at] if at >= 0 else pieces[-1 - at] >= 0):
+                return False
+            if at >= 0:
+                cuts[at] = True
+                waiting += sides[at].tolist()
+            else:
+                pieces[-1 - at] = c
+    return pieces == owner.tolist() and all(cuts)
 
 
 def read_contexts(said: Mapping[str, Any], part: Part, encoding: Encoding, k: int) -> ContextTrees:
     d = len(encoding.columns)
     maps, levels = part.whole("maps", np.uint8, d, 256), part.whole("levels", np.int32, d)
+    if ((maps >= levels[:, None]) & (maps != NEVER)).any():
+        raise FileError("a column's values go where there are none")
     parents, sums = [], []
     for s in (0, 1):
         own = part.whole(f"parents{s}", np.int32, d, DEEPEST)

@@ -207,6 +207,8 @@ class ContextTrees(Expert):
         left = set(range(len(parents)))
         while left:
             ready = [j for j in sorted(left) if all(p < 0 or p not in left for p in parents[j])]
+            if not ready:
+                raise ValueError(f"column {min(left)} hangs on itself, by way of its parents")
             done += ready
             left -= set(ready)
         return np.array(done, dtype=np.int32)

@@ -359,8 +359,7 @@ class Gaussians(Expert):
         said = density(q[None], log_det[None], self.shape.tails, D)[0]
         flat = density(np.zeros((1, P)), log_det[None], self.shape.tails, D)[0]
         by = np.where(q > 0, (said - flat) / np.where(q > 0, q, 1.0), 0.0)
-        columns = int(self.owner.max(initial=-1)) + 1
-        out = np.zeros((columns, self.k))
+        out = np.zeros((rows.codes.shape[1], self.k))
         total = self.evidence(rows)[0]
         for c in range(self.k):
             at = np.flatnonzero((self.pieces.owner == c) & (self.moments.one > 0))

@@ -1,0 +1,398 @@
+"""A model of a table learns, forgets, merges and is left one row out exactly, under the choices that were made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from small_tables import random_frame, random_sample
+
+from deciban.bayes import DECIBANS
+from deciban.errors import ForgetError, SchemaError
+from deciban.tables import choose as choosing
+from deciban.tables import model as modelling
+from deciban.tables import speak
+from deciban.tables.choose import choose, grouped
+from deciban.tables.columns import Levels, Numbers
+from deciban.tables.encode import Cuts
+from deciban.tables.experts.columns import centred
+from deciban.tables.experts.gaussians import Shape
+from deciban.tables.files import parts
+from deciban.tables.frame import Frame
+from deciban.tables.model import MOST
+from deciban.tables.reading import Reader
+
+CLASSES = np.array(["a", "b", "c"])
+
+
+def table(seed, n=150, colours=("red", "green", "blue"), k=3):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, k, n).astype(np.int32)
+    return random_frame(rng, n, 0.08, colours, y), y
+
+
+def chosen(frame, y, classes=CLASSES, weight=None, **settings):
+    reader = Reader.of(frame)
+    return choose(reader, reader.read(frame), y, classes, weight, **settings)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Chosen from 150 rows; every expert has a say."""
+    found = chosen(*table(0))
+    assert {expert.name for expert in found.experts} == {"columns", "gaussians", "contexts", "trees"}
+    weights = np.maximum(found.pool.weights, 0.05)
+    return replace(found, pool=replace(found.pool, weights=weights))
+
+
+def same_models(one, two, before=None):
+    """All sums, but for rounding in proportion to the largest number that was added."""
+    (said, arrays), (other, expected) = parts(one), parts(two)
+    assert said == other
+    assert set(arrays) == set(expected)
+    sizes = expected if before is None else parts(before)[1]
+    for name, array in expected.items():
+        assert arrays[name].shape == array.shape, name
+        largest = np.abs(sizes[name]).max(initial=1.0) if array.dtype.kind == "f" else 1
+        np.testing.assert_allclose(arrays[name], array, rtol=1e-9, atol=1e-12 * largest, err_msg=name)
+
+
+# ------------------------------------------------------------------ what it says
+
+
+def test_the_score_is_the_sum_of_the_evidence(model):
+    frame, _ = table(1, 20)
+    rows = model.encoding.rows(frame)
+    m = len(model.experts)
+    each, _ = zip(*(model.columns.terms(rows.take([i])) for i in range(20)), strict=True)
+    expected = model.pool.offsets + np.log(model.weight / model.weight.sum())
+    expected = expected + np.einsum("ndk,d->nk", each, model.pool.weights[0] + model.pool.weights[m:])
+    for weight, expert in zip(model.pool.weights[1:m], model.experts[1:], strict=True):
+        expected = expected + weight * centred(expert.evidence(rows), MOST)
+    np.testing.assert_allclose(model.log_joint(frame), expected, atol=1e-9)
+
+
+def test_blocks_and_threads_do_not_show(model, monkeypatch):
+    frame, y = table(2, 100)
+    whole = model.log_joint(frame)
+    left_out = model.log_joint_without(frame, y)
+    learned = model.learned(frame, y, CLASSES)
+    monkeypatch.setattr(modelling, "BLOCK", 7)
+    for n_jobs in (1, 2):
+        np.testing.assert_allclose(model.log_joint(frame, n_jobs), whole, atol=1e-10)
+        np.testing.assert_allclose(model.log_joint_without(frame, y, None, n_jobs), left_out, atol=1e-9)
+        same_models(model.learned(frame, y, CLASSES, None, n_jobs), learned)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_left_out_is_what_each_expert_says_without_the_row(weighted):
+    frame, y = table(3, 60)
+    weight = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 60) if weighted else None
+    model = chosen(frame, y, weight=weight)
+    rows, w = model.encoding.rows(frame), np.ones(60) if weight is None else weight
+    scores = model.log_joint_without(frame, y, weight)
+    for i in range(0, 60, 5):
+        rest = np.delete(np.arange(60), i)
+        less = model.none().plus(model.none().batch(frame.take(rest), y[rest], None if weight is None else w[rest]))
+        mine = rows.take([i])
+        expected = less.log_prior + model.pool.offsets
+        each, _ = less.columns.terms(mine)
+        each -= each.mean(axis=1, keepdims=True)
+        m = len(model.experts)
+        expected = expected + (model.pool.weights[0] + model.pool.weights[m:]) @ each
+        for r, expert in zip(model.pool.weights[1:m], model.experts[1:], strict=True):
+            expected += r * centred(expert.evidence_without(mine, y[[i]], w[[i]]), MOST)[0]
+        np.testing.assert_allclose(scores[i], expected, atol=1e-7)
+
+
+# ------------------------------------------------------------------ sums are a group
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 1000), st.integers(0, 3), st.booleans())
+def test_batches_in_any_split_and_order(model, seed, cuts, weighted):
+    frame, y = table(seed, 25, ("red", "green", "teal"), 2)
+    rng = np.random.default_rng(seed)
+    weight = rng.choice([0.5, 2.0], 25) if weighted else None
+    order = rng.permutation(25)
+    shares = np.split(order, np.sort(rng.integers(0, 26, cuts)))
+
+    def learned(start, share):
+        w = None if weight is None else weight[share]
+        return start.learned(frame.take(share), y[share], CLASSES, w)
+
+    wide = model.in_encoding(model.encoding.with_new(frame))
+    whole, chain, merged = learned(wide, np.arange(25)), wide, wide
+    for share in shares:
+        chain = learned(chain, share)
+        merged = merged.merged(learned(wide.none(), share))
+    same_models(chain, whole)
+    same_models(merged, whole)
+    for share in shares:
+        w = None if weight is None else weight[share]
+        whole = whole.forgotten(frame.take(share), y[share], CLASSES, w)
+    same_models(whole, wide, chain)
+    assert chain.choices() == model.choices()
+
+
+def test_new_classes_and_categories_join(model):
+    frame, y = table(5, 30, ("teal", "red", "plum"), 2)
+    classes = np.array(["a", "dd"])
+    more = model.learned(frame, y, classes)
+    assert more.classes.tolist() == ["a", "b", "c", "dd"]
+    assert more.weight.tolist() == [*(model.weight + [(y == 0).sum(), 0, 0]), (y == 1).sum()]
+    assert set(more.encoding.columns[2].levels) == {"red", "green", "blue", "teal", "plum"}
+    scores = more.log_joint(frame)
+    assert np.isfinite(scores).all()
+    old, _ = table(6, 20)
+    before = model.log_joint(old) - model.log_prior
+    wider = model.in_classes(np.array(["a", "aa", "b", "c"]))
+    after = wider.log_joint(old) - np.append(model.log_prior, 0)[[0, 3, 1, 2]]
+    before, after = before - before.mean(axis=1, keepdims=True), after[:, [0, 2, 3]]
+    # Experts are capped about the mean over all classes, so that a further class may shift what they say.
+    np.testing.assert_allclose(after.argmax(axis=1), before.argmax(axis=1))
+    assert more.choices() == model.choices()
+    # Whoever saw the new categories in another order merges all the same.
+    one = model.learned(frame.take([0]), y[[0]], classes).learned(frame.take([1]), y[[1]], classes)
+    two = model.none().learned(frame.take(slice(2, 30)), y[2:], classes)
+    merged = one.merged(two)
+    np.testing.assert_allclose(merged.log_joint(frame), scores, atol=1e-8)
+    assert merged.weight.tolist() == more.weight.tolist()
+
+
+def test_empty_batches_change_nothing(model):
+    frame, y = table(5, 3)
+    none = frame.take(slice(0))
+    same_models(model.learned(none, y[:0], CLASSES), model)
+    same_models(model.forgotten(none, y[:0], CLASSES), model)
+    same_models(model.merged(model.none()), model)
+    same_models(model.none().merged(model), model)
+    assert model.log_joint(none).shape == (0, 3)
+    assert model.log_joint_without(none, y[:0]).shape == (0, 3)
+
+
+def test_nothing_learned_answers_the_prior(model):
+    frame, _ = table(1, 10)
+    for nothing in (model.none(), model.forgotten(*table(0), CLASSES)):
+        scores = nothing.log_joint(frame)
+        assert np.isfinite(scores).all()
+        p = np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
+        expected = np.exp(model.pool.offsets) / np.exp(model.pool.offsets).sum()
+        np.testing.assert_allclose(p, np.tile(expected, (10, 1)), atol=1e-9)
+
+
+def test_scaling_is_learning_with_weights(model):
+    frame, y = table(7, 40)
+    none = model.none()
+    one = none.learned(frame, y, CLASSES, np.full(40, 0.25))
+    same_models(none.learned(frame, y, CLASSES).scaled(0.25), one)
+    same_models(model.scaled(0.0), none)
+
+
+def test_forgetting_what_was_never_learned_is_an_error(model):
+    frame, y = table(0)
+    for wrong, classes, match in (
+        (frame, np.array(["a", "b", "x"]), "never learned that class"),
+        (Frame(frame.names, (frame.columns[0], Numbers(np.full(150, 7e5)), *frame.columns[2:]), 150), CLASSES, "'round'"),
+        (table(0, 150, ("red", "green", "pink"))[0], CLASSES, r"row \d+: its value of column 'colour' was never learned"),
+    ):
+        with pytest.raises(ForgetError, match=match):
+            model.forgotten(wrong, y, classes)
+    with pytest.raises(ForgetError, match="more rows of class"):
+        model.forgotten(frame, y, CLASSES, np.full(150, 1.5))
+    with pytest.raises(ForgetError, match="more rows of class"):
+        model.forgotten(frame, (y + 1) % 3, CLASSES)
+
+
+def test_models_that_chose_differently_do_not_merge(model):
+    other = chosen(*table(8))
+    with pytest.raises(SchemaError, match=r"first\.empty\(\)\.partial_fit"):
+        model.merged(other)
+    heavier = replace(model, pool=replace(model.pool, weights=model.pool.weights * 2))
+    with pytest.raises(SchemaError, match="chose differently"):
+        model.merged(heavier)
+
+
+def test_a_given_prior_cannot_speak_of_later_classes(model):
+    given_ = model.with_prior(np.array([0.2, 0.3, 0.5]))
+    np.testing.assert_allclose(given_.log_prior, np.log([0.2, 0.3, 0.5]))
+    frame, y = table(5, 5)
+    with pytest.raises(SchemaError, match="class prior"):
+        given_.learned(frame, np.zeros(5, dtype=np.int32), np.array(["new"]))
+    assert given_.learned(frame, y, CLASSES).class_prior is given_.class_prior
+
+
+# ------------------------------------------------------------------ choosing
+
+
+def test_choices_do_not_depend_on_the_order_of_rows():
+    frame, y = table(0, 120)
+    order = np.random.default_rng(1).permutation(120)
+    one, two = chosen(frame, y), chosen(frame.take(order), y[order])
+    assert [e.settings for e in one.experts] == [e.settings for e in two.experts]
+    new, _ = table(9, 30)
+    np.testing.assert_allclose(two.log_joint(new), one.log_joint(new), atol=1e-6)
+
+
+def test_threads_choose_alike():
+    frame, y = table(0, 120)
+    one, two = (chosen(frame, y, n_jobs=n) for n in (1, 2))
+    same_models(one, two)
+
+
+def test_rows_without_a_label_show_where_values_lie():
+    frame, y = table(0, 120)
+    y = np.where(np.arange(120) % 2, y, -1).astype(np.int32)
+    model = chosen(frame, y)
+    assert model.weight.sum() == 60
+    assert model.columns.counts.sum() == 60 * 4
+    low = min(coded.low.min() for coded in model.encoding.columns if isinstance(coded, Cuts))
+    assert low == min(np.nanmin(column.values) for column in frame.columns[:2])
+
+
+def test_sums_are_over_all_rows_where_structures_are_not(monkeypatch):
+    monkeypatch.setattr(choosing, "SAMPLE", 100)
+    frame, y = table(0, 250)
+    model = chosen(frame, y)
+    assert model.weight.tolist() == np.bincount(y).tolist()
+    assert model.columns.counts.sum() == 250 * 4
+    assert model.experts[-1].counts[0].sum() == 250
+    weight = np.full(250, 2.0)
+    assert chosen(frame, y, weight=weight).weight.tolist() == (2 * np.bincount(y)).tolist()
+
+
+def test_the_record_is_what_was_found():
+    frame, y = table(0, 120)
+    model = chosen(frame, y)
+    record = model.record
+    taken = [c for c in record.candidates if c.chosen]
+    assert [c.expert for c in taken] == [e.name for e in model.experts]
+    assert [c.weight for c in taken] == model.pool.weights[: len(taken)].tolist()
+    assert all(c.weight is None for c in record.candidates if not c.chosen)
+    for c in taken:
+        kinds = [o.loss for o in record.candidates if o.expert == c.expert and o.setting == c.setting]
+        assert c.loss in kinds
+    scores = model.log_joint_without(frame, y)
+    # The record's prior counts the row that is judged; what is left out of it is a row in 120.
+    losses = logsumexp(scores, axis=1) - scores[np.arange(120), y]
+    np.testing.assert_allclose(record.loss, losses.mean(), atol=0.02)
+    assert record.rows == 120
+    np.testing.assert_allclose(record.accuracy, (scores.argmax(axis=1) == y).mean(), atol=0.05)
+    assert [law[0] for law in record.laws] == list(model.encoding.names)
+
+
+def test_few_weights_stand_for_many():
+    weight = np.random.default_rng(0).random(1000)
+    few = grouped(weight)
+    assert len(np.unique(few)) <= 16
+    np.testing.assert_allclose(few.sum(), weight.sum())
+    assert np.abs(few - weight).max() < 0.2
+    assert (grouped(np.array([1.0, 2.0, 2.0])) == [1, 2, 2]).all()
+
+
+def test_a_class_of_one_row_is_learned_but_judges_nothing():
+    sample = random_sample(0, 60, 3)
+    model = chosen(sample.frame, sample.y)
+    assert model.record.rows == 59
+    assert model.weight[2] == 1
+    assert np.isfinite(model.log_joint(sample.frame)).all()
+
+
+# ------------------------------------------------------------------ speaking
+
+
+def log_odds(evidence):
+    return evidence.prior + sum(db for *_, db in evidence.items)
+
+
+@pytest.mark.parametrize("by", ["column", "expert"])
+def test_explanations_add_up(model, by):
+    frame, _ = table(1, 12)
+    scores = model.log_joint(frame)
+    for i in range(12):
+        for target, against in ((0, 1), (2, 0), (1, 1)):
+            found = speak.explain(model, frame.take([i]), target, against, by)
+            expected = DECIBANS * (scores[i, target] - scores[i, against])
+            np.testing.assert_allclose(log_odds(found), expected, atol=1e-7)
+        likely = np.argsort(-scores[i])
+        best = speak.explain(model, frame.take([i]), None, None, by)
+        assert (best.target, best.against) == tuple(CLASSES[likely[:2]])
+        np.testing.assert_allclose(best.probability, np.exp(scores[i].max() - logsumexp(scores[i])))
+
+
+@pytest.mark.parametrize("by", ["column", "expert"])
+def test_explanations_add_up_where_experts_are_capped(model, by):
+    """A row so strange that experts would say more than they may; and a class that is ruled out altogether."""
+    frame, _ = table(1, 3)
+    strange = Frame(frame.names, (Numbers(np.array([1e9, -1e9, 1e3])), *frame.columns[1:]), 3)
+    rows = model.encoding.rows(strange)
+    at = next(i for i, e in enumerate(model.experts) if e.name == "gaussians")
+    thin = replace(model.experts[at], shape=Shape(0.1, 0.01, np.inf))  # tails that a far row falls off
+    model = replace(model, experts=(*model.experts[:at], thin, *model.experts[at + 1 :]))
+    assert any((np.abs(centred(e.evidence(rows), np.inf)) > MOST).any() for e in model.experts[1:])
+    alone = model.in_classes(np.array(["a", "b", "c", "d"]))
+    for own in (model, alone.with_prior("uniform")):
+        scores = own.log_joint(strange)
+        for i in range(3):
+            for target in range(len(own.classes)):
+                found = speak.explain(own, strange.take([i]), target, 0, by)
+                np.testing.assert_allclose(
+                    log_odds(found), DECIBANS * (scores[i, target] - scores[i, 0]), atol=1e-6
+                )
+
+
+def test_explanations_add_up_where_a_column_has_no_coordinate():
+    """A category a row: no Gaussian looks at it, and what Gaussians say of others must not fall to it."""
+    rng = np.random.default_rng(0)
+    names = tuple(f"v{i}" for i in range(16))
+    numbers = (Numbers(rng.normal(size=16)), Numbers(rng.normal(size=16)))
+    lone = Levels(np.arange(16, dtype=np.int32), names)
+    y = (numbers[0].values > 0).astype(np.int32)
+    for columns in ((numbers[0], lone), (*numbers, lone), (lone, numbers[0]), (numbers[0], lone, lone)):
+        frame = Frame(tuple(f"c{j}" for j in range(len(columns))), columns, 16)
+        model = chosen(frame, y, np.array([0, 1]))
+        model = replace(model, pool=replace(model.pool, weights=np.maximum(model.pool.weights, 0.1)))
+        scores = model.log_joint(frame)
+        for i in range(4):
+            found = speak.explain(model, frame.take([i]), 1, 0)
+            np.testing.assert_allclose(log_odds(found), DECIBANS * (scores[i, 1] - scores[i, 0]), atol=1e-7)
+
+
+def test_values_are_shown_as_people_write_them():
+    shown = speak.value_of
+    assert shown(Levels(np.array([1], np.int32), ("a", "b"))) == "b"
+    assert shown(Levels(np.array([-1], np.int32), ("a",))) == "missing"
+    assert shown(Numbers(np.array([np.nan]))) == "missing"
+    assert shown(Numbers(np.array([3.0]), whole=True)) == 3
+    assert shown(Numbers(np.array([2.5]))) == 2.5
+    assert shown(Numbers(np.array([0.5]), dates="days")) == "1970-01-01"
+
+
+def test_the_strongest_evidence_is_that_of_single_columns(model):
+    found = speak.strongest(model, 3)
+    assert {c for c, _, _ in found} <= {0, 1, 2}
+    table_, offsets = model.columns.pointed(), model.encoding.offsets
+    for c, item, db in found:
+        j = next(i for i, name in enumerate(model.encoding.names) if item.startswith(f"{name} = "))
+        coded = model.encoding.columns[j]
+        code = next(v for v in range(coded.size) if item == f"{model.encoding.names[j]} = {coded.label(v)}")
+        cell = table_[offsets[j] + code]
+        said = cell[c] - np.delete(cell, c).mean()
+        np.testing.assert_allclose(db, DECIBANS * model.column_weights[j] * said)
+
+
+def test_the_density_of_columns(model):
+    """Bins by their width; beyond the last one, a nat for every standard deviation."""
+    frame, _ = table(1, 5)
+    plain = speak.log_density(model, frame)
+    coded = model.encoding.columns[0]
+    ends = [coded.high[-1], coded.high[-1] + 3 * coded.scale, coded.low[0] - 50 * coded.scale]
+    far = Frame(frame.names, (Numbers(np.array(ends)), *(c.take([0, 0, 0]) for c in frame.columns[1:])), 3)
+    found = speak.log_density(model, far)
+    np.testing.assert_allclose(found[1], found[0] - 3, atol=1e-9)
+    assert found[2] < found[0] - 40
+    assert np.isfinite(plain).all()
