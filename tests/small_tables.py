@@ -31,7 +31,7 @@ class Sample:
 
     @cached_property
     def rows(self) -> Rows:
-        return self.encoding.rows(self.frame)
+        return self.encoding.rows(self.frame, marked=True)
 
     @property
     def weights(self) -> np.ndarray:

@@ -32,7 +32,9 @@ from deciban.tables.frame import Frame, read_frame
 from deciban.tables.reading import Reader, calendar
 
 NUMBERS = st.lists(
-    st.none() | st.integers(-3, 3).map(float) | st.floats(-1e9, 1e9, allow_nan=False, width=32), min_size=1, max_size=200
+    st.none() | st.integers(-3, 3).map(float) | st.floats(-1e9, 1e9, allow_nan=False, width=32),
+    min_size=1,
+    max_size=200,
 ).map(lambda values: np.array([np.nan if v is None else v for v in values]))
 
 
@@ -241,9 +243,9 @@ def test_a_row_is_read_by_itself(seed):
     """In any company and any order: statistics of parts add up to those of the whole."""
     sample = random_sample(seed, 20)
     for frame in (sample.frame, strange_frame(seed, 20)):
-        whole = sample.encoding.rows(frame)
+        whole = sample.encoding.rows(frame, marked=True)
         order = np.random.default_rng(seed).permutation(20)[:7]
-        some, taken = sample.encoding.rows(frame.take(order)), whole.take(order)
+        some, taken = sample.encoding.rows(frame.take(order), marked=True), whole.take(order)
         for name in ("codes", "small", "real", "scores", "mark"):
             assert (getattr(some, name) == getattr(whole, name)[order]).all(), name
             assert (getattr(taken, name) == getattr(whole, name)[order]).all(), name
@@ -304,7 +306,7 @@ def test_new_categories_are_appended():
     wider = sample.encoding.with_new(later)
     assert (wider.rows(later).codes >= 0).all()
     assert (wider.rows(sample.frame).codes == sample.rows.codes).all()
-    assert (wider.rows(sample.frame).mark == sample.rows.mark).all()
+    assert (wider.rows(sample.frame, marked=True).mark == sample.rows.mark).all()
     assert (sample.encoding.rows(later).codes[:, 2] < 0).any()
 
 

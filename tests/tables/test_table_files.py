@@ -223,6 +223,25 @@ def test_classes_that_are_no_row_of_labels_are_noticed(world):
     assert not survives(broken, tensors, new, y)
 
 
+def test_settings_without_end_are_noticed(world):
+    """Strengths are finite; how far covariances lean and how heavy tails are need not be."""
+    model, new, y = world
+    document, tensors = parts(model)
+    for i, expert in enumerate(document["table"]["experts"]):
+        settings = dict(expert["dict"])
+        if "strength" in settings:
+            at = [key for key, _ in expert["dict"]].index("strength")
+            for bad in (np.inf, np.nan, 0.0, -1.0):
+                broken = put(document, ("table", "experts", i, "dict", at, 1), bad)
+                assert not survives(broken, tensors, new, y), (expert["dict"][0], bad)
+    laws = dict(document["table"]["experts"][0]["dict"])["laws"]
+    at = [key for key, _ in document["table"]["experts"][0]["dict"]].index("laws")
+    for j in range(len(laws)):
+        for place, bad in ((0, np.inf), (0, 0.0), (1, np.inf), (1, -1.0)):
+            broken = put(document, ("table", "experts", 0, "dict", at, 1, j, place), bad)
+            assert not survives(broken, tensors, new, y), (j, place, bad)
+
+
 def places(node, path=()):
     """Every place in a document."""
     yield path

@@ -93,7 +93,7 @@ def test_left_out_is_what_each_expert_says_without_the_row(weighted):
     frame, y = table(3, 60)
     weight = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 60) if weighted else None
     model = chosen(frame, y, weight=weight)
-    rows, w = model.encoding.rows(frame), np.ones(60) if weight is None else weight
+    rows, w = model.encoding.rows(frame, marked=True), np.ones(60) if weight is None else weight
     scores = model.log_joint_without(frame, y, weight)
     for i in range(0, 60, 5):
         rest = np.delete(np.arange(60), i)
@@ -144,7 +144,7 @@ def test_new_classes_and_categories_join(model):
     classes = np.array(["a", "dd"])
     more = model.learned(frame, y, classes)
     assert more.classes.tolist() == ["a", "b", "c", "dd"]
-    assert more.weight.tolist() == [*(model.weight + [(y == 0).sum(), 0, 0]), (y == 1).sum()]
+    assert more.weight.tolist() == [model.weight[0] + (y == 0).sum(), *model.weight[1:], (y == 1).sum()]
     assert set(more.encoding.columns[2].levels) == {"red", "green", "blue", "teal", "plum"}
     scores = more.log_joint(frame)
     assert np.isfinite(scores).all()
@@ -197,8 +197,16 @@ def test_forgetting_what_was_never_learned_is_an_error(model):
     frame, y = table(0)
     for wrong, classes, match in (
         (frame, np.array(["a", "b", "x"]), "never learned that class"),
-        (Frame(frame.names, (frame.columns[0], Numbers(np.full(150, 7e5)), *frame.columns[2:]), 150), CLASSES, "'round'"),
-        (table(0, 150, ("red", "green", "pink"))[0], CLASSES, r"row \d+: its value of column 'colour' was never learned"),
+        (
+            Frame(frame.names, (frame.columns[0], Numbers(np.full(150, 7e5)), *frame.columns[2:]), 150),
+            CLASSES,
+            "'round'",
+        ),
+        (
+            table(0, 150, ("red", "green", "pink"))[0],
+            CLASSES,
+            r"row \d+: its value of column 'colour' was never learned",
+        ),
     ):
         with pytest.raises(ForgetError, match=match):
             model.forgotten(wrong, y, classes)
@@ -340,9 +348,7 @@ def test_explanations_add_up_where_experts_are_capped(model, by):
         for i in range(3):
             for target in range(len(own.classes)):
                 found = speak.explain(own, strange.take([i]), target, 0, by)
-                np.testing.assert_allclose(
-                    log_odds(found), DECIBANS * (scores[i, target] - scores[i, 0]), atol=1e-6
-                )
+                np.testing.assert_allclose(log_odds(found), DECIBANS * (scores[i, target] - scores[i, 0]), atol=1e-6)
 
 
 def test_explanations_add_up_where_a_column_has_no_coordinate():

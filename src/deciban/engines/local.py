@@ -7,14 +7,16 @@ does not depend on how many threads there were.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
 
 from deciban import em
 from deciban._kernel import counts, moments
@@ -33,6 +35,19 @@ Result = TypeVar("Result")
 
 ENTRIES = 1 << 20  # numbers in a block of rows: long enough to hide the overhead, short enough to share out
 CODES = (np.uint8, np.int32, np.int64, np.float32, np.float64)
+
+
+@cache
+def libraries() -> ThreadpoolController:
+    """The libraries that have threads of their own; looking for them takes a while."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def own_threads() -> Iterator[None]:
+    """Threads are ours here: BLAS would start as many again in each, and they would wait for each other."""
+    with libraries().limit(limits=1, user_api="blas"):
+        yield
 
 
 def threads(n_jobs: int | None, work: int) -> int:

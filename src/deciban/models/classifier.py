@@ -233,6 +233,8 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         weight: Floats | None,
         hidden_weight: float = 0.0,
     ) -> None:
+        if weight is not None and not weight[labels.codes >= 0].any():
+            raise ValueError("sample_weight is zero in every row that has a label: at least one must count")
         reader = Reader.of(frame, self.schema)
         prior = self._class_prior(classes)
         self.model_ = choose(
@@ -255,7 +257,11 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         labels = read_labels(without_mark(y, mark) if mark is not None else y, frame.size)
         if labels.soft is not None:
             raise ValueError("y must have one label a row, not a matrix of weights")
-        return frame, labels, None if sample_weight is None else read_weights(sample_weight, frame.size)
+        weight = None if sample_weight is None else read_weights(sample_weight, frame.size)
+        if weight is not None and (weight < 0).any():
+            row = int(np.argmax(weight < 0))
+            raise ValueError(f"sample_weight is {weight[row]:g} in row {row}: weights must not be negative; see forget")
+        return frame, labels, weight
 
     def _class_prior(self, classes: Array) -> str | Floats:
         """The class prior in use: "empirical", "uniform", or a probability a class."""
@@ -280,7 +286,8 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         return self.model_.read(read_table(self, X, reset=False, least=0))
 
     def _apply(self, X: Any, how: str) -> Array:
-        scores = self.model_.log_joint(self._table(X), self.n_jobs)
+        frame = self._table(X)
+        scores = self.model_.log_joint(frame, self.n_jobs)
         if how == "log_joint":
             return scores
         said = bayes.posterior(scores, self.model_.log_prior, logs=how == "log_posterior")
@@ -302,7 +309,8 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         A number counts by its bin's share and width; one beyond all that was seen loses a nat for every standard
         deviation that it is off.
         """
-        return speak.log_density(self.model_, self._table(X))
+        frame = self._table(X)
+        return speak.log_density(self.model_, frame)
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
         """Every row's posterior under the sums that never saw it, exactly and without refitting.

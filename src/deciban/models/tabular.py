@@ -16,6 +16,7 @@ from deciban.tables.native import native_kind
 
 def read_table(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Frame:
     """A table with the columns' names (x0, x1, … where they have none); `reset` remembers what the first is like."""
+    frame = None if is_array(X) else read_frame(X)  # first, so that a bad table is told in our own words
     kind = "dict" if isinstance(X, Frame) else native_kind(X)
     named = has_names(X, kind)
     if is_array(X):
@@ -30,7 +31,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Frame:
         )
         if X.dtype.kind == "c":
             raise ValueError(f"Complex data not supported\n{X}\n")
-    frame = read_frame(X)
+    frame = read_frame(X) if frame is None else frame
     if reset:
         if not frame.columns:
             raise DecibanError("0 feature(s) while a minimum of 1 is required: the table has no columns")

@@ -7,7 +7,7 @@ chosen is judged on some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -16,7 +16,7 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
-from deciban.engines.local import threads
+from deciban.engines.local import own_threads, threads
 from deciban.joint import log_class_prior
 from deciban.pool import Pool, fit_pool
 from deciban.tables.encode import Cuts, Encoding, Rows, choose_encoding, coarse
@@ -25,7 +25,7 @@ from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import ColumnLaws, centred, choose_laws, log_loss
 from deciban.tables.experts.words import Words
 from deciban.tables.frame import Frame
-from deciban.tables.model import MOST, Candidate, Record, TableModel
+from deciban.tables.model import MOST, WORTH, Candidate, Record, TableModel
 from deciban.tables.reading import Reader
 from deciban.text.sharing import in_threads
 
@@ -35,7 +35,6 @@ GRID = (500, 1500)  # rows that candidates are compared on: between these,
 GRID_ENTRIES = 50_000  # and for Gaussians no more entries than this
 MANY = 50  # classes from which on contexts are one parent deep: counts are kept for every class
 MUCH = 1.5  # times the loss of whole classes: pieces that do worse are not looked at further
-WORTH = 30  # times as much is done with an entry here as where it is only added up
 EXPERT_DOUBT, COLUMN_DOUBT, OFFSET_DOUBT = 10.0, 30.0, 1.0  # pseudo-rows behind what is believed of weights beforehand
 ALONE = 100  # columns at most that get a weight of their own
 WIDE = 400  # columns or coordinates from which on their products are too many
@@ -73,10 +72,11 @@ def choose(
     else:
         hidden = None
     all_here = len(some) == frame.size
-    rows = encoding.rows(frame if all_here else frame.take(some))
+    rows = encoding.rows(frame if all_here else frame.take(some), True)
     mine, w = (y, weight) if all_here else (y[some], None if weight is None else weight[some])
-    chooser = Chooser(encoding, rows, mine, len(classes), w, n_jobs)
-    experts = chooser.experts()
+    with own_threads():
+        chooser = Chooser(encoding, rows, mine, len(classes), w, n_jobs)
+        experts = chooser.experts()
     count = np.bincount(y, weight, minlength=len(classes)).astype(float)
     weights = np.append(np.full(len(experts), 1.0 / (len(experts) + 1)), np.zeros(len(encoding.columns)))
     pool = Pool(weights, np.zeros(len(classes)))
@@ -84,7 +84,8 @@ def choose(
     if not all_here:
         none = replace(model.none(), weight=np.zeros(len(classes)))
         model = none.plus(none.batch(frame, y, weight, n_jobs))
-    model = chooser.weighed(model)
+    with own_threads():
+        model = chooser.weighed(model)
     return (
         model if hidden is None or not hidden_weight else guessed(model, hidden, hidden_weights, hidden_weight, n_jobs)
     )
@@ -138,26 +139,27 @@ class Chooser:
         if not len(self.judges) or (self.count > 0).sum() < 2:
             return (first,)
         asked: list[Callable[[], list[Tried]]] = []
-        numbers = any(isinstance(c, Cuts) for c in self.encoding.columns)
+        d, numbers = len(self.encoding.columns), any(isinstance(c, Cuts) for c in self.encoding.columns)
+        sizes = sorted({max(1, int(np.sqrt(d))), max(1, d // 3)}) if d else []
+        asked += [partial(self._forest, tries) for tries in sizes]
         if 0 < len(self.encoding.owner) <= WIDE:
             asked += [partial(self._gaussians, view) for view in (("real", "scores") if numbers else ("real",))]
-        if 1 < len(self.encoding.columns) <= WIDE:
+        if 1 < d <= WIDE:
             asked += [partial(self._contexts, size) for size in (BINS if numbers else BINS[-1:])]
-        if len(self.encoding.columns):
-            asked.append(self._forest)
         asked += [partial(self._words, place) for place in range(len(self.encoding.texts))]
-        return (first, *self._recorded(in_threads(lambda i: asked[i](), len(asked), self.workers)))
+        # Trees take longest, and so begin; what they need not share with others is compared here.
+        found = list(in_threads(lambda i: asked[i](), len(asked), self.workers))
+        trees = [one for ways in found[: len(sizes)] for tried in ways for one in tried]
+        others = [tried for ways in found[len(sizes) :] for tried in ways]
+        return (first, *map(self._recorded, [*others, trees] if trees else others))
 
-    def _recorded(self, found: Iterable[list[Tried]]) -> Iterator[Expert]:
-        """The best of each way to look at a row; all that was tried is put on record."""
-        for ways in found:
-            for tried in ways:
-                best = min(range(len(tried)), key=lambda i: tried[i][0])
-                self.candidates += [
-                    Candidate(expert.name, expert.settings, loss, None, i == best)
-                    for i, (loss, expert) in enumerate(tried)
-                ]
-                yield tried[best][1]
+    def _recorded(self, tried: Tried) -> Expert:
+        """The best of one way to look at a row; all that was tried is put on record."""
+        best = min(range(len(tried)), key=lambda i: tried[i][0])
+        self.candidates += [
+            Candidate(expert.name, expert.settings, loss, None, i == best) for i, (loss, expert) in enumerate(tried)
+        ]
+        return tried[best][1]
 
     def _columns(self) -> ColumnLaws:
         offsets = self.encoding.offsets
@@ -246,19 +248,18 @@ class Chooser:
         tried[best] = loss, chosen.trimmed().learned(self.rows, self.y, self.weight)
         return [tried]
 
-    def _forest(self) -> list[Tried]:
-        d, some = len(self.encoding.columns), GRID[1]
+    def _forest(self, tries: int) -> list[Tried]:
+        some = GRID[1]
         judging, y, w = self.judging.take(slice(some)), self.judged[:some], self._weights(some)
         tried: Tried = []
-        for tries in sorted({max(1, int(np.sqrt(d))), max(1, d // 3)}):
-            grown = forest.Forest.grown(
-                self.rows, self.y, self.k, self.encoding.levels, self.encoding.ordered, tries, self.weight
-            ).learned(self.rows, self.y, self.weight)
-            leaves = grown.leaves(judging)
-            for strength in forest.STRENGTHS:
-                expert = replace(grown, strength=strength)
-                said = expert.evidence_without(judging, y, w, leaves)
-                tried.append((log_loss(centred(said, MOST), self.log_prior, y, w), expert))
+        encoding = self.encoding
+        grown = forest.Forest.grown(self.rows, self.y, self.k, encoding.levels, encoding.ordered, tries, self.weight)
+        grown = grown.learned(self.rows, self.y, self.weight)
+        leaves = grown.leaves(judging)
+        for strength in forest.STRENGTHS:
+            expert = replace(grown, strength=strength)
+            said = expert.evidence_without(judging, y, w, leaves)
+            tried.append((log_loss(centred(said, MOST), self.log_prior, y, w), expert))
         return [tried]
 
     def _words(self, place: int) -> list[Tried]:

@@ -8,7 +8,7 @@ import fractions
 import numbers
 import reprlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -62,6 +62,7 @@ class Levels:
 
     codes: Codes  # (n,), −1 where missing
     levels: tuple[Level, ...]
+    declared: bool = False  # whether the table itself calls them categories
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -71,7 +72,7 @@ class Levels:
         return self.codes < 0
 
     def take(self, rows: Any) -> Levels:
-        return Levels(self.codes[rows], self.levels)
+        return Levels(self.codes[rows], self.levels, self.declared)
 
     def objects(self) -> Array:
         """The values themselves, None where missing."""
@@ -147,7 +148,9 @@ def from_series(series: nw.Series[Any], name: str) -> Read:
         if hasattr(native.dtype, "fill_value"):  # a sparse one
             return from_array(native.to_numpy(), name)
     dtype = series.dtype
-    if dtype == nw.String or dtype in (nw.Categorical, nw.Enum):
+    if dtype in (nw.Categorical, nw.Enum):
+        return replace(from_names(series), declared=True), None
+    if dtype == nw.String:
         return from_names(series), None
     if dtype == nw.Decimal or dtype in (nw.Int128, nw.UInt128):
         series, whole = series.cast(nw.Float64), dtype != nw.Decimal

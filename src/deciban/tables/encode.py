@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError
 from deciban.rows import LARGEST
-from deciban.tables.columns import Column, Levels, Numbers
+from deciban.tables.columns import Column, Levels, Numbers, as_name
 from deciban.tables.frame import Frame
 
 BINS = 32  # of numbers: label-free quantiles, a heavy value by itself
@@ -113,7 +113,12 @@ class Known:
 
     @property
     def width(self) -> int:
-        return len(self.spoken) + (self.missing > 0)
+        return len(self.spoken) + self.gap
+
+    @property
+    def gap(self) -> bool:
+        """Whether a missing entry has a coordinate, beside those of some categories."""
+        return self.missing > 0 and bool(self.spoken)
 
     def codes(self, column: Column) -> Codes:
         if not isinstance(column, Levels):
@@ -126,7 +131,7 @@ class Known:
         table = np.zeros((len(self.mass) + 2, self.width))  # the last row is a category that was never seen
         for i, level in enumerate(self.spoken):
             table[:, i] = indicator(np.arange(len(table)) == level + 1, float(self.mass[level]))
-        if self.missing > 0:
+        if self.gap:
             table[:, -1] = indicator(np.arange(len(table)) == 0, self.missing)
         known = np.where(codes < 0, len(table) - 1, np.minimum(codes, len(table) - 1))
         out[:] = table[known]
@@ -221,7 +226,7 @@ class Rows:
     small: Array  # (n, d) uint8: as trees read them
     real: Floats  # (n, D) coordinates
     scores: Floats  # (n, D) with normal scores in the place of numbers
-    mark: Array  # (n,) uint64: what decides by itself which trees may see a row
+    mark: Array  # (n,) uint64: what decides by itself which trees may see a row; none where nobody asks
     texts: tuple[list[str], ...] = ()  # the columns of text; a missing one is empty
 
     def __len__(self) -> int:
@@ -235,7 +240,7 @@ class Rows:
             np.ascontiguousarray(self.small[which]),
             real,
             real if self.scores is self.real else scores,
-            self.mark[which],
+            self.mark[which] if len(self.mark) else self.mark,
             tuple(some_texts(texts, which) for texts in self.texts),
         )
 
@@ -280,7 +285,8 @@ class Encoding:
         same = all(a is b for a, b in zip(columns, self.columns, strict=True))
         return self if same else replace(self, columns=tuple(columns))
 
-    def rows(self, frame: Frame) -> Rows:
+    def rows(self, frame: Frame, marked: bool = False) -> Rows:
+        """Rows as experts read them; `marked` where they are, or will be, judged by what never saw them."""
         n = frame.size
         codes = np.empty((n, len(self.columns)), dtype=np.int32)
         real = np.empty((n, sum(c.width for c in self.columns)))
@@ -299,7 +305,8 @@ class Encoding:
                     coded.normal_scores(column, scores[:, at : at + 1])
                 at += coded.width
         texts = tuple(as_texts(there[name]) for name in self.texts)
-        return Rows(codes, self.small(codes), real, scores, marks(codes, real, texts), texts)
+        mark = marks(codes, real, texts) if marked else np.zeros(0, dtype=np.uint64)
+        return Rows(codes, self.small(codes), real, scores, mark, texts)
 
     def small(self, codes: Codes) -> Array:
         """Codes that fit in a byte: rare categories share the last, one never seen is 255."""
@@ -322,8 +329,8 @@ class Encoding:
 
 
 def as_texts(column: Column) -> list[str]:
-    if not isinstance(column, Levels):
-        raise TypeError("texts are read as levels")
+    if not isinstance(column, Levels):  # no text is there, and so nothing says that it is a column of texts
+        return ["" if np.isnan(value) else as_name(value) for value in column.values.tolist()]
     levels = [*map(str, column.levels), ""]
     return [levels[code] for code in column.codes.tolist()]
 
@@ -363,10 +370,7 @@ def within(columns: list[Coded]) -> list[Coded]:
         each -= 1
     if each == LEVELS:
         return columns
-    return [
-        replace(c, spoken=c.spoken[:each], missing=c.missing if each else 0.0) if isinstance(c, Known) else c
-        for c in columns
-    ]
+    return [replace(c, spoken=c.spoken[:each]) if isinstance(c, Known) else c for c in columns]
 
 
 def coarse(encoding: Encoding, bins: int, most: int = 60) -> tuple[Array, Codes]:

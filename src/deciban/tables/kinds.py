@@ -155,7 +155,7 @@ def _strings(column: Levels, name: str) -> tuple[Kind, str]:
     levels = [level for level in column.levels if not says_nothing(level, NO_NAME)]
     if all(isinstance(level, bool) for level in levels):
         return "boolean", "booleans by type"
-    if not all(isinstance(level, str) for level in levels):
+    if column.declared or not all(isinstance(level, str) for level in levels):
         return "category", f"categories by type, {len(levels):,} of them"
     names = cast(list[str], levels)
     if any({v.strip().lower() for v in names} == pair for pair in BOOLEAN):

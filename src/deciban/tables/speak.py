@@ -127,16 +127,15 @@ def sample(model: TableModel, n: int, rng: np.random.Generator, given: int | Non
             columns.append(Numbers(values_within(coded, codes, rng), coded.whole, coded.dates))
         else:
             columns.append(Levels(codes - 1, coded.levels))
-    for expert in model.experts:
-        if isinstance(expert, Words):
-            texts = [""] * n
-            for c in np.unique(y):
-                at = np.flatnonzero(y == c)
-                for i, text in zip(at, expert.graded.sample(len(at), rng, int(c), None)[0], strict=True):
-                    texts[i] = text
-            columns.append(Levels(np.arange(n, dtype=np.int32), tuple(texts)))
-    names = (*model.encoding.names, *(e.column for e in model.experts if isinstance(e, Words)))
-    return Frame(names, tuple(columns), n), y
+    words = {e.column: e for e in model.experts if isinstance(e, Words)}
+    for name in model.encoding.texts:
+        texts = [""] * n
+        for c in np.unique(y) if name in words else ():
+            at = np.flatnonzero(y == c)
+            for i, text in zip(at, words[name].graded.sample(len(at), rng, int(c), None)[0], strict=True):
+                texts[i] = text
+        columns.append(Levels(np.arange(n, dtype=np.int32), tuple(texts)))
+    return Frame((*model.encoding.names, *model.encoding.texts), tuple(columns), n), y
 
 
 def draw(weights: Floats, rng: np.random.Generator) -> Codes:

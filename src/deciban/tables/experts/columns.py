@@ -11,7 +11,6 @@ other row has says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -48,57 +47,55 @@ BINNED = (
 )
 
 
-@lru_cache(maxsize=1024)
-def spreading(size: int, spread: float) -> Floats:
-    """(size, size): where a count in a bin (column) goes (row). The first bin, of missing entries, keeps to itself."""
-    if not spread:
-        return np.eye(size)
-    at = np.arange(size - 1)
-    weights = np.exp(-0.5 * ((at[:, None] - at) / spread) ** 2)
-    out = np.zeros((size, size))
-    out[0, 0] = 1.0
-    out[1:, 1:] = weights / weights.sum(axis=0)
-    return out
+@lru_cache(maxsize=256)
+def spreading(size: int, laws: tuple[Law, ...]) -> tuple[Floats, Floats, Floats]:
+    """Where a count in a bin goes under each law, (laws, size, size); what stays in it (laws, size); and strengths.
+
+    The first bin, of missing entries, keeps to itself.
+    """
+    at, out = np.arange(size - 1), np.zeros((len(laws), size, size))
+    for by, law in zip(out, laws, strict=True):
+        if law.spread:
+            weights = np.exp(-0.5 * ((at[:, None] - at) / law.spread) ** 2)
+            by[0, 0], by[1:, 1:] = 1.0, weights / weights.sum(axis=0)
+        else:
+            np.fill_diagonal(by, 1.0)
+    return out, np.ascontiguousarray(np.diagonal(out, axis1=1, axis2=2)), np.array([law.strength for law in laws])
 
 
-def tables(counts: Floats, laws: Sequence[Law], gone: float = 0.0) -> tuple[Floats, Floats]:
+def tables(counts: Floats, laws: tuple[Law, ...], gone: float = 0.0) -> tuple[Floats, Floats]:
     """log p(v | y) of (k, v) counts under each law, (laws, k, v), and the same for the class of a row that is left out.
 
     `gone` is the weight of a row of value v that is left out: from v's share in both, from its class in the second.
     """
     n_v, n_y, size = counts.sum(axis=0), counts.sum(axis=1)[:, None], counts.shape[1]
-    total = float(n_v.sum()) - gone
-    known = n_v - gone > RESIDUE * n_v
-    others, mine = np.empty((2, len(laws), *counts.shape))
+    if any(law.spread for law in laws):
+        by, own, strength = spreading(size, laws)
+        smooth, back = counts @ by.transpose(0, 2, 1), by @ n_v  # (laws, k, v), (laws, v)
+    else:  # categories may be many
+        smooth, back, own = counts[None], n_v[None], np.ones((1, size))
+        strength = np.array([law.strength for law in laws])
+    s = strength[:, None, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        for i, law in enumerate(laws):
-            if law.spread:
-                by = spreading(size, law.spread)
-                smooth, back, own = counts @ by.T, by @ n_v, np.diagonal(by)
-            else:
-                smooth, back, own = counts, n_v, np.ones(size)
-            prior = law.strength * np.maximum(back - gone * own, 0.0) / total
-            np.log((smooth + prior) / (n_y + law.strength), out=others[i])
-            left = np.maximum(smooth - gone * own, 0.0)
-            np.log((left + prior) / (np.maximum(n_y - gone, 0.0) + law.strength), out=mine[i])
-    others[:, :, ~known], mine[:, :, ~known] = 0.0, 0.0
+        prior = s * (np.maximum(back - gone * own, 0.0) / (float(n_v.sum()) - gone))[:, None]
+        others = np.log((smooth + prior) / (n_y + s))
+        left = np.maximum(smooth - gone * own[:, None], 0.0)
+        mine = np.log((left + prior) / (np.maximum(n_y - gone, 0.0) + s))
+    lost = n_v - gone <= RESIDUE * n_v  # a value that nobody else has says nothing
+    others[:, :, lost], mine[:, :, lost] = 0.0, 0.0
     return others, mine
 
 
-def law_losses(counts: Floats, laws: Sequence[Law], log_prior: Floats, gone: float) -> Floats:
+def law_losses(counts: Floats, laws: tuple[Law, ...], log_prior: Floats, gone: float) -> Floats:
     """Σ of −log P(y | v) under each law, each row left out: from the table alone."""
     others, mine = tables(counts, laws, gone)
-    k = len(counts)
-    out = np.empty(len(laws))
-    for i in range(len(laws)):
-        scores = others[i] + log_prior[:, None]  # (k, v): what each class gets when a row of another is left out
-        own = mine[i] + log_prior[:, None]
-        top = np.maximum(scores.max(axis=0), own.max(axis=0))
+    scores, own = others + log_prior[:, None], mine + log_prior[:, None]  # (laws, k, v)
+    top = np.maximum(scores.max(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
         each = np.exp(scores - top)
-        rest = each.sum(axis=0) - each if k > 2 else each[::-1]  # the others' share, class by class
-        total = np.log(np.maximum(rest, 0.0) + np.exp(own - top)) + top
-        out[i] = (counts * (total - own)).sum()
-    return out
+        rest = np.maximum(each.sum(axis=1, keepdims=True) - each, 0.0)  # the other classes', when one's row is out
+        losses = np.log(rest + np.exp(own - top)) + top - own
+    return np.asarray(np.where(counts > 0, counts * losses, 0.0).sum(axis=(1, 2)))
 
 
 def choose_laws(
@@ -107,7 +104,7 @@ def choose_laws(
     """A law for every column, its leave-one-out loss in nats, and the default's."""
     laws, losses, usual = [], np.zeros(len(binned)), np.zeros(len(binned))
     for j, here in enumerate(binned):
-        tried: Sequence[Law] = BINNED if here else CATEGORIES
+        tried = BINNED if here else CATEGORIES
         found = law_losses(
             np.ascontiguousarray(counts[:, offsets[j] : offsets[j + 1]]),
             tried if choose else tried[:1],
@@ -181,7 +178,7 @@ class ColumnLaws(Expert):
         if "table" not in self._cache:
             seen = self.counts.sum(axis=1) > 0
             seen = seen if seen.any() else ~seen
-            parts = [tables(self._counts(j), [law])[0][0] for j, law in enumerate(self.laws)]
+            parts = [tables(self._counts(j), (law,))[0][0] for j, law in enumerate(self.laws)]
             table = np.concatenate(parts, axis=1).T if parts else np.zeros((0, len(self.counts)))
             self._cache["table"] = np.ascontiguousarray(table - table[:, seen].mean(axis=1, keepdims=True))
         return np.asarray(self._cache["table"])
@@ -203,7 +200,7 @@ class ColumnLaws(Expert):
         taken = np.ones(len(rows)) if weight is None else weight
         for gone in np.unique(taken):
             at = np.flatnonzero(taken == gone)
-            others, own = tables(self._counts(j), [self.laws[j]], float(gone))
+            others, own = tables(self._counts(j), (self.laws[j],), float(gone))
             known = rows.codes[at, j] >= 0
             mine, codes = y[at], rows.codes[at, j] * known
             said = others[0].T[codes]
@@ -229,7 +226,7 @@ class ColumnLaws(Expert):
 
     def log_prob(self, rows: Rows) -> Floats:
         """log p(codes | class), (n, k): a category that was never seen counts as one of weight one half."""
-        parts = [tables(self._counts(j), [law])[0][0] for j, law in enumerate(self.laws)]
+        parts = [tables(self._counts(j), (law,))[0][0] for j, law in enumerate(self.laws)]
         table = np.ascontiguousarray(np.concatenate(parts, axis=1).T) if parts else np.zeros((0, len(self.counts)))
         total = np.maximum(self.counts.sum(axis=1) / max(1, len(self.laws)), 1.0)
         unseen = np.broadcast_to(np.log(0.5 / (total + 1.0)), (len(self.laws), len(total))).copy()

@@ -223,6 +223,10 @@ class ContextTrees(Expert):
             out[at] = drawn
         return out
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled without what is derived: the kernel's trees grow again from the sums."""
+        return ContextTrees, (self.maps, self.levels, self.parents, self.sums, self.k, self.depth, self.strength)
+
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         arrays = {"maps": self.maps, "levels": self.levels}
         for s, (parents, sums) in enumerate(zip(self.parents, self.sums, strict=True)):
