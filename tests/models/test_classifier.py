@@ -328,13 +328,16 @@ def test_decay_halves_what_was_learned(world):
 
 def test_weights_are_rows(world):
     _, X, y = world
-    weight = np.random.default_rng(0).integers(0, 3, 120).astype(float)
+    weight = np.random.default_rng(5).integers(0, 3, 120).astype(float)
     model = Classifier().fit(X, y, sample_weight=weight)
     assert model.class_count_.tolist() == [weight[y == label].sum() for label in model.classes_]
     other = model.empty().partial_fit(
         *[some(X, np.repeat(np.arange(120), weight.astype(int))), np.repeat(y, weight.astype(int))]
     )
     np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-9)
+    gone = Classifier().fit(X, y, sample_weight=(y != "cow").astype(float))  # a class of which nothing counts
+    assert gone.predict_proba(X)[:, 0].tolist() == [0.0] * 120
+    assert np.isfinite([law[2:] for law in gone.model_.record.laws]).all()
     with pytest.raises(ValueError, match="sample_weight"):
         Classifier().fit(X, y, sample_weight=weight[:3])
     with pytest.raises(ValueError, match="NaN"):

@@ -141,17 +141,19 @@ class Chooser:
         asked: list[Callable[[], list[Tried]]] = []
         d, numbers = len(self.encoding.columns), any(isinstance(c, Cuts) for c in self.encoding.columns)
         sizes = sorted({max(1, int(np.sqrt(d))), max(1, d // 3)}) if d else []
-        asked += [partial(self._forest, tries) for tries in sizes]
+        asked += [partial(self._forest, tries, forest.PILOTS) for tries in sizes]
         if 0 < len(self.encoding.owner) <= WIDE:
             asked += [partial(self._gaussians, view) for view in (("real", "scores") if numbers else ("real",))]
         if 1 < d <= WIDE:
             asked += [partial(self._contexts, size) for size in (BINS if numbers else BINS[-1:])]
         asked += [partial(self._words, place) for place in range(len(self.encoding.texts))]
-        # Trees take longest, and so begin; what they need not share with others is compared here.
         found = list(in_threads(lambda i: asked[i](), len(asked), self.workers))
-        trees = [one for ways in found[: len(sizes)] for tried in ways for one in tried]
-        others = [tried for ways in found[len(sizes) :] for tried in ways]
-        return (first, *map(self._recorded, [*others, trees] if trees else others))
+        ways = [tried for ways in found[len(sizes) :] for tried in ways]
+        if sizes:
+            pilots = [min(loss for loss, _ in tried) for tried, *_ in found[: len(sizes)]]
+            trees = int(np.clip(forest.ROWS_TIMES_TREES / len(self.y), *forest.TREES))
+            ways += self._forest(sizes[int(np.argmin(pilots))], trees, self.workers)
+        return (first, *map(self._recorded, ways))
 
     def _recorded(self, tried: Tried) -> Expert:
         """The best of one way to look at a row; all that was tried is put on record."""
@@ -248,17 +250,26 @@ class Chooser:
         tried[best] = loss, chosen.trimmed().learned(self.rows, self.y, self.weight)
         return [tried]
 
-    def _forest(self, tries: int) -> list[Tried]:
-        some = GRID[1]
+    def _forest(self, tries: int, trees: int, workers: int = 1) -> list[Tried]:
+        some, encoding = GRID[1], self.encoding
         judging, y, w = self.judging.take(slice(some)), self.judged[:some], self._weights(some)
+        grown = forest.Forest.grown(
+            self.rows, self.y, self.k, encoding.levels, encoding.ordered, tries, self.weight, trees, workers
+        )
+        leaves = np.empty((len(self.rows), trees), dtype=np.int32)
+        edges = np.linspace(0, len(leaves), workers + 1).astype(int)
+
+        def work(i: int) -> None:
+            mine = slice(int(edges[i]), int(edges[i + 1]))
+            leaves[mine] = grown.leaves(self.rows.take(mine))
+
+        list(in_threads(work, workers, workers))
+        grown = grown.counted(leaves, self.y, self.weight)
         tried: Tried = []
-        encoding = self.encoding
-        grown = forest.Forest.grown(self.rows, self.y, self.k, encoding.levels, encoding.ordered, tries, self.weight)
-        grown = grown.learned(self.rows, self.y, self.weight)
-        leaves = grown.leaves(judging)
+        at = leaves[self.judges[:some]]
         for strength in forest.STRENGTHS:
             expert = replace(grown, strength=strength)
-            said = expert.evidence_without(judging, y, w, leaves)
+            said = expert.evidence_without(judging, y, w, at)
             tried.append((log_loss(centred(said, MOST), self.log_prior, y, w), expert))
         return [tried]
 

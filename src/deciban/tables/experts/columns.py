@@ -95,7 +95,7 @@ def law_losses(counts: Floats, laws: tuple[Law, ...], log_prior: Floats, gone: f
         each = np.exp(scores - top)
         rest = np.maximum(each.sum(axis=1, keepdims=True) - each, 0.0)  # the other classes', when one's row is out
         losses = np.log(rest + np.exp(own - top)) + top - own
-    return np.asarray(np.where(counts > 0, counts * losses, 0.0).sum(axis=(1, 2)))
+    return np.asarray((counts * np.where(counts > 0, losses, 0.0)).sum(axis=(1, 2)))
 
 
 def choose_laws(

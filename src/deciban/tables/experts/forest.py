@@ -11,6 +11,7 @@ row's mark says which), and a row that was learned is judged by the trees that n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,9 +22,12 @@ from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
 from deciban.tables.encode import Rows, mixed
 from deciban.tables.experts.base import Expert
+from deciban.text.sharing import in_threads
 
-TREES = 24
-SHARE = 0.5  # of the rows that a tree grows on
+TREES = (24, 40)  # between these,
+ROWS_TIMES_TREES = 400_000  # and fewer where there are many rows
+PILOTS = 8  # trees that show how many columns to try at a split
+SHARE = 0.7  # of the rows that a tree grows on: the others can judge it
 STRENGTHS = (0.5, 2.0, 8.0)
 DEEPEST = 40
 CELLS = 1 << 25  # counts by node and class, at most: with many rows and classes leaves are larger
@@ -40,6 +44,19 @@ class Trees(NamedTuple):
     mask: Array
     heavier: Array
     start: Codes
+
+    @classmethod
+    def joined(cls, parts: Sequence[Trees]) -> Trees:
+        """All trees of several forests, their nodes numbered on."""
+        sizes = np.cumsum([0, *(len(part.column) for part in parts)])
+        moved = []
+        for part, by in zip(parts, sizes[:-1].astype(np.int32), strict=True):
+            left, right, parent = (np.where(nodes >= 0, nodes + by, -1).astype(np.int32) for nodes in part[1:4])
+            start = part.start[:-1] + by
+            moved.append(Trees(part.column, left, right, parent, part.cut, part.mask, part.heavier, start))
+        whole = (np.concatenate(arrays) for arrays in zip(*moved, strict=True))
+        trees = cls(*whole)
+        return trees._replace(start=np.append(trees.start, np.int32(sizes[-1])).astype(np.int32))
 
 
 def members(mark: Array, trees: int) -> Array:
@@ -64,13 +81,29 @@ class Forest(Expert):
 
     @classmethod
     def grown(
-        cls, rows: Rows, y: Codes, k: int, levels: Codes, ordered: Array, tries: int, weight: Floats | None = None
+        cls,
+        rows: Rows,
+        y: Codes,
+        k: int,
+        levels: Codes,
+        ordered: Array,
+        tries: int,
+        weight: Floats | None = None,
+        trees: int = TREES[0],
+        workers: int = 1,
     ) -> Forest:
         """Trees that these rows ask for, with nothing learned yet."""
-        member = members(rows.mark, TREES)
-        least = max(1.0, TREES * len(rows) * k / CELLS)
-        trees = Trees(*kernel.grow_forest(rows.small, levels, ordered, y, weight, member, k, tries, least, DEEPEST, 0))
-        return cls(trees, levels, ordered, np.zeros((len(trees.column), k)), 1.0, tries)
+        member = members(rows.mark, trees)
+        least = max(1.0, TREES[1] * len(rows) * k / CELLS)
+        edges = np.linspace(0, trees, min(trees, 2 * workers if workers > 1 else 1) + 1).astype(int)
+
+        def work(i: int) -> Trees:
+            mine, first = member[:, edges[i] : edges[i + 1]], int(edges[i])
+            settings = (k, tries, least, DEEPEST, 0, first)
+            return Trees(*kernel.grow_forest(rows.small, levels, ordered, y, weight, mine, *settings))
+
+        whole = Trees.joined(list(in_threads(work, len(edges) - 1, workers)))
+        return cls(whole, levels, ordered, np.zeros((len(whole.column), k)), 1.0, tries)
 
     @property
     def settings(self) -> str:
@@ -86,8 +119,12 @@ class Forest(Expert):
         return out
 
     def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Forest:
+        return self.counted(self.leaves(rows), y, weight)
+
+    def counted(self, leaves: Codes, y: Codes, weight: Floats | None) -> Forest:
+        """With rows that fell in these leaves."""
         counts = self.counts.copy()
-        kernel.node_counts(self.leaves(rows), y, weight, self.trees.parent, counts)
+        kernel.node_counts(leaves, y, weight, self.trees.parent, counts)
         return replace(self, counts=counts)
 
     def plus(self, other: Forest, sign: float = 1.0) -> Forest:
