@@ -664,7 +664,6 @@ def test_three_rows():
     assert one.predict({"a": [5.0]}).tolist() == ["u"]
 
 
-@pytest.mark.xfail(reason="no variance is left within classes of one row, and Gaussians believe that")
 def test_three_rows_are_not_believed_much():
     """The second class is one row: nothing was left out to show how far to believe it."""
     X = {"a": [1.0, 2.0, 3.0], "b": ["x", "y", "x"]}

@@ -152,7 +152,7 @@ def test_categories_of_a_library():
     table = pd.DataFrame({"a": pd.Categorical([3, 1] * 30), "b": pd.Categorical([str(i % 4) for i in range(N)])})
     numbers, strings = infer(read_frame(table))
     assert numbers.kind == "category"
-    assert strings.kind == "count"  # strings of digits are numbers, however they are kept
+    assert strings.kind == "category"  # strings of digits would be numbers, but the table calls them categories
 
 
 def test_the_kinds_agree_in_every_library():

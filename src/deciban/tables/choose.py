@@ -136,7 +136,7 @@ class Chooser:
     def experts(self) -> tuple[Expert, ...]:
         """The experts, each with what leave-one-out chose, having learned the rows at hand."""
         first = self._columns()
-        if not len(self.judges) or (self.count > 0).sum() < 2:
+        if len(np.unique(self.judged)) < 2:  # nothing to choose by
             return (first,)
         asked: list[Callable[[], list[Tried]]] = []
         d, numbers = len(self.encoding.columns), any(isinstance(c, Cuts) for c in self.encoding.columns)
@@ -213,7 +213,8 @@ class Chooser:
         gone = 1.0 if w is None else float(np.median(w))
         moments = gaussians.Moments.of(X, cut.of(X, self.y), self.weight, parts)
         within = moments.centred()[1].sum(axis=0)
-        target = np.maximum(np.diagonal(within) / max(1.0, self.count.sum() - parts), gaussians.LEAST)
+        # Coordinates have about unit variance: one pseudo-row of that, where few rows show no spread.
+        target = (np.diagonal(within) + 1.0) / (max(0.0, float(self.count.sum()) - parts) + 1.0)
         own = cut.of(X_some, y)
         tried: Tried = []
         for diagonal in diagonals:
@@ -283,7 +284,7 @@ class Chooser:
         """With the weights that rows left out ask for."""
         m, d = len(model.experts), len(model.encoding.columns)
         n = len(self.judges)
-        if not n or (self.count > 0).sum() < 2:
+        if len(np.unique(self.judged)) < 2:
             return model
         # To pick the best of many columns would be to look at labels: all may have a weight of their own, or none.
         some = np.arange(d if d <= ALONE else 0)

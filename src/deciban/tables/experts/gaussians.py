@@ -27,7 +27,6 @@ LEANS = (0.1, 0.5, 2.0, 8.0, np.inf)
 DIAGONALS = (0.01, 0.1, 0.4)
 TAILS = (4.0, 20.0, np.inf)
 PIECE = 12  # rows that a piece of a class has at least, or as many as there are coordinates
-LEAST = 1e-3  # of a coordinate's variance, which is about one: no direction is without any spread
 
 
 @dataclass(frozen=True, slots=True)
