@@ -26,7 +26,7 @@ from deciban.text.graded import Graded
 from deciban.text.plain import Plain
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scorer:
     """What a saved `Classifier` or `TextClassifier` answers: the same numbers, bit for bit."""
 
@@ -37,6 +37,10 @@ class Scorer:
     @property
     def classes_(self) -> Array:
         return self.model.classes
+
+    def __repr__(self) -> str:
+        what = "table" if isinstance(self.model, TableModel) else "text"
+        return f"Scorer of a {what}, {len(self.classes_)} classes, {self.model.weight.sum():g} rows learned"
 
     def _log_joint(self, X: Any) -> Floats:
         if isinstance(self.model, TableModel):
@@ -54,6 +58,18 @@ class Scorer:
     def predict(self, X: Any) -> Array:
         """The likeliest class of every row."""
         return np.asarray(self.classes_[np.argmax(self._log_joint(X), axis=1)])
+
+    def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> list[Any]:
+        """The answers with the least expected cost; None where not answering, at the cost `reject`, is cheaper (S20).
+
+        costs[i][j] is the cost of answering class j when i is true, in the order of `classes_`.
+        """
+        k = len(self.classes_)
+        table = None if costs is None else np.asarray(costs, dtype=np.float64)
+        if table is not None and (table.shape != (k, k) or not np.isfinite(table).all()):
+            raise DecibanError(f"costs must be {k} by {k} finite numbers, truth by answer, got shape {table.shape}")
+        chosen = bayes.decide(self.predict_proba(X), table, reject)
+        return [None if c < 0 else plain(self.classes_[c]) for c in chosen]
 
     def explain(self, X: Any, target: Any = None, against: Any = None) -> Evidence | list[Evidence]:
         """Why, in decibans, for `target` over `against`, or the likeliest class over the next."""

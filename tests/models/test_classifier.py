@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import time
 import warnings
 
@@ -18,8 +20,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import deciban
-from deciban import Classifier
+from deciban import Classifier, TextClassifier, load, read
 from deciban.bayes import DECIBANS
+from deciban.engines.local import libraries, own_threads
 from deciban.errors import DecibanError, FileError, ForgetError, SchemaError
 
 NAMES = ("size", "legs", "colour", "wild")
@@ -203,7 +206,9 @@ def test_leave_one_out_is_close_to_cross_validation(real, name):
         fitted = Classifier().fit(some(X, train), y[train])
         losses += [log_loss(fitted, some(X, test), y[test])] * len(test)
     np.testing.assert_allclose(alone, np.mean(losses), atol=0.04)
-    np.testing.assert_allclose(model.summary().loss, alone, atol=0.02)
+    # The weights were fitted on these rows: the summary takes back what that gained, and so is nearer to new rows.
+    assert alone - 0.005 < model.summary().loss
+    np.testing.assert_allclose(model.summary().loss, np.mean(losses), atol=0.03)
 
 
 @pytest.mark.parametrize("name", ["pima", "voting", "credit_approval"])
@@ -865,3 +870,165 @@ def test_any_small_table(seed, n, k):
     model.sample(3, random_state=0), model.score_samples(X), str(model.summary())
     model.forget(X, y, weight)
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+# ------------------------------------------------------------------ what a review found
+
+
+def mixed_table(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = {"u": rng.normal(size=n), "v": rng.normal(size=n), "c": rng.choice(list("abc"), n)}
+    y = (X["u"] + (X["c"] == "a") + 0.7 * rng.normal(size=n) > 0).astype(int)
+    return X, y
+
+
+def test_forgetting_what_was_never_learned_is_seen_by_every_expert():
+    X, y = mixed_table()
+    model = Classifier().fit(X, y)
+    i = int(np.argmax(np.where(y == 1, X["u"], -9)))
+    other = {name: values[[i]].copy() for name, values in X.items()}
+    other["u"][0] = 1e6  # in the same, open bin, but another number
+    before = model.predict_proba(X)
+    with pytest.raises(ForgetError, match="never learned"):
+        model.forget(other, [1])
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+def test_pairs_of_categories_that_were_never_learned_are_not_forgotten():
+    a = np.array(["p", "q"] * 60)
+    X, y = {"a": a, "b": np.where(a == "p", "r", "s"), "c": ["x", "z", "z"] * 40}, np.arange(120) % 3 > 0
+    model = Classifier().fit(X, y)
+    with pytest.raises(ForgetError):
+        model.forget({"a": ["p"], "b": ["s"], "c": ["x"]}, [False])
+
+
+def test_leave_one_out_of_rows_that_were_never_learned():
+    X, y = mixed_table()
+    model = Classifier().fit(X, y)
+    with pytest.raises(ForgetError, match="row 0 was not learned"):
+        model.leave_one_out({"u": [0.0], "v": [0.0], "c": ["never"]}, [1])
+
+
+def test_blas_has_its_threads_back_after_any_overlap():
+    one, two = own_threads(), own_threads()
+    before = [library.num_threads for library in libraries().lib_controllers if library.user_api == "blas"]
+    one.__enter__()
+    two.__enter__()
+    one.__exit__(None, None, None)
+    two.__exit__(None, None, None)
+    after = [library.num_threads for library in libraries().lib_controllers if library.user_api == "blas"]
+    assert after == before
+
+
+def test_a_category_never_seen_leaves_gaussians_at_the_mean():
+    rng = np.random.default_rng(0)
+    c = rng.choice(["a", "b", "c"], 300, p=[0.6, 0.3, 0.1])
+    y = np.where(c == "a", rng.random(300) < 0.9, rng.random(300) < 0.2).astype(int)
+    model = Classifier().fit({"c": c, "z": rng.normal(size=300)}, y).model_
+    rows = model.encoding.rows(model.read({"c": ["never", None], "z": [0.0, 0.0]}))
+    owner = model.encoding.owner
+    assert (rows.real[:, owner == model.encoding.names.index("c")] == 0.0).all()
+
+
+def test_a_name_that_a_date_has_taken():
+    days = np.array(["2020-01-01"], "M8[D]") + np.arange(60)
+    with pytest.raises(DecibanError, match=r"'when \(month\)'"):
+        Classifier().fit({"when (month)": np.arange(60) % 7 * 1.5, "when": days}, np.arange(60) % 2)
+
+
+def test_numbers_where_dates_were_are_missing_and_said_to_be():
+    days = np.array(["2020-01-01"], "M8[D]") + np.arange(60)
+    model = Classifier().fit({"when": days, "z": np.arange(60) % 9 * 1.5}, np.arange(60) % 2)
+    with pytest.warns(UserWarning, match="numbers, not dates"):
+        said = model.predict_proba({"when": [20200101], "z": [1.5]})
+    np.testing.assert_allclose(said, model.predict_proba({"when": [None], "z": [1.5]}))
+
+
+def test_what_was_forgotten_is_not_likely():
+    X, y = mixed_table()
+    model = Classifier().fit(X, y)
+    gone = X["c"] == "c"
+    model.forget({name: values[gone] for name, values in X.items()}, y[gone])
+    a, b, c, new = (
+        model.score_samples({"u": [0.0], "v": [0.0], "c": [value]})[0] for value in ("a", "b", "c", "never")
+    )
+    assert c < min(a, b)
+    np.testing.assert_allclose(c, new)
+
+
+def test_neighbouring_numbers_are_told_apart_in_a_file_too(tmp_path):
+    step = np.finfo(float).eps
+    X = {"v": np.tile([1 + step, 1 + 2 * step, 1 + 3 * step], 20), "w": np.arange(60) % 7 * 1.5}
+    model = Classifier(schema={"v": "number"}).fit(X, np.arange(60) % 3 > 0)
+    model.save(tmp_path / "m.deciban")
+    np.testing.assert_array_equal(load(tmp_path / "m.deciban").predict_proba(X), model.predict_proba(X))
+
+
+def test_labels_among_the_columns_are_noticed():
+    X, y = mixed_table(60)
+    labels = np.where(y == 1, "yes", "no")
+    with pytest.warns(UserWarning, match="'answer' is the same as the labels"):
+        Classifier().fit(X | {"answer": labels}, labels)
+
+
+def test_all_columns_that_are_not_there_are_named():
+    X, y = mixed_table(60)
+    model = Classifier().fit(X, y)
+    with pytest.raises(DecibanError, match="columns 'v', 'c' are not in this table"):
+        model.predict({"u": [0.0]})
+    with pytest.raises(DecibanError, match="is 'U' meant to be 'u'"):
+        model.predict({"U": [0.0], "v": [0.0], "c": ["a"]})
+
+
+def test_a_scorer_reads_what_the_estimator_reads(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    A, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    A[:, 0] += y
+    model = Classifier().fit(A, y)
+    model.save(tmp_path / "m.deciban")
+    scorer = read(tmp_path / "m.deciban")
+    assert len(repr(scorer)) < 80
+    np.testing.assert_array_equal(scorer.predict_proba(pd.DataFrame(A)), model.predict_proba(A))
+    np.testing.assert_array_equal(scorer.predict(A), model.predict(A))
+    assert scorer.decide(A, reject=0.3) == model.decide(A, reject=0.3).tolist()
+    assert scorer.explain(A[:1]).total == model.explain(A[:1]).total
+    with pytest.raises(DecibanError, match="2 by 2"):
+        scorer.decide(A, costs=[[1.0]])
+
+
+def test_reading_and_scoring_import_no_scikit_learn(tmp_path):
+    X, y = mixed_table(60)
+    Classifier().fit(X, y).save(tmp_path / "t.deciban")
+    TextClassifier().fit(["win cash now", "lunch at noon", "cash prize", "see you"], ["s", "h", "s", "h"]).save(
+        tmp_path / "w.deciban"
+    )
+    code = (
+        "import sys, deciban\n"
+        f"t, w = deciban.read({str(tmp_path / 't.deciban')!r}), deciban.read({str(tmp_path / 'w.deciban')!r})\n"
+        "t.explain([{'u': 0.0, 'v': 1.0, 'c': 'a'}]); t.predict_proba({'u': [0.0], 'v': [1.0], 'c': [None]})\n"
+        "w.predict_proba(['cash']); w.explain('cash')\n"
+        "assert 'sklearn' not in sys.modules, 'scikit-learn was imported'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_loss_of_a_summary_takes_back_what_choosing_gained():
+    """On labels that mean nothing, it is no better than the prior but by little."""
+    rng = np.random.default_rng(0)
+    gains = []
+    for _ in range(4):
+        X, y = rng.normal(size=(150, 12)), rng.permutation(np.arange(150) % 2)
+        summary = Classifier().fit(X, y).summary()
+        gains.append(summary.baseline - summary.loss)
+    assert np.mean(gains) < 0.02
+
+
+def test_a_summary_says_what_it_is_of():
+    X, y = mixed_table()
+    model = Classifier().fit(X, y)
+    told = [row[2] for row in model.summary().columns.rows]
+    assert not model.summary().notes
+    model.partial_fit(X, y)
+    assert [row[2] for row in model.summary().columns.rows] == told
+    assert "200 rows that fit saw; 400 are learned now" in model.summary().notes[-1]

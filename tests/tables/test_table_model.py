@@ -287,7 +287,9 @@ def test_the_record_is_what_was_found():
     scores = model.log_joint_without(frame, y)
     # The record's prior counts the row that is judged; what is left out of it is a row in 120.
     losses = logsumexp(scores, axis=1) - scores[np.arange(120), y]
-    np.testing.assert_allclose(record.loss, losses.mean(), atol=0.02)
+    # and the record takes back what the weights gained on the rows they were fitted on: at most one row each.
+    most = np.count_nonzero(model.pool.weights) + len(model.classes)
+    assert losses.mean() - 0.02 < record.loss < losses.mean() + most / 120 + 0.02
     assert record.rows == 120
     np.testing.assert_allclose(record.accuracy, (scores.argmax(axis=1) == y).mean(), atol=0.05)
     assert [law[0] for law in record.laws] == list(model.encoding.names)

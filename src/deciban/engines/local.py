@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, partial
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -43,11 +44,36 @@ def libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class OneEach:
+    """How many are inside `own_threads` at once: the limit is the whole process's, so the last one out lifts it."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.limit = Lock(), 0, ExitStack()
+
+    def enter(self) -> None:
+        with self.lock:
+            if not self.inside:
+                self.limit.enter_context(libraries().limit(limits=1, user_api="blas"))
+            self.inside += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                self.limit.close()
+
+
+ONE_EACH = OneEach()
+
+
 @contextmanager
 def own_threads() -> Iterator[None]:
     """Threads are ours here: BLAS would start as many again in each, and they would wait for each other."""
-    with libraries().limit(limits=1, user_api="blas"):
+    ONE_EACH.enter()
+    try:
         yield
+    finally:
+        ONE_EACH.leave()
 
 
 def threads(n_jobs: int | None, work: int) -> int:

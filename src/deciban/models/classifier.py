@@ -18,13 +18,14 @@ from deciban.corollaries.decay import share_left
 from deciban.corollaries.explain import Evidence
 from deciban.corollaries.leave_one_out import LeaveOneOut
 from deciban.corollaries.summary import Summary
-from deciban.errors import DecibanError, ForgetError, SchemaError
+from deciban.errors import DecibanError, ForgetError, SchemaError, warn
 from deciban.models.answers import Answers
 from deciban.models.labels import Labels, read_labels, read_weights, without_mark
 from deciban.models.tabular import read_table
-from deciban.show import Table, plain
+from deciban.show import Table, plain, progress
 from deciban.tables import speak
 from deciban.tables.choose import choose
+from deciban.tables.columns import Levels
 from deciban.tables.files import parts, rebuild
 from deciban.tables.frame import Frame, split_target
 from deciban.tables.kinds import kinds_table
@@ -42,7 +43,9 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
     numbers, each class cut in pieces, columns given other columns, trees of splits. What they say is weighed by how
     reliable it proved on rows left out, and added up:
 
-        log P(y | x) = log π_y + b_y + Σ_m r_m F_m(x, y) − log Z,   r ≥ 0
+        log P(y | x) = log π_y + b_y + Σ_m r_m F_m(x, y) + Σ_j δ_j F_j(x, y) − log Z,   r, δ ≥ 0
+
+    F_m is what expert m says and F_j what column j says by itself.
 
     All that is learned are sums, so the model learns more rows, forgets rows, merges, and is left one row out exactly,
     as long as what it chose (bins, trees, shapes, weights) is held; `fit` chooses anew.
@@ -71,7 +74,7 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
     >>> table = {"legs": [2, 4, 4, 2, 4, 2, 2, 4], "sound": sounds}
     >>> animals = ["hen", "cow", "cow", "hen", "cow", "duck", "hen", "cow"]
     >>> model = Classifier().fit(table, animals)
-    >>> model.predict({"legs": [4, 2], "sound": [None, "quack"]}).tolist()
+    >>> model.predict({"legs": [4, 2], "sound": [None, "cluck"]}).tolist()
     ['cow', 'hen']
     >>> model.kinds_
     columns
@@ -114,7 +117,8 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         y : array-like of shape (n,), or the name of a column of X
             Labels. Rows whose label is missing (None, NaN) show where values lie; see `unlabelled_weight`.
         sample_weight : array-like of shape (n,), optional
-            A row of weight 2 counts as two rows.
+            A row of weight 2 counts as two rows in every sum. To give a row twice is not the same while choosing: its
+            twin stays when it is left out, and what learns rows by heart looks reliable.
         unlabelled : label, optional
             Another mark of a missing label, such as "?".
         unlabelled_weight : float, default=0.0
@@ -235,11 +239,12 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
     ) -> None:
         if weight is not None and not weight[labels.codes >= 0].any():
             raise ValueError("sample_weight is zero in every row that has a label: at least one must count")
+        warn_of_labels(frame, labels)
         reader = Reader.of(frame, self.schema)
         prior = self._class_prior(classes)
-        self.model_ = choose(
-            reader, reader.read(frame), labels.codes, classes, weight, prior, closed, self.n_jobs, hidden_weight
-        )
+        how = (prior, closed, self.n_jobs, hidden_weight)
+        with progress("ways to look at the table") as watch:
+            self.model_ = choose(reader, reader.read(frame), labels.codes, classes, weight, *how, watch)
         self.n_guessed_ = int((labels.codes < 0).sum()) if hidden_weight else 0
 
     def _check_exact(self, so: str) -> None:
@@ -315,8 +320,9 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
         """Every row's posterior under the sums that never saw it, exactly and without refitting.
 
-        What was chosen is held; structures that look at labels (trees, parents) are those that never saw the row. The
-        rows must be among those the model has learned.
+        What was chosen is held; structures that look at labels (trees, parents) are those that never saw the row, so
+        that this is not quite what `forget` and `predict_proba` give. The rows must be among those the model has
+        learned.
         """
         self._check_classes()
         self._check_exact("no row can be taken out exactly")
@@ -335,7 +341,9 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
                 f"leave-one-out takes rows that the model has learned: of class {plain(self.classes_[c])!r} it learned "
                 f"{self.model_.weight[c]:g}, and {asked[c]:g} were given"
             )
-        scores = self.model_.log_joint_without(self.model_.read(frame), codes, weight, self.n_jobs)
+        rows = self.model_.read(frame)
+        self.model_.check_learned(rows, codes, weight)
+        scores = self.model_.log_joint_without(rows, codes, weight, self.n_jobs)
         log_proba = bayes.posterior(scores, self.model_.log_prior, logs=True, quiet=True)
         return LeaveOneOut(self.classes_, log_proba, codes, weight)
 
@@ -459,3 +467,15 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def warn_of_labels(frame: Frame, labels: Labels) -> None:
+    """Say so where a column is the labels themselves: such a model knows the answer, and nothing else."""
+    known = np.flatnonzero(labels.codes >= 0)
+    truth = [str(plain(label)) for label in labels.classes]
+    for name, column in zip(frame.names, frame.columns, strict=True):
+        if isinstance(column, Levels) and len(truth) > 1 and set(map(str, column.levels)) >= set(truth):
+            place = {label: i for i, label in enumerate(truth)}
+            codes = np.array([*(place.get(str(level), -2) for level in column.levels), -2])[column.codes[known]]
+            if np.array_equal(codes, labels.codes[known]):
+                warn(f"column {name!r} is the same as the labels: leave it out, or give its name as y", UserWarning)

@@ -26,7 +26,7 @@ from deciban.models.categorical_nb import mixed_rows
 from deciban.models.discrete import LINEAR_CONSTRAINTS, DiscreteClassifier
 from deciban.models.labels import Labels
 from deciban.schema import Bins, Columns, is_forest
-from deciban.tables.frame import Column, Frame, Levels, Numbers, native_kind, read_frame
+from deciban.tables.frame import Column, Frame, Levels, Numbers, native_kind, read_frame, split_target
 
 FEW = 10  # distinct whole numbers that are taken for categories
 
@@ -127,6 +127,11 @@ class TreeAugmentedNB(DiscreteClassifier):
         return Tree()
 
     # ------------------------------------------------------------------ reading rows
+
+    def _read_rows(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> tuple[Any, Labels, Floats | None]:
+        if isinstance(y, str):
+            X, y = split_target(X, y)
+        return super()._read_rows(X, y, sample_weight, **how)
 
     def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Rows:
         kind = native_kind(X)

@@ -18,7 +18,7 @@ from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.engines.local import own_threads, threads
 from deciban.joint import log_class_prior
-from deciban.pool import Pool, fit_pool
+from deciban.pool import Pool, fit_pool, freedom
 from deciban.tables.encode import Cuts, Encoding, Rows, choose_encoding, coarse
 from deciban.tables.experts import contexts, forest, gaussians
 from deciban.tables.experts.base import Expert
@@ -31,17 +31,24 @@ from deciban.text.sharing import in_threads
 
 SAMPLE = 20_000  # rows that structures are found on
 JUDGES = (3000, 4000, 30_000)  # rows that the pool is fitted on: between the first two, the third over the classes
+JUDGED, FEWEST, FEW_EXPERTS = 1 << 24, 500, 10  # entries of what is judged at most, but so many rows
 GRID = (500, 1500)  # rows that candidates are compared on: between these,
 GRID_ENTRIES = 50_000  # and for Gaussians no more entries than this
 MANY = 50  # classes from which on contexts are one parent deep: counts are kept for every class
 MUCH = 1.5  # times the loss of whole classes: pieces that do worse are not looked at further
 EXPERT_DOUBT, COLUMN_DOUBT, OFFSET_DOUBT = 10.0, 30.0, 1.0  # pseudo-rows behind what is believed of weights beforehand
 ALONE = 100  # columns at most that get a weight of their own
+PRODUCTS = 1 << 25  # numbers in the scatters of all classes
 WIDE = 400  # columns or coordinates from which on their products are too many
 BINS = (5, 10)  # of numbers, in contexts
 PIECES = (2, 4, 8)
 
 Tried: TypeAlias = list[tuple[float, Expert]]  # leave-one-out log losses, and what was tried
+Watch: TypeAlias = Callable[[int, float], None]
+
+
+def unwatched(step: int, loss: float) -> None:
+    """Nobody watches."""
 
 
 def choose(
@@ -54,6 +61,7 @@ def choose(
     closed: bool = False,
     n_jobs: int | None = None,
     hidden_weight: float = 0.0,
+    watch: Watch = unwatched,
 ) -> TableModel:
     """The model of these rows (code −1: no label), every choice made and every row learned.
 
@@ -76,7 +84,7 @@ def choose(
     mine, w = (y, weight) if all_here else (y[some], None if weight is None else weight[some])
     with own_threads():
         chooser = Chooser(encoding, rows, mine, len(classes), w, n_jobs)
-        experts = chooser.experts()
+        experts = chooser.experts(watch)
     count = np.bincount(y, weight, minlength=len(classes)).astype(float)
     weights = np.append(np.full(len(experts), 1.0 / (len(experts) + 1)), np.zeros(len(encoding.columns)))
     pool = Pool(weights, np.zeros(len(classes)))
@@ -124,7 +132,9 @@ class Chooser:
         amount = np.ones(len(y)) if weight is None else weight
         able = (amount > 0) & (self.count[y] > amount * (1.0 + 1e-9))
         low, high, shared = JUDGES
-        self.judges = order[able[order]][: int(np.clip(shared / max(1, k), low, high))]
+        entries = (len(encoding.columns) + FEW_EXPERTS) * k
+        most = min(np.clip(shared / max(1, k), low, high), max(FEWEST, JUDGED / max(1, entries)))
+        self.judges = order[able[order]][: int(most)]
         self.judging = rows.take(self.judges)
         self.judged = np.ascontiguousarray(y[self.judges])
         self.judge_weight = None if weight is None else grouped(weight[self.judges])
@@ -133,8 +143,11 @@ class Chooser:
         self.cramped = len(encoding.columns) > len(y) / 2
         self.laws: tuple[tuple[str, str, float, float], ...] = ()
 
-    def experts(self) -> tuple[Expert, ...]:
-        """The experts, each with what leave-one-out chose, having learned the rows at hand."""
+    def experts(self, watch: Watch = unwatched) -> tuple[Expert, ...]:
+        """The experts, each with what leave-one-out chose, having learned the rows at hand.
+
+        `watch` is told how many ways to look at a row were tried, and the least log loss of the last.
+        """
         first = self._columns()
         if len(np.unique(self.judged)) < 2:  # nothing to choose by
             return (first,)
@@ -142,12 +155,16 @@ class Chooser:
         d, numbers = len(self.encoding.columns), any(isinstance(c, Cuts) for c in self.encoding.columns)
         sizes = sorted({max(1, int(np.sqrt(d))), max(1, d // 3)}) if d else []
         asked += [partial(self._forest, tries, forest.PILOTS) for tries in sizes]
-        if 0 < len(self.encoding.owner) <= WIDE:
+        D = len(self.encoding.owner)
+        if 0 < D <= WIDE and self.k * D * D <= PRODUCTS:
             asked += [partial(self._gaussians, view) for view in (("real", "scores") if numbers else ("real",))]
         if 1 < d <= WIDE:
             asked += [partial(self._contexts, size) for size in (BINS if numbers else BINS[-1:])]
         asked += [partial(self._words, place) for place in range(len(self.encoding.texts))]
-        found = list(in_threads(lambda i: asked[i](), len(asked), self.workers))
+        found = []
+        for done in in_threads(lambda i: asked[i](), len(asked), self.workers):
+            found.append(done)
+            watch(len(found), min(loss for tried in done for loss, _ in tried))
         ways = [tried for ways in found[len(sizes) :] for tried in ways]
         if sizes:
             pilots = [min(loss for loss, _ in tried) for tried, *_ in found[: len(sizes)]]
@@ -173,7 +190,7 @@ class Chooser:
         seen = self.count > 0
         alone = -float(self.count[seen] @ self.log_prior[seen])
         self.laws = tuple(
-            (name, str(law), alone - loss, default - loss)
+            (name, str(law), (alone - loss) / max(1.0, self.count.sum()), default - loss)
             for name, law, loss, default in zip(self.encoding.names, laws, losses, usual, strict=True)
         )
         return ColumnLaws(laws, offsets, counts)
@@ -307,9 +324,11 @@ class Chooser:
         found = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *self.candidates]
         weights = iter(pool.weights)
         found = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in found]
+        # Weights that were chosen by these rows suit them better than others: what that gains is taken back.
+        loss += freedom(pool, vectors, log_prior, self.judge_weight, doubt, OFFSET_DOUBT) / n
         spread = np.zeros(m + d)
         spread[:m], spread[m + some] = pool.weights[:m], pool.weights[m:]
-        record = Record(tuple(found), self.laws, loss, accuracy, n)
+        record = Record(tuple(found), self.laws, loss, accuracy, n, float(model.weight.sum()))
         return replace(model, pool=Pool(spread, pool.offsets), record=record)
 
     def _vectors(self, model: TableModel, columns: Array) -> Floats:

@@ -337,7 +337,7 @@ def finite(values: Array, name: str, whole: bool = False) -> Numbers:
     if (endless := np.isinf(values)).any():
         row = int(np.argmax(endless))
         raise DecibanError(
-            f"column {name!r} holds {values[row]} in row {row}: infinite numbers cannot be learned from. If it stands "
+            f"column {name!r} holds {values[row]} in row {row}: infinite numbers cannot be used. If it stands "
             "for a missing value, make it NaN or None; if for a bound, a large number or a category of its own"
         )
     return Numbers(values, whole)

@@ -89,9 +89,17 @@ def _as_numbers(column: Column, name: str, strict: bool) -> Numbers:
 
 def _as_dates(column: Column, name: str, strict: bool) -> Numbers:
     if isinstance(column, Numbers):
-        if strict and column.dates is None and not column.missing.all():
+        if column.dates is not None or column.missing.all():
+            return column
+        row = int(np.argmin(column.missing))
+        if strict:
             raise DecibanError(f"column {name!r} holds numbers, not dates: give its kind as 'number', or make it dates")
-        return column
+        warn(
+            f"column {name!r} holds numbers, not dates ({column.values[row]:g} in row {row}), and they are taken as "
+            "missing: give dates, or ISO dates in strings",
+            UserWarning,
+        )
+        return Numbers(np.full(len(column), np.nan), dates="days")
     return Numbers(_said(column, date, "an ISO date", name, strict), dates="days")
 
 

@@ -133,6 +133,9 @@ class Known:
             table[:, i] = indicator(np.arange(len(table)) == level + 1, float(self.mass[level]))
         if self.gap:
             table[:, -1] = indicator(np.arange(len(table)) == 0, self.missing)
+        table[-1] = 0.0  # where the mean is
+        if not self.missing:
+            table[0] = 0.0
         known = np.where(codes < 0, len(table) - 1, np.minimum(codes, len(table) - 1))
         out[:] = table[known]
 
@@ -192,7 +195,7 @@ def choose_cuts(column: Numbers, name: str, bins: int = BINS) -> Cuts:
     at = np.unique(np.linspace(0, len(distinct) - 1, KNOTS).astype(np.intp))
     rank = (new[at] + count[at] / 2) / n  # the middle of a value's rows
     return Cuts(
-        high[:-1] + (low[1:] - high[:-1]) / 2,
+        between(high[:-1], low[1:]),
         low,
         high,
         np.add.reduceat(count, first) / n,
@@ -204,6 +207,12 @@ def choose_cuts(column: Numbers, name: str, bins: int = BINS) -> Cuts:
         whole,
         column.dates,
     )
+
+
+def between(low: Floats, high: Floats) -> Floats:
+    """The middle; of neighbouring numbers, which have none, the lower: a value up to a cut is below it."""
+    middle = low + (high - low) / 2
+    return np.where(middle < high, middle, low)
 
 
 def choose_known(column: Levels) -> Known:

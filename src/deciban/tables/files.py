@@ -67,6 +67,7 @@ def parts(model: TableModel) -> tuple[dict[str, Any], dict[str, Array]]:
                     "loss": record.loss,
                     "accuracy": record.accuracy,
                     "rows": record.rows,
+                    "weight": record.weight,
                 }
             ),
         },
@@ -356,4 +357,5 @@ def read_record(said: Mapping[str, Any]) -> Record:
         for expert, setting, loss, weight, chosen in said["candidates"]
     )
     laws = tuple((str(name), str(law), float(gain), float(over)) for name, law, gain, over in said["laws"])
-    return Record(candidates, laws, float(said["loss"]), float(said["accuracy"]), int(said["rows"]))
+    figures = (float(said["loss"]), float(said["accuracy"]), int(said["rows"]), float(said["weight"]))
+    return Record(candidates, laws, *figures)

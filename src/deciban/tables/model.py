@@ -54,10 +54,11 @@ class Record:
     """How the choice was made."""
 
     candidates: tuple[Candidate, ...] = ()
-    laws: tuple[tuple[str, str, float, float], ...] = ()  # column, law, nats gained by the column, and by the law
+    laws: tuple[tuple[str, str, float, float], ...] = ()  # column, law, nats a row by the column, and in all by the law
     loss: float = np.nan
     accuracy: float = np.nan
-    rows: int = 0
+    rows: int = 0  # that judged
+    weight: float = 0.0  # of all rows that were learned then
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,8 +148,8 @@ class TableModel:
         """What is derived from the sums, derived before threads share it."""
         some = self.encoding.rows(empty_frame(self.encoding))
         self.columns.evidence(some)
-        for expert in self.experts[1:]:
-            expert.evidence(some)
+        for _ in self.said(some):
+            pass
 
     # ------------------------------------------------------------------ learning
 
@@ -226,7 +227,30 @@ class TableModel:
                 f"cannot forget {batch.weight[c]:g} rows of class {plain(self.classes[c])!r}: "
                 f"only {self.weight[c]:g} were learned"
             )
-        return self.plus(batch, -1.0)
+        rest = self.plus(batch, -1.0)
+        for expert in rest.experts:
+            if not expert.sound():
+                raise ForgetError(
+                    f"cannot forget these rows: some were never learned as they are here (the sums of {expert.name} do "
+                    "not have them)"
+                )
+        return rest
+
+    def check_learned(self, frame: Frame, y: Codes, weight: Floats | None) -> None:
+        """Rows to be left out must have been learned: each value at least as often as it stands in its row."""
+        codes = self.encoding.rows(frame).codes
+        if not codes.size:
+            return
+        cells = self.encoding.offsets[:-1] + np.maximum(codes, 0)
+        there = np.where(codes < 0, 0.0, self.columns.counts[y[:, None], cells])
+        wanted = (np.ones(len(y)) if weight is None else weight)[:, None] * (1.0 - 1e-9)
+        bad = np.argwhere(there < wanted)
+        if len(bad):
+            row, j = bad[0]
+            raise ForgetError(
+                f"row {row} was not learned: no row of class {plain(self.classes[y[row]])!r} with its value of column "
+                f"{self.encoding.names[j]!r} was"
+            )
 
     def _never_learned(self, low: Array, codes: Codes) -> str:
         if len(low):
@@ -299,7 +323,7 @@ def common_encoding(a: Encoding, b: Encoding) -> Encoding:
     columns = []
     for mine, theirs in zip(a.columns, b.columns, strict=True):
         if isinstance(mine, Known) and isinstance(theirs, Known):
-            new = tuple(level for level in theirs.levels if level not in mine.levels)
+            new = tuple(level for level in theirs.levels if level not in set(mine.levels))
             mine = replace(mine, levels=(*mine.levels, *new)) if new else mine
         columns.append(mine)
     return replace(a, columns=tuple(columns))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,7 @@ from deciban.tables.columns import Column, Levels, Numbers
 from deciban.tables.convert import as_kind
 from deciban.tables.frame import Frame, read_frame
 from deciban.tables.kinds import LEFT_OUT, ColumnKind, infer
+from deciban.tables.native import native_kind
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")  # the first of January 1970 was a Thursday
@@ -26,7 +29,14 @@ class Reader:
 
     @classmethod
     def of(cls, frame: Frame, given: Mapping[str, str] | None = None) -> Reader:
-        return cls(infer(frame, given))
+        reader = cls(infer(frame, given))
+        names = reader.names
+        twice = [name for name, times in Counter(names).items() if times > 1] if len(set(names)) < len(names) else []
+        if twice:
+            raise DecibanError(
+                f"a column is called {twice[0]!r}, and so is a part of the date column beside it: give it another name"
+            )
+        return reader
 
     @property
     def used(self) -> tuple[ColumnKind, ...]:
@@ -41,21 +51,32 @@ class Reader:
         """The columns of what `read` gives, texts apart."""
         return tuple(name for kind in self.used if kind.kind != "text" for name in derived_names(kind))
 
+    def _absent(self, absent: list[str], names: tuple[str, ...]) -> str:
+        """What to say of columns that are not there."""
+        near = [name for name in names if name.lower() == absent[0].lower()]
+        near = near or difflib.get_close_matches(absent[0], names, n=1)
+        has = f"which has {named(names)}" if names else "which has no columns"
+        many = f"columns {named(absent)} are" if len(absent) > 1 else f"column {absent[0]!r} is"
+        hint = f" (is {near[0]!r} meant to be {absent[0]!r}?)" if near else ""
+        return (
+            f"{many} not in this table, {has}{hint}: give every column that was learned, with missing entries where "
+            "nothing is known"
+        )
+
     def read(self, X: Any, known: Mapping[str, tuple[Any, ...]] | None = None) -> Frame:
         """A table, or more rows of one: what is there of the columns that are used, texts as levels at the end.
 
         `known` are the categories of columns that were learned: the number 3 is the category "3" if it was one then.
         """
-        frame = read_frame(X) if not positional(X) else read_frame(X, [kind.name for kind in self.kinds])
+        frame = read_frame(X)
+        if positional(X) and len(frame.names) == len(self.kinds):
+            frame = Frame(tuple(kind.name for kind in self.kinds), frame.columns, frame.size, frame.notes)
         columns: dict[str, Column] = {}
         there = dict(zip(frame.names, frame.columns, strict=True))
+        absent = [kind.name for kind in self.used if kind.name not in there]
+        if absent:
+            raise DecibanError(self._absent(absent, frame.names))
         for kind in self.used:
-            if kind.name not in there:
-                raise DecibanError(
-                    f"column {kind.name!r} is not in this table, which has "
-                    f"{', '.join(map(repr, frame.names[:10]))}{', …' if len(frame.names) > 10 else ''}: give every "
-                    "column that was learned, with missing entries where nothing is known"
-                )
             column = as_kind(there[kind.name], kind.kind, kind.name, known=(known or {}).get(kind.name, ()))
             if kind.kind == "date" and isinstance(column, Numbers):
                 columns |= dict(zip(derived_names(kind), (column, *calendar(column)), strict=True))
@@ -65,9 +86,15 @@ class Reader:
         return Frame(names, tuple(columns[name] for name in names), frame.size, frame.notes)
 
 
+def named(names: Sequence[str], most: int = 10) -> str:
+    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
+
+
 def positional(X: Any) -> bool:
-    """Whether a table's columns have no names of their own."""
-    return isinstance(X, np.ndarray) and X.ndim == 2
+    """Whether a table's columns have no names of their own: only strings are names."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is None
+    return native_kind(X) == "pandas" and not all(isinstance(name, str) for name in X.columns)
 
 
 def derived_names(kind: ColumnKind) -> tuple[str, ...]:

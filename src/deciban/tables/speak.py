@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,8 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
         ]
         items.append((TOGETHER, "", rest * DECIBANS))
     items.sort(key=lambda item: -abs(item[2]))
-    prior = float(model.log_prior[target] - model.log_prior[against]) * DECIBANS
+    same = model.log_prior[target] == model.log_prior[against]  # both may be ruled out
+    prior = 0.0 if same else float(model.log_prior[target] - model.log_prior[against]) * DECIBANS
     probability = float(np.exp(scores[target] - logsumexp(scores)))
     return Evidence(
         plain(model.classes[target]), plain(model.classes[against]), prior, tuple(items), min(1.0, probability)
@@ -154,31 +156,35 @@ def values_within(coded: Cuts, codes: Codes, rng: np.random.Generator) -> Floats
 
 
 def summary(model: TableModel) -> Summary:
-    """What was chosen and why."""
-    laws = {name: (law, gain, over) for name, law, gain, over in model.record.laws}
+    """What was chosen and why: columns with what each tells alone, and candidates, those in use first."""
+    laws = {name: (law, gain) for name, law, gain, _ in model.record.laws}
+    weights = dict(zip(model.encoding.names, model.column_weights, strict=True))
     rows: list[tuple[Any, ...]] = []
     for kind in model.reader.kinds:
-        law, gain, _ = laws.get(kind.name, ("", None, None))
-        per_row = None if gain is None else gain / max(1.0, float(model.weight.sum())) * DECIBANS
-        rows.append((kind.name, kind.kind, per_row, "left out" if kind.kind in LEFT_OUT else law, kind.why))
-    columns = Table("columns", ("column", "kind", "dB a row", "law", "why"), rows, most=max(60, len(rows)))
-    found = sorted(model.record.candidates, key=lambda c: (not c.chosen, c.loss))
+        law, gain = laws.get(kind.name, ("left out" if kind.kind in LEFT_OUT else "", None))
+        told = None if gain is None else gain * DECIBANS
+        rows.append((kind.name, kind.kind, told, weights.get(kind.name), law, kind.why))
+    title = "columns (dB: what each tells of a row's class by itself, on average)"
+    columns = Table(title, ("column", "kind", "dB", "weight", "law", "why"), rows, most=max(60, len(rows)))
+    found = sorted(model.record.candidates, key=lambda c: (not c.weight, not c.chosen, c.loss))
     tried = candidates_table((c.expert, c.setting, c.loss, c.weight, c.chosen) for c in found)
+    tried = replace(tried, most=sum(c.chosen for c in found) + 5)
     seen = model.weight > 0
     share = model.weight[seen] / model.weight.sum() if seen.any() else np.ones(1)
-    notes = tuple(
-        f"column {kind.name!r} is left out: {kind.why}" for kind in model.reader.kinds if kind.kind in LEFT_OUT
-    )
+    notes = [f"column {kind.name!r} is left out: {kind.why}" for kind in model.reader.kinds if kind.kind in LEFT_OUT]
+    now, then = float(model.weight.sum()), model.record.weight
+    if abs(now - then) > 1e-9 * max(now, then):
+        notes.append(f"choices and losses are of the {then:g} rows that fit saw; {now:g} are learned now")
     return Summary(
         "Classifier",
-        round(float(model.weight.sum())),
+        round(now),
         tuple(plain(label) for label in model.classes),
         columns,
         tried,
         model.record.loss,
         model.record.accuracy,
-        notes,
-        float(-(share @ np.log(share))),
+        tuple(notes),
+        abs(float(share @ np.log(share))),
     )
 
 

@@ -49,6 +49,10 @@ class Expert(ABC):
         """Among k classes, of which the present ones are where[0], where[1], …; the others have no rows."""
 
     @abstractmethod
+    def sound(self) -> bool:
+        """Whether its sums can be those of rows: after a subtraction of rows that were never learned they are not."""
+
+    @abstractmethod
     def evidence(self, rows: Rows) -> Floats:
         """What it says of rows, (n, k)."""
 

@@ -25,6 +25,7 @@ from deciban.schema import category_positions
 from deciban.tables.encode import Encoding, Known, Rows
 from deciban.tables.experts.base import Expert
 
+SLIGHT = 1e-6  # rows: less than this below nothing is rounding
 GAIN = 3.0  # nats that a law must win over the default by: the best of many is often so by chance
 
 
@@ -151,6 +152,9 @@ class ColumnLaws(Expert):
         counts[where] = self.counts
         return replace(self, counts=counts)
 
+    def sound(self) -> bool:
+        return bool((self.counts >= -SLIGHT).all())
+
     def in_cells(self, offsets: Array) -> ColumnLaws:
         """Room for categories that were appended to their columns."""
         counts = np.zeros((len(self.counts), int(offsets[-1])))
@@ -225,14 +229,25 @@ class ColumnLaws(Expert):
         return np.where(codes[:, None] >= 0, table[at], 0.0), np.zeros(len(self.counts))
 
     def log_prob(self, rows: Rows) -> Floats:
-        """log p(codes | class), (n, k): a category that was never seen counts as one of weight one half."""
-        parts = [tables(self._counts(j), (law,))[0][0] for j, law in enumerate(self.laws)]
-        table = np.ascontiguousarray(np.concatenate(parts, axis=1).T) if parts else np.zeros((0, len(self.counts)))
+        """log p(codes | class), (n, k): what was never seen, or of which nothing is left, counts as half a row.
+
+        A missing entry where none was missing says nothing.
+        """
         total = np.maximum(self.counts.sum(axis=1) / max(1, len(self.laws)), 1.0)
-        unseen = np.broadcast_to(np.log(0.5 / (total + 1.0)), (len(self.laws), len(total))).copy()
+        rare = np.log(0.5 / (total + 1.0))
+        parts = []
+        for j, law in enumerate(self.laws):
+            counts = self._counts(j)
+            table = tables(counts, (law,))[0][0]
+            table[:, counts.sum(axis=0) <= 0] = rare[:, None]
+            if counts[:, 0].sum() <= 0:
+                table[:, 0] = 0.0
+            parts.append(table)
+        whole = np.ascontiguousarray(np.concatenate(parts, axis=1).T) if parts else np.zeros((0, len(self.counts)))
+        unseen = np.broadcast_to(rare, (len(self.laws), len(total))).copy()
         out = np.zeros((len(rows), len(self.counts)))
         codes = np.where(rows.codes < 0, np.iinfo(np.int32).max, rows.codes)
-        kernel.code_scores(codes, self.offsets, table, unseen, out)
+        kernel.code_scores(codes, self.offsets, whole, unseen, out)
         return out
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -22,6 +22,7 @@ from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
 from deciban.tables.encode import Rows, mixed
 from deciban.tables.experts.base import Expert
+from deciban.tables.experts.columns import SLIGHT
 
 DEEPEST = 4  # parents
 STRENGTHS = (2.0, 8.0)
@@ -127,7 +128,9 @@ class ContextTrees(Expert):
 
     @property
     def settings(self) -> str:
-        return f"up to {int(self.levels.max(initial=0))} values a column, {self.depth} parents, s = {self.strength:g}"
+        cells = f"{int(self.levels.sum())} values in all"
+        parents = f"{self.depth} parent{'s' * (self.depth > 1)} a column"
+        return f"{parents}, {cells}, s = {self.strength:g}"
 
     def codes(self, rows: Rows) -> Array:
         out = np.empty_like(rows.small)
@@ -166,6 +169,9 @@ class ContextTrees(Expert):
             counts[:, where] = sums.counts
             found.append(Sums(sums.keys, counts))
         return replace(self, sums=(found[0], found[1]), k=k)
+
+    def sound(self) -> bool:
+        return all(bool((sums.counts >= -SLIGHT).all()) for sums in self.sums)
 
     def trees(self) -> tuple[kernel.Contexts, kernel.Contexts]:
         if "trees" not in self._cache:

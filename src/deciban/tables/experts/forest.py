@@ -22,6 +22,7 @@ from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
 from deciban.tables.encode import Rows, mixed
 from deciban.tables.experts.base import Expert
+from deciban.tables.experts.columns import SLIGHT
 from deciban.text.sharing import in_threads
 
 TREES = (24, 40)  # between these,
@@ -139,6 +140,9 @@ class Forest(Expert):
         counts = np.zeros((len(self.counts), k))
         counts[:, where] = self.counts
         return replace(self, counts=counts)
+
+    def sound(self) -> bool:
+        return bool((self.counts >= -SLIGHT).all())
 
     def prior(self, cls: int = -1, gone: float = 0.0) -> Floats:
         """The classes' shares of all rows, without one of a class: every row is in the first tree's root."""

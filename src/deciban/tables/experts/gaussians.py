@@ -20,8 +20,9 @@ from scipy.special import gammaln, logsumexp
 from deciban._kernel import scatter as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.tables.encode import Rows
+from deciban.tables.encode import FAR, Rows
 from deciban.tables.experts.base import Expert
+from deciban.tables.experts.columns import SLIGHT
 
 LEANS = (0.1, 0.5, 2.0, 8.0, np.inf)
 DIAGONALS = (0.01, 0.1, 0.4)
@@ -300,6 +301,20 @@ class Gaussians(Expert):
             np.concatenate([m.xy, np.zeros((new, D, D))]),
         )
         return replace(self, pieces=pieces, moments=moments)
+
+    def sound(self) -> bool:
+        m = self.moments
+        if (m.one < -SLIGHT).any():
+            return False
+        mean, scatter = m.centred()
+        spread, raw = np.diagonal(scatter, axis1=1, axis2=2), np.diagonal(m.xy, axis1=1, axis2=2)
+        if (spread < -SLIGHT * (1.0 + np.abs(raw))).any() or (np.abs(mean) > FAR * (1.0 + SLIGHT)).any():
+            return False
+        try:
+            self._ready()
+        except np.linalg.LinAlgError:
+            return False
+        return True
 
     def _ready(self) -> tuple[Floats, Floats, Floats]:
         """Means, upper triangular roots of Σ⁻¹ (one, if it is common), and log-determinants of Σ."""

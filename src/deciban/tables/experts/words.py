@@ -70,6 +70,9 @@ class Words(Expert):
         choice = None if choice is None else replace(choice, classes=np.asarray(where)[choice.classes])
         return replace(self, graded=replace(graded, sums=replace(sums, closed=True), choice=choice))
 
+    def sound(self) -> bool:
+        return True  # texts that were never learned are an error already when they are subtracted
+
     def evidence(self, rows: Rows) -> Floats:
         return self.graded.log_joint(read(rows.texts[self.place]), 1)
 
