@@ -94,9 +94,9 @@ def choose(
         model = none.plus(none.batch(frame, y, weight, n_jobs))
     with own_threads():
         model = chooser.weighed(model)
-    return (
-        model if hidden is None or not hidden_weight else guessed(model, hidden, hidden_weights, hidden_weight, n_jobs)
-    )
+    if hidden is not None and hidden_weight:
+        model = guessed(model, hidden, hidden_weights, hidden_weight, n_jobs)
+    return model
 
 
 def guessed(model: TableModel, frame: Frame, weight: Floats | None, share: float, n_jobs: int | None) -> TableModel:
