@@ -20,7 +20,7 @@ from deciban.corollaries.leave_one_out import LeaveOneOut
 from deciban.corollaries.summary import Summary
 from deciban.errors import DecibanError, ForgetError, SchemaError, warn
 from deciban.models.answers import Answers
-from deciban.models.labels import Labels, read_labels, read_weights, without_mark
+from deciban.models.labels import Labels, given_prior, read_labels, read_weights, without_mark
 from deciban.models.tabular import read_table
 from deciban.show import Table, plain, progress
 from deciban.tables import speak
@@ -269,20 +269,7 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         return frame, labels, weight
 
     def _class_prior(self, classes: Array) -> str | Floats:
-        """The class prior in use: "empirical", "uniform", or a probability a class."""
-        given = self.class_prior
-        if given is None or isinstance(given, str):
-            return "empirical" if given is None else given
-        if isinstance(given, Mapping):
-            if set(given) != set(classes.tolist()):
-                raise ValueError(f"class_prior must name the classes {classes.tolist()}, not {list(given)}")
-            given = [given[label] for label in classes.tolist()]
-        prior = np.asarray(given, dtype=np.float64)
-        if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
-            raise ValueError(
-                f"class_prior must be a probability for each of the classes {classes.tolist()}, ≥ 0, sum 1"
-            )
-        return prior
+        return given_prior(self.class_prior, classes)
 
     # ------------------------------------------------------------------ answering
 

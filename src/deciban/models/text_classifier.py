@@ -22,7 +22,7 @@ from deciban.corollaries.leave_one_out import LeaveOneOut
 from deciban.errors import DecibanError, ForgetError, SchemaError
 from deciban.families import Bernoulli, Complement, Family, Multinomial
 from deciban.models.answers import Answers
-from deciban.models.labels import Labels, read_labels, read_weights, without_mark
+from deciban.models.labels import Labels, given_prior, read_labels, read_weights, without_mark
 from deciban.show import Table, plain, progress
 from deciban.text.documents import Lines, arrow_column, as_texts, batches, check, decoded
 from deciban.text.evidence import TOKEN, TextEvidence
@@ -430,23 +430,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         return out
 
     def _class_prior(self, classes: Array) -> str | Floats:
-        if self.class_prior is None:
-            return "empirical"
-        if isinstance(self.class_prior, str):
-            return self.class_prior
-        given = self.class_prior
-        if isinstance(given, Mapping) and len(classes):
-            if set(given) != set(classes.tolist()):
-                raise ValueError(f"class_prior must name the classes {classes.tolist()}, not {list(given)}")
-            given = [given[label] for label in classes.tolist()]
-        if len(classes) == 0:
-            return "empirical"  # there is nothing that it could be the prior of
-        prior = np.asarray(given, dtype=np.float64)
-        if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
-            raise ValueError(
-                f"class_prior must be a probability for each of the classes {classes.tolist()}, ≥ 0, sum 1"
-            )
-        return prior
+        return given_prior(self.class_prior, classes)
 
     def _check_parameters(self) -> None:
         self._validate_params()

@@ -51,15 +51,12 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
         experts.append((f"{expert.name}: {expert.settings}", total))
         if isinstance(expert, Words):
             words = expert.items(rows, target, against)
-            whole = sum(db for _, _, db in words)
-            scale = total * DECIBANS / whole if whole else 0.0
-            items += [(f"{expert.column}: {word}", "", db * scale) for word, _, db in words]
+            shares = shared_out(np.array([db for _, _, db in words]), weight, total * DECIBANS)
+            items += [(f"{expert.column}: {own[0]}", "", db) for own, db in zip(words, shares.tolist(), strict=True)]
             continue
         each, together = expert.terms(rows)
         parts = np.append(each[:, target] - each[:, against], together[target] - together[against])
-        whole = float(parts.sum())
-        # What an expert may say at most is shared out as what it would have said.
-        parts = parts * (total / whole) if np.isfinite(whole) and whole else np.append(np.zeros(len(each)), total)
+        parts = shared_out(parts, weight, total)
         columns += parts[:-1]
         rest += float(parts[-1])
     if by == "expert":
@@ -76,6 +73,19 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
     return Evidence(
         plain(model.classes[target]), plain(model.classes[against]), prior, tuple(items), min(1.0, probability)
     )
+
+
+def shared_out(parts: Floats, weight: float, total: float) -> Floats:
+    """Parts that add up to `total`: weighed, and where an expert said as much as it may, in proportion.
+
+    What has no parts, as where a class is ruled out, is all in the last.
+    """
+    whole = float(parts.sum())
+    if np.isfinite(whole) and abs(weight * whole - total) <= 1e-9 * (1.0 + weight * float(np.abs(parts).sum())):
+        return weight * parts
+    if np.isfinite(whole) and whole:
+        return parts * (total / whole)
+    return np.append(np.zeros(max(0, len(parts) - 1)), total)
 
 
 def value_of(column: Column) -> Any:
