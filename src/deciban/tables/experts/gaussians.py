@@ -145,13 +145,16 @@ class Moments:
 
 
 class Axes:
-    """Rows in the axes of each part: what every κ shares, for one g, and all that leave-one-out needs."""
+    """Rows that were learned, in the axes of each part: what every κ shares, for one g, when each is left out.
+
+    `own` is the part of each row, `gone` its weight.
+    """
 
     def __init__(
-        self, X: Floats, moments: Moments, diagonal: float, target: Floats, own: Codes | None, gone: float = 1.0
+        self, X: Floats, moments: Moments, diagonal: float, target: Floats, own: Codes, gone: float = 1.0
     ) -> None:
         self.moments, self.diagonal, self.own = moments, diagonal, own
-        self.gone = 0.0 if own is None else gone
+        self.gone = gone
         self.mean, scatters = moments.centred()
         self.D = X.shape[1]
         self.total = max(float(moments.one.sum()) - self.gone, 1.0)
@@ -173,12 +176,9 @@ class Axes:
         return self.turns
 
     def forms(self, leans: Sequence[float]) -> list[tuple[Floats, Floats, Floats]]:
-        """For each lean: quadratic forms (n, p), log-determinants of Σ, and parts' rows, both (n, p) or (1, p).
-
-        With `own`, the part of each row, they are those of the sums without it.
-        """
+        """For each lean: quadratic forms, log-determinants of Σ, and parts' rows, (n, p) each, without the row."""
         n, P = len(self.X), len(self.mean)
-        out = [(np.empty((n, P)), np.empty((n if self.own is not None else 1, P))) for _ in leans]
+        out = [(np.empty((n, P)), np.empty((n, P))) for _ in leans]
         spheres = [i for i, lean in enumerate(leans) if np.isinf(lean)]
         tilted = [i for i, lean in enumerate(leans) if not np.isinf(lean)]
         for p in range(P):
@@ -190,11 +190,9 @@ class Axes:
                 Z, M = (self.X - self.means[p]) @ axes, (self.means[p] - self.means) @ axes
                 kappas = [leans[i] * self.D for i in tilted]
                 self._fill(p, Z, M, 1.0 / (spread[:, None] + kappas), kappas, [out[i] for i in tilted])
-        count = self.moments.one[None]
-        if self.own is not None:
-            count = np.repeat(count, n, axis=0)
-            count[np.arange(n), self.own] -= self.gone
-            count[count <= RESIDUE * self.moments.one] = 0.0
+        count = np.repeat(self.moments.one[None], n, axis=0)
+        count[np.arange(n), self.own] -= self.gone
+        count[count <= RESIDUE * self.moments.one] = 0.0
         found = []
         for lean, (q, dets) in zip(leans, out, strict=True):
             scale = np.ones((1, 1)) if np.isinf(lean) else count + lean * self.D
@@ -207,10 +205,6 @@ class Axes:
         """Part p's forms and determinants of A_p = S_p + κΣ₀, whose inverse has `by` (D, leans) along these axes."""
         v = (Z * Z) @ by  # (n, leans)
         dets = self.base_det - np.log(by).sum(axis=0)
-        if self.own is None:
-            for i, (q, det) in enumerate(out):
-                q[:, p], det[:, p] = v[:, i], dets[i]
-            return
         mine = self.own == p
         before = self.moments.one[self.own]
         after = before - self.gone
