@@ -132,7 +132,7 @@ class Result:
     __slots__ = ()
 
     def to_table(self) -> Table:
-        raise NotImplementedError
+        raise TypeError("a result says what its table is")
 
     def _parts(self) -> Sequence[Table | str]:
         return [self.to_table()]

@@ -203,9 +203,7 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self._check_classes()
         if n < 0:
             raise ValueError(f"n is {n}: it must not be negative")
-        rng = random_state
-        if not isinstance(rng, np.random.Generator):
-            rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+        rng = generator(random_state)
         which = None if given is None else self._class_index(given)
         blocks, codes = sample(self.model_, n, rng, which, length)
         return self._from_data(blocks), self.classes_[codes]
@@ -355,6 +353,13 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Where draws come from: NumPy's new generators as they are, whatever else scikit-learn takes as a seed."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
 
 
 def plain_rows(X: Matrix) -> Matrix:

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from deciban import bayes, files
 from deciban._typing import Array, Floats
@@ -19,8 +18,9 @@ from deciban.corollaries.explain import Evidence
 from deciban.corollaries.leave_one_out import LeaveOneOut
 from deciban.corollaries.summary import Summary
 from deciban.errors import DecibanError, ForgetError, SchemaError, warn
-from deciban.models.answers import Answers
-from deciban.models.labels import Labels, given_prior, read_labels, read_weights, without_mark
+from deciban.models.answers import generator
+from deciban.models.labels import Labels, read_labels, read_weights, without_mark
+from deciban.models.pooled import PooledClassifier
 from deciban.models.tabular import read_table
 from deciban.show import Table, plain, progress
 from deciban.tables import speak
@@ -36,7 +36,7 @@ from deciban.tables.reading import Reader
 Self = TypeVar("Self", bound="Classifier")
 
 
-class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
+class Classifier(PooledClassifier):
     """Any table in, labels out: numbers, categories, texts, dates and missing values, with laws it picks itself.
 
     Several generative experts look at a row, each in its own way: columns one by one (naive Bayes), Gaussians over all
@@ -83,7 +83,7 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
     sound   category         3        2  3 distinct values in 8 rows
     """
 
-    model_: TableModel  # type: ignore[assignment]  # not a joint of blocks
+    model_: TableModel
 
     _sparse: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -146,23 +146,14 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         with self._unchanged_on_error():
             self._validate_params()
             first = not self.__sklearn_is_fitted__()
-            declared = None if classes is None else np.unique(np.asarray(classes))
-            if declared is not None and not first and not np.array_equal(declared, self.classes_):
-                raise ValueError(
-                    f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
-                )
+            declared = self._declared(classes, first)
             frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=first)
             if labels.any_missing:
                 raise DecibanError(
                     f"row {int(np.argmax(labels.codes < 0))} of y has no label: partial_fit adds rows whose class "
                     "is known"
                 )
-            closed = declared if first else self.classes_ if self.model_.closed else None
-            if closed is not None:
-                unknown = np.setdiff1d(labels.classes, closed)
-                if len(unknown):
-                    raise ValueError(f"The target label(s) {unknown} in y do not exist in the classes {closed}")
-                labels = labels.placed(closed)
+            labels = self._placed(labels, declared, first)
             if first:
                 if frame.size == 0:
                     raise ValueError("Found array with 0 sample(s): the first batch makes all choices, and has no rows")
@@ -268,9 +259,6 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
             raise ValueError(f"sample_weight is {weight[row]:g} in row {row}: weights must not be negative; see forget")
         return frame, labels, weight
 
-    def _class_prior(self, classes: Array) -> str | Floats:
-        return given_prior(self.class_prior, classes)
-
     # ------------------------------------------------------------------ answering
 
     def _table(self, X: Any) -> Frame:
@@ -280,10 +268,7 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
     def _apply(self, X: Any, how: str) -> Array:
         frame = self._table(X)
         scores = self.model_.log_joint(frame, self.n_jobs)
-        if how == "log_joint":
-            return scores
-        said = bayes.posterior(scores, self.model_.log_prior, logs=how == "log_posterior")
-        return np.asarray(np.argmax(said, axis=1)) if how == "best" else said
+        return self._posterior(scores, how)
 
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """log P(y | x) up to what all classes share, (n, k)."""
@@ -366,25 +351,10 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         self._check_classes()
         if n < 0:
             raise ValueError(f"n is {n}: it must not be negative")
-        rng = random_state
-        if not isinstance(rng, np.random.Generator):
-            rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+        rng = generator(random_state)
         frame, codes = speak.sample(self.model_, n, rng, None if given is None else self._class_index(given))
         names = [kind.name for kind in self.model_.reader.used]
         return to_native(self.table_kind_, names, [frame[name] for name in names]), self.classes_[codes]
-
-    def with_prior(self: Self, prior: Any) -> Self:
-        """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
-        self._check_classes()
-        other = copy.copy(self)
-        other.class_prior = self._read_prior(prior)
-        other.model_ = self.model_.with_prior(other._class_prior(self.classes_))
-        return other
-
-    def adapt_prior(self: Self, X: Any) -> Self:
-        """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
-        prior, _ = bayes.adapt_prior(self.predict_proba(X), np.exp(self.model_.log_prior))
-        return self.with_prior(prior)
 
     # ------------------------------------------------------------------ looking inside
 
@@ -398,12 +368,6 @@ class Classifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-lear
         """What each column is, and why."""
         check_is_fitted(self)
         return kinds_table(self.model_.reader.kinds)
-
-    @property
-    def class_count_(self) -> Floats:
-        """How much was learned of each class: the sum of its rows' weights."""
-        check_is_fitted(self)
-        return np.array(self.model_.weight)
 
     @property
     def params(self) -> Table:

@@ -12,10 +12,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_random_state
 
 from deciban.corollaries.compare import LEAST, Comparison, learning_curves, taker
 from deciban.errors import DecibanError
+from deciban.models.answers import generator
 from deciban.models.gaussian_nb import GaussianNB
 from deciban.models.labels import read_labels
 
@@ -92,9 +92,7 @@ def compare(
         GaussianNB(alpha="loo") if generative is None else generative,
         logistic_regression(sp.issparse(X)) if discriminative is None else discriminative,
     )
-    rng = random_state
-    if not isinstance(rng, np.random.Generator):
-        rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+    rng = generator(random_state)
     return learning_curves(models, X, labels.classes[labels.codes], sizes, held_out=held_out, repeats=repeats, rng=rng)
 
 

@@ -28,6 +28,7 @@ from deciban.errors import DecibanError, InterruptedWarning, warn
 from deciban.families import Family, MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES, parameters
 from deciban.joint import Block, Joint, Model
+from deciban.models.answers import generator
 from deciban.models.base import HowHidden
 from deciban.models.discriminant import SPHERES, TIES, Discriminant, as_pair, between, chosen_from
 from deciban.models.gaussian_mixture import FIXED, GaussianMixture
@@ -500,9 +501,7 @@ class MixtureDiscriminant(Discriminant):
         self._check_classes()
         if n < 0:
             raise ValueError(f"n is {n}: it must not be negative")
-        rng = random_state
-        if not isinstance(rng, np.random.Generator):
-            rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+        rng = generator(random_state)
         chance = np.exp(self.model_.log_prior)
         if given is not None:
             chance = np.where(self.owner_ == self._class_index(given), chance, 0.0)

@@ -10,10 +10,9 @@ from numbers import Real
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from deciban import bayes, files
 from deciban._typing import Array, Floats
@@ -21,8 +20,9 @@ from deciban.corollaries.decay import share_left
 from deciban.corollaries.leave_one_out import LeaveOneOut
 from deciban.errors import DecibanError, ForgetError, SchemaError
 from deciban.families import Bernoulli, Complement, Family, Multinomial
-from deciban.models.answers import Answers
-from deciban.models.labels import Labels, given_prior, read_labels, read_weights, without_mark
+from deciban.models.answers import generator
+from deciban.models.labels import Labels, read_labels, read_weights, without_mark
+from deciban.models.pooled import PooledClassifier
 from deciban.show import Table, plain, progress
 from deciban.text.documents import Lines, arrow_column, as_texts, batches, check, decoded
 from deciban.text.evidence import TOKEN, TextEvidence
@@ -47,7 +47,7 @@ def is_plain(model: Any) -> bool:
     return True
 
 
-class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
+class TextClassifier(PooledClassifier):
     """Texts in, labels out: learned in one pass, updated, forgotten and merged exactly, explained word by word.
 
     By default the evidence of words, pairs of words, header fields, and in short texts of gaps and characters is graded
@@ -94,7 +94,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
     [3.0, 3.0]
     """
 
-    model_: Graded | Plain  # type: ignore[assignment]  # a model of texts, not of columns
+    model_: Graded | Plain
     kept_: Kept
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -181,23 +181,14 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
         with self._unchanged_on_error():
             self._check_parameters()
             first = not self.__sklearn_is_fitted__()
-            declared = None if classes is None else np.unique(np.asarray(classes))
-            if declared is not None and not first and not np.array_equal(declared, self.classes_):
-                raise ValueError(
-                    f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
-                )
+            declared = self._declared(classes, first)
             texts, labels, weight = self._read_to_learn(X, y, sample_weight)
             if labels.any_missing:
                 raise DecibanError(
                     f"document {int(np.argmax(labels.codes < 0))} has no label: partial_fit adds documents whose class "
                     "is known; fit guesses missing labels from all documents at once"
                 )
-            closed = declared if first else self.classes_ if self.model_.closed else None
-            if closed is not None:
-                unknown = np.setdiff1d(labels.classes, closed)
-                if len(unknown):
-                    raise ValueError(f"The target label(s) {unknown} in y do not exist in the classes {closed}")
-                labels = labels.placed(closed)
+            labels = self._placed(labels, declared, first)
             if first:
                 self._start(texts, labels, labels.classes, declared is not None, weight)
                 return self
@@ -429,9 +420,6 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             raise ValueError("a prior by word needs alpha to be a number")
         return out
 
-    def _class_prior(self, classes: Array) -> str | Floats:
-        return given_prior(self.class_prior, classes)
-
     def _check_parameters(self) -> None:
         self._validate_params()
         if self.alpha == "empirical" and self.family == "complement":
@@ -463,10 +451,7 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
     def _apply(self, X: Any, how: str) -> Array:
         self._check_classes()
         scores: Floats = self.model_.log_joint(self._batches(self._read_texts(X)), self.n_jobs)
-        if how == "log_joint":
-            return scores
-        said = bayes.posterior(scores, self.model_.log_prior, logs=how == "log_posterior")
-        return np.asarray(np.argmax(said, axis=1)) if how == "best" else said
+        return self._posterior(scores, how)
 
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """log p(x, y), (n, k); with reliability, up to what all classes share."""
@@ -553,32 +538,11 @@ class TextClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-
             raise AttributeError("complement naive Bayes is not a generative model: it has no law of x to draw from")
         if n < 0 or (length is not None and length < 0):
             raise ValueError(f"n and length must not be negative, got {n} and {length}")
-        rng = random_state
-        if not isinstance(rng, np.random.Generator):
-            rng = np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+        rng = generator(random_state)
         texts, codes = self.model_.sample(n, rng, None if given is None else self._class_index(given), length)
         return texts, self.classes_[codes]
 
-    def with_prior(self: Self, prior: Any) -> Self:
-        """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
-        self._check_classes()
-        other = copy.copy(self)
-        other.class_prior = self._read_prior(prior)
-        other.model_ = self.model_.with_prior(other._class_prior(self.classes_))
-        return other
-
-    def adapt_prior(self: Self, X: Any) -> Self:
-        """The same model with the class prior under which the unlabelled texts X are most likely, by EM."""
-        prior, _ = bayes.adapt_prior(self.predict_proba(X), np.exp(self.model_.log_prior))
-        return self.with_prior(prior)
-
     # ------------------------------------------------------------------ looking inside
-
-    @property
-    def class_count_(self) -> Floats:
-        """How much was learned of each class: the sum of its documents' weights."""
-        check_is_fitted(self)
-        return np.array(self.model_.weight)
 
     @property
     def vocabulary_(self) -> dict[str, int]:
