@@ -15,14 +15,14 @@ export PATH := $(abspath $(BIN)):$(PATH)
 PACKAGE := $(VENV)/package.stamp
 TOOLS := $(VENV)/tools.stamp
 
-.PHONY: help demo test test-all check bench clean
+.PHONY: help demo test test-all check lint doctests bench docs gallery browser clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(PACKAGE)  ## learn, judge, explain, forget and merge on a small set of messages
-	@$(BIN)/python demo/demo.py
+demo: $(PACKAGE)  ## a tour: train, evaluate, explain, forget and draw on 400 messages, and a report
+	@$(BIN)/deciban demo --folder demo
 
 test: check  ## linters, types, layers, doctests and all tests but the slow ones
 	@echo "== tests"
@@ -33,6 +33,9 @@ test-all: check  ## the same with the slow tests
 	@$(BIN)/python -m pytest -q -n auto
 
 check: $(TOOLS)
+	@$(MAKE) --no-print-directory --output-sync --jobs=2 lint doctests
+
+lint:
 	@echo "== ruff check"
 	@$(BIN)/ruff check .
 	@echo "== ruff format --check"
@@ -43,6 +46,8 @@ check: $(TOOLS)
 	@$(BIN)/mypy src/deciban
 	@echo "== lint-imports"
 	@$(BIN)/lint-imports --no-logo
+
+doctests:
 	@echo "== doctests of the installed package and of the pages"
 	@$(BIN)/python -m pytest -q --doctest-modules --pyargs deciban
 	@$(BIN)/python -m pytest -q --doctest-glob='*.md' README.md docs
@@ -57,6 +62,19 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/text_speed.py
 	@$(BIN)/python benchmarks/text_accuracy.py
 	@$(BIN)/python benchmarks/spam.py
+	@$(BIN)/python benchmarks/cold_start.py
+	@$(BIN)/python benchmarks/streaming.py
+
+docs: $(TOOLS)  ## the documentation as pages in site/
+	@$(PIP) install '.[docs]'
+	@$(BIN)/mkdocs build --strict
+	@echo "site/index.html"
+
+gallery: $(TOOLS)  ## draw the pictures of docs/gallery.md anew
+	@$(BIN)/python docs/gallery.py
+
+browser:  ## install Chromium (Debian, as root), in which a test looks at the report
+	apt-get install -y --no-install-recommends chromium
 
 clean:  ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks

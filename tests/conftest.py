@@ -1,4 +1,4 @@
-"""Fixtures for all tests: real data where it is there, and the fixtures scikit-learn's own tests ask for."""
+"""For all tests: how thorough they are, real data where it is there, the fixtures scikit-learn's own tests ask for."""
 
 from __future__ import annotations
 
@@ -10,15 +10,59 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "deciban", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
-settings.load_profile("deciban")
+for _name, _examples in (("quick", 30), ("thorough", 60)):
+    settings.register_profile(
+        _name,
+        max_examples=_examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=True,
+    )
 
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
-@pytest.fixture(params=[0, 7, 42])
+def pytest_configure(config):
+    config.addinivalue_line("markers", "crossed(n): of all combinations of its parameters, one in n is not slow")
+    quick = "not slow" in config.getoption("markexpr")
+    settings.load_profile("quick" if quick else "thorough")
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
+def pytest_collection_modifyitems(items):
+    """Thin out what `crossed(n)` says: along the diagonals, so that every value is met, each time with another partner.
+
+    A law that holds of each model and in each circumstance, and is broken where two of them meet, is what the others
+    are for: `make test-all` runs them all.
+    """
+    crossed = [(item, item.get_closest_marker("crossed")) for item in items]
+    seen, late, met = {}, [], set()
+    for item, mark in crossed:
+        if mark is None:
+            continue
+        values = values_of(item)
+        places = [seen.setdefault(key, {}).setdefault(value, len(seen[key])) for key, value in values]
+        if sum(places) % mark.args[0] == 0:
+            met.update(values)
+        else:
+            late.append((item, values))
+    for item, values in late:
+        if met.issuperset(values):
+            item.add_marker(pytest.mark.slow)
+        met.update(values)
+
+
+def values_of(item):
+    """A case's values, as (parameter, object); parameters that are given together are one."""
+    given = dict(item.callspec.params)
+    where, out = (item.parent.nodeid, item.originalname), []
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0] if isinstance(mark.args[0], tuple | list) else mark.args[0].replace(" ", "").split(",")
+        out.append(((*where, *names), tuple(id(given.pop(name)) for name in names)))
+    return out + [((*where, name), id(value)) for name, value in given.items()]  # of fixtures
+
+
+@pytest.fixture(params=[42, pytest.param(0, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)])
 def global_random_seed(request):
     return request.param
 

@@ -63,5 +63,6 @@ def test_the_package_carries_its_types():
         "evidence",
         "forest",
         "contexts",
+        "marginals",
         "text",
     }

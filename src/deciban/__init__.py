@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deciban.corollaries.compare import Comparison
     from deciban.corollaries.explain import Evidence
+    from deciban.corollaries.judged import Evaluation, evaluate
     from deciban.corollaries.leave_one_out import LeaveOneOut
     from deciban.corollaries.summary import Summary
     from deciban.errors import (
@@ -53,6 +54,7 @@ _WHERE = {
     "ComplementNB": "models.complement_nb",
     "CountVectorizer": "models.count_vectorizer",
     "DecibanError": "errors",
+    "Evaluation": "corollaries.judged",
     "Evidence": "corollaries.explain",
     "FileError": "errors",
     "ForgetError": "errors",
@@ -77,6 +79,7 @@ _WHERE = {
     "TreeAugmentedNB": "models.tree_augmented_nb",
     "ZeroEvidenceWarning": "errors",
     "compare": "models.compare",
+    "evaluate": "corollaries.judged",
     "load": "models.load",
     "read": "scorer",
 }
@@ -89,6 +92,7 @@ __all__ = [
     "ComplementNB",
     "CountVectorizer",
     "DecibanError",
+    "Evaluation",
     "Evidence",
     "FileError",
     "ForgetError",
@@ -113,6 +117,7 @@ __all__ = [
     "TreeAugmentedNB",
     "ZeroEvidenceWarning",
     "compare",
+    "evaluate",
     "load",
     "read",
 ]

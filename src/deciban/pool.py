@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from deciban._kernel import scatter
+from deciban._scipy import logsumexp
 from deciban._typing import Array, Floats
 
 RIDGE = 3.0  # pseudo-rows' worth of doubt about every weight, in units of its vector's spread

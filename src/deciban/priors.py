@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from deciban._typing import Array, Sums
 from deciban.families import Family
@@ -55,6 +54,8 @@ def search(loss: Callable[[float], float], points: int = 13, tolerance: float = 
     if len(equal) == points:
         return float(ladder[best])
     low, high = ladder[max(0, best - 1)], ladder[min(points - 1, best + 1)]
+    from scipy.optimize import minimize_scalar
+
     found = minimize_scalar(
         lambda log_alpha: loss(float(np.exp(log_alpha))),
         bounds=(float(np.log(low)), float(np.log(high))),

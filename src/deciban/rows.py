@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
+from deciban._scipy import issparse
 from deciban._typing import Array, Floats, Matrix
 from deciban.errors import DecibanError
 from deciban.schema import Columns
@@ -30,7 +30,7 @@ def value_range(values: Array) -> tuple[float, float]:
 
 
 def has_missing(X: Matrix) -> bool:
-    values = X.data if sp.issparse(X) else X
+    values = X.data if issparse(X) else X
     return values.dtype.kind == "f" and bool(np.isnan(values.sum()) and np.isnan(values).any())
 
 
@@ -38,7 +38,9 @@ def missing_mask(X: Matrix) -> Matrix | None:
     """Where entries are missing, as numbers to multiply with; None where none is."""
     if not has_missing(X):
         return None
-    if sp.issparse(X):
+    if issparse(X):
+        import scipy.sparse as sp
+
         gone = np.isnan(X.data)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         return sp.csr_matrix((np.ones(int(gone.sum())), (rows[gone], X.indices[gone])), shape=X.shape)
@@ -47,7 +49,7 @@ def missing_mask(X: Matrix) -> Matrix | None:
 
 def entries(X: Matrix) -> tuple[Array, Array, Floats]:
     """Rows, columns and values of the entries that are neither zero nor missing."""
-    if sp.issparse(X):
+    if issparse(X):
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         columns, values = X.indices, X.data.astype(np.float64)
     else:
@@ -66,7 +68,7 @@ def row_length(X: Matrix) -> Floats:
     if has_missing(X):
         rows, _, values = entries(X)
         return row_sums(values, rows, X.shape[0])
-    if sp.issparse(X):  # SciPy would add single-precision rows in single precision
+    if issparse(X):  # SciPy would add single-precision rows in single precision
         double = X if X.dtype == np.float64 else X.astype(np.float64)
         return np.asarray(double @ np.ones(X.shape[1]))
     return np.asarray(X.sum(axis=1, dtype=np.float64))
@@ -74,7 +76,7 @@ def row_length(X: Matrix) -> Floats:
 
 def row_slice(X: Matrix, rows: slice) -> Matrix:
     """A block of rows without copying them: SciPy's own slices of sparse rows copy."""
-    if not sp.issparse(X) or X.format != "csr":
+    if not issparse(X) or X.format != "csr":
         return X[rows]
     start, stop = X.indptr[rows.start], X.indptr[rows.stop]
     ends = X.indptr[rows.start : rows.stop + 1] - start
@@ -83,6 +85,8 @@ def row_slice(X: Matrix, rows: slice) -> Matrix:
 
 def csr_view(data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Matrix:
     """A sparse matrix over arrays known to be sound: SciPy's constructor would look through all of them again."""
+    import scipy.sparse as sp
+
     matrix = sp.csr_matrix(shape, dtype=data.dtype)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     return matrix
@@ -90,13 +94,13 @@ def csr_view(data: Array, indices: Array, indptr: Array, shape: tuple[int, int])
 
 def complain(X: Matrix, columns: Columns) -> None:
     """Point at the entry that made a sum overflow."""
-    values = X.tocoo() if sp.issparse(X) else X
-    data = (values.data if sp.issparse(X) else X).astype(np.float64)
+    values = X.tocoo() if issparse(X) else X
+    data = (values.data if issparse(X) else X).astype(np.float64)
     where = np.argwhere(np.abs(np.where(np.isnan(data), 0.0, data)) > LARGEST)
     if len(where) == 0:
         raise DecibanError("the sums overflowed: the values are too large for float64")
     first = where[0]
-    row, column = (values.row[first[0]], values.col[first[0]]) if sp.issparse(X) else (first[0], first[1])
+    row, column = (values.row[first[0]], values.col[first[0]]) if issparse(X) else (first[0], first[1])
     value = data[tuple(first)]
     raise DecibanError(
         f"Input X contains infinity or a value too large for dtype('float64'): row {row}, "

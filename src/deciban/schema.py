@@ -10,6 +10,7 @@ import numpy as np
 
 from deciban._typing import Array, Categories, Codes, Floats
 from deciban.errors import SchemaError
+from deciban.show import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,10 @@ class Bins(Sequence[str]):
         if not self.cuts:
             return "any"
         if place == 0:
-            return f"≤ {self.cuts[0]:.4g}"
+            return f"≤ {number(self.cuts[0])}"
         if place == len(self.cuts):
-            return f"> {self.cuts[-1]:.4g}"
-        return f"{self.cuts[place - 1]:.4g} to {self.cuts[place]:.4g}"
+            return f"> {number(self.cuts[-1])}"
+        return f"{number(self.cuts[place - 1])} to {number(self.cuts[place])}"
 
     def codes(self, values: Floats) -> Codes:
         """Each number's bin, −1 where it is missing."""

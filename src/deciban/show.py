@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib
+import math
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -12,13 +13,21 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from deciban.errors import DecibanError
+
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table as RichTable
+    from rich.text import Text
 
 WIDTH = 80  # characters of a line of prose in plain text
 NARROWEST = 8  # characters a column of text is folded to, at least
 COLOURS = {"green": "#1a7f37", "red": "#cf222e"}  # a terminal's names of colours, and a page's
+
+# Of pictures: hues that stay apart for colour-blind eyes and in grey (after Okabe and Ito).
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#e69f00", "#56b4e9")
+FOR, AGAINST, NEITHER = PALETTE[0], PALETTE[1], "#8c8c8c"
+BARS = 30  # of a picture of a table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +58,36 @@ class Table:
         """A pandas data frame (an optional dependency)."""
         return optional("pandas", "to_frame").DataFrame(self.to_dict())
 
+    def plot(self, ax: Any = None, column: str | None = None) -> Any:
+        """Bars of a column of numbers, with matplotlib (an optional dependency); returns the axes.
+
+        Without `column`, of the last one that has numbers. A bar is called by its row's texts; where the first of
+        several texts repeats, as a class does over its words, it is the bars' colour instead.
+        """
+        said = self.to_dict()
+        found = [name for name, values in said.items() if numbers(values)]
+        if column is None and not found:
+            raise DecibanError(f"the table {self.title!r} has no column of numbers, so there is nothing to draw")
+        if column is not None and column not in found:
+            raise DecibanError(f"there is no column of numbers {column!r}: there are {', '.join(found) or 'none'}")
+        drawn = found[-1] if column is None else column
+        texts = [name for name in self.columns if name not in found]
+        group = texts[0] if len(texts) > 1 and len(set(said[texts[0]])) < len(self.rows) else None
+        groups = said[group] if group else [""] * len(self.rows)
+        shown = [i for i, value in enumerate(said[drawn]) if value is not None and not math.isnan(value)][:BARS]
+        names = [" ".join(_cell(said[name][i]) for name in texts if name != group) or str(i) for i in shown]
+        colours = {key: colour(i) for i, key in enumerate(dict.fromkeys(groups))}
+        ax = axes(ax, len(shown))
+        bars(ax, names, [float(said[drawn][i]) for i in shown], [colours[groups[i]] for i in shown])
+        ax.set_xlabel(label(drawn))
+        if len(shown) < len(self.rows):
+            ax.set_title(f"{len(shown)} of {len(self.rows)} rows", fontsize="medium", loc="left")
+        if len(colours) > 1:
+            patch = optional("matplotlib.patches", "plot").Patch
+            key = [patch(color=shade, label=label(_cell(name))) for name, shade in colours.items()]
+            ax.legend(handles=key, title=label(group), frameon=False)
+        return ax
+
     def __repr__(self) -> str:
         cells, right = [self._head(), *self._cells()], self._to_the_right()
         widths = self._widths(cells, right)
@@ -63,18 +102,19 @@ class Table:
                 lines.append("  ".join(aligned).rstrip())
         return "\n".join([*lines, *self._more()])
 
-    def __rich__(self) -> RichTable:
+    def __rich__(self) -> RichTable | Group:
+        from rich.console import Group
         from rich.table import Table as RichTable
         from rich.text import Text
 
         # Cells may look like markup: they are not.
-        title, more = Text(one_line(self.title)) if self.title else None, " ".join(self._more()) or None
-        table = RichTable(title=title, title_justify="left", caption=more)
+        table = RichTable(caption=" ".join(self._more()) or None)
         for name, side in zip(self._head(), self._to_the_right(), strict=True):
             table.add_column(Text(name), justify="right" if side else "left")
         for i, row in enumerate(self._cells()):
             table.add_row(*map(Text, row), style=self._colour(i))
-        return table
+        # A title of rich's own is folded to the width of its table, which may be narrow.
+        return Group(Text(one_line(self.title), "italic"), table) if self.title else table
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self._head())
@@ -143,12 +183,14 @@ class Result:
         ]
         return "\n\n".join(parts)
 
-    def __rich__(self) -> RichTable | Group:
+    def __rich__(self) -> Group:
         from rich.console import Group
         from rich.text import Text
 
-        parts = [Text(one_line(part)) if isinstance(part, str) else part.__rich__() for part in self._parts()]
-        return parts[0] if len(parts) == 1 and not isinstance(parts[0], Text) else Group(*parts)
+        parts: list[Text | RichTable | Group] = []
+        for part in self._parts():
+            parts += [Text(), Text(one_line(part)) if isinstance(part, str) else part.__rich__()]
+        return Group(*parts[1:])
 
     def _repr_html_(self) -> str:
         parts = [
@@ -163,8 +205,17 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return number(value)
     return one_line(str(value))
+
+
+def number(value: float) -> str:
+    """A number to four digits, or to the whole: 22,263.4 is not 2.226e+04 to anybody.
+
+    >>> number(1 / 3), number(22_263.4), number(1e20)
+    ('0.3333', '22263', '1e+20')
+    """
+    return f"{value:.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def numbers(values: Sequence[Any]) -> bool:
@@ -224,7 +275,15 @@ def axes(ax: Any = None, lines: int = 0) -> Any:
     if ax is not None:
         return ax
     plt = optional("matplotlib.pyplot", "plot")
-    return plt.subplots(figsize=(6.4, max(4.8, 1.2 + 0.25 * lines)), layout="constrained")[1]
+    ax = plt.subplots(figsize=(6.4, max(4.8, 1.2 + 0.25 * lines)), layout="constrained")[1]
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_prop_cycle(color=PALETTE)
+    return ax
+
+
+def colour(i: int) -> str:
+    """The i-th class's colour in every picture."""
+    return PALETTE[i % len(PALETTE)]
 
 
 def label(text: Any) -> str:

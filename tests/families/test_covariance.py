@@ -298,7 +298,6 @@ def test_equal_volumes_with_a_singular_class():
     st.integers(1, 3),
     st.floats(-1e3, 1e3),
 )
-@settings(max_examples=60, deadline=None)
 def test_small_counts_stay_finite(rows, k, factor):
     X = factor * np.array(rows, dtype=float)
     y = np.arange(len(X)) % k
@@ -430,7 +429,6 @@ def test_central_fourth(offset):
 
 
 @given(st.integers(0, 10**6), st.integers(2, 60), st.integers(1, 8), st.floats(-50.0, 50.0))
-@settings(max_examples=60, deadline=None)
 def test_shrinkage_agrees_with_sklearn(seed, n, d, offset):
     X = correlated_rows(seed, n, d)
     total, W, _ = about_mean(X)

@@ -59,16 +59,14 @@ class Sample:
         codes = self.codes if codes is None else codes
         out = np.full((len(codes), len(forest.start) - 1), -7, dtype=np.int32)
         f = forest
-        where = f.column, f.left, f.right, f.cut, f.mask, f.heavier, f.start
+        where = f.column, f.left, f.right, f.cut, f.mask, f.start
         kernel.leaves(codes, self.levels, self.ordered, *where, out)
         return out
 
 
-def named(column, left, right, parent, cut, mask, heavier, start):
+def named(column, left, right, parent, cut, mask, start):
     """A forest's arrays by name."""
-    return SimpleNamespace(
-        column=column, left=left, right=right, parent=parent, cut=cut, mask=mask, heavier=heavier, start=start
-    )
+    return SimpleNamespace(column=column, left=left, right=right, parent=parent, cut=cut, mask=mask, start=start)
 
 
 WHOLE = (0.0, 1.0, 2.0, 3.0)
@@ -198,7 +196,7 @@ def best_cut(lines, order, least):
 
 
 def grown_by_hand(s, rows, tree=0):
-    """The tree as nested lists in the order in which nodes are numbered: column, left values, heavier, parent."""
+    """The tree as nested lists in the order in which nodes are numbered: column, left values, parent."""
     dice, columns = Dice(s.seed, tree), list(range(s.d))
     weight = np.ones(s.n) if s.weight is None else s.weight
     rows = [i for i in rows if s.y[i] >= 0 and weight[i] > 0]
@@ -229,18 +227,19 @@ def grown_by_hand(s, rows, tree=0):
         if best is None:
             continue
         _, j, left, right, lines = best
-        heavier = sum(sum(lines[v]) for v in right) > sum(sum(lines[v]) for v in left)
+        most_go_left = sum(sum(lines[v]) for v in left) >= sum(sum(lines[v]) for v in right)
         if s.ordered[j]:
             cut = 0 if left[-1] == 0 else (left[-1] + right[0]) // 2
-            goes_left = {v for v in range(UNSEEN) if v <= cut} | (set() if heavier else {UNSEEN})
+            goes_left = set(range(cut + 1))
         else:
             cut = 0
-            goes_left = set(left) | (set() if heavier else set(range(256)) - set(right))
+            goes_left = set(left) | (set(range(UNSEEN)) - set(right) if most_go_left else set())
         one, other = len(nodes), len(nodes) + 1
-        nodes[at] |= {"column": j, "left": one, "right": other, "cut": cut, "heavier": heavier, "goes_left": goes_left}
+        nodes[at] |= {"column": j, "left": one, "right": other, "cut": cut, "goes_left": goes_left}
         nodes += [{"column": -1, "parent": at}, {"column": -1, "parent": at}]
-        waiting.append((other, [i for i in rows if s.codes[i, j] not in goes_left], depth + 1))
-        waiting.append((one, [i for i in rows if s.codes[i, j] in goes_left], depth + 1))
+        known = [i for i in rows if s.codes[i, j] != UNSEEN]
+        waiting.append((other, [i for i in known if s.codes[i, j] not in goes_left], depth + 1))
+        waiting.append((one, [i for i in known if s.codes[i, j] in goes_left], depth + 1))
     return nodes
 
 
@@ -250,15 +249,15 @@ def same_tree(forest, nodes, ordered):
     assert forest.left.tolist() == [node.get("left", -1) for node in nodes]
     assert forest.right.tolist() == [node.get("right", -1) for node in nodes]
     assert forest.cut.tolist() == [node.get("cut", 0) for node in nodes]
-    assert forest.heavier.tolist() == [node.get("heavier", 0) for node in nodes]
     for node, bits in zip(nodes, forest.mask, strict=True):
         mine = set() if node["column"] < 0 or ordered[node["column"]] else node["goes_left"]
         assert {v for v in range(256) if int(bits[v // 64]) >> (v % 64) & 1} == mine
 
 
 def leaf_by_hand(nodes, row):
+    """Where a row ends: in a leaf, or where it is asked for a value that was never seen."""
     at = 0
-    while nodes[at]["column"] >= 0:
+    while nodes[at]["column"] >= 0 and row[nodes[at]["column"]] != UNSEEN:
         at = nodes[at]["left" if row[nodes[at]["column"]] in nodes[at]["goes_left"] else "right"]
     return at
 
@@ -300,7 +299,7 @@ def test_a_forest_is_its_trees(s, trees):
         shift = forest.start[t]
         nodes = grown_by_hand(s, np.flatnonzero(member[:, t]).tolist(), tree=t)
         same_tree(alone, nodes, s.ordered)
-        for name in ("column", "cut", "mask", "heavier"):
+        for name in ("column", "cut", "mask"):
             assert np.array_equal(getattr(forest, name)[here], getattr(alone, name))
         for name in ("left", "right", "parent"):
             own = getattr(alone, name)
@@ -389,7 +388,25 @@ def test_missing_stands_alone_where_that_tells_most():
     s = Sample(codes, np.array([40], np.int32), np.ones(1, np.uint8), np.array([1, 1, 1, 0, 0, 0], np.int32), None, 2)
     forest = s.grow()
     assert forest.cut.tolist() == [0, 0, 0]
-    assert s.leaves(forest, np.array([[0], [1], [39], [UNSEEN]], np.uint8))[:, 0].tolist() == [1, 2, 2, 1]
+    assert s.leaves(forest, np.array([[0], [1], [39], [UNSEEN]], np.uint8))[:, 0].tolist() == [1, 2, 2, 0]
+
+
+def test_a_row_ends_where_a_value_that_was_never_seen_is_asked_for():
+    """Column 0 tells the class, and column 1 does where column 0 is 3: one is ordered, the other is not."""
+    codes = np.array([[1, 1], [1, 2], [1, 1], [1, 2], [3, 1], [3, 2]] * 3, dtype=np.uint8)
+    y = ((codes[:, 0] == 3) & (codes[:, 1] == 2)).astype(np.int32)
+    levels = np.full(2, 4, np.int32)
+    asked = np.array([[1, UNSEEN], [3, UNSEEN], [UNSEEN, 1], [UNSEEN, 2], [UNSEEN, UNSEEN], [3, 2]], np.uint8)
+    for ordered in ([1, 0], [0, 1]):
+        s = Sample(codes, levels, np.array(ordered, np.uint8), y, None, 2, tries=2)
+        forest = s.grow()
+        assert forest.column.tolist() == [0, -1, 1, -1, -1]
+        assert s.leaves(forest, asked)[:, 0].tolist() == [1, 2, 0, 0, 0, 4]
+        labels = np.append(y, [0, 1, 0, 1, 0]).astype(np.int32)
+        more = Sample(**{**vars(s), "codes": np.vstack([codes, asked[:5]]), "y": labels})
+        leaf = more.leaves(more.grow())[:, 0]
+        assert leaf[-5:].tolist() == [1, 2, 0, 0, 0], "trees that grow on such rows stop them too"
+        assert np.bincount(leaf).tolist() == [3, 13, 1, 3, 3]
 
 
 def test_trees_without_rows_columns_or_classes_to_tell_apart_are_leaves():
@@ -482,7 +499,10 @@ def test_counts_add_up(s, trees):
     np.testing.assert_allclose(g.counts, by_hand, rtol=1e-12, atol=0)
     inner = np.flatnonzero(g.forest.column >= 0)
     children = g.counts[g.forest.left[inner]] + g.counts[g.forest.right[inner]]
-    np.testing.assert_allclose(g.counts[inner], children, rtol=1e-12, atol=0)
+    ended = np.zeros_like(g.counts)  # rows with a value that was never seen stay at inner nodes
+    for i in np.flatnonzero(s.y >= 0):
+        ended[g.leaf[i], s.y[i]] += weight[i]
+    np.testing.assert_allclose(g.counts[inner], children + ended[inner], rtol=1e-12, atol=0)
     again = g.counts.copy()
     for i in range(s.n):  # a row at a time goes another way than all at once
         taken = None if s.weight is None else -s.weight[i : i + 1]
@@ -641,7 +661,7 @@ def test_slices_of_rows_and_trees_give_the_same():
     assert np.array_equal(np.concatenate([part.column for part in parts_of]), g.forest.column)
     out = np.full((700, 12), -7, np.int32)
     f = g.forest
-    where = f.column, f.left, f.right, f.cut, f.mask, f.heavier, f.start
+    where = f.column, f.left, f.right, f.cut, f.mask, f.start
     kernel.leaves(codes, s.levels, s.ordered, *where, out[:, ::2])
     assert np.array_equal(out[:, ::2], g.leaf)
     assert (out[:, 1::2] == -7).all()

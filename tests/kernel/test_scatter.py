@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, multivariate_t
 
@@ -84,7 +84,6 @@ def test_class_scatter(dtype, layout, weighted):
     st.floats(0.0, 1.0),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
 def test_scatter_of_any_shape(n, d, k, weighted, absent, seed):
     rng = np.random.default_rng(seed)
     X, pivot = rng.normal(size=(n, d)), rng.normal(size=(k, d))
@@ -271,6 +270,7 @@ def refitted(X, y, weight, k, tie, sphere, unbiased):
     return out
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("tie", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("sphere", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("unbiased", [False, True])

@@ -74,6 +74,7 @@ def unstream(ids, indptr):
 # ---- characters ----
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("rule", sorted(RULES))
 @pytest.mark.parametrize("lower", [True, False])
 def test_every_character_is_lowered_and_classed_as_python_does(rule, lower):
@@ -392,8 +393,11 @@ def test_pairs_are_a_dictionary(pairs, others):
         first, second = same.arrays()
         assert list(zip(first.tolist(), second.tolist(), strict=True)) == list(known)
     which = np.arange(len(known), dtype=np.int32)[::-2].copy()
-    first, second = held.take(which).arrays()
-    assert list(zip(first.tolist(), second.tolist(), strict=True)) == list(known)[::-2]
+    for first, second in (held.take(which).arrays(), held.arrays(which)):
+        assert list(zip(first.tolist(), second.tolist(), strict=True)) == list(known)[::-2]
+    for outside in (-1, len(known)):
+        with pytest.raises(IndexError, match="outside the set"):
+            held.arrays(np.array([outside], dtype=np.int32))
 
 
 small = st.integers(-1, 4)

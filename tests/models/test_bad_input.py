@@ -469,6 +469,7 @@ STORED = [
 ]
 
 
+@pytest.mark.crossed(3)
 @every_model
 @pytest.mark.parametrize(("storage", "how", "holes"), STORED)
 @impossible_rows_are_fine

@@ -10,6 +10,7 @@ import contextlib
 import copy
 import json
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -52,9 +53,19 @@ NAN, INF = np.nan, np.inf
 
 
 def learned(Model, **parameters):
+    """A model that has learned X, to do with as one likes; most tests want the same one, and a copy costs little."""
+    return fitted(Model, parameters) if parameters else copy.deepcopy(fitted_once(Model))
+
+
+def fitted(Model, parameters):
     if Model is GaussianMixture:
         return Model(**{"n_components": 2, "random_state": 0, **parameters}).fit(X)
     return Model(**parameters).fit(X, y)
+
+
+@cache
+def fitted_once(Model):
+    return fitted(Model, {})
 
 
 def fit(model, rows, labels=y, weight=None):

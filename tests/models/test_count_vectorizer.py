@@ -207,6 +207,7 @@ def assert_same_on(name, options, texts, more):
     assert mine.vocabulary_ == theirs.vocabulary_, name
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("options", REAL.values(), ids=REAL)
 @pytest.mark.parametrize("name", SETS)
 def test_same_on_real_text(name, options, corpus):

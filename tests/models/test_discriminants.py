@@ -145,12 +145,13 @@ def assert_left_out(model, X, y, weight, rows, tolerance=1e-6):
     assert not bad, f"{len(bad)} of {len(rows)} rows, first: {bad[0]}"
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("name", LEFT_OUT_ON)
 @pytest.mark.parametrize(("Model", "options"), LEFT_OUT, ids=named)
 def test_leave_one_out_is_a_refit(table, Model, options, name, weighted):
     X, y = take(table, name)
-    rows = np.random.default_rng(2).choice(len(y), 60, replace=False)
+    rows = np.random.default_rng(2).choice(len(y), 30, replace=False)
     small = [np.flatnonzero(y == label)[:2] for label in np.unique(y) if (y == label).sum() < 20]
     rows = np.unique(np.concatenate([rows, *small]))
     assert_left_out(Model(**options), X, y, weights(len(y)) if weighted else None, rows)
@@ -183,6 +184,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(("Model", "options"), OTHERS, ids=named)
 def test_leave_one_out_is_a_refit_whatever_the_shape(Model, options, weighted):
@@ -191,6 +193,7 @@ def test_leave_one_out_is_a_refit_whatever_the_shape(Model, options, weighted):
     assert_left_out(Model(**options), X, y, weights(len(y)) if weighted else None, range(0, 40, 7 if slow else 2), 1e-5)
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("shrinkage", [None, 0.1, (0.3, 0.1), (0.3, 0.0)], ids=named)
 @pytest.mark.parametrize("covariance", ["full", "tied"])
 @pytest.mark.parametrize("few", [1, 2, 3, 4, 5])
@@ -270,6 +273,7 @@ def condition(X, y):
     return np.linalg.cond(np.corrcoef((centred / deviation).T)) if X.shape[1] > 1 else 1.0
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("options", SOLVERS, ids=named)
 @pytest.mark.parametrize("name", TABLES)
 def test_lda_says_what_sklearn_says(table, name, options):
@@ -295,6 +299,7 @@ def test_lda_says_what_sklearn_says(table, name, options):
         close(ours.covariance_, theirs.covariance_, np.abs(theirs.covariance_).max(axis=0), 1e-7)
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize(
     "options",
     [{}, {"reg_param": 0.3}, *[{"solver": "eigen", "shrinkage": a} for a in (None, 0.3, "auto")]],
@@ -376,6 +381,7 @@ def test_nearest_centroids_say_what_sklearn_says(table, name, options):
     assert (mine <= distance.min(axis=1) * (1 + 1e-9) + 1e-9).all(), "another centroid is nearer"
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("Model", [LDA, QDA, GD, NearestCentroid])
 @pytest.mark.parametrize("name", TABLES)
 def test_never_fails_on_a_real_table(table, Model, name):
@@ -482,6 +488,7 @@ SUMS = [
 every_sum = pytest.mark.parametrize(("Model", "options"), SUMS, ids=named)
 
 
+@pytest.mark.crossed(2)
 @every_sum
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("offset", [0.0, 1e4])
@@ -612,6 +619,7 @@ ODD = {
 }
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("what", ODD)
 @pytest.mark.parametrize(
     ("Model", "options"),
@@ -827,6 +835,7 @@ def test_prediction_marginalises_what_is_missing(covariance):
         assert why.total == pytest.approx(10 / np.log(10) * (expected[i, 1] - expected[i, 0]), abs=1e-7)
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize(
     ("Model", "options"),
     [(LDA, {}), (QDA, {}), *[(GD, {"covariance": c, "shrinkage": None, "predictive": False}) for c in WHOLE]],

@@ -42,9 +42,13 @@ def expected(estimator):
     return {}
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::deciban.SingularWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::deciban.SingularWarning"),
+]
+
+
 @parametrize_with_checks(
     [
         GaussianNB(),
@@ -59,13 +63,20 @@ def expected(estimator):
         QuadraticDiscriminantAnalysis(),
         NearestCentroid(),
         GaussianMixture(),
-        MixtureDiscriminant(max_components=2),
+        MixtureDiscriminant(max_components=2, n_init=1, shrinkage=0.1),
         TreeAugmentedNB(),
         Classifier(),
     ],
     expected_failed_checks=expected,
 )
 def test_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([MixtureDiscriminant(max_components=2)], expected_failed_checks=expected)
+def test_estimator_that_chooses_everything(estimator, check):
+    """How many components and how far covariances move, at every fit of every check."""
     check(estimator)
 
 

@@ -58,6 +58,7 @@ def never_down(model):
 # ---------------------------------------------------------------------- as scikit-learn
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [1, 2, 12])
 @pytest.mark.parametrize("how", ["said", "kmeans", "random", "k-means++", "random_from_data"])
@@ -338,6 +339,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("what", DEGENERATE)
 @pytest.mark.parametrize("kind", [*KINDS, "VEE", "EEV"])
 @pytest.mark.parametrize("ridge", [1e-6, 0.0])

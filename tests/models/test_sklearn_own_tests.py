@@ -23,6 +23,7 @@ class Suite:
     names: list[str]
     different: dict[str, str] = field(default_factory=dict)  # why a test must fail here
     perhaps: dict[str, str] = field(default_factory=dict)  # why a test may fail here, as where it may be skipped
+    theirs: tuple[str, ...] = ()  # what tests are called that are of models we have not: slow, they say little of us
 
 
 PRIVATE = "tests a private method of scikit-learn's class"
@@ -70,7 +71,12 @@ SUITES = [
             "test_gaussian_mixture_raises_where_array_api_not_implemented": ARRAYS,
         },
     ),
-    Suite("sklearn.feature_extraction.tests.test_text", "sklearn.feature_extraction.text", ["CountVectorizer"]),
+    Suite(
+        "sklearn.feature_extraction.tests.test_text",
+        "sklearn.feature_extraction.text",
+        ["CountVectorizer"],
+        theirs=("tfidf", "hashing"),
+    ),
 ]
 
 
@@ -98,6 +104,8 @@ for _suite, _module in zip(SUITES, _modules, strict=True):
                 _function = pytest.mark.xfail(reason=_suite.different[_name], strict=True)(_function)
             elif _name in _suite.perhaps:
                 _function = pytest.mark.xfail(reason=_suite.perhaps[_name], strict=False)(_function)
+            elif any(word in _name for word in _suite.theirs):
+                _function = pytest.mark.slow(_function)
             globals()[f"test_{_suite.home.split('.')[1]}_{_name.removeprefix('test_')}"] = _function
 
 

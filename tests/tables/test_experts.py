@@ -21,7 +21,8 @@ from small_tables import (
     strange_frame,
 )
 
-from deciban.tables.encode import Known
+from deciban.tables.columns import Levels, Numbers
+from deciban.tables.encode import Known, choose_encoding
 from deciban.tables.experts.columns import BINNED, CATEGORIES, Law, centred, choose_laws, law_losses, log_loss, tables
 from deciban.tables.experts.contexts import DEEPEST, choose_parents, half
 from deciban.tables.experts.forest import SHARE, members
@@ -29,9 +30,21 @@ from deciban.tables.experts.gaussians import PIECE, Moments, Pieces, Shape, cut_
 
 NEVER = 255
 SEEDS = st.integers(0, 10_000)
-SAMPLES = st.builds(
-    random_sample, SEEDS, st.integers(4, 30), st.integers(2, 4), st.booleans(), st.sampled_from([0, 0.2])
-)
+
+
+def later_sample(seed, n, k, weighted=False, gaps=0.2):
+    """Rows with holes and colours that there were none of when bins and categories were chosen."""
+    sample = random_sample(seed, n, k, weighted, gaps)
+    before = random_frame(np.random.default_rng(seed), 40, 0.0, ("red", "green"))
+    return replace(sample, encoding=choose_encoding(before).with_new(sample.frame))
+
+
+def samples(most):
+    how = SEEDS, st.integers(4, most), st.integers(2, 4), st.booleans(), st.sampled_from([0, 0.2])
+    return st.builds(random_sample, *how) | st.builds(later_sample, *how)
+
+
+SAMPLES, SMALLER = samples(30), samples(16)
 SHAPES = st.builds(
     Shape, st.sampled_from([0.1, 2.0, np.inf]), st.sampled_from([0.01, 0.4]), st.sampled_from([4.0, 20.0, np.inf])
 )
@@ -166,19 +179,12 @@ def test_probabilities_of_a_column_add_up_to_one():
 # ------------------------------------------------------------------ Gaussians
 
 
-def gaussians_by_hand(expert, sample, which, X_new):
-    """log Σ_p (n_p/n_y) p(x | part), −∞ for a class without rows."""
+def gaussians_by_hand(expert, sample, which, rows):
+    """log Σ_p (n_p/n_y) p(x | part) of the columns whose values were seen, −∞ for a class without rows."""
     X = getattr(sample.rows, expert.view)
     part = expert.pieces.of(X, sample.y)[which]
-    X, w, (lean, g, nu) = (
-        X[which],
-        sample.weights[which],
-        (
-            expert.shape.lean,
-            expert.shape.diagonal,
-            expert.shape.tails,
-        ),
-    )
+    X, w = X[which], sample.weights[which]
+    lean, g, nu = expert.shape.lean, expert.shape.diagonal, expert.shape.tails
     D, P = X.shape[1], len(expert.pieces.owner)
     n, means, S = np.zeros(P), np.zeros((P, D)), np.zeros((P, D, D))
     for p in range(P):
@@ -189,27 +195,36 @@ def gaussians_by_hand(expert, sample, which, X_new):
             Z = X[mine] - means[p]
             S[p] = Z.T @ (Z * w[mine, None])
     common = (1 - g) * S.sum(axis=0) / max(n.sum(), 1.0) + g * np.diag(expert.target)
-    out = np.full((len(X_new), sample.k), -np.inf)
-    for c in range(sample.k):
-        parts = np.flatnonzero((expert.pieces.owner == c) & (n > 0))
-        said = []
-        for p in parts:
-            sigma = common if np.isinf(lean) else (S[p] + lean * D * common) / (n[p] + lean * D)
-            law = multivariate_normal(means[p], sigma) if np.isinf(nu) else multivariate_t(means[p], sigma, nu)
-            said.append(law.logpdf(X_new).reshape(len(X_new)) + np.log(n[p] / n[parts].sum()))
-        if said:
-            out[:, c] = logsumexp(said, axis=0)
-    return out + 0.5 * D * np.log(2 * np.pi)
+    sigmas = [common if np.isinf(lean) else (S[p] + lean * D * common) / (n[p] + lean * D) for p in range(P)]
+    out = np.full((len(rows), sample.k), -np.inf)
+    for i, x in enumerate(getattr(rows, expert.view)):
+        there = np.flatnonzero(rows.small[i, sample.encoding.owner] != NEVER)
+        if not len(there):
+            out[i] = 0.0
+            continue
+        for c in range(sample.k):
+            parts = np.flatnonzero((expert.pieces.owner == c) & (n > 0))
+            said = []
+            for p in parts:
+                mean, sigma = means[p, there], sigmas[p][np.ix_(there, there)]
+                law = multivariate_normal(mean, sigma) if np.isinf(nu) else multivariate_t(mean, sigma, nu)
+                said.append(law.logpdf(x[there]) + np.log(n[p] / n[parts].sum()))
+            if said:
+                out[i, c] = logsumexp(said) + 0.5 * len(there) * np.log(2 * np.pi)
+    return out
 
 
 @settings(max_examples=25)
 @given(SAMPLES, SHAPES, st.sampled_from(["real", "scores"]), st.sampled_from([1, 4]), SEEDS)
 def test_gaussians_are_student_laws(sample, shape, view, pieces, seed):
+    """Also where columns are not there, in rows that are alone with that or many."""
     expert = no_gaussians(sample, view, shape, pieces).learned(sample.rows, sample.y, sample.weight)
     for frame in (sample.frame, strange_frame(seed)):
         rows = sample.encoding.rows(frame)
-        by_hand = gaussians_by_hand(expert, sample, np.arange(len(sample.y)), getattr(rows, view))
+        by_hand = gaussians_by_hand(expert, sample, np.arange(len(sample.y)), rows)
         np.testing.assert_allclose(expert.evidence(rows), by_hand, rtol=1e-8, atol=1e-7)
+        often = np.tile(np.arange(len(rows)), 5)
+        np.testing.assert_allclose(expert.evidence(rows.take(often)), by_hand[often], rtol=1e-8, atol=1e-7)
 
 
 @settings(max_examples=25)
@@ -217,12 +232,12 @@ def test_gaussians_are_student_laws(sample, shape, view, pieces, seed):
 def test_gaussians_without_a_row(sample, shape, view, pieces):
     expert = no_gaussians(sample, view, shape, pieces).learned(sample.rows, sample.y, sample.weight)
     said = expert.evidence_without(sample.rows, sample.y, sample.weight)
-    X = getattr(sample.rows, view)
     for i in range(len(sample.y)):
         # The down-date subtracts nearly equal numbers where few rows hold a direction: nine digits are left.
-        by_hand = gaussians_by_hand(expert, sample, sample.but(i), X[i : i + 1])[0]
+        by_hand = gaussians_by_hand(expert, sample, sample.but(i), sample.rows.take([i]))[0]
         np.testing.assert_allclose(said[i], by_hand, rtol=1e-6, atol=1e-6)
-    assert said[0, sample.k - 1] == -np.inf, "without its only row there is no such class"
+    nothing = (sample.rows.small[0, sample.encoding.owner] == NEVER).all()
+    assert said[0, sample.k - 1] == (0.0 if nothing else -np.inf), "without its only row there is no such class"
 
 
 @pytest.mark.parametrize("pieces", [2, 4, 8])
@@ -233,17 +248,19 @@ def test_gaussians_over_pieces_without_a_row(pieces):
     assert len(expert.pieces.owner) > sample.k
     expert = expert.learned(sample.rows, sample.y, sample.weight)
     everything = np.arange(150)
-    by_hand = gaussians_by_hand(expert, sample, everything, sample.rows.scores)
+    by_hand = gaussians_by_hand(expert, sample, everything, sample.rows)
     np.testing.assert_allclose(expert.evidence(sample.rows), by_hand, rtol=1e-8, atol=1e-7)
     said = expert.evidence_without(sample.rows, sample.y, sample.weight)
     for i in everything[::7]:
-        by_hand = gaussians_by_hand(expert, sample, sample.but(i), sample.rows.scores[i : i + 1])[0]
+        by_hand = gaussians_by_hand(expert, sample, sample.but(i), sample.rows.take([i]))[0]
         np.testing.assert_allclose(said[i], by_hand, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("gaps", [0, 0.1])
 @pytest.mark.parametrize("pieces", [1, 4])
-def test_what_columns_say_to_gaussians_adds_up(pieces):
-    sample = random_sample(4, 80, 3)
+def test_what_columns_say_to_gaussians_adds_up(pieces, gaps):
+    """Without gaps before, a column that is missing is not there."""
+    sample = random_sample(4, 80, 3, gaps=gaps)
     expert = no_gaussians(sample, pieces=pieces).learned(sample.rows, sample.y)
     for frame in (sample.frame, strange_frame(1)):
         rows = sample.encoding.rows(frame)
@@ -386,21 +403,16 @@ def test_sampled_codes_have_the_networks_law():
 
 
 def way(trees, t, row, ordered):
-    """The nodes that a row passes in tree t, from the root to its leaf."""
+    """The nodes that a row passes in tree t, from the root to its leaf; a value that was never seen ends it."""
     at, passed = int(trees.start[t]), []
     while True:
         passed.append(at)
         j = trees.column[at]
-        if j < 0:
+        if j < 0 or row[j] == NEVER:
             return passed
         code = int(row[j])
-        if code == NEVER:
-            right = bool(trees.heavier[at])
-        elif ordered[j]:
-            right = code > trees.cut[at]
-        else:
-            right = not int(trees.mask[at, code // 64]) >> (code % 64) & 1
-        at = int(trees.right[at] if right else trees.left[at])
+        left = code <= trees.cut[at] if ordered[j] else int(trees.mask[at, code // 64]) >> (code % 64) & 1
+        at = int(trees.left[at] if left else trees.right[at])
 
 
 def all_ways(expert, rows):
@@ -425,11 +437,6 @@ def forest_by_hand(expert, sample, learned, which, mine, trees):
             p = (count + expert.strength * p) / (count.sum() + expert.strength)
         out[a, some] = np.log(p[some]) - np.log(prior[some])
     return out.mean(axis=0) if len(trees) else np.zeros(k)
-
-
-SMALLER = st.builds(
-    random_sample, SEEDS, st.integers(4, 16), st.integers(2, 4), st.booleans(), st.sampled_from([0, 0.2])
-)
 
 
 @settings(max_examples=10)
@@ -487,6 +494,57 @@ def test_without_looks_the_same_in_many_rows_and_few():
         np.testing.assert_allclose(
             expert.evidence(sample.rows.take(some)), expert.evidence(sample.rows)[some], atol=1e-9, err_msg=name
         )
+
+
+# ------------------------------------------------------------------ all of them: what was never seen
+
+
+def holed(encoding, frame, gone):
+    """The rows, as if the entries that are `gone` (n, d) had been of a kind that was never seen."""
+    columns = []
+    for column, here in zip(frame.columns, gone.T, strict=True):
+        if isinstance(column, Numbers):
+            columns.append(replace(column, values=np.where(here, np.nan, column.values)))
+        else:
+            columns.append(Levels(np.where(here, -1, column.codes).astype(np.int32), column.levels))
+    rows = encoding.rows(replace(frame, columns=tuple(columns)), True)
+    assert (rows.small[gone] == NEVER).all()
+    return rows
+
+
+@pytest.mark.parametrize("name", EXPERTS)
+def test_a_value_that_was_never_seen_says_nothing(name):
+    """The column has no share in what is said; a row of nothing else says nothing at all."""
+    sample = random_sample(8, 60, 3, gaps=0)
+    expert = EXPERTS[name](sample).learned(sample.rows, sample.y)
+    nothing = holed(sample.encoding, sample.frame, np.ones((60, 4), dtype=bool))
+    said = expert.evidence(nothing)
+    np.testing.assert_allclose(said - said[:, :1], 0.0, atol=1e-12)
+    each, together = expert.terms(nothing.take([0]))
+    assert not each.any()
+    np.testing.assert_allclose(together, said[0], atol=1e-12)
+    gone = np.random.default_rng(0).random((60, 4)) < 0.5
+    rows = holed(sample.encoding, sample.frame, gone)
+    said = expert.evidence(rows)
+    for i in range(60):
+        each, together = expert.terms(rows.take([i]))
+        assert not each[gone[i]].any()
+        np.testing.assert_allclose(each.sum(axis=0) + together, said[i], atol=1e-9)
+    assert np.ptp(said[~gone.all(axis=1)], axis=1).max() > 0.1, "the other columns do speak"
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERTS if name.startswith(("columns", "gaussians"))])
+@settings(max_examples=12)
+@given(sample=st.builds(later_sample, SEEDS, st.integers(4, 40), st.integers(2, 4), st.booleans()))
+def test_left_out_is_forgotten_with_values_that_were_never_seen(name, sample):
+    """Exactly: trees and networks have others judge a row, and are tested by themselves."""
+    none = EXPERTS[name](sample)
+    expert = none.learned(sample.rows, sample.y, sample.weight)
+    said = expert.evidence_without(sample.rows, sample.y, sample.weight)
+    for i in range(len(sample.y)):
+        rest = expert.plus(none.learned(*sample.part([i])), -1.0)
+        expected = centred(rest.evidence(sample.rows.take([i])), 50.0)
+        np.testing.assert_allclose(centred(said[i : i + 1], 50.0), expected, rtol=1e-6, atol=1e-6)
 
 
 # ------------------------------------------------------------------ all of them: sums are a group

@@ -12,7 +12,7 @@ def grow(
     least: float,
     deepest: int,
     seed: int,
-) -> tuple[Codes, Codes, Codes, Codes, Array, Array, Array]: ...
+) -> tuple[Codes, Codes, Codes, Codes, Array, Array]: ...
 def grow_forest(
     codes: Array,
     levels: Codes,
@@ -26,7 +26,7 @@ def grow_forest(
     deepest: int,
     seed: int,
     first_tree: int = 0,
-) -> tuple[Codes, Codes, Codes, Codes, Array, Array, Array, Codes]: ...
+) -> tuple[Codes, Codes, Codes, Codes, Array, Array, Codes]: ...
 def check_forest(column: Codes, left: Codes, right: Codes, parent: Codes, start: Codes, d: int) -> None: ...
 def leaves(
     codes: Array,
@@ -37,7 +37,6 @@ def leaves(
     right: Codes,
     cut: Array,
     mask: Array,
-    heavier: Array,
     start: Codes,
     out: Codes,
 ) -> None: ...

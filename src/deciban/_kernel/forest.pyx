@@ -5,9 +5,10 @@ Rows are `codes` (n, d), uint8: column j has the values 0..levels[j]−1, of whi
 Where ordered[j] is 1, codes up to a cut go left; otherwise a set of values does.
 
 A forest is flat arrays over the nodes of all trees, each tree's from start[t] to start[t + 1], its root first and
-children after their parents: `column` that is split on (−1: a leaf), `left`, `right` and `parent` (−1: none), `cut`,
-`mask` (256 bits, those of the values that go left; zero where the column is ordered) and `heavier`, the side with more
-of the rows it was grown on (0 left, 1 right). That side is where unseen values go.
+children after their parents: `column` that is split on (−1: a leaf), `left`, `right` and `parent` (−1: none), `cut`
+and `mask` (256 bits, those of the values that go left; zero where the column is ordered). In a mask, known values that
+no row of the node had go where most of its rows go. A row whose value was never seen ends at the node that asks for it:
+what is called its leaf is then a node with children.
 
 All that takes time runs without the lock of the interpreter, in one thread: threads are the callers', over slices of
 trees or of rows.
@@ -40,7 +41,6 @@ cdef extern from "forest_loops.h":
         int32_t *right
         int32_t *parent
         uint8_t *cut
-        uint8_t *heavier
         uint64_t *mask
     ctypedef struct Room:
         int32_t *rows
@@ -51,7 +51,6 @@ cdef extern from "forest_loops.h":
         const int32_t *right
         const int32_t *start
         const uint8_t *cut
-        const uint8_t *heavier
         const uint8_t *ordered
         const uint64_t *mask
     ctypedef struct Law:
@@ -86,13 +85,13 @@ cdef enum:
 def grow(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t[::1] ordered, const int32_t[::1] y,
          const double[::1] weight, const int32_t[::1] rows, Py_ssize_t k, Py_ssize_t tries, double least,
          Py_ssize_t deepest, uint64_t seed):
-    """One tree on `rows` (repeated ones count again): column, left, right, parent, cut, mask, heavier.
+    """One tree on `rows` (repeated ones count again): column, left, right, parent, cut, mask.
 
     Greedy by gain of information, among `tries` columns drawn at each node (more where none of those can split).
     `least` is the least weight of rows on either side, `deepest` the most splits on a path. Rows with y < 0 are left
     out; a `weight` of None is one for each row. It is tree 0 of `grow_forest` with the same seed.
     """
-    return _grown(codes, levels, ordered, y, weight, rows, None, k, tries, least, deepest, seed, 0)[:7]
+    return _grown(codes, levels, ordered, y, weight, rows, None, k, tries, least, deepest, seed, 0)[:6]
 
 
 def grow_forest(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t[::1] ordered,
@@ -189,7 +188,7 @@ cdef _grown(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_
             _copied(nodes.column, nodes.size, np.int32), _copied(nodes.left, nodes.size, np.int32),
             _copied(nodes.right, nodes.size, np.int32), _copied(nodes.parent, nodes.size, np.int32),
             _copied(nodes.cut, nodes.size, np.uint8), _copied(nodes.mask, 4 * nodes.size, np.uint64).reshape(-1, 4),
-            _copied(nodes.heavier, nodes.size, np.uint8), start_array,
+            start_array,
         )
     finally:
         free(by_column)
@@ -272,12 +271,12 @@ def check_forest(const int32_t[::1] column, const int32_t[::1] left, const int32
 
 def leaves(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t[::1] ordered,
            const int32_t[::1] column, const int32_t[::1] left, const int32_t[::1] right, const uint8_t[::1] cut,
-           const uint64_t[:, ::1] mask, const uint8_t[::1] heavier, const int32_t[::1] start, int32_t[:, :] out):
-    """out (n, trees): the number of the leaf in which each row ends, in each tree."""
+           const uint64_t[:, ::1] mask, const int32_t[::1] start, int32_t[:, :] out):
+    """out (n, trees): the number of the node in which each row ends, in each tree: a leaf, but for unseen values."""
     cdef Py_ssize_t m = column.shape[0], n = codes.shape[0], trees = start.shape[0] - 1, bad
     cdef Forest f
-    if left.shape[0] != m or right.shape[0] != m or cut.shape[0] != m or mask.shape[0] != m or heavier.shape[0] != m:
-        raise ValueError("column, left, right, cut, mask and heavier must have one entry a node")
+    if left.shape[0] != m or right.shape[0] != m or cut.shape[0] != m or mask.shape[0] != m:
+        raise ValueError("column, left, right, cut and mask must have one entry a node")
     if mask.shape[1] != 4 or trees < 0 or out.shape[0] != n or out.shape[1] != trees:
         raise ValueError(f"mask must be (nodes, 4), start one entry more than trees, out ({n}, {trees})")
     _check_starts(start, m)
@@ -286,7 +285,7 @@ def leaves(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t
         return
     f.size, f.trees, f.d = m, trees, codes.shape[1]
     f.column, f.left, f.right, f.start = &column[0], &left[0], &right[0], &start[0]
-    f.cut, f.heavier, f.mask = &cut[0], &heavier[0], &mask[0, 0]
+    f.cut, f.mask = &cut[0], &mask[0, 0]
     f.ordered = &ordered[0] if f.d else NULL
     with nogil:
         bad = find_leaves(&f, &codes[0, 0] if f.d else NULL, n, &out[0, 0], out.strides[0] // sizeof(int32_t),

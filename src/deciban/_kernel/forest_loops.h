@@ -44,7 +44,7 @@ typedef struct { /* what trees are grown on */
 typedef struct { /* the nodes of all trees so far */
     int64_t size, room;
     int32_t *column, *left, *right, *parent;
-    uint8_t *cut, *heavier;
+    uint8_t *cut;
     uint64_t *mask;
 } Nodes;
 
@@ -65,7 +65,7 @@ typedef struct {
     double gain, left, right;
     int32_t column;
     uint8_t goes_left[VALUES];
-    uint8_t cut, heavier;
+    uint8_t cut;
 } Split;
 
 /* Growing */
@@ -93,7 +93,6 @@ static void nodes_free(Nodes *t) {
     free(t->right);
     free(t->parent);
     free(t->cut);
-    free(t->heavier);
     free(t->mask);
 }
 
@@ -110,15 +109,14 @@ static int32_t leaf_added(Nodes *t, int32_t parent) {
         if (room > INT32_MAX) return -1;
         if (!widened((void **)&t->column, 4 * room) || !widened((void **)&t->left, 4 * room) ||
             !widened((void **)&t->right, 4 * room) || !widened((void **)&t->parent, 4 * room) ||
-            !widened((void **)&t->cut, room) || !widened((void **)&t->heavier, room) ||
-            !widened((void **)&t->mask, 32 * room))
+            !widened((void **)&t->cut, room) || !widened((void **)&t->mask, 32 * room))
             return -1;
         t->room = room;
     }
     const int64_t at = t->size++;
     t->column[at] = t->left[at] = t->right[at] = -1;
     t->parent[at] = parent;
-    t->cut[at] = t->heavier[at] = 0;
+    t->cut[at] = 0;
     memset(t->mask + 4 * at, 0, 32);
     return (int32_t)at;
 }
@@ -317,17 +315,16 @@ static void try_column(const Sample *s, Room *r, int64_t j, int64_t lines, int64
     best->column = (int32_t)j;
     best->left = gain_left;
     best->right = weight - gain_left;
-    best->heavier = best->right > best->left;
     if (s->ordered[j]) { /* half-way to the next value that the node has; but missing (0) is near to none */
         const int low = r->value[at], high = r->value[at + 1];
         best->cut = (uint8_t)(low == 0 ? 0 : (low + high) / 2);
         for (int v = 0; v < VALUES; v++) best->goes_left[v] = v <= best->cut;
-        best->goes_left[UNSEEN] = !best->heavier;
-    } else {
+    } else { /* values that the node does not have go where most rows do */
         best->cut = 0;
-        memset(best->goes_left, !best->heavier, VALUES);
+        memset(best->goes_left, best->left >= best->right, VALUES);
         for (int64_t g = 0; g < lines; g++) best->goes_left[r->value[r->rank[g]]] = g <= at;
     }
+    best->goes_left[UNSEEN] = 0;
 }
 
 /* A tree on the first `many` of r->rows, whose labels are known and whose weights are positive. 0: memory is short. */
@@ -368,13 +365,14 @@ static int grow_tree(const Sample *s, Room *r, int64_t many, uint64_t seed, uint
 
         const uint8_t *restrict code = s->codes + best.column * s->n;
         int64_t left = at.first, right = 0;
-        for (int64_t p = at.first; p < at.last; p++) { /* each row to both sides: only one of them moves on */
+        for (int64_t p = at.first; p < at.last; p++) { /* each row to both sides: one of them moves on, or none */
             const int32_t row = r->rows[p];
-            const int64_t goes = best.goes_left[code[row]];
+            const uint8_t v = code[row];
+            const int64_t goes = best.goes_left[v];
             r->rows[left] = row;
             r->aside[right] = row;
             left += goes;
-            right += 1 - goes;
+            right += (v != UNSEEN) - goes;
         }
         memcpy(r->rows + left, r->aside, 4 * (size_t)right);
         const int32_t l = leaf_added(t, at.node), h = l < 0 ? -1 : leaf_added(t, at.node);
@@ -383,12 +381,11 @@ static int grow_tree(const Sample *s, Room *r, int64_t many, uint64_t seed, uint
         t->left[at.node] = l;
         t->right[at.node] = h;
         t->cut[at.node] = best.cut;
-        t->heavier[at.node] = best.heavier;
         if (!s->ordered[best.column]) {
             uint64_t *const mask = t->mask + 4 * (int64_t)at.node;
             for (int v = 0; v < VALUES; v++) mask[v >> 6] |= (uint64_t)best.goes_left[v] << (v & 63);
         }
-        r->pending[waiting++] = (Pending){h, at.depth + 1, left, at.last};
+        r->pending[waiting++] = (Pending){h, at.depth + 1, left, left + right};
         r->pending[waiting++] = (Pending){l, at.depth + 1, at.first, left};
     }
     return 1;
@@ -399,12 +396,13 @@ static int grow_tree(const Sample *s, Room *r, int64_t many, uint64_t seed, uint
 typedef struct {
     int64_t size, trees, d;
     const int32_t *column, *left, *right, *start;
-    const uint8_t *cut, *heavier, *ordered;
+    const uint8_t *cut, *ordered;
     const uint64_t *mask;
 } Forest;
 
-/* The leaves of rows, block by block, so that a block's codes and a tree stay near. Returns the first node whose column
-   is not there or whose child is not after it inside the tree, −1 if there is none. */
+/* The leaves of rows, block by block, so that a block's codes and a tree stay near. A row whose value was never seen
+   ends at the split that asks for it: nothing says which way it goes. Returns the first node whose column is not there
+   or whose child is not after it inside the tree, −1 if there is none. */
 static int64_t find_leaves(const Forest *f, const uint8_t *codes, int64_t n, int32_t *out, ptrdiff_t out_row,
                            ptrdiff_t out_tree) {
     for (int64_t from = 0; from < n; from += BLOCK) {
@@ -418,8 +416,9 @@ static int64_t find_leaves(const Forest *f, const uint8_t *codes, int64_t n, int
                     if (j >= f->d) return node;
                     const uint8_t v = row[j];
                     int goes_left;
+                    if (v == UNSEEN) break;
                     if (f->ordered[j])
-                        goes_left = v == UNSEEN ? !f->heavier[node] : v <= f->cut[node];
+                        goes_left = v <= f->cut[node];
                     else
                         goes_left = (int)(f->mask[4 * node + (v >> 6)] >> (v & 63)) & 1;
                     const int64_t next = goes_left ? f->left[node] : f->right[node];

@@ -53,6 +53,7 @@ cdef extern from "text_sets.h":
         uint64_t* pairs
         int64_t size
     void pairs_free(PairSet*) noexcept nogil
+    bint pairs_expect(PairSet*, int64_t) noexcept nogil
     int pairs_numbers(PairSet*, const int32_t*, const int32_t*, int64_t, bint, int32_t*) noexcept nogil
     int pairs_merge(PairSet*, const PairSet*, const int32_t*, int64_t, const int32_t*, int64_t, int32_t*) noexcept nogil
     int pairs_take(PairSet*, const PairSet*, const int32_t*, int64_t) noexcept nogil
@@ -625,6 +626,8 @@ cdef class Pairs(Shared):
         out = np.empty(first.shape[0], dtype=np.int32)
         self.enter(grow)
         try:
+            if grow and not self.set.size:  # what a set is made of are distinct pairs, mostly
+                check(0 if pairs_expect(&self.set, min(out.shape[0], MOST)) else NO_MEMORY)
             if out.shape[0]:
                 with nogil:
                     failed = pairs_numbers(&self.set, &first[0], &second[0], out.shape[0], grow, &out[0])
@@ -633,18 +636,25 @@ cdef class Pairs(Shared):
             self.leave(grow)
         return np.asarray(out)
 
-    def arrays(self):
-        """The first and the second numbers of all pairs."""
+    def arrays(self, const int32_t[::1] which=None):
+        """The first and the second numbers of these pairs, or of all."""
         cdef int32_t[::1] first, second
-        cdef int64_t i
+        cdef int64_t n, i, number
+        cdef bint outside = False
         self.enter(False)
         try:
-            first = np.empty(self.set.size, dtype=np.int32)
-            second = np.empty(self.set.size, dtype=np.int32)
+            n = self.set.size if which is None else which.shape[0]
+            first, second = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
             with nogil:
-                for i in range(self.set.size):
-                    first[i] = <int32_t> (self.set.pairs[i] >> 32)
-                    second[i] = <int32_t> <uint32_t> self.set.pairs[i]
+                for i in range(n):
+                    number = i if which is None else which[i]
+                    if number < 0 or number >= self.set.size:
+                        outside = True
+                        break
+                    first[i] = <int32_t> (self.set.pairs[number] >> 32)
+                    second[i] = <int32_t> <uint32_t> self.set.pairs[number]
+            if outside:
+                check(BAD_NUMBER)
         finally:
             self.leave(False)
         return np.asarray(first), np.asarray(second)

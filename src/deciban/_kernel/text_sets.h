@@ -492,6 +492,11 @@ static bool pairs_reserve(PairSet *set, int64_t count) {
     return true;
 }
 
+/* Room for so many pairs in all; false if there is no memory. */
+static bool pairs_expect(PairSet *set, int64_t count) {
+    return make_room((void **)&set->pairs, &set->pairs_room, count, sizeof *set->pairs) && pairs_reserve(set, count);
+}
+
 /* The number of a pair; UNKNOWN if it is new and the set may not grow. */
 static inline int32_t pairs_number(PairSet *set, uint64_t pair, uint64_t hash, bool grow) {
     if (LIKELY(set->table.count)) {

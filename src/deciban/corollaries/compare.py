@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
+from deciban._scipy import issparse
 from deciban._typing import Array, Floats
+from deciban.corollaries.judged import Details
 from deciban.errors import DecibanError
-from deciban.show import Result, Table, axes, label, plain
+from deciban.show import Result, Table, axes, colour, label, optional, plain
 
 LEAST = 2  # rows of every class in every training set: with one, a class has no spread
 
@@ -101,10 +102,25 @@ class Comparison(Result):
             for s, size in enumerate(self.sizes)
         ]
         measures = [f"{what}[{name}]" for what in ("log loss", "accuracy") for name in self.names]
+        return Table(self._title(), ("rows", *measures, "best"), rows)
+
+    def details(self) -> Details:
+        """Log loss and accuracy below each other, which a narrow terminal has room for."""
+        rows, models = self.to_table().rows, len(self.names)
+        losses = [(size, *said[:models], said[-1]) for size, *said in rows]
+        hits = [(size, *(f"{share:.1%}" for share in said[models:-1])) for size, *said in rows]
+        return Details(
+            (
+                f"{self._title()}.",
+                Table("log loss, in nats", ("rows", *self.names, "best"), losses),
+                Table("accuracy", ("rows", *self.names), hits, right=self.names),
+            )
+        )
+
+    def _title(self) -> str:
         spread = f"mean of {self.repeats} draws ± standard error, ? within two"
         spread = spread if self.repeats > 1 else "one draw: any lead may be chance"
-        title = f"{self._verdict()} ({self.held_out} held-out rows; {spread})"
-        return Table(title, ("rows", *measures, "best"), rows)
+        return f"{self._verdict()} ({self.held_out} held-out rows; {spread})"
 
     def _leader(self, size: int) -> str:
         """The best model at this size, with a question mark where another draw of rows might have another."""
@@ -132,17 +148,21 @@ class Comparison(Result):
             raise DecibanError(f"measure is {measure!r}: it must be 'log_loss' or 'accuracy'")
         ax = axes(ax)
         values: Floats = getattr(self, measure)
-        for name, mean, error in zip(self.names, values.mean(axis=2), standard_error(values), strict=True):
-            (line,) = ax.plot(self.sizes, mean, marker="o", markersize=3, label=label(name))
+        means, errors = values.mean(axis=2), standard_error(values)
+        for m, (name, mean, error) in enumerate(zip(self.names, means, errors, strict=True)):
+            (line,) = ax.plot(
+                self.sizes, mean, marker="os^Dv"[m % 5], markersize=4, color=colour(m), label=label(name)
+            )  # told apart without colour too
             with np.errstate(invalid="ignore"):  # ∞ − ∞: there is no band
                 low, high = mean - error, mean + error
             ax.fill_between(self.sizes, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
         if measure == "log_loss" and self.crossing is not None:
             ax.axvline(self.crossing, color="grey", linestyle=":", linewidth=1)
         ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(optional("matplotlib.ticker", "plot").ScalarFormatter())  # 1000 rather than 10³
         ax.set_xlabel("rows learned from")
         ax.set_ylabel(f"{measure.replace('_', ' ')} on {self.held_out} held-out rows")
-        ax.legend()
+        ax.legend(frameon=False)
         return ax
 
 
@@ -239,7 +259,7 @@ def taker(X: Any) -> tuple[Callable[[Array], Any], int]:
     """How to take rows of X, and how many there are."""
     if hasattr(X, "iloc"):  # pandas, where X[rows] would mean columns
         return lambda rows: X.iloc[rows], len(X)
-    table = X.tocsr() if sp.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
     if len(table.shape) == 0:
         raise DecibanError(f"X has no rows: it is {X!r}")
     return lambda rows: table[rows], int(table.shape[0])

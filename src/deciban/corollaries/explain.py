@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from deciban._scipy import issparse
 from deciban._typing import Array, Data, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.joint import Model
 from deciban.schema import Columns
-from deciban.show import Result, Table, axes, bars, label, plain
+from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, number, plain
 
 BARS = 20  # of a picture
 
@@ -74,14 +74,18 @@ class Evidence(Result):
 
     def plot(self, ax: Any = None) -> Any:
         """Bars of evidence, with matplotlib (an optional dependency); returns the axes."""
-        said = [("prior odds", self.prior)]
-        said += [(self._called(name, value), db) for name, value, db in self.items[:BARS]]
-        names, values = zip(*said, *self._rest(self.items[BARS:]), strict=True)
+        names, values = zip(*self.steps(BARS), strict=True)
         ax = axes(ax, len(names))
-        bars(ax, names, values, ["tab:blue" if db >= 0 else "tab:red" for db in values])
+        bars(ax, names, values, [FOR if db >= 0 else AGAINST for db in values])
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.set_xlabel(label(f"evidence for {self.target} over {self.against} (dB)"))
         return ax
+
+    def steps(self, most: int = BARS) -> list[tuple[str, float]]:
+        """What adds up to the total, by name: the prior odds, the strongest items, and what all others come to."""
+        said = [("prior odds", self.prior)]
+        said += [(self._called(name, value), db) for name, value, db in self.items[:most]]
+        return said + self._rest(self.items[most:])
 
     def _called(self, name: str, value: Any) -> str:
         """An item in a line."""
@@ -89,7 +93,7 @@ class Evidence(Result):
 
 
 def _value(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def _bar(decibans: float) -> str:
@@ -108,7 +112,7 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
     items: list[tuple[str, Any, float]] = []
     for b, X in enumerate(data):
         columns = model.columns(b)
-        row = X.toarray().ravel() if sp.issparse(X) else np.asarray(X).ravel()
+        row = X.toarray().ravel() if issparse(X) else np.asarray(X).ravel()
         at, said = model.joint.blocks[b].family.terms(model.params[b], columns, X)
         for j, db in zip(at, difference(said, target, against) * DECIBANS, strict=True):
             value = plain(row[j])

@@ -3,95 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from deciban._typing import Array, Data, Floats, Labels
 from deciban.algebra import RESIDUE
+from deciban.corollaries.judged import Judged, average
 from deciban.engines import local
 from deciban.families import Family
 from deciban.joint import Model
 from deciban.priors import search
-from deciban.show import Result, Table, axes, plain
+from deciban.show import Table
 
 ENOUGH = 2000  # rows: a log loss averaged over so many tells candidates apart
 FEW = 200  # where every row costs an estimate of its own
-GROUPS = 10  # of rows in a picture
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LeaveOneOut(Result):
+class LeaveOneOut(Judged):
     """Every row's posterior under the model that never saw it.
 
     A row whose class has no other row counts as a mistake with infinite log loss: without it, its class is unknown.
+    It prints in short; `details()` shows all that an `Evaluation` does.
     """
 
-    classes: Array
-    log_proba: Floats  # (n, k)
-    truth: Array  # class codes
-    weight: Floats | None = None
-
-    @property
-    def predictions(self) -> Array:
-        return np.asarray(self.classes[np.argmax(self.log_proba, axis=1)])
-
-    @property
-    def accuracy(self) -> float:
-        """The share of rows the model would have got right without them."""
-        return _average(np.argmax(self.log_proba, axis=1) == self.truth, self.weight)
-
-    @property
-    def log_losses(self) -> Floats:
-        """−log P(true class), a row."""
-        return np.asarray(-self.log_proba[np.arange(len(self.truth)), self.truth])
-
-    @property
-    def log_loss(self) -> float:
-        """The mean of −log P(true class)."""
-        return _average(self.log_losses, self.weight)
-
-    @property
-    def proba(self) -> Floats:
-        return np.asarray(np.exp(self.log_proba))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"rows": len(self.truth), "accuracy": self.accuracy, "log_loss": self.log_loss}
-
-    def to_frame(self) -> Any:
-        """A pandas data frame (an optional dependency), a row each: truth, prediction, log loss, probabilities."""
-        columns = {"truth": self.classes[self.truth], "prediction": self.predictions, "log_loss": self.log_losses}
-        columns |= {f"P({plain(label)})": self.proba[:, c] for c, label in enumerate(self.classes)}
-        return Table("", tuple(columns), list(zip(*columns.values(), strict=True))).to_frame()
+    how: ClassVar[str] = "leave-one-out"
 
     def to_table(self) -> Table:
-        return Table(f"leave-one-out over {len(self.truth)} rows", ("measure", "value"), [*self.to_dict().items()][1:])
+        rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss)]
+        return Table(f"leave-one-out over {len(self.truth)} rows", ("measure", "value"), rows)
 
-    def plot(self, ax: Any = None) -> Any:
-        """How often the model is right by how sure it is, with matplotlib (an optional dependency); returns the axes.
-
-        Rows are put in order of the probability of their prediction and cut into at most ten groups of one size. On
-        the line, probabilities are what they say; below it, they are too high.
-        """
-        ax, proba = axes(ax), self.proba
-        sure, right = proba.max(axis=1), np.argmax(proba, axis=1) == self.truth
-        weight = np.ones(len(sure)) if self.weight is None else self.weight
-        rows = np.flatnonzero(weight > 0)
-        groups = np.array_split(rows[np.argsort(sure[rows], kind="stable")], min(GROUPS, max(1, len(rows))))
-        said, found = ([_average(values[g], weight[g]) for g in groups] for values in (sure, right))
-        ax.plot([0.0, 1.0], [0.0, 1.0], color="grey", linestyle=":", linewidth=1)
-        ax.plot(said, found, marker="o", markersize=4)
-        ax.set_xlabel("probability of the prediction, without the row")
-        ax.set_ylabel("share of rows that are right")
-        ax.set_title(f"log loss {self.log_loss:.4g} nats, accuracy {self.accuracy:.4g}", fontsize="medium")
-        return ax
-
-
-def _average(values: Array, weight: Floats | None) -> float:
-    """The weighted mean; NaN of no rows, which have none."""
-    if len(values) == 0 or (weight is not None and not weight.any()):
-        return float("nan")
-    return float(np.average(values, weights=weight))
+    def _parts(self) -> list[Table | str]:
+        return [self.to_table()]
 
 
 def leave_one_out(
@@ -120,7 +64,7 @@ def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None
         losses = leave_one_out(model.with_joint(model.joint.with_alpha(alpha)), data, y, weight, n_jobs).log_losses[
             ~alone
         ]
-        return _average(losses, None if weight is None else weight[~alone])
+        return average(losses, None if weight is None else weight[~alone])
 
     return search(loss, tolerance=1e-3)
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array, Floats
+from deciban.bayes import DECIBANS
 from deciban.joint import Model
-from deciban.show import Result, Table, plain
+from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, plain
+
+BARS = 20  # of a picture
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -48,6 +51,33 @@ class LinearForm(Result):
         rows: list[tuple[Any, ...]] = [("(offset)", *self.offsets.tolist())]
         rows += [(item, *column) for item, column in zip(self.items, self.weights.T.tolist(), strict=True)]
         return Table("linear form: weights in nats", names, rows)
+
+    def to_frame(self) -> Any:
+        """A pandas data frame (an optional dependency): a row an item, a column a class."""
+        return self.to_table().to_frame()
+
+    def plot(self, ax: Any = None, positive: Any = None, negative: Any = None) -> Any:
+        """Bars of what one unit of an item says, with matplotlib (an optional dependency); returns the axes.
+
+        In decibans, for `positive` (by default the last class) over `negative` (by default the mean of all others).
+        The offset comes first; of many items the strongest are shown.
+        """
+        if len(self.classes) < 2:
+            raise ValueError("there is only one class, so nothing speaks for it against another")
+        target = len(self.classes) - 1 if positive is None else self._index(positive)
+        others = np.arange(len(self.classes)) != target if negative is None else [self._index(negative)]
+        theta = (self.weights[target] - self.weights[others].mean(axis=0)) * DECIBANS
+        offset = float(self.offsets[target] - self.offsets[others].mean()) * DECIBANS
+        strongest = np.argsort(-np.abs(theta), kind="stable")[:BARS]
+        values = [offset, *theta[strongest].tolist()]
+        ax = axes(ax, len(values))
+        names = ["(offset)", *(self.items[j] for j in strongest)]
+        bars(ax, names, values, [FOR if db >= 0 else AGAINST for db in values])
+        ax.axvline(0.0, color="black", linewidth=0.8)
+        rivals = self.classes[others]
+        over = f"over {plain(rivals[0])}" if len(rivals) == 1 else "over the mean of the others"
+        ax.set_xlabel(label(f"evidence of one unit for {plain(self.classes[target])} {over} (dB)"))
+        return ax
 
 
 def linear_form(model: Model) -> LinearForm:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def missing_where(values: Array) -> Array:
 
 def unmask(X: Any) -> Any:
     """A masked array as floats with NaN under the mask; anything else as it is."""
-    if isinstance(X, np.ma.MaskedArray):
+    if "numpy.ma" in sys.modules and isinstance(X, np.ma.MaskedArray):  # else NumPy would import it to ask
         kind = object if X.dtype.kind == "O" else X.dtype if X.dtype.kind == "f" else np.float64
         out = np.array(X.data, dtype=kind)
         out[np.ma.getmaskarray(X)] = None if kind is object else np.nan

@@ -12,7 +12,7 @@ from deciban.families.chow_liu import told
 from deciban.families.tree import by_parent, parents_of
 from deciban.joint import Model
 from deciban.schema import downwards
-from deciban.show import Result, Table, axes, label
+from deciban.show import FOR, NEITHER, Result, Table, axes, label
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -44,42 +44,41 @@ class Structure(Result):
         return self.to_table().to_frame()
 
     def plot(self, ax: Any = None) -> Any:
-        """The tree from left to right, lines as thick as they tell, with matplotlib (an optional dependency)."""
-        depth, height = places(self.parents)
+        """The tree, a line a column under the one it hangs on, with matplotlib (an optional dependency); returns the
+        axes. Lines are as thick as the two columns tell of each other."""
+        order, depth = places(self.parents)
+        height = {j: line for line, j in enumerate(order)}
         ax = axes(ax, len(self.columns))
         widest = max(float(self.given_class.max(initial=0.0)), np.finfo(float).tiny)
         for j, on in enumerate(self.parents):
             if on >= 0:
-                width = 0.5 + 4.0 * self.given_class[j] / widest
-                ax.plot([depth[on], depth[j]], [height[on], height[j]], color="tab:grey", linewidth=width, zorder=1)
+                width = 0.5 + 5.5 * self.given_class[j] / widest
+                across, down = [depth[on], depth[on], depth[j]], [height[on], height[j], height[j]]
+                ax.plot(across, down, color=NEITHER, linewidth=width, solid_capstyle="butt", zorder=1)
+        ax.scatter(depth, [height[j] for j in range(len(depth))], s=36, color=FOR, zorder=2)
         for j, name in enumerate(self.columns):
-            box = {"boxstyle": "round", "facecolor": "white", "edgecolor": "tab:grey"}
-            ax.text(depth[j], height[j], label(name), va="center", ha="center", fontsize="small", bbox=box, zorder=2)
-        ax.set_xlim(-0.5, max(depth, default=0) + 0.5)
-        ax.set_ylim(max(height, default=0.0) + 0.7, -0.7)
+            box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+            ax.annotate(
+                label(name), (depth[j], height[j]), (8, 0), textcoords="offset points", va="center", bbox=box, zorder=3
+            )
+        ax.set_xlim(-0.2, max(depth, default=0) + 1.5)
+        ax.set_ylim(len(order) - 0.4, -0.6)
         ax.set_axis_off()
         return ax
 
 
-def places(parents: tuple[int, ...]) -> tuple[list[int], list[float]]:
-    """How deep each column is, and how far down: leaves one below the other, a parent in the middle of its children."""
-    order = downwards(parents)
-    children: dict[int, list[int]] = {j: [] for j in (-1, *order)}
-    depth, height, leaves = [0] * len(parents), [0.0] * len(parents), 0
-    for j in order:
+def places(parents: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """The columns in the order of their lines, each before those that hang on it, and how deep each column is."""
+    children: dict[int, list[int]] = {j: [] for j in range(-1, len(parents))}
+    depth = [0] * len(parents)
+    for j in downwards(parents):
         children[parents[j]].append(j)
         depth[j] = depth[parents[j]] + 1 if parents[j] >= 0 else 0
-    path, onward = list(reversed(children[-1])), []
-    while path:  # children before parents, without recursion: a tree may be a chain of any length
-        onward.append(path.pop())
-        path += reversed(children[onward[-1]])
-    for j in onward:
-        if not children[j]:
-            height[j], leaves = float(leaves), leaves + 1
-    for j in reversed(onward):
-        if children[j]:
-            height[j] = float(np.mean([height[child] for child in children[j]]))
-    return depth, height
+    path, order = list(reversed(children[-1])), []
+    while path:  # without recursion: a tree may be a chain of any length
+        order.append(path.pop())
+        path += reversed(children[order[-1]])
+    return order, depth
 
 
 def structure(model: Model, block: int = 0) -> Structure:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deciban.errors import SchemaError
-from deciban.show import WIDTH, Result, Table, axes, bars, plain
+from deciban.show import FOR, WIDTH, Result, Table, axes, bars, plain
 
 CANDIDATES = ("candidate", "setting", "log loss", "weight", "chosen")
 FEW = 8  # classes that are named in a line
 BARS = 30  # of a picture
+NAME = 44  # characters of a bar's name, or there is no room for the bar
 
 
 def candidates_table(rows: Iterable[tuple[str, str, float | None, float | None, bool]], title: str = "") -> Table:
@@ -106,20 +107,21 @@ class Summary(Result):
         said = self.candidates.to_dict()
         settings = said.get("setting", [""] * len(said["candidate"]))
         names = [f"{name} {setting or ''}".rstrip() for name, setting in zip(said["candidate"], settings, strict=True)]
+        names = [name if len(name) <= NAME else name[: NAME - 1] + "…" for name in names]
         losses = [math.nan if loss is None else float(loss) for loss in said["log loss"]]
         judged = sorted((i for i, loss in enumerate(losses) if not math.isnan(loss)), key=lambda i: losses[i])
         shown = sorted(judged[:BARS])  # in the table's order
         ax = axes(ax, len(shown))
-        blue, grey = "tab:blue", "lightgrey"
         bars(
             ax,
             [names[i] for i in shown],
             [losses[i] for i in shown],
-            [blue if said["chosen"][i] else grey for i in shown],
+            [FOR if said["chosen"][i] else "lightgrey" for i in shown],
         )
         for what, loss, style in (("the model", self.loss, "--"), ("the class prior alone", self.baseline, ":")):
             if loss is not None and math.isfinite(loss):
                 ax.axvline(loss, color="black", linestyle=style, linewidth=1, label=what)
+        ax.tick_params(axis="y", labelsize="small")
         ax.set_xlabel("leave-one-out log loss (nats); blue: chosen")
         if ax.get_legend_handles_labels()[0]:
             ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False)  # clear of the bars

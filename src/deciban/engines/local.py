@@ -6,26 +6,22 @@ does not depend on how many threads there were.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from threading import Lock
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
-from threadpoolctl import ThreadpoolController
 
 from deciban import em
 from deciban._kernel import counts, moments
 from deciban._kernel import posterior as posterior_kernel
 from deciban._kernel import scatter as scatter_kernel
+from deciban._scipy import issparse
 from deciban._typing import Array, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats, shift
 from deciban.bayes import report
+from deciban.engines.threads import ENTRIES, threads
 from deciban.errors import DecibanError
 from deciban.joint import Joint, Model
 from deciban.measure import XX, XY, Above, Is, Measure, Pairs, incomplete
@@ -34,60 +30,12 @@ from deciban.schema import Columns, Schema
 
 Result = TypeVar("Result")
 
-ENTRIES = 1 << 20  # numbers in a block of rows: long enough to hide the overhead, short enough to share out
 CODES = (np.uint8, np.int32, np.int64, np.float32, np.float64)
-
-
-@cache
-def libraries() -> ThreadpoolController:
-    """The libraries that have threads of their own; looking for them takes a while."""
-    return ThreadpoolController()
-
-
-class OneEach:
-    """How many are inside `own_threads` at once: the limit is the whole process's, so the last one out lifts it."""
-
-    def __init__(self) -> None:
-        self.lock, self.inside, self.limit = Lock(), 0, ExitStack()
-
-    def enter(self) -> None:
-        with self.lock:
-            if not self.inside:
-                self.limit.enter_context(libraries().limit(limits=1, user_api="blas"))
-            self.inside += 1
-
-    def leave(self) -> None:
-        with self.lock:
-            self.inside -= 1
-            if not self.inside:
-                self.limit.close()
-
-
-ONE_EACH = OneEach()
-
-
-@contextmanager
-def own_threads() -> Iterator[None]:
-    """Threads are ours here: BLAS would start as many again in each, and they would wait for each other."""
-    ONE_EACH.enter()
-    try:
-        yield
-    finally:
-        ONE_EACH.leave()
-
-
-def threads(n_jobs: int | None, work: int) -> int:
-    """How many threads: all cores unless said otherwise (negative counts from the end), one for little work."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_jobs is None and os.environ.get("OMP_NUM_THREADS", "").isdigit():  # as joblib tells its workers
-        cores = min(cores, max(1, int(os.environ["OMP_NUM_THREADS"])))
-    wanted = cores if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
-    return max(1, min(wanted, work // ENTRIES + 1))
 
 
 def size_of(data: Data) -> int:
     """How many numbers there are."""
-    return sum(X.nnz if sp.issparse(X) else X.shape[0] * X.shape[1] for X in data)
+    return sum(X.nnz if issparse(X) else X.shape[0] * X.shape[1] for X in data)
 
 
 def row_blocks(data: Data, entries: int) -> list[slice]:
@@ -111,6 +59,8 @@ def over_rows(
     workers = threads(n_jobs, size_of(data))
     if workers == 1 or len(blocks) == 1:
         return [work(rows) for rows in blocks]
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(work, blocks))
 
@@ -194,7 +144,7 @@ def collect_block(
     pivot = np.ascontiguousarray(pivot)
     if any(isinstance(m, XY) for m in measures):
         sums = scatter_sums(X, labels, weight, k, pivot, any(m.name == "xxyy" for m in measures), n_jobs)
-    elif sp.issparse(X):
+    elif issparse(X):
         sums = sparse_sums(X, labels, weight, k, squares, above, n_jobs)
         sums = shift(sums, -pivot) if squares else sums  # from zero to the pivots
     else:
@@ -455,7 +405,7 @@ def expect(
 
     # A block's sums are as large as the model, so blocks are at least a few times longer than that.
     size = 4 * max((array.size for block in model.stats.sums for array in block.values()), default=0)
-    entries = max(size, long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES // 8)
+    entries = max(size, long_blocks(data, n_jobs) if any(issparse(X) for X in data) else ENTRIES // 8)
     total, sums = 0.0, model.joint.zero(model.schema)
     for part, stats in over_rows(data, n_jobs, work, entries) if data[0].shape[0] else []:
         total += part
@@ -604,7 +554,7 @@ def seeded(data: Data, whole: Model, weight: Floats | None, rng: np.random.Rando
 def check_finite(data: Data, model: Model) -> None:
     """Infinities are an error, with their place."""
     for X, columns in zip(data, model.schema.blocks, strict=True):
-        values: Any = X.data if sp.issparse(X) else X
+        values: Any = X.data if issparse(X) else X
         if values.dtype.kind == "f" and np.isinf(values).any():
             complain(X, columns)
 
@@ -628,7 +578,7 @@ def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None =
         return ties, bad + rows.start if bad >= 0 else -1
 
     # Sparse scores prepare tables as wide as the vocabulary, so their blocks are long.
-    entries = long_blocks(data, n_jobs) if any(sp.issparse(X) for X in data) else ENTRIES // 4
+    entries = long_blocks(data, n_jobs) if any(issparse(X) for X in data) else ENTRIES // 4
     found = over_rows(data, n_jobs, work, entries) if n else []
     ties, bad = sum(ties for ties, _ in found), min((bad for _, bad in found if bad >= 0), default=-1)
     if ties or bad >= 0:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.measure import Measure
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.measure import Measure
 
 
 @dataclass(frozen=True, slots=True)

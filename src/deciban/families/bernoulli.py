@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.special import betaln
 
+from deciban._scipy import betaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
 from deciban.families.base import Family
@@ -91,7 +90,7 @@ class Bernoulli(Family):
 
     def terms(self, params: BernoulliParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         del columns
-        row = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float).ravel()
+        row = np.asarray(X.toarray() if issparse(X) else X, dtype=float).ravel()
         at = np.flatnonzero(~np.isnan(row))
         there = row[at, None] > (self.threshold or 0.0)
         return at, np.where(there, params.log_present[:, at].T, params.log_absent[:, at].T)

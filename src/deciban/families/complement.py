@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import without
@@ -70,6 +69,8 @@ class Complement(Multinomial):
         once = (values == 1.0) & (taken == 1.0)
         often = np.flatnonzero(~once)
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows[once], minlength=len(y)))])
+        import scipy.sparse as sp
+
         words = sp.csr_matrix((values[once], at[once], starts), shape=X.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(complement)

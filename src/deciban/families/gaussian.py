@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.special import gammaln
 
 from deciban._kernel import gaussian as kernel
+from deciban._scipy import gammaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior
 from deciban.families.base import Family
@@ -92,7 +91,7 @@ class Gaussian(Family):
         del columns
         mean, precision, constant, power = self._kernel_form(params)
         out = np.zeros((X.shape[0], len(mean)))
-        if not sp.issparse(X):
+        if not issparse(X):
             kernel.log_density(X, mean, precision, constant, constant.sum(axis=1), power, out)
             return out
         # log p(v) − log p(0) = precision·v·(2·mean − v): the stored entries correct an all-zero row. Columns that
@@ -159,7 +158,7 @@ class Gaussian(Family):
         widest = np.where(gaps, np.inf, inverse.max(axis=1))
         sums_of = (inverse.sum(axis=1), (inverse**2).sum(axis=1), (inverse**3).sum(axis=1), widest)
         out = np.zeros((X.shape[0], len(mean)))
-        sparse = sp.issparse(X)
+        sparse = issparse(X)
         for rows in dense_blocks(X.shape[0], columns.size) if sparse else [slice(0, X.shape[0])]:
             block = X[rows].toarray().astype(np.float64) if sparse else X
             part = out[rows]
@@ -200,7 +199,7 @@ class Gaussian(Family):
 
     def terms(self, params: GaussianParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         del columns
-        row = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float).ravel()
+        row = np.asarray(X.toarray() if issparse(X) else X, dtype=float).ravel()
         at = np.flatnonzero(~np.isnan(row))
         mean, precision, constant, power = self._kernel_form(params)
         square = precision[:, at] * (row[at] - mean[:, at]) ** 2

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from deciban._kernel import scores as kernel
+from deciban._scipy import issparse
 from deciban._typing import Array, Floats, Matrix
 from deciban.rows import as_value, missing_mask
 
@@ -27,7 +27,7 @@ def dot(X: Matrix, weights: Floats, above: float | None = None) -> tuple[Floats,
     """
     n, k = X.shape[0], weights.shape[1]
     weights = np.ascontiguousarray(weights)
-    if sp.issparse(X):
+    if issparse(X):
 
         def product(data: Array) -> Floats:
             out = np.zeros((n, k))

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.special import gammaln, xlogy
 
 from deciban._kernel import scores as kernel
+from deciban._scipy import gammaln, issparse, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import RESIDUE, without
 from deciban.families.base import Family
@@ -77,8 +76,10 @@ class Multinomial(Family):
             left = without(counts[y[rows], at], w[rows] * values) + prior[y[rows], at]
             said = dirichlet_multinomial(left, values, rows, total, length, columns.size)
         else:
+            import scipy.sparse as sp
+
             said = np.zeros(len(y))
-            words = X if sp.issparse(X) else sp.csr_matrix(X)
+            words = X if issparse(X) else sp.csr_matrix(X)
             with np.errstate(divide="ignore", invalid="ignore"):
                 # Where no row of a class has the word, `once` is never read.
                 fewer = without(counts, 1.0)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln, multigammaln
 
 from deciban._kernel import scatter as kernel
+from deciban._scipy import gammaln, multigammaln
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import RESIDUE, add_prior
 from deciban.families import covariance as shapes

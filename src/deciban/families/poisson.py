@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
+from deciban._scipy import gammaln, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
 from deciban.families.base import Family

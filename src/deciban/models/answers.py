@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from deciban import bayes, files
 from deciban._typing import Array, Data, Floats, Matrix
 from deciban.corollaries.explain import Evidence, explain, strongest
+from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.corollaries.missing import unmask
 from deciban.corollaries.sample import sample
 from deciban.engines import local
@@ -46,6 +47,7 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     model_: Model
     n_features_in_: int
     n_jobs: int | None
+    origin_: dict[str, Any] | None = None  # where the rows came from: a note that `save` keeps and `load` gives back
 
     _generative: ClassVar[bool] = True
     _sparse: ClassVar[bool] = True  # whether sparse rows are taken
@@ -242,6 +244,89 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         rows = [(name, *values) for name, values in zip(names, wide, strict=True)]
         return Table(f"{family.name} parameters", header, rows)
 
+    # ------------------------------------------------------------------ going elsewhere
+
+    def to_sql(
+        self,
+        table: str | Sequence[str] = "data",
+        dialect: str = "duckdb",
+        *,
+        columns: Any = None,
+        output: str = "proba",
+        keep: Sequence[str] = (),
+    ) -> str:
+        """One SELECT that scores every row of a table inside a database, as `predict_proba` and `predict` would.
+
+        A number that is NULL or NaN, and a category that is NULL, is missing. Where columns depend on each other and
+        a missing one cannot be left out (full and tied covariances), the row's answer is NULL; so it is where a
+        Classifier has Gaussians among its experts, and two values of the row were never seen while learning.
+
+        Parameters
+        ----------
+        table : str, or sequence of str
+            What the table is called; several names are those of its schema and itself.
+        dialect : {"duckdb", "postgresql", "sqlite"}, default="duckdb"
+        columns : sequence or {feature: column}, optional
+            What the features are called there, where not as in the table that was learned (or x0, x1, …).
+        output : {"proba", "label", "all"}, default="proba"
+            A column of probabilities for each class, "proba_…", the likeliest class, "label", or both.
+        keep : sequence of str, optional
+            Columns of the table that the answer is to have too, such as its key.
+
+        >>> from deciban import GaussianNB
+        >>> model = GaussianNB().fit([[1.0], [2.0], [8.0], [9.0]], ["low", "low", "high", "high"])
+        >>> statement = model.to_sql("readings", columns=["temperature"], output="label", keep=["id"])
+        >>> statement.splitlines()[-1], "exp(" in statement
+        ('FROM step5', True)
+        """
+        from deciban.interchange.sql import to_sql
+        from deciban.models.elsewhere import columns_of, formula_of
+
+        formula = formula_of(self)
+        return to_sql(formula, table, dialect, columns=columns_of(self, columns), output=output, keep=keep)
+
+    def to_onnx(self, *, columns: Any = None) -> Any:
+        """The model as an ONNX graph (an optional dependency): inputs of rows, outputs `label` and `probabilities`.
+
+        Where all columns are numbers, the input is X, (n, d) doubles, NaN where missing; otherwise each column is an
+        input of its own, (n, 1): doubles, or strings, "" where missing. A date is three: days since 1970, and its month
+        and weekday as in "Jan" and "Mon". `columns` is as in `to_sql`. Everything is done in double precision.
+
+        >>> from deciban import GaussianNB
+        >>> model = GaussianNB().fit([[1.0], [2.0], [8.0], [9.0]], ["low", "low", "high", "high"])
+        >>> graph = model.to_onnx().graph
+        >>> [one.name for one in graph.input], [one.name for one in graph.output]
+        (['X'], ['label', 'probabilities'])
+        """
+        from deciban.interchange.onnx import to_onnx
+        from deciban.models.elsewhere import columns_of, formula_of
+
+        formula = formula_of(self)
+        return to_onnx(formula, columns_of(self, columns), named=self._names() is not None)
+
+    def linear_form(self) -> LinearForm:
+        """θ and θ_0: the model as a linear classifier, per class and per pair (S5)."""
+        self._check_classes()
+        if not isinstance(self.model_, Model):
+            raise TypeError(f"a {type(self).__name__} is not linear in what it reads: it has no weight a column")
+        return linear_form(self.model_)
+
+    def to_logistic_regression(self) -> Any:
+        """A fitted LogisticRegression of scikit-learn's that gives the same probabilities, where the model is linear.
+
+        So are multinomial, complement, Poisson and Bernoulli models (of 0 and 1), and Gaussians with one covariance
+        for all classes whose parameters are plugged in (S5, S11, S14). It takes no missing values.
+
+        >>> from deciban import LinearDiscriminantAnalysis
+        >>> X, y = [[0.0, 1.0], [1.0, 1.0], [3.0, 2.0], [5.0, 2.0], [4.0, 4.0]], ["a", "a", "b", "b", "b"]
+        >>> model = LinearDiscriminantAnalysis().fit(X, y)
+        >>> bool(np.allclose(model.to_logistic_regression().predict_proba(X), model.predict_proba(X)))
+        True
+        """
+        from deciban.models.elsewhere import logistic_regression
+
+        return logistic_regression(self, self.linear_form())
+
     # ------------------------------------------------------------------ keeping
 
     def _write(self, path: str | os.PathLike[str], parameters: dict[str, Any], state: dict[str, Any]) -> None:
@@ -253,7 +338,11 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             "names": list(self._names() or []),
             "state": state,
         }
-        files.write(path, self.model_, about)
+        files.write(path, self.model_, about | self._origin())
+
+    def _origin(self) -> dict[str, Any]:
+        """What is said about where the rows came from, if anything is."""
+        return {} if self.origin_ is None else {"origin": self.origin_}
 
     def _read_back(self, model: Model, about: dict[str, Any], kept: tuple[str, ...]) -> dict[str, Any]:
         """The state that `_write` kept, checked; the numbers and names of features are set."""

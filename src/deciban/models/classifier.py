@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from deciban.models.pooled import PooledClassifier
 from deciban.models.tabular import read_table
 from deciban.show import Table, plain, progress
 from deciban.tables import speak
-from deciban.tables.choose import choose
+from deciban.tables.choose import choose, choose_by_sample
 from deciban.tables.columns import Levels
 from deciban.tables.files import parts, rebuild
 from deciban.tables.frame import Frame, split_target
@@ -162,6 +162,49 @@ class Classifier(PooledClassifier):
                 rows = self.model_.read(frame)
                 self.model_ = self.model_.learned(rows, labels.codes, labels.classes, weight, self.n_jobs)
                 self._class_prior(self.classes_)
+        return self
+
+    def fit_batches(self: Self, X: Any, y: Any, batches: Iterable[tuple[Any, Any]]) -> Self:
+        """Learn rows that come in batches, more of them than memory holds; everything learned before is forgotten.
+
+        X and y are a sample of the rows, which makes all choices as `fit` does; `batches` are all of the rows with
+        their labels, those of the sample too, and are gone through once. Classes and categories that the sample does
+        not have join as they come.
+
+        >>> import numpy as np
+        >>> from deciban import Classifier
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 30_000)
+        >>> X = {"size": y + rng.normal(size=len(y)), "colour": np.where(rng.random(len(y)) < 0.3 + 0.4 * y, "a", "b")}
+        >>> rows = lambda some: {name: values[some] for name, values in X.items()}
+        >>> parts = ((rows(slice(i, i + 5000)), y[i : i + 5000]) for i in range(0, 30_000, 5000))
+        >>> model = Classifier().fit_batches(rows(slice(None, None, 10)), y[::10], parts)
+        >>> int(model.class_count_.sum()), bool(np.mean(model.predict(X) == y) > 0.7)
+        (30000, True)
+        """
+        with self._unchanged_on_error():
+            self._validate_params()
+            frame, labels, _ = self._read_labelled(X, y, None, reset=True)
+            if labels.any_missing or frame.size == 0:
+                raise DecibanError("the sample that makes the choices needs rows, and the label of every row")
+            warn_of_labels(frame, labels)
+            reader = Reader.of(frame, self.schema)
+            prior = self._class_prior(labels.classes)
+
+            def read() -> Iterator[tuple[Frame, Array, Array]]:
+                for rows, own in batches:
+                    part, said, _ = self._read_labelled(rows, own, None, reset=False)
+                    if said.any_missing:
+                        raise DecibanError(f"row {int(np.argmax(said.codes < 0))} of a batch has no label")
+                    if part.size:
+                        yield part, said.codes, said.classes
+
+            rows = reader.read(frame)
+            with progress("ways to look at the table") as watch:
+                self.model_ = choose_by_sample(
+                    reader, rows, labels.codes, labels.classes, read(), prior, self.n_jobs, watch
+                )
+            self.n_guessed_ = 0
         return self
 
     def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -395,6 +438,7 @@ class Classifier(PooledClassifier):
             "names": list(self._names() or []),
             "table": self.table_kind_,
             "n_guessed": self.n_guessed_,
+            **self._origin(),
         }
         files.write_parts(path, document, tensors, about)
 

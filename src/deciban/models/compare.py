@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from deciban.corollaries.compare import LEAST, Comparison, learning_curves, taker
 from deciban.errors import DecibanError
 from deciban.models.answers import generator
+from deciban.models.classifier import Classifier
 from deciban.models.gaussian_nb import GaussianNB
 from deciban.models.labels import read_labels
+from deciban.models.text_classifier import TextClassifier
+from deciban.tables.frame import read_frame
+from deciban.tables.native import as_array
 
 POINTS = 8  # of a curve
 MOST_HELD_OUT = 20_000  # enough for a log loss to two or three digits
@@ -96,13 +103,59 @@ def compare(
     return learning_curves(models, X, labels.classes[labels.codes], sizes, held_out=held_out, repeats=repeats, rng=rng)
 
 
+def compare_tables(X: Any, y: Any, kinds: Mapping[str, str], repeats: int = 5, random_state: Any = 0) -> Comparison:
+    """The same of `Classifier` and logistic regression on a table of mixed columns, `kinds` saying what they are.
+
+    For logistic regression categories become columns of zeros and ones, missing ones a category of their own, and
+    texts words weighed by how rare they are.
+    """
+    frame = read_frame(X).select(kinds)
+    table = as_array(frame.columns).astype(object)
+    places = {kind: [j for j, own in enumerate(kinds.values()) if own == kind] for kind in set(kinds.values())}
+    numbers = sorted(j for kind in ("number", "count", "date") for j in places.get(kind, []))
+    texts = places.get("text", [])
+    categories = [j for j in range(len(kinds)) if j not in {*numbers, *texts}]
+    parts: list[tuple[str, Any, Any]] = [
+        ("numbers", make_pipeline(FunctionTransformer(floats), *scaled(False)), numbers),
+        ("categories", make_pipeline(FunctionTransformer(spelled), OneHotEncoder(handle_unknown="ignore")), categories),
+        *[(f"text{j}", make_pipeline(FunctionTransformer(strings), TfidfVectorizer()), j) for j in texts],
+    ]
+    regression = make_pipeline(ColumnTransformer(parts), LogisticRegression(max_iter=10_000))
+    schema = {f"x{j}": kind for j, kind in enumerate(kinds.values())}
+    return compare(table, y, Classifier(schema=schema), regression, repeats=repeats, random_state=random_state)
+
+
+def compare_texts(texts: Sequence[str], y: Any, repeats: int = 5, random_state: Any = 0) -> Comparison:
+    """The same of `TextClassifier` and logistic regression on words weighed by how rare they are."""
+    regression = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=10.0, max_iter=10_000))
+    X = np.array(texts, dtype=object)
+    return compare(X, y, TextClassifier(), regression, repeats=repeats, random_state=random_state)
+
+
+def floats(X: Any) -> Any:
+    return np.array([[days(value) for value in row] for row in X], dtype=np.float64)
+
+
+def days(value: Any) -> Any:
+    """A date as a number of days, and a number as it is."""
+    return np.datetime64(value, "us").astype(np.int64) / 86_400e6 if isinstance(value, date) else value
+
+
+def spelled(X: Any) -> Any:
+    return np.array([["" if value is None else str(value) for value in row] for row in X], dtype=object)
+
+
+def strings(column: Any) -> list[str]:
+    return ["" if value is None else str(value) for value in np.asarray(column).ravel()]
+
+
 def logistic_regression(sparse: bool) -> Pipeline:
+    return make_pipeline(*scaled(sparse), LogisticRegression(max_iter=10_000))
+
+
+def scaled(sparse: bool) -> tuple[Any, Any]:
     """Columns of mean 0 and variance 1, so that one penalty suits all; sparse ones are only scaled, to stay so."""
-    return make_pipeline(
-        SimpleImputer(keep_empty_features=True),
-        StandardScaler(with_mean=not sparse),
-        LogisticRegression(max_iter=10_000),
-    )
+    return SimpleImputer(keep_empty_features=True), StandardScaler(with_mean=not sparse)
 
 
 def rows_held_out(test_size: float | int, n: int) -> int:

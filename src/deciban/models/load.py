@@ -54,4 +54,5 @@ def load(path: str | os.PathLike[str]) -> Any:
             estimator._restore(document, tensors, about)
         else:
             estimator._restore(files.rebuild(document, tensors), about)
+        estimator.origin_ = files.checked_origin(about)
     return estimator

@@ -144,7 +144,7 @@ class SpamFilter(TextClassifier):
             return mail.read_mailbox(mails, self._fields())
         if isinstance(mails, str | bytes | Message | mail.Mail):
             return iter([mails])
-        return iter(mails)
+        return iter(mails.to_pylist() if hasattr(mails, "to_pylist") else mails)  # a column of Arrow
 
     def _read_texts(self, X: Any) -> list[str]:
         return [self._text(message) for message in self._opened(X)]

@@ -591,7 +591,7 @@ class TextClassifier(PooledClassifier):
             for name, value in self.get_params(deep=False).items()
         }
         about = {"model": type(self).__name__, "parameters": parameters, "n_unlabelled": self.n_unlabelled_}
-        files.write_parts(path, document, tensors, about)
+        files.write_parts(path, document, tensors, about | self._origin())
 
     def _restore(self, document: dict[str, Any], tensors: dict[str, Array], about: dict[str, Any]) -> None:
         """What `save` kept, checked."""

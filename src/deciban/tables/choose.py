@@ -7,7 +7,8 @@ chosen is judged on some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -16,9 +17,10 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
-from deciban.engines.local import own_threads, threads
+from deciban.engines.threads import own_threads, threads
 from deciban.joint import log_class_prior
 from deciban.pool import Pool, fit_pool, freedom
+from deciban.schema import find
 from deciban.tables.encode import Cuts, Encoding, Rows, choose_encoding, coarse
 from deciban.tables.experts import contexts, forest, gaussians
 from deciban.tables.experts.base import Expert
@@ -99,6 +101,36 @@ def choose(
     return model
 
 
+def choose_by_sample(
+    reader: Reader,
+    frame: Frame,
+    y: Codes,
+    classes: Array,
+    batches: Iterable[tuple[Frame, Codes, Array]],
+    class_prior: str | Floats = "empirical",
+    n_jobs: int | None = None,
+    watch: Watch = unwatched,
+) -> TableModel:
+    """The model of rows that come in batches (rows, class codes, classes): every row is learned, a sample chooses.
+
+    The rows of the sample are among those of the batches, so they judge as rows left out, of everything learned.
+    """
+    some = sample(frame.size)
+    if len(some) < frame.size:
+        frame, y = frame.take(some), y[some]
+    encoding = choose_encoding(frame, reader.texts)
+    with own_threads():
+        chooser = Chooser(encoding, encoding.rows(frame, True), y, len(classes), None, n_jobs)
+        experts = chooser.experts(watch)
+    weights = np.append(np.full(len(experts), 1.0 / (len(experts) + 1)), np.zeros(len(encoding.columns)))
+    pool = Pool(weights, np.zeros(len(classes)))
+    model = TableModel(classes, np.zeros(len(classes)), reader, encoding, experts, pool, class_prior).none()
+    for rows, codes, found in batches:
+        model = model.learned(model.read(rows), codes, found, None, n_jobs)
+    with own_threads():
+        return chooser.among(find(classes, model.classes), len(model.classes)).weighed(model)
+
+
 def guessed(model: TableModel, frame: Frame, weight: Floats | None, share: float, n_jobs: int | None) -> TableModel:
     """With rows whose label is missing, shared out as the model of the others judges them; each counts a share."""
     likely = bayes.posterior(model.log_joint(frame, n_jobs), model.log_prior) * share
@@ -142,6 +174,12 @@ class Chooser:
         # With few rows a column, near-singular covariances and chosen laws fit chance.
         self.cramped = len(encoding.columns) > len(y) / 2
         self.laws: tuple[tuple[str, str, float, float], ...] = ()
+
+    def among(self, where: Array, k: int) -> Chooser:
+        """The same with room for k classes, of which those at hand are `where`."""
+        other = copy.copy(self)
+        other.k, other.judged = k, where[self.judged].astype(np.int32)
+        return other
 
     def experts(self, watch: Watch = unwatched) -> tuple[Expert, ...]:
         """The experts, each with what leave-one-out chose, having learned the rows at hand.

@@ -9,9 +9,8 @@ import numbers
 import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import narwhals as nw
 import numpy as np
 
 from deciban._typing import Array, Codes, Floats
@@ -19,12 +18,16 @@ from deciban.corollaries.missing import is_missing, missing_where, unmask
 from deciban.errors import DecibanError
 from deciban.show import plain
 
+if TYPE_CHECKING:
+    import narwhals as nw
+
 Level: TypeAlias = "str | bool | int | float"
 Read: TypeAlias = "tuple[Column, str | None]"  # a column, and a note where its values were of several kinds
 
 DAY = datetime.timedelta(days=1)
 EPOCH = datetime.datetime(1970, 1, 1)
 A_DAY_IN = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+PLAIN = (np.ndarray, list, tuple, dict, str, bytes)  # NumPy's and Python's own: of no data frame library
 LARGEST_EXACT = 2**53  # every whole number up to here is a float
 
 
@@ -109,6 +112,10 @@ def as_series(values: Any) -> nw.Series[Any] | None:
     """A column of a library that narwhals reads, or an Arrow array; None where it is something else."""
     if is_arrow(values) and hasattr(values, "dictionary_encode") and not hasattr(values, "chunks"):
         values = arrow().chunked_array([values])
+    if isinstance(values, PLAIN):
+        return None
+    import narwhals as nw  # only where a library's column may be: it takes a while, and a row is mostly plain values
+
     series = nw.from_native(values, allow_series=True, pass_through=True)
     return series if isinstance(series, nw.Series) else None
 
@@ -137,6 +144,8 @@ def from_array(values: Array, name: str) -> Read:
 
 def from_series(series: nw.Series[Any], name: str) -> Read:
     """A column of any library that narwhals reads."""
+    import narwhals as nw
+
     if series.implementation.is_pandas():
         native = series.to_native()
         if native.dtype == object:
@@ -167,6 +176,8 @@ def from_series(series: nw.Series[Any], name: str) -> Read:
 
 def from_names(series: nw.Series[Any]) -> Levels:
     """Strings and categories, coded by their own library where it does so fast."""
+    import narwhals as nw
+
     native = series.to_native()
     if series.implementation.is_pandas():
         if hasattr(native.dtype, "categories"):
@@ -201,6 +212,8 @@ def from_names(series: nw.Series[Any]) -> Levels:
 
 def from_times(series: nw.Series[Any]) -> Numbers | None:
     """Dates, moments, spans and times of day in days; None where the library has to be asked value by value."""
+    import narwhals as nw
+
     native, dates = series.to_native(), "days" if series.dtype in (nw.Date, nw.Datetime) else None
     if series.implementation.is_pandas() and native.dtype.kind in "Mm":
         if getattr(native.dtype, "tz", None) is not None:
@@ -403,7 +416,7 @@ def is_arrow(values: Any) -> bool:
 
 def arrow() -> Any:
     """pyarrow, where the user's table is its own."""
-    import pyarrow  # type: ignore[import-untyped]  # it ships no types
+    import pyarrow
 
     return pyarrow
 

@@ -12,11 +12,12 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from scipy.special import ndtri
 
+from deciban._scipy import ndtri
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError
 from deciban.rows import LARGEST
+from deciban.show import number
 from deciban.tables.columns import Column, Levels, Numbers, as_name
 from deciban.tables.frame import Frame
 
@@ -81,8 +82,11 @@ class Cuts:
         """What a bin is called."""
         if code == 0:
             return "missing"
-        low, high = self.low[code - 1], self.high[code - 1]
-        return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+        low, high = (self._spelled(end[code - 1]) for end in (self.low, self.high))
+        return low if low == high else f"{low} to {high}"
+
+    def _spelled(self, value: float) -> str:
+        return number(value) if self.dates is None else str(np.datetime64(int(np.floor(value)), "D"))
 
     def normal_scores(self, column: Column, out: Floats) -> None:
         values = numbers(column)

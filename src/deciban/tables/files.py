@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from deciban import files
 from deciban._kernel import forest as forest_kernel
 from deciban._typing import Array
 from deciban.errors import FileError
-from deciban.files import checked, decode
+from deciban.files import checked, checked_classes, decode, flag
 from deciban.files import encode as spelled
 from deciban.pool import Pool
 from deciban.tables.encode import NEVER, SMALL, Coded, Cuts, Encoding, Known
@@ -22,12 +22,12 @@ from deciban.tables.experts.columns import ColumnLaws, Law
 from deciban.tables.experts.contexts import DEEPEST, ContextTrees, Sums
 from deciban.tables.experts.forest import Forest, Trees
 from deciban.tables.experts.gaussians import Gaussians, Moments, Pieces, Shape
-from deciban.tables.experts.words import Words
 from deciban.tables.kinds import ColumnKind, Kind
 from deciban.tables.model import Candidate, Record, TableModel
 from deciban.tables.reading import Reader
-from deciban.text import files as text_files
-from deciban.text.graded import Graded
+
+if TYPE_CHECKING:
+    from deciban.tables.experts.words import Words
 
 CUTS = ("cuts", "low", "high", "mass", "knots", "scores")
 SUMS = ("counts", "counts0", "counts1", "keys0", "keys1", "one", "x", "xy")  # what learning changes
@@ -100,7 +100,7 @@ def digest(model: TableModel) -> bytes:
     found = hashlib.sha256(json.dumps([kinds, columns, experts], sort_keys=True).encode())
     for name in sorted(tensors):
         part, last = name.split(".")[0], name.split(".")[-1]
-        words = part == "expert" and isinstance(model.experts[int(name.split(".")[1])], Words)
+        words = part == "expert" and model.experts[int(name.split(".")[1])].name == "words"
         chosen = ".choice." in name if words else part in ("column", "expert") and last not in (*SUMS, *BY_CLASS)
         if chosen or name == "pool.weights":
             found.update(name.encode() + np.ascontiguousarray(tensors[name]).tobytes())
@@ -109,10 +109,7 @@ def digest(model: TableModel) -> bytes:
 
 def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableModel:
     """The model that `parts` took apart."""
-    classes, table = decode(document["classes"]), document["table"]
-    plain = isinstance(classes, np.ndarray) and all(isinstance(c, str | bool | int | float) for c in classes.tolist())
-    if not plain or (len(classes) > 1 and not files.ascending(classes)):
-        raise FileError("its classes are not distinct labels in order")
+    classes, table = checked_classes(document["classes"]), document["table"]
     k = len(classes)
     kinds = tuple(
         ColumnKind(str(n), known_kind(kind), str(why), int(a), int(b)) for n, kind, why, a, b in table["kinds"]
@@ -135,12 +132,12 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableM
     weights = own.floats("pool.weights", (len(experts) + len(encoding.columns),))
     if (weight < 0).any() or (weights < 0).any():
         raise FileError("a weight is negative")
-    if any(isinstance(e, Words) and not np.allclose(e.graded.sums.weight, weight) for e in experts):
+    if not all(expert.fits(weight) for expert in experts):
         raise FileError("its texts are not those of its rows")
     pool = Pool(weights, own.floats("pool.offsets", (k,)))
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
     record = read_record(decode(table["record"]))
-    return TableModel(classes, weight, reader, encoding, experts, pool, class_prior, bool(document["closed"]), record)
+    return TableModel(classes, weight, reader, encoding, experts, pool, class_prior, flag(document["closed"]), record)
 
 
 def coded_as(reader: Reader) -> list[type[Coded]]:
@@ -170,7 +167,7 @@ class Part:
 
     def whole(self, name: str, kind: Any, *shape: int | None) -> Array:
         """Integers of a kind; None in a shape is any size."""
-        array = np.array(self.tensors[self.prefix + name])
+        array = self.tensors[self.prefix + name]
         if array.dtype != kind or array.ndim != len(shape):
             raise FileError(f"{self.prefix + name} is {array.dtype}{array.shape}, expected {np.dtype(kind)}")
         if any(want is not None and want != size for want, size in zip(shape, array.shape, strict=True)):
@@ -332,7 +329,6 @@ def read_forest(said: Mapping[str, Any], part: Part, encoding: Encoding, k: int)
         parent,
         part.whole("cut", np.uint8, m),
         part.whole("mask", np.uint64, m, 4),
-        part.whole("heavier", np.uint8, m),
         part.whole("start", np.int32, None),
     )
     forest_kernel.check_forest(trees.column, trees.left, trees.right, trees.parent, trees.start, len(encoding.columns))
@@ -341,6 +337,10 @@ def read_forest(said: Mapping[str, Any], part: Part, encoding: Encoding, k: int)
 
 
 def read_words(said: Mapping[str, Any], part: Part, encoding: Encoding, k: int) -> Words:
+    from deciban.tables.experts.words import Words  # most tables have no texts, and much comes with them
+    from deciban.text import files as text_files
+    from deciban.text.graded import Graded
+
     place = int(said["place"])
     if not 0 <= place < len(encoding.texts) or encoding.texts[place] != said["column"]:
         raise FileError(f"a column of text {said['column']!r} is not known")

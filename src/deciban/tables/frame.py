@@ -6,17 +6,19 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
 
+from deciban._scipy import issparse
 from deciban._typing import Array, Floats
 from deciban.corollaries.missing import unmask
 from deciban.errors import DecibanError
-from deciban.tables.columns import Column, Levels, Numbers, arrow, as_series, is_arrow, read_column, shown
+from deciban.tables.columns import PLAIN, Column, Levels, Numbers, arrow, as_series, is_arrow, read_column, shown
 from deciban.tables.native import native_kind, to_native
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 __all__ = ["Column", "Frame", "Levels", "Numbers", "native_kind", "read_frame", "split_target", "to_native"]
 
@@ -149,6 +151,8 @@ def split_target(X: Any, target: str) -> tuple[Any, Array]:
 def target_values(values: Any) -> Array:
     """Classes or numbers to be told, as they are: nothing is read into them."""
     if (series := as_series(values)) is not None:
+        import narwhals as nw
+
         if series.dtype.is_numeric() and series.dtype != nw.Decimal:
             return np.asarray(series.to_numpy())
         values = series.to_list()
@@ -185,6 +189,10 @@ def unique_names(names: Iterable[Any]) -> tuple[str, ...]:
 
 def library_frame(X: Any) -> nw.DataFrame[Any] | None:
     """A table of a library that narwhals reads, in memory; None where X is something else."""
+    if isinstance(X, PLAIN):
+        return None
+    import narwhals as nw
+
     if is_arrow(X) and hasattr(X, "schema"):
         unique_names(X.schema.names)  # narwhals would say it in words of its own
         if isinstance(X, arrow().RecordBatch):
@@ -210,7 +218,7 @@ def _columns(X: Any) -> tuple[Sequence[Any] | None, list[Any], int | None]:
     """A table's names (None where it has none), its columns as they are, and how many rows (None: as columns have)."""
     if isinstance(X, Mapping):
         return list(X), list(X.values()), None
-    if sp.issparse(X):
+    if issparse(X):
         return None, _sparse_columns(X), X.shape[0]
     if isinstance(X, np.ndarray):
         return _array_columns(X)
@@ -268,6 +276,8 @@ def _sparse_columns(X: Any) -> list[Numbers]:
             f"a sparse matrix of {n:,} rows and {d:,} columns is too wide to be read as a table: MultinomialNB, "
             "BernoulliNB, ComplementNB and PoissonNB take it as it is; or choose fewer columns"
         )
+    import scipy.sparse as sp
+
     X = sp.csc_matrix(X)
     X.sum_duplicates()
     whole = X.dtype.kind in "iub"

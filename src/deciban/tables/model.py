@@ -17,7 +17,7 @@ import numpy as np
 
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.engines.local import own_threads, threads
+from deciban.engines.threads import own_threads, threads
 from deciban.errors import ForgetError, SchemaError
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import Pool
@@ -32,6 +32,7 @@ from deciban.tables.reading import Reader
 from deciban.text.sharing import in_threads
 
 BLOCK = 16_384  # rows encoded at a time
+FEW = 64  # rows: too few to share out, for us and for BLAS
 WORTH = 30  # times as much is done with an entry here as where it is only added up
 MOST = 50.0  # nats: what one expert says at most, so that none can overrule all others on a strange row
 
@@ -301,7 +302,9 @@ def added(none: TableModel, parts: list[TableModel]) -> TableModel:
 
 def over_rows(frame: Frame, n_jobs: int | None, work: Callable[[slice], Result]) -> list[Result]:
     """work(rows) for blocks of rows, in order, in threads."""
-    pieces = max(1, -(-frame.size // BLOCK))
+    if frame.size <= FEW:
+        return [work(slice(0, frame.size))]
+    pieces = -(-frame.size // BLOCK)
     edges = np.linspace(0, frame.size, pieces + 1).astype(int)
     workers = threads(n_jobs, frame.size * max(1, len(frame.columns)) * WORTH)
     with own_threads():

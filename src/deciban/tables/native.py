@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.tables.columns import A_DAY_IN, Column, Levels, Numbers, arrow, is_arrow
+from deciban.tables.columns import A_DAY_IN, PLAIN, Column, Levels, Numbers, arrow, is_arrow
 
 
 def native_kind(X: Any) -> str:
@@ -23,10 +22,13 @@ def native_kind(X: Any) -> str:
         return "dict"
     if is_arrow(X):
         return "pyarrow"
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.DataFrame | nw.LazyFrame):
-        library = frame.implementation
-        return "pandas" if library.is_pandas_like() else "polars" if library.is_polars() else "pyarrow"
+    if not isinstance(X, PLAIN):
+        import narwhals as nw
+
+        frame = nw.from_native(X, pass_through=True)
+        if isinstance(frame, nw.DataFrame | nw.LazyFrame):
+            library = frame.implementation
+            return "pandas" if library.is_pandas_like() else "polars" if library.is_polars() else "pyarrow"
     fields = getattr(getattr(X, "dtype", None), "names", None)
     rows_with_names = isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], Mapping)
     return "dict" if fields or rows_with_names else "numpy"

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from deciban._typing import Codes, Floats
-from deciban.bayes import DECIBANS
+from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import Evidence
 from deciban.corollaries.summary import Summary, candidates_table
 from deciban.show import Table, plain
@@ -17,7 +16,6 @@ from deciban.tables.columns import Column, Levels, Numbers
 from deciban.tables.encode import Cuts
 from deciban.tables.experts.columns import centred
 from deciban.tables.experts.contexts import ContextTrees
-from deciban.tables.experts.words import Words
 from deciban.tables.frame import Frame
 from deciban.tables.kinds import LEFT_OUT
 from deciban.tables.model import MOST, TableModel
@@ -49,10 +47,10 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
         evidence = centred(expert.evidence(rows), MOST)[0]
         total = weight * float(evidence[target] - evidence[against])
         experts.append((f"{expert.name}: {expert.settings}", total))
-        if isinstance(expert, Words):
-            words = expert.items(rows, target, against)
-            shares = shared_out(np.array([db for _, _, db in words]), weight, total * DECIBANS)
-            items += [(f"{expert.column}: {own[0]}", "", db) for own, db in zip(words, shares.tolist(), strict=True)]
+        words = expert.items(rows, target, against)
+        if words is not None:
+            shares = shared_out(np.array([db for _, db in words]), weight, total * DECIBANS)
+            items += [(name, "", db) for (name, _), db in zip(words, shares.tolist(), strict=True)]
             continue
         each, together = expert.terms(rows)
         parts = np.append(each[:, target] - each[:, against], together[target] - together[against])
@@ -69,7 +67,7 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
     items.sort(key=lambda item: -abs(item[2]))
     same = model.log_prior[target] == model.log_prior[against]  # both may be ruled out
     prior = 0.0 if same else float(model.log_prior[target] - model.log_prior[against]) * DECIBANS
-    probability = float(np.exp(scores[target] - logsumexp(scores)))
+    probability = float(np.exp(scores[target] - log_evidence(scores[None])[0]))
     return Evidence(
         plain(model.classes[target]), plain(model.classes[against]), prior, tuple(items), min(1.0, probability)
     )
@@ -103,7 +101,7 @@ def value_of(column: Column) -> Any:
 def log_density(model: TableModel, frame: Frame) -> Floats:
     """log p(x) under the expert of columns, (n,): bins have a width, and what lies outside of them is far off."""
     rows = model.encoding.rows(frame)
-    out = logsumexp(model.columns.log_prob(rows) + model.log_prior, axis=1)
+    out = log_evidence(model.columns.log_prob(rows) + model.log_prior)
     for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
         column = frame[name]
         if isinstance(coded, Cuts) and isinstance(column, Numbers):
@@ -119,9 +117,8 @@ def log_density(model: TableModel, frame: Frame) -> Floats:
 def sample(model: TableModel, n: int, rng: np.random.Generator, given: int | None) -> tuple[Frame, Codes]:
     """n rows and their classes: y from the prior, then codes from the networks, then values from within the codes."""
     if given is None:
-        y = rng.choice(len(model.classes), size=n, p=np.exp(model.log_prior - logsumexp(model.log_prior))).astype(
-            np.int32
-        )
+        prior = np.exp(model.log_prior - log_evidence(model.log_prior[None]))
+        y = rng.choice(len(model.classes), size=n, p=prior).astype(np.int32)
     else:
         y = np.full(n, given, dtype=np.int32)
     network = next((e for e in reversed(model.experts) if isinstance(e, ContextTrees)), None)
@@ -139,6 +136,8 @@ def sample(model: TableModel, n: int, rng: np.random.Generator, given: int | Non
             columns.append(Numbers(values_within(coded, codes, rng), coded.whole, coded.dates))
         else:
             columns.append(Levels(codes - 1, coded.levels))
+    from deciban.tables.experts.words import Words  # most tables have no texts, and much comes with them
+
     words = {e.column: e for e in model.experts if isinstance(e, Words)}
     for name in model.encoding.texts:
         texts = [""] * n

@@ -8,7 +8,6 @@ import numpy as np
 
 from deciban.errors import DecibanError
 from deciban.text.documents import batches
-from deciban.text.plain import count_words
 
 
 def background(documents: Any, strength: float = 100.0, lowercase: bool = True) -> dict[str, float]:
@@ -23,6 +22,8 @@ def background(documents: Any, strength: float = 100.0, lowercase: bool = True) 
     """
     if not (np.isfinite(strength) and strength >= 0):
         raise ValueError(f"strength is {strength}: it must be a number ≥ 0")
+    from deciban.text.plain import count_words
+
     words, counts = count_words(batches(documents, lowercase), None)
     times = np.bincount(counts.indices, counts.data, minlength=len(words))
     if not len(words):

@@ -12,11 +12,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from deciban._kernel import text
 from deciban._typing import Array, Codes, Matrix
-from deciban.engines.local import threads
+from deciban.engines.threads import threads
 from deciban.errors import DecibanError
 from deciban.text.sharing import each_its_own, in_threads, over_blocks
 from deciban.text.terms import Recipe, Stream, Terms
@@ -251,6 +250,8 @@ def place(part: Noted, columns: Codes, size: int) -> Part:
     counts, ids, indptr = part
     if counts is None:
         return text.count(columns[ids], indptr, size)
+    import scipy.sparse as sp
+
     matrix = sp.csr_array((counts, columns[ids], indptr.astype(np.int32)), shape=(len(indptr) - 1, size))
     matrix = matrix.tocsc().tocsr()  # this sorts in linear time
     return matrix.data, matrix.indices, matrix.indptr
@@ -272,6 +273,8 @@ def side_by_side(parts: Sequence[Part], rows: int, size: int) -> Part:
     narrow = [(counts.astype(np.int32, copy=False), columns, indptr) for counts, columns, indptr in parts]
     if len(parts) == 1:
         return narrow[0]
+    import scipy.sparse as sp
+
     levels = [sp.csr_array((c, columns, indptr.astype(np.int32)), shape=(rows, size)) for c, columns, indptr in narrow]
     total = sum(levels[1:], levels[0]) if levels else sp.csr_array((rows, size), dtype=np.int32)
     return total.data, total.indices, total.indptr
@@ -279,6 +282,8 @@ def side_by_side(parts: Sequence[Part], rows: int, size: int) -> Part:
 
 def stack(parts: Iterable[Part], size: int, dtype: npt.DTypeLike, stored: int, rows: int) -> Matrix:
     """Blocks of rows as one matrix of no more than so many entries; a block is let go once it is copied."""
+    import scipy.sparse as sp
+
     index = np.int32 if max(stored, size) <= np.iinfo(np.int32).max else np.int64
     data, indices, indptr = np.empty(stored, dtype), np.empty(stored, index), np.zeros(rows + 1, index)
     row = at = 0

@@ -163,7 +163,7 @@ def arrow_column(raw: Any) -> Any:
     if str(getattr(raw, "dtype", "")) == "object":
         return None  # pandas' again
     try:
-        import pyarrow  # type: ignore[import-untyped]  # it ships no types
+        import pyarrow
     except ImportError:
         return None
     column = pyarrow.chunked_array(raw if hasattr(raw, "__arrow_c_stream__") else [raw])

@@ -12,7 +12,7 @@ from deciban.corollaries.explain import Evidence
 from deciban.show import visible
 
 KINDS = {"words": "word", "pairs": "pair", "headers": "header", "gaps": "gap", "characters": "characters"}
-PLURAL = ("word", "pair", "header", "gap")
+PLURAL = ("word", "pair", "header", "gap", "")
 TOKEN = re.compile(r"\w+|[^\w\s]+")
 SHOWN = 4000  # characters of a text that are shown
 WEAK, STRONG = 0.5, 6.0  # decibans: below the one a word is left as it is, from the other on it stands out
@@ -37,7 +37,7 @@ class TextEvidence(Evidence):
         for kind in (*KINDS.values(), ""):
             mine = [db for _, own, db in items if own == kind]
             if mine:
-                out.append((f"{len(mine)} more {kind or 'parts'}{'s' * (len(mine) > 1 and kind in PLURAL)}", sum(mine)))
+                out.append((f"{len(mine)} more {kind or 'part'}{'s' * (len(mine) > 1 and kind in PLURAL)}", sum(mine)))
         return out
 
     def _called(self, name: str, value: Any) -> str:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deciban import files
 from deciban._typing import Array
 from deciban.errors import FileError
-from deciban.files import checked, checked_alpha, decode, encode
+from deciban.files import checked, checked_alpha, checked_classes, decode, encode, flag
 from deciban.pool import Pool
 from deciban.text.graded import Choice, Graded
 from deciban.text.items import BLOCKS, PAIRED, Lexicon
-from deciban.text.plain import Plain
 from deciban.text.raw import Pairs, Words
 from deciban.text.sums import Cells, TextSums
 from deciban.text.tables import STRENGTHS, VECTORS
 
+if TYPE_CHECKING:
+    from deciban.text.plain import Plain
+
 
 def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     """A text model as a document that says what it is about, and arrays."""
-    if isinstance(model, Plain):
+    if not isinstance(model, Graded):
         document, tensors = files.parts(model.model.with_joint(model.model.joint.with_alpha(1.0)))
         tensors["words.bytes"], tensors["words.ends"] = model.words.buffers()
         return {**document, "text": {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}}, tensors
@@ -49,14 +51,17 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
 def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Plain:
     """The model that `parts` took apart."""
     if "text" in document:
+        from deciban.families import Bernoulli, Complement, Multinomial  # here, for few models are plain
+        from deciban.text.plain import Plain
+
         model, words = files.rebuild(document, tensors), read_words(tensors, "words")
+        if [block.family for block in model.joint.blocks] not in [[Multinomial()], [Bernoulli()], [Complement()]]:
+            raise FileError("its family is not one of texts")
         if len(words) != model.columns().size:
             raise FileError(f"it has {len(words)} words, but sums of {model.columns().size}")
         alpha = checked_alpha(decode(document["text"]["alpha"]), len(model.classes), len(words))
         return Plain(words, model, alpha, read_prior(document["text"]["prior"], words))._with_pseudo_counts()
-    classes, said = decode(document["classes"]), document["graded"]
-    if not isinstance(classes, np.ndarray) or (len(classes) > 1 and not files.ascending(classes)):
-        raise FileError("its classes are not distinct labels in order")
+    classes, said = checked_classes(document["classes"]), document["graded"]
     k, blocks = len(classes), tuple(said["blocks"])
     if "words" not in blocks or [block for block in BLOCKS if block in blocks] != list(blocks):
         raise FileError(f"its blocks {blocks} are not known")
@@ -72,7 +77,7 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
     mass = {block: float(said["mass"][block]) for block in blocks}
     if not all(0 <= amount < np.inf for amount in mass.values()):
         raise FileError("the amount of a block is not a number ≥ 0")
-    sums = TextSums(classes, weight, lexicon, cells, mass, bool(document["closed"]))
+    sums = TextSums(classes, weight, lexicon, cells, mass, flag(document["closed"]))
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
     prior = read_prior(said["prior"], lexicon.words)
     return Graded(sums, read_choice(document, tensors, blocks), prior, class_prior)
@@ -95,7 +100,7 @@ def read_prior(said: Any, words: Words) -> dict[str, Any]:
 def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tuple[str, ...]) -> Choice | None:
     if "choice" not in document:
         return None
-    classes = decode(document["choice"]["classes"])
+    classes = checked_classes(document["choice"]["classes"])
     strengths = checked(tensors, "choice.strengths", (len(blocks), len(STRENGTHS)))
     weights = checked(tensors, "choice.weights", (len(blocks) * len(STRENGTHS) * VECTORS,))
     if (weights < 0).any() or not (strengths > 0).all():
@@ -134,4 +139,4 @@ def of_kind(tensors: dict[str, Array], name: str, kind: Any) -> Array:
     array = tensors[name]
     if array.dtype != kind or array.ndim != 1:
         raise FileError(f"{name} is {array.dtype}{array.shape}, expected a row of {np.dtype(kind)}")
-    return np.array(array)
+    return array

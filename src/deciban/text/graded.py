@@ -33,6 +33,7 @@ from deciban.text.sums import (
     check_known,
     collect,
     damped,
+    narrowed,
     read,
     read_into,
     some_rows,
@@ -171,28 +172,48 @@ class Graded:
         mine = self.sums.cells[block]
         if not self.prior or block != "words":
             return mine
-        unit = float(self.strengths()["words"][STRENGTHS.index(1.0)])
-        worth = np.where(self.sums.weight > 0, unit, 0.0)  # a class without documents has none of its own
-        extra = pseudo_cells(self.prior, self.sums.lexicon.words, self.classes, worth, mine.size)
-        return mine.combined(extra, np.arange(mine.size, dtype=np.int32))[0]
+        if "cells" not in self._cache:
+            unit = float(self.strengths()["words"][STRENGTHS.index(1.0)])
+            worth = np.where(self.sums.weight > 0, unit, 0.0)  # a class without documents has none of its own
+            extra = pseudo_cells(self.prior, self.sums.lexicon.words, self.classes, worth, mine.size)
+            self._cache["cells"] = mine.combined(extra, np.arange(mine.size, dtype=np.int32))[0]
+        return self._cache["cells"]  # type: ignore[no-any-return]  # put there above
+
+    def table(self, block: str, which: Codes | None = None, n_jobs: int | None = None) -> Tables:
+        """What is derived of a block's sums; of `which` items alone, if said, and the same for each."""
+        cells = self.cells(block) if which is None else self.cells(block).take(which)
+        return Tables.of(cells, self.strengths()[block], shares(self.sums.weight)[0], n_jobs)
 
     def tables(self, n_jobs: int | None = None) -> dict[str, Tables]:
         """What is derived of all sums, made once: a model is a value."""
         if "tables" not in self._cache:
-            share, strengths = shares(self.sums.weight)[0], self.strengths()
-            self._cache["tables"] = {
-                block: Tables.of(self.cells(block), strengths[block], share, n_jobs) for block in self.sums.blocks
-            }
+            self._cache["tables"] = {block: self.table(block, None, n_jobs) for block in self.sums.blocks}
         return self._cache["tables"]  # type: ignore[no-any-return]  # put there above
+
+    def tables_for(self, rows: dict[str, Rows], n_jobs: int | None = None) -> dict[str, tuple[Tables, Rows]]:
+        """The tables that say what these rows are evidence of, and the rows as they are numbered there.
+
+        One text needs a few items of the many there are. So at first tables are of the rows' items alone; once as many
+        items have been asked for as there are, all are derived and kept.
+        """
+        asked = self._cache.get("asked", 0) + sum(len(indices) for _, indices in rows.values())
+        self._cache["asked"] = asked
+        if "tables" in self._cache or asked >= sum(cells.size for cells in self.sums.cells.values()):
+            return {block: (table, rows[block]) for block, table in self.tables(n_jobs).items()}
+        out = {}
+        for block in self.sums.blocks:
+            which, mine = narrowed(rows[block], self.sums.cells[block].size)
+            out[block] = self.table(block, which, n_jobs), mine
+        return out
 
     def evidence(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
         """All vectors of rows numbered as the lexicon numbers them, (n, g, k)."""
         _, left, entropy = shares(self.sums.weight)
         own, nothing = np.full(length(rows), -1, dtype=np.int32), np.zeros(length(rows))
         out = np.zeros((length(rows), len(rows) * PER_BLOCK, len(self.classes)))
-        for b, (block, table) in enumerate(self.tables(n_jobs).items()):
-            mine = out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
-            table.evidence(rows[block], own, nothing, left, entropy, mine, n_jobs)
+        for b, (table, mine) in enumerate(self.tables_for(rows, n_jobs).values()):
+            here = out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
+            table.evidence(mine, own, nothing, left, entropy, here, n_jobs)
         return out
 
     def evidence_without(

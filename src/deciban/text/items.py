@@ -122,7 +122,7 @@ class Lexicon:
             return self.words.strings(which)
         if block == "characters":
             return [run.replace(" ", "␣") for run in self.characters.strings(which)]
-        first, second = (self.words.strings(numbers[which]) for numbers in getattr(self, block).arrays())
+        first, second = (self.words.strings(numbers) for numbers in getattr(self, block).arrays(which))
         join: Callable[[str, str], str] = JOINED[block]
         return [join(a, b) for a, b in zip(first, second, strict=True)]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from deciban._kernel import text as kernel
 from deciban._typing import Array, Codes, Floats, Labels, Matrix
@@ -33,6 +32,7 @@ SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
 
 def count_words(batches: Iterable[Documents], n_jobs: int | None) -> tuple[Words, Matrix]:
     """How often each word occurs in each document: the words, numbered as they come, and the counts."""
+    import scipy.sparse as sp
 
     def work(words: Words, documents: Documents, start: int, stop: int) -> tuple[Array, Array, Array]:
         ids, indptr, _ = kernel.tokenize(documents, start, stop, words, True, "words", shortest=SHORTEST)
@@ -235,7 +235,9 @@ class Plain:
 
     def explain(self, text: str, target: int | None, against: int | None, lower: bool) -> TextEvidence:
         """One document's evidence for a class over another, word by word."""
-        evidence = explain(self.named(), [self.rows([Documents([text], lower)])], target, against)
+        ids, _, _ = kernel.tokenize(Documents([text], lower), 0, 1, self.words, False, "words", shortest=SHORTEST)
+        row = np.bincount(ids[ids >= 0], minlength=len(self.words)).astype(np.float64)  # one row needs no sparse matrix
+        evidence = explain(self.named(), [row[None]], target, against)
         present = {name: db for name, value, db in evidence.items if value}
         return with_text(evidence, text, present, lower=lower)
 
@@ -270,6 +272,8 @@ def columns_moved(X: Matrix, to: Array, size: int) -> Matrix:
     """Column w as column to[w]; −1 drops out."""
     if len(to) == size and np.array_equal(to, np.arange(size)):
         return X
+    import scipy.sparse as sp
+
     where = to[X.indices]
     keep = where >= 0
     indptr = np.concatenate([[0], np.cumsum(keep)])[X.indptr]

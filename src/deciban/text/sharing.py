@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
 
-from deciban.engines.local import threads
+from deciban.engines.threads import threads
 from deciban.text.raw import Documents
 
 Result = TypeVar("Result")
@@ -55,7 +54,7 @@ def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, in
     total, workers = int(ends[-1]) if len(ends) else 0, workers_for(documents, n_jobs)
     pieces = -(-max(total, 1) // (BLOCK * workers)) * workers
     cuts = np.searchsorted(ends, np.arange(1, pieces) * total / pieces, side="right")
-    edges = np.unique([0, *cuts, len(documents)]).tolist()
+    edges = sorted({0, *cuts.tolist(), len(documents)})
     return list(in_threads(lambda at: work(documents, edges[at], edges[at + 1]), len(edges) - 1, workers))
 
 
@@ -64,5 +63,7 @@ def in_threads(work: Callable[[int], Result], n: int, workers: int) -> Iterator[
     if workers == 1 or n < 2:
         yield from map(work, range(n))
     else:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(workers) as pool:
             yield from pool.map(work, range(n))

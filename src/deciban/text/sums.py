@@ -74,9 +74,10 @@ class Cells:
 
     def take(self, which: Codes) -> Cells:
         """Of these items only, in this order."""
-        sizes = np.diff(self.ptr)[which]
+        begin = self.ptr[which]
+        sizes = self.ptr[1:][which] - begin
         ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        at = np.arange(ptr[-1]) + np.repeat(self.ptr[which] - ptr[:-1], sizes)
+        at = np.arange(ptr[-1]) + np.repeat(begin - ptr[:-1], sizes)
         return Cells(ptr, self.cls[at], self.val[at])
 
 
@@ -229,6 +230,17 @@ def check_known(learned: Array, which: Array, rows: dict[str, Rows]) -> None:
         lost = np.intersect1d(which[new > 0], learned)
         if len(lost):
             raise ForgetError(f"document {int(lost[0])} was never learned: it has words that are new to the model")
+
+
+def narrowed(rows: Rows, size: int) -> tuple[Codes, Rows]:
+    """The items of rows that are among `size`, ascending, and the rows numbered by these; −1 is any other item."""
+    indptr, indices = rows
+    there = np.flatnonzero((indices >= 0) & (indices < size))
+    ascending = np.sort(indices[there])
+    which = ascending[np.diff(ascending, prepend=-1) > 0]
+    numbers = np.full(len(indices), -1, dtype=np.int32)
+    numbers[there] = np.searchsorted(which, indices[there])
+    return which, (indptr, numbers)
 
 
 def damped(rows: Rows) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from deciban._kernel import evidence as kernel
 from deciban._typing import Codes, Floats
-from deciban.engines.local import threads
+from deciban.engines.threads import threads
 from deciban.text.items import Rows
 from deciban.text.sharing import in_threads
 from deciban.text.sums import Cells, damped

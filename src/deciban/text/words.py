@@ -12,7 +12,7 @@ from deciban.corollaries.explain import Evidence, sides
 from deciban.show import plain
 from deciban.text.evidence import KINDS, TextEvidence, with_text
 from deciban.text.items import Rows
-from deciban.text.sums import DAMPING, damped
+from deciban.text.sums import DAMPING, damped, narrowed
 from deciban.text.tables import KNOTS, LEAST, MOST, STRENGTHS, Tables, shares
 
 if TYPE_CHECKING:
@@ -50,18 +50,18 @@ def lifts(table: Tables, items: Array, label: int) -> Floats:
 
 def said(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
     """The items of one document that are known, and the log-odds each adds: the terms of the model's own sum."""
-    entropy, table = shares(model.sums.weight)[2], model.tables()[block]
-    items = np.unique(rows[1][(rows[1] >= 0) & (rows[1] < table.cells.size)])
-    items = items[np.diff(table.cells.ptr)[items] > 0]
+    entropy, which = shares(model.sums.weight)[2], narrowed(rows, model.sums.cells[block].size)[0]
+    table = model.table(block, which, 1)
+    items = np.flatnonzero(np.diff(table.cells.ptr) > 0)
     if not len(items):
-        return items, np.zeros(0)
+        return which[items], np.zeros(0)
     kappa = knowledge(table, items, float(entropy[-1]))
     weights = (model.choice or model.unchosen()).weights(block)
     graded = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)]) / np.sqrt(kappa.sum(axis=0))
     alike = weights[:, -2] * float(damped(rows)[0])
     weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
     belief = graded + alike + weighed
-    return items, (belief * (lifts(table, items, target) - lifts(table, items, against))).sum(axis=1)
+    return which[items], (belief * (lifts(table, items, target) - lifts(table, items, against))).sum(axis=1)
 
 
 def explain(
@@ -87,7 +87,8 @@ def explain(
         if block == "words":
             words = dict(zip(names, decibans, strict=True))
         elif block == "pairs":
-            first, second = (model.sums.lexicon.words.strings(a[which]) for a in model.sums.lexicon.pairs.arrays())
+            lexicon = model.sums.lexicon
+            first, second = (lexicon.words.strings(a) for a in lexicon.pairs.arrays(which.astype(np.int32)))
             pairs = dict(zip(zip(first, second, strict=True), decibans, strict=True))
     items.sort(key=lambda item: -abs(item[2]))
     same = prior[target] == prior[against]  # both may be ruled out

@@ -64,6 +64,16 @@ class Expert(ABC):
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
         """One row's evidence: what each column says, (d, k), and what no single column says, (k,)."""
 
+    def items(self, rows: Rows, target: int, against: int) -> list[tuple[str, float]] | None:
+        """Where it speaks of what is inside a column, such as words: what each part of one row says, in decibans."""
+        del rows, target, against
+        return None
+
+    def fits(self, weight: Floats) -> bool:
+        """Whether its sums can be those of rows that weigh so much by class."""
+        del weight
+        return True
+
     @abstractmethod
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Settings that JSON can hold, and arrays: all there is to it."""

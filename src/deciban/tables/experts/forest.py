@@ -5,8 +5,11 @@ the class leans on that of the branch it hangs on, and so on to the root. In ter
 
     p_node = (C_node + s p_parent) / (n_node + s),   evidence = log p_leaf − log π
 
-and what is said is the mean over the trees. Growing looks at labels, so each tree grows on some of the rows only (a
-row's mark says which), and a row that was learned is judged by the trees that never saw it: exactly as a new row is.
+and what is said is the mean over the trees. A value that was never seen leads nowhere: the node that asks for it is the
+row's leaf.
+
+Growing looks at labels, so each tree grows on some of the rows only (a row's mark says which), and a row that was
+learned is judged by the trees that never saw it: exactly as a new row is.
 """
 
 from __future__ import annotations
@@ -43,7 +46,6 @@ class Trees(NamedTuple):
     parent: Codes
     cut: Array
     mask: Array
-    heavier: Array
     start: Codes
 
     @classmethod
@@ -54,7 +56,7 @@ class Trees(NamedTuple):
         for part, by in zip(parts, sizes[:-1].astype(np.int32), strict=True):
             left, right, parent = (np.where(nodes >= 0, nodes + by, -1).astype(np.int32) for nodes in part[1:4])
             start = part.start[:-1] + by
-            moved.append(Trees(part.column, left, right, parent, part.cut, part.mask, part.heavier, start))
+            moved.append(Trees(part.column, left, right, parent, part.cut, part.mask, start))
         whole = (np.concatenate(arrays) for arrays in zip(*moved, strict=True))
         trees = cls(*whole)
         return trees._replace(start=np.append(trees.start, np.int32(sizes[-1])).astype(np.int32))
@@ -112,11 +114,10 @@ class Forest(Expert):
         return f"{many} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
 
     def leaves(self, rows: Rows) -> Codes:
+        """Where each row ends in each tree: in a leaf, or at the first split on a value that was never seen."""
         t = self.trees
         out = np.empty((len(rows), len(t.start) - 1), dtype=np.int32)
-        kernel.leaves(
-            rows.small, self.levels, self.ordered, t.column, t.left, t.right, t.cut, t.mask, t.heavier, t.start, out
-        )
+        kernel.leaves(rows.small, self.levels, self.ordered, t.column, t.left, t.right, t.cut, t.mask, t.start, out)
         return out
 
     def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Forest:

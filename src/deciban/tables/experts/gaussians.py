@@ -5,22 +5,26 @@
 D is a fixed diagonal, κ = ∞ gives every part Σ₀, ν = ∞ is the normal law. Leaving a row out takes a rank-one piece from
 S_p and S_w, so that its density under every part follows from two quadratic forms (Sherman–Morrison), exactly. In the
 axes where S_p and Σ₀ are both diagonal, the forms for every κ are weighted sums of the same squares.
+
+Where a column's value was never seen, its coordinates are not there: the marginal law of all others answers, which is
+the same law with fewer rows and columns of Σ_p.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
-from scipy.special import gammaln, logsumexp
 
+from deciban._kernel import marginals
 from deciban._kernel import scatter as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.tables.encode import FAR, Rows
+from deciban.bayes import log_evidence
+from deciban.tables.encode import FAR, NEVER, Rows
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT
 
@@ -83,6 +87,8 @@ class Pieces:
 
 def cut_classes(X: Floats, y: Codes, k: int, most: int) -> Pieces:
     """Each class in up to `most` pieces, none with fewer rows than coordinates (or twelve)."""
+    from scipy.linalg import eigh
+
     D = X.shape[1]
     least = max(PIECE, D)
     owner: list[int] = []
@@ -153,6 +159,8 @@ class Axes:
     def __init__(
         self, X: Floats, moments: Moments, diagonal: float, target: Floats, own: Codes, gone: float = 1.0
     ) -> None:
+        from scipy.linalg import solve_triangular
+
         self.moments, self.diagonal, self.own = moments, diagonal, own
         self.gone = gone
         self.mean, scatters = moments.centred()
@@ -225,7 +233,7 @@ def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
     """log p(x | part) but for (2π)^(−D/2), which is the same everywhere."""
     if np.isinf(tails):
         return -0.5 * (q + log_det)
-    constant = gammaln((tails + D) / 2) - gammaln(tails / 2) - 0.5 * D * np.log(tails / 2)
+    constant = math.lgamma((tails + D) / 2) - math.lgamma(tails / 2) - 0.5 * D * np.log(tails / 2)
     return np.asarray(constant - 0.5 * log_det - 0.5 * (tails + D) * np.log1p(q / tails))
 
 
@@ -310,27 +318,87 @@ class Gaussians(Expert):
             return False
         return True
 
+    def _covariances(self) -> tuple[Floats, Floats]:
+        """Means, and Σ by part (one, if it is common)."""
+        mean, S = self.moments.centred()
+        D, shape = mean.shape[1], self.shape
+        total = max(float(self.moments.one.sum()), 1.0)
+        base = S.sum(axis=0) * ((1.0 - shape.diagonal) / total)
+        base[np.diag_indices(D)] += shape.diagonal * self.target
+        if np.isinf(shape.lean):
+            return mean, base[None]
+        kappa = shape.lean * D
+        return mean, (S + kappa * base) / (self.moments.one + kappa)[:, None, None]
+
     def _ready(self) -> tuple[Floats, Floats, Floats]:
         """Means, upper triangular roots of Σ⁻¹ (one, if it is common), and log-determinants of Σ."""
         if "ready" not in self._cache:
-            mean, S = self.moments.centred()
-            D, shape = mean.shape[1], self.shape
-            total = max(float(self.moments.one.sum()), 1.0)
-            base = S.sum(axis=0) * ((1.0 - shape.diagonal) / total)
-            base[np.diag_indices(D)] += shape.diagonal * self.target
-            if np.isinf(shape.lean):
-                sigma = base[None]
-            else:
-                kappa = shape.lean * D
-                sigma = (S + kappa * base) / (self.moments.one + kappa)[:, None, None]
+            mean, sigma = self._covariances()
             roots = np.ascontiguousarray(np.linalg.cholesky(np.linalg.inv(sigma)).transpose(0, 2, 1))
             log_det = -2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
             log_det = np.broadcast_to(log_det, len(mean)).copy()
             self._cache["ready"] = (mean, roots, log_det)
         return self._cache["ready"]  # type: ignore[no-any-return]  # put there above
 
+    def _side_by_side(self) -> tuple[Floats, Floats, Floats]:
+        """Means, Σ and Σ⁻¹, a few parts next to each other: asked for only where columns are not there."""
+        if "side by side" not in self._cache:
+            mean, sigma = self._covariances()
+            P, wide = len(mean), marginals.WIDTH
+            which = np.minimum(np.arange(-(-P // wide) * wide), P - 1)  # past the last part, that one again
+
+            def grouped(arrays: Array) -> Array:
+                some = arrays[which % len(arrays)].reshape(-1, wide, *arrays.shape[1:])
+                return np.ascontiguousarray(np.moveaxis(some, 1, -1))
+
+            self._cache["side by side"] = (grouped(mean), grouped(sigma), grouped(np.linalg.inv(sigma)))
+        return self._cache["side by side"]  # type: ignore[no-any-return]  # put there above
+
+    def _there(self, rows: Rows) -> tuple[Array, Array]:
+        """Which coordinates are there, (patterns, D), and each row's pattern.
+
+        Those of a column are not there where its value was never seen when bins and categories were chosen. That is not
+        a value like another: nothing is known of what goes with it, and the law of all other coordinates answers.
+        """
+        never = rows.small == NEVER
+        if not (never.any() and len(self.owner)):
+            return np.ones((1, len(self.owner)), dtype=bool), np.zeros(len(rows), dtype=np.intp)
+        gone = np.ascontiguousarray(never[:, self.owner])
+        bits = np.packbits(gone, axis=1)
+        _, first, which = np.unique(bits.view(f"V{bits.shape[1]}").ravel(), return_index=True, return_inverse=True)
+        return ~gone[first], which
+
+    def among(self, there: Array) -> Gaussians:
+        """The marginal law of the coordinates that are there, (D,)."""
+        if there.all():
+            return self
+        m, D = self.moments, len(self.target)
+        return replace(
+            self,
+            shape=replace(self.shape, lean=self.shape.lean * D / max(1, there.sum())),  # κ is that of all
+            target=self.target[there],
+            moments=Moments(m.one, np.ascontiguousarray(m.x[:, there]), m.xy[:, there][:, :, there]),
+            owner=self.owner[there],
+        )
+
     def evidence(self, rows: Rows) -> Floats:
         X = self._rows(rows)
+        there, which = self._there(rows)
+        if there.all():
+            return self._evidence(X)
+        _, _, log_det = self._ready()
+        P, held = len(log_det), there.sum(axis=1)
+        order, start = np.argsort(which, kind="stable"), np.append(0, np.cumsum(np.bincount(which)))
+        q, dets, said = np.empty((len(X), P)), np.empty((len(there), P)), np.empty((len(X), P))
+        marginals.forms(X, order, start, there.view(np.uint8), *self._side_by_side(), log_det, q, dets)
+        for size in np.unique(held):
+            at = np.flatnonzero(held[which] == size)
+            said[at] = density(q[at], dets[which[at]], self.shape.tails, int(size))
+        out = by_class(said, self.moments.one[None], self.pieces.owner, self.k)
+        out[held[which] == 0] = 0.0  # what has no coordinate says nothing
+        return out
+
+    def _evidence(self, X: Floats) -> Floats:
         mean, roots, log_det = self._ready()
         P, D = mean.shape
         zero = np.zeros((1, P))
@@ -345,9 +413,18 @@ class Gaussians(Expert):
 
     def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
         X = self._rows(rows)
-        part, D = self.pieces.of(X, y), X.shape[1]
-        out = np.empty((len(X), self.k))
+        part, out = self.pieces.of(X, y), np.zeros((len(X), self.k))
         taken = np.ones(len(X)) if weight is None else weight
+        patterns, which = self._there(rows)
+        for i, there in enumerate(patterns):
+            at = np.flatnonzero(which == i)
+            if there.any():
+                out[at] = self.among(there)._evidence_without(X[at][:, there], part[at], taken[at])
+        return out
+
+    def _evidence_without(self, X: Floats, part: Codes, taken: Floats) -> Floats:
+        """The same of rows that are in these parts, and weigh so much."""
+        out, D = np.empty((len(X), self.k)), X.shape[1]
         for gone in np.unique(taken):
             at = np.flatnonzero(taken == gone)
             axes = Axes(X[at], self.moments, self.shape.diagonal, self.target, part[at], float(gone))
@@ -357,10 +434,13 @@ class Gaussians(Expert):
 
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
         """A form is Σ_j z_j (Σ⁻¹z)_j: each coordinate's share; parts of a class by how likely the row is of each."""
-        X = self._rows(rows)
-        mean, roots, log_det = self._ready()
+        ((there,), _) = self._there(rows)
+        law, x = self.among(there), self._rows(rows)[0, there]
+        if not there.any():
+            return np.zeros((rows.codes.shape[1], self.k)), np.zeros(self.k)
+        mean, roots, log_det = law._ready()
         P, D = mean.shape
-        Z = X[0] - mean
+        Z = x - mean
         white = np.einsum("pij,pj->pi", np.broadcast_to(roots, (P, D, D)), Z)
         shares = Z * np.einsum("pji,pj->pi", np.broadcast_to(roots, (P, D, D)), white)  # (P, D), adds up to q
         q = shares.sum(axis=1)
@@ -368,13 +448,13 @@ class Gaussians(Expert):
         flat = density(np.zeros((1, P)), log_det[None], self.shape.tails, D)[0]
         by = np.where(q > 0, (said - flat) / np.where(q > 0, q, 1.0), 0.0)
         out = np.zeros((rows.codes.shape[1], self.k))
-        total = self.evidence(rows)[0]
+        total = law._evidence(x[None])[0]
         for c in range(self.k):
             at = np.flatnonzero((self.pieces.owner == c) & (self.moments.one > 0))
             if len(at):
                 weighed = said[at] + np.log(self.moments.one[at])
-                likely = np.exp(weighed - logsumexp(weighed))
-                np.add.at(out[:, c], self.owner, (likely * by[at]) @ shares[at])
+                likely = np.exp(weighed - log_evidence(weighed[None]))
+                np.add.at(out[:, c], law.owner, (likely * by[at]) @ shares[at])
         return out, total - out.sum(axis=0)
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -82,9 +82,12 @@ class Words(Expert):
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
         return np.zeros((rows.codes.shape[1], self.k)), self.evidence(rows)[0]
 
-    def items(self, rows: Rows, target: int, against: int) -> list[tuple[str, Any, float]]:
-        """What each word of one row's text says, in decibans."""
-        return list(self.graded.explain(rows.texts[self.place][0], target, against, True).items)
+    def items(self, rows: Rows, target: int, against: int) -> list[tuple[str, float]]:
+        found = self.graded.explain(rows.texts[self.place][0], target, against, True).items
+        return [(f"{self.column}: {name}", db) for name, _, db in found]
+
+    def fits(self, weight: Floats) -> bool:
+        return bool(np.allclose(self.graded.sums.weight, weight))
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         document, tensors = files.parts(self.graded)

@@ -6,13 +6,15 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from email.message import Message
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deciban.text.mail.decode import characters, clean, transfer
 from deciban.text.mail.markup import text_of_html
 from deciban.text.mail.mime import UNICODE, Part, as_unicode, from_message, is_unicode, parse, to_bytes
+
+if TYPE_CHECKING:
+    from email.message import Message
 
 TEXT = 1 << 20  # characters of a body that are kept: no one writes more, and a model has heard enough
 DATA = 4 * TEXT  # bytes of a part that are decoded: base64 and markup are longer than the text in them
@@ -130,11 +132,13 @@ def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
         return as_unicode(parse(to_bytes(raw))) if is_unicode(raw) else parse(to_bytes(raw))
     if isinstance(raw, bytes | bytearray | memoryview):
         return parse(bytes(raw))
-    if isinstance(raw, Message):
-        return from_message(raw)
     if isinstance(raw, os.PathLike):
         with Path(raw).open("rb") as file:
             return parse(file.read(FILE))
+    from email.message import Message  # it takes a while, and raw mails do not need it
+
+    if isinstance(raw, Message):
+        return from_message(raw)
     raise TypeError(
         f"a mail is bytes, a string, a path or an email.message.Message, not {type(raw).__name__} {raw!r:.80}"
     )

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from email.message import Message
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from deciban.text.mail.decode import characters, header, one_line, transfer
+
+if TYPE_CHECKING:
+    from email.message import Message
 
 DEPTH = 20  # parts inside parts: forwards of forwards rarely reach 10, and each level copies the bytes once
 PARTS = 1000  # of a whole mail; a digest of a busy list has about a hundred
@@ -87,6 +89,8 @@ def parse_part(raw: bytes, depth: int, default: str, left: Iterator[int]) -> Par
 
 def from_message(message: Message[Any, Any], depth: int = 0) -> Part:
     """The same parts from a message that the standard library has parsed."""
+    from email.message import Message
+
     fields = tuple((name, header(to_bytes(str(value)))) for name, value in message.raw_items())
     # What get_payload() reads: it replaces bytes that are no ASCII, and raises where it cannot.
     payload = getattr(message, "_payload", None)

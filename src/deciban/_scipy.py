@@ -1,0 +1,62 @@
+"""SciPy when it is needed, and not before: to import it takes longer than a saved model takes to be read and to answer.
+
+Everything below the models asks for it here, or inside of the function that needs it, never at the top of a file.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def issparse(X: Any) -> bool:
+    """Whether X is a sparse matrix of SciPy: none can be while nobody has imported it."""
+    if isinstance(X, np.ndarray) or "scipy.sparse" not in sys.modules:
+        return False
+    from scipy.sparse import issparse
+
+    return bool(issparse(X))
+
+
+def gammaln(x: Any) -> Any:
+    """log |Γ(x)|."""
+    from scipy.special import gammaln
+
+    return gammaln(x)
+
+
+def multigammaln(a: Any, d: int) -> Any:
+    """log of the multivariate gamma function."""
+    from scipy.special import multigammaln
+
+    return multigammaln(a, d)
+
+
+def betaln(a: Any, b: Any) -> Any:
+    """log |B(a, b)|."""
+    from scipy.special import betaln
+
+    return betaln(a, b)
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    """x log y, and 0 where x is."""
+    from scipy.special import xlogy
+
+    return xlogy(x, y)
+
+
+def ndtri(p: Any) -> Any:
+    """Where the normal distribution function is p."""
+    from scipy.special import ndtri
+
+    return ndtri(p)
+
+
+def logsumexp(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """log Σ exp x."""
+    from scipy.special import logsumexp
+
+    return logsumexp(x, axis=axis, keepdims=keepdims)

@@ -1,0 +1,78 @@
+"""The commands, in the order a newcomer needs them. Only the one that is called is imported, for that takes time."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from inspect import cleandoc
+from typing import Annotated
+
+import typer
+
+COMMANDS = {
+    "train": "training",
+    "predict": "answering",
+    "explain": "answering",
+    "evaluate": "judging",
+    "learn": "changing",
+    "forget": "changing",
+    "merge": "changing",
+    "show": "looking",
+    "sample": "looking",
+    "compare": "judging",
+    "report": "judging",
+    "export": "looking",
+    "demo": "touring",
+    "bench": "touring",
+}
+
+EPILOG = """A first session:
+
+    deciban train messages.csv --target label      writes messages.deciban
+
+    deciban explain messages.deciban --text "Win a free phone now"
+
+    deciban evaluate messages.deciban more.csv
+
+    deciban report messages.deciban messages.csv -o report.html
+
+Every command has its own --help. `deciban demo` shows them at work."""
+
+
+def app(arguments: Sequence[str]) -> typer.Typer:
+    """The command line: with the command that is called, or with all where it is not clear which."""
+    called = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    made = typer.Typer(
+        help="Classify texts and tables with models that are sums: they learn, explain, forget and merge.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    made.callback()(deciban)
+    for name in COMMANDS if called is None else [called]:
+        command = getattr(importlib.import_module(f"deciban.cli.{COMMANDS[name]}"), name)
+        made.command(name, help=flowing(command.__doc__ or ""))(command)
+    return made
+
+
+def version(asked: bool) -> None:
+    if asked:
+        import deciban
+
+        typer.echo(f"deciban {deciban.__version__}")
+        raise typer.Exit
+
+
+def deciban(
+    show_version: Annotated[
+        bool, typer.Option("--version", "-V", callback=version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    del show_version
+
+
+def flowing(help_text: str) -> str:
+    """Paragraphs as one line each, which a terminal of any width breaks for itself; examples as they stand."""
+    paragraphs = cleandoc(help_text).split("\n\n")
+    return "\n\n".join(part if part.startswith("\b") else " ".join(part.split("\n")) for part in paragraphs)

@@ -1,0 +1,375 @@
+"""`deciban bench`: how fast, and how good, beside scikit-learn on this machine, within a minute.
+
+Data are generated, so that anybody can run it anywhere. Every pair takes turns and the best run of each counts, so that
+a busy machine slows both.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import deciban
+from deciban._typing import Array, Floats
+from deciban.show import Result, Table
+
+BATCHES = 20  # of partial_fit
+ENOUGH = 0.3  # seconds up to which runs are repeated more often than they have to be: short times are noisy
+PATIENCE = 4.0  # seconds after which they are not repeated any more: a busy machine must not take all day
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured, and how."""
+
+    rows: int  # of numbers, for GaussianNB
+    columns: int
+    documents: int
+    table: int  # rows of the mixed table to learn; as many again are predicted
+    repeats: int  # of every pair, where that is neither short nor long; the best counts
+    refits: int  # of leave-one-out, from which the cost of all of them is estimated
+    threads: int | None = None  # of everything; None leaves it to each
+
+
+FULL = Sizes(rows=200_000, columns=32, documents=8_000, table=4_000, repeats=5, refits=3)
+QUICK = Sizes(rows=50_000, columns=32, documents=2_000, table=1_000, repeats=3, refits=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The same work done by both: seconds, and how far apart what they say is."""
+
+    what: str
+    ours: float
+    theirs: float
+    apart: float | None = None  # the largest difference of two probabilities; None where nothing is said
+    estimated: bool = False  # theirs, from a few of the many refits it takes
+
+    @property
+    def ratio(self) -> float:
+        return self.theirs / self.ours
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A model of the mixed table: how long it takes, and how good it is on rows it has not seen."""
+
+    model: str
+    fit: float
+    predict: float
+    accuracy: float
+    log_loss: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Bench(Result):
+    """What `bench` measured: the same work side by side, and a mixed table under three models."""
+
+    sizes: Sizes
+    machine: str
+    pairs: tuple[Pair, ...]
+    contenders: tuple[Contender, ...]
+
+    def to_table(self) -> Table:
+        """The same work, by deciban and by scikit-learn."""
+        rows = [
+            (p.what, seconds(p.ours), ("≈ " if p.estimated else "") + seconds(p.theirs), times(p.ratio), about(p.apart))
+            for p in self.pairs
+        ]
+        columns = ("the same work", "deciban", "scikit-learn", "ratio", "apart")
+        return Table("", columns, rows, right=columns[1:])
+
+    def to_contest(self) -> Table:
+        """The mixed table under each model."""
+        rows = [(c.model, seconds(c.fit), seconds(c.predict), c.accuracy, c.log_loss) for c in self.contenders]
+        return Table("", ("a mixed table", "fit", "predict", "accuracy", "log loss"), rows, right=("fit", "predict"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Times in seconds."""
+        return {
+            "machine": self.machine,
+            "sizes": {name: getattr(self.sizes, name) for name in Sizes.__slots__},
+            "pairs": [
+                {
+                    "what": p.what,
+                    "deciban": p.ours,
+                    "scikit-learn": p.theirs,
+                    "estimated": p.estimated,
+                    "ratio": p.ratio,
+                    "apart": p.apart,
+                }
+                for p in self.pairs
+            ],
+            "table": [{name: getattr(c, name) for name in Contender.__slots__} for c in self.contenders],
+        }
+
+    def _parts(self) -> list[Table | str]:
+        return [
+            f"On this machine ({self.machine}), the best of several runs each, all with their default settings"
+            + (", in one thread since others keep the processors busy" if self.sizes.threads == 1 else "")
+            + ". Ratios are of this machine and of these data; above 1 deciban is faster.",
+            self.to_table(),
+            "apart: how far their probabilities differ at most. Of texts, counting words is part of the work. "
+            f"≈: estimated from {self.sizes.refits} of all the refits.",
+            self.to_contest(),
+            f"{self.sizes.table:,} rows learned and as many others predicted, of generated numbers and categories with "
+            "gaps. Generated data flatter whoever assumes what generated them: try your own, by deciban compare.",
+        ]
+
+
+def bench(quick: bool = False, sizes: Sizes | None = None, begin: Callable[[str], object] | None = None) -> Bench:
+    """Time deciban beside scikit-learn: about a minute, or ten seconds if `quick`.
+
+    `begin` is told what comes next, for whoever waits.
+    """
+    import sklearn
+
+    sizes = sizes or replace(QUICK if quick else FULL, threads=1 if busy() else None)
+    begin = begin or (lambda what: None)  # noqa: ARG005 - nobody waits
+    with threadpool_limits(sizes.threads):
+        begin("Gaussian naive Bayes")
+        pairs = gaussian(sizes)
+        begin("words")
+        pairs += words(sizes)
+        begin("a mixed table")
+        contenders = contest(sizes)
+    processors = os.cpu_count() or 1
+    machine = (
+        f"{platform.system()} {platform.machine()}, {processors} processor{'s' * (processors > 1)}, "
+        f"Python {platform.python_version()}, deciban {deciban.__version__}, scikit-learn {sklearn.__version__}"
+    )
+    return Bench(sizes, machine, tuple(pairs), tuple(contenders))
+
+
+def busy() -> bool:
+    """Whether others keep the processors busy: then threads wait for each other, and that is all one would measure."""
+    return hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1)
+
+
+def best(repeats: int, *runs: Callable[[], object]) -> list[float]:
+    """The best wall time of each, taking turns: so often, more often where it is short and less where it is long."""
+    least, spent, turns = [float("inf")] * len(runs), 0.0, 0
+    while turns == 0 or (turns < repeats and spent < PATIENCE) or (turns < 10 * repeats and spent < ENOUGH):
+        for i, run in enumerate(runs):
+            start = time.perf_counter()
+            run()
+            took = time.perf_counter() - start
+            least[i], spent = min(least[i], took), spent + took
+        turns += 1
+    return least
+
+
+def side_by_side(sizes: Sizes, ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float]:
+    mine, other = best(sizes.repeats, ours, theirs)
+    return mine, other
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def gaussian(sizes: Sizes) -> list[Pair]:
+    """GaussianNB: fit, predict_proba, partial_fit, and leave-one-out beside refitting."""
+    from sklearn.naive_bayes import GaussianNB
+
+    X, y = numbers(sizes.rows, sizes.columns)
+    ours, theirs = deciban.GaussianNB(n_jobs=sizes.threads), GaussianNB()
+    shape = f"{len(X):,} × {X.shape[1]}"
+    fit = side_by_side(sizes, lambda: ours.fit(X, y), lambda: theirs.fit(X, y))
+    predict = side_by_side(sizes, lambda: ours.predict_proba(X), lambda: theirs.predict_proba(X))
+    apart = furthest(ours.predict_proba(X), theirs.predict_proba(X))
+    parts = np.array_split(np.arange(len(X)), BATCHES)
+    batches = [(X[part], y[part]) for part in parts]
+    online = side_by_side(
+        sizes,
+        lambda: in_batches(deciban.GaussianNB(n_jobs=sizes.threads), batches, np.unique(y)),
+        lambda: in_batches(GaussianNB(), batches, np.unique(y)),
+    )
+    return [
+        Pair(f"GaussianNB {shape}, fit", *fit),
+        Pair("  predict_proba", *predict, apart),
+        Pair(f"  partial_fit, {BATCHES} batches", *online),
+        left_out(X, y, ours, theirs, sizes),
+    ]
+
+
+def numbers(n: int, d: int) -> tuple[Floats, Array]:
+    """Four classes of Gaussian columns, a little apart."""
+    rng = np.random.default_rng(1)
+    y = np.arange(n) % 4
+    return rng.normal(size=(n, d)) * rng.uniform(0.5, 2.0, d) + 0.3 * rng.normal(size=(4, d))[y], y
+
+
+def in_batches(model: Any, batches: list[tuple[Floats, Array]], classes: Array) -> None:
+    for X, y in batches:
+        model.partial_fit(X, y, classes)
+
+
+def left_out(X: Floats, y: Array, ours: Any, theirs: Any, sizes: Sizes) -> Pair:
+    """Every row's posterior without itself: exactly in one pass, or by as many refits as there are rows."""
+    exact = ours.leave_one_out(X, y)
+    mine = best(sizes.repeats, lambda: ours.leave_one_out(X, y))[0]
+    refit, apart = float("inf"), 0.0
+    for i in np.random.default_rng(2).choice(len(X), sizes.refits, replace=False):
+        others = np.arange(len(X)) != i
+        X_left, y_left = X[others], y[others]  # copied outside the clock
+        start = time.perf_counter()
+        said = theirs.fit(X_left, y_left).predict_proba(X[[i]])
+        refit = min(refit, time.perf_counter() - start)
+        apart = max(apart, furthest(exact.proba[[i]], said))
+    return Pair("  leave-one-out of every row", mine, refit * len(X), apart, estimated=True)
+
+
+# ---------------------------------------------------------------------- words
+
+
+def words(sizes: Sizes) -> list[Pair]:
+    """Texts counted and learned: CountVectorizer and MultinomialNB of both."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.naive_bayes import MultinomialNB
+
+    texts, y = documents(sizes.documents)
+    new, _ = documents(max(1, sizes.documents // 4), seed=4)
+    ours = (deciban.CountVectorizer(n_jobs=sizes.threads), deciban.MultinomialNB(n_jobs=sizes.threads))
+    theirs = (CountVectorizer(), MultinomialNB())
+    fit = side_by_side(sizes, lambda: learn(*ours, texts, y), lambda: learn(*theirs, texts, y))
+    predict = side_by_side(sizes, lambda: judge(*ours, new), lambda: judge(*theirs, new))
+    return [
+        Pair(f"MultinomialNB {len(texts):,} texts, fit", *fit),
+        Pair(f"  predict_proba of {len(new):,}", *predict, furthest(judge(*ours, new), judge(*theirs, new))),
+    ]
+
+
+def documents(n: int, seed: int = 3) -> tuple[list[str], Array]:
+    """Texts of made-up words, about eighty each, as often as words are (Zipf); two classes prefer some."""
+    rng, vocabulary = np.random.default_rng(seed), made_up_words()
+    y = np.arange(n) % 2
+    sizes = rng.integers(40, 120, n)
+    drawn = np.minimum(rng.zipf(1.3, sizes.sum()) - 1, len(vocabulary) - 1)
+    shifted = (drawn + (drawn % 11 == 0) * np.repeat(y, sizes) * 7) % len(vocabulary)
+    return [" ".join(said) for said in np.split(vocabulary[shifted], np.cumsum(sizes)[:-1])], y
+
+
+@cache
+def made_up_words() -> Array:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(3, 10, 20_000)
+    letters = "".join(rng.choice(list("aeioubdfgklmnprstvz"), lengths.sum()))
+    ends = np.cumsum(lengths)
+    return np.array([letters[end - length : end] for end, length in zip(ends, lengths, strict=True)])
+
+
+def learn(counter: Any, model: Any, texts: list[str], y: Array) -> None:
+    model.fit(counter.fit_transform(texts), y)
+
+
+def judge(counter: Any, model: Any, texts: list[str]) -> Floats:
+    return np.asarray(model.predict_proba(counter.transform(texts)))
+
+
+# ---------------------------------------------------------------------- a mixed table
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """A table of numbers and categories, some missing. `codes` are the categories as numbers, NaN where missing."""
+
+    numbers: Floats
+    codes: Floats
+    y: Array
+
+    def rows(self, where: slice) -> Mixed:
+        return Mixed(self.numbers[where], self.codes[where], self.y[where])
+
+    def columns(self) -> dict[str, Any]:
+        """As people have it: categories are words."""
+        said: dict[str, Any] = {f"number_{j}": column for j, column in enumerate(self.numbers.T)}
+        for j, column in enumerate(self.codes.T):
+            said[f"category_{j}"] = [None if np.isnan(code) else f"value {code:.0f}" for code in column]
+        return said
+
+    def array(self) -> Floats:
+        """As scikit-learn wants it: numbers first, then codes."""
+        return np.hstack([self.numbers, self.codes])
+
+
+def mixed(n: int) -> Mixed:
+    """Three classes of two clusters each: eight numbers that hang together, six categories, one entry in 20 missing."""
+    rng = np.random.default_rng(5)
+    cluster = rng.integers(0, 6, n)
+    centres, mixing = rng.normal(size=(6, 8)), rng.normal(size=(6, 8, 8)) / np.sqrt(8)
+    values = 0.6 * centres[cluster] + np.einsum("nd,nde->ne", rng.normal(size=(n, 8)), mixing[cluster])
+    values[:, :3] = np.exp(values[:, :3])  # skewed, as amounts are
+    chances = rng.dirichlet(np.full(5, 1.5), size=(6, 6))[cluster].cumsum(axis=2)
+    codes = np.minimum((rng.random((n, 6, 1)) > chances).sum(axis=2), 4).astype(float)
+    values[rng.random(values.shape) < 0.05] = np.nan
+    codes[rng.random(codes.shape) < 0.05] = np.nan
+    return Mixed(values, codes, cluster % 3)
+
+
+def contest(sizes: Sizes) -> list[Contender]:
+    """deciban's Classifier, gradient boosting and logistic regression on one mixed table."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    data = mixed(2 * sizes.table)
+    known, new = data.rows(slice(sizes.table)), data.rows(slice(sizes.table, None))
+    first = np.arange(known.numbers.shape[1])
+    rest = len(first) + np.arange(known.codes.shape[1])
+    prepare = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), first), (OneHotEncoder(handle_unknown="ignore"), rest)
+    )
+    boosting = HistGradientBoostingClassifier(categorical_features=rest, random_state=0)
+    regression = make_pipeline(prepare, LogisticRegression(max_iter=1000))
+    ours = deciban.Classifier(n_jobs=sizes.threads)
+    return [
+        entered("deciban Classifier", ours, known.columns(), known.y, new.columns(), new.y, sizes),
+        entered("HistGradientBoosting", boosting, known.array(), known.y, new.array(), new.y, sizes),
+        entered("LogisticRegression", regression, known.array(), known.y, new.array(), new.y, sizes),
+    ]
+
+
+def entered(name: str, model: Any, X: Any, y: Array, X_new: Any, y_new: Array, sizes: Sizes) -> Contender:
+    fit = best(sizes.repeats, lambda: model.fit(X, y))[0]
+    predict = best(sizes.repeats, lambda: model.predict_proba(X_new))[0]
+    proba = np.asarray(model.predict_proba(X_new))
+    own = np.searchsorted(model.classes_, y_new)
+    accuracy = float(np.mean(np.argmax(proba, axis=1) == own))
+    with np.errstate(divide="ignore"):
+        losses = -np.log(proba[np.arange(len(own)), own])
+    return Contender(name, fit, predict, accuracy, float(np.mean(losses)))
+
+
+# ---------------------------------------------------------------------- in words
+
+
+def furthest(a: Any, b: Any) -> float:
+    """The largest difference of two tables of probabilities."""
+    return float(np.abs(np.asarray(a) - np.asarray(b)).max())
+
+
+def seconds(value: float) -> str:
+    """A time as people say it, three digits: 1.23 ms, 4.56 s, 7.8 h."""
+    for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value * 1e6:.3g} µs"
+
+
+def about(value: float | None) -> str | None:
+    return None if value is None else f"{value:.0e}"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.2g}×" if ratio < 10 else f"{ratio:,.0f}×"

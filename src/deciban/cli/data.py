@@ -1,0 +1,276 @@
+"""Rows and labels for a command, batch by batch, from whatever the user pointed at."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from deciban._typing import Array
+from deciban.errors import DecibanError
+from deciban.show import plain
+
+if TYPE_CHECKING:
+    from deciban.sources import Batch, Source
+
+AHEAD = 2  # batches that are read while one is learned
+TEXT, LABEL = "text", "label"  # the columns of folders and mail
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are to be read."""
+
+    format: str | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    missing: Sequence[str] | None = None
+
+    def open(self, paths: Sequence[str]) -> Source:
+        from deciban.sources import open_source
+
+        return open_source(
+            paths, format=self.format, delimiter=self.delimiter, encoding=self.encoding, missing=self.missing or None
+        )
+
+
+@dataclass
+class Rows:
+    """What a model takes of a source: all columns but that of the labels, or one column of texts."""
+
+    source: Source
+    target: str | None = None  # the column of labels, where they are wanted
+    text: str | None = None  # the column of texts, for a model of texts
+    classes: Array | None = None  # those of a model: labels are read as they are
+    unlabelled: int = field(default=0, init=False)  # rows passed over, for they have no label
+    numbers: Array | None = field(default=None, init=False)  # of the rows at hand, counted from 1 over all files
+
+    def __post_init__(self) -> None:
+        for column in (self.target, self.text):
+            if column is not None and column not in self.source.columns:
+                from deciban.tables.frame import unknown_column
+
+                raise DecibanError(f"{self.source.name}: {unknown_column(column, self.source.columns)}")
+
+    def inputs(self, table: Any) -> Any:
+        """What the model looks at."""
+        if self.text is not None:
+            return texts(table[self.text])
+        return table.drop_columns([self.target]) if self.target in table.column_names else table
+
+    def labelled(self, table: Any, first: int = 0) -> tuple[Any, Array, Array]:
+        """Rows that have a label, the labels, and the rows' numbers; `first` rows are before them."""
+        import pyarrow.compute as pc
+
+        column = table[self.target]
+        numbers = first + 1 + np.arange(table.num_rows)
+        if column.null_count:
+            there = pc.is_valid(column)
+            table, numbers = table.filter(there), numbers[there.to_numpy()]
+            column = table[self.target]
+        return self.inputs(table), labels(column, self.classes), numbers
+
+    def sample(self, rows: int) -> tuple[Any, Array, bool]:
+        """Some rows with their labels, and whether they are all that there are."""
+        table, all_here = some_of(self.source, rows)
+        X, y, numbers = self.labelled(as_written(table, self.source.whole))
+        self.unlabelled, self.numbers = table.num_rows - len(y), numbers if all_here else None
+        if not len(y):
+            what = "no rows" if not table.num_rows else f"no row with a label in column {self.target!r}"
+            raise DecibanError(f"{self.source.name} has {what}: there is nothing to learn from")
+        return X, y, all_here
+
+    def batches(self, watch: Callable[[int], None] | None = None) -> Iterator[tuple[Any, Array]]:
+        """Labelled rows, read ahead while those before are learned."""
+
+        def read() -> Iterator[tuple[Any, Array, Array]]:
+            for batch in self.source.batches(watch=watch):
+                X, y, numbers = self.labelled(batch.table, batch.first)
+                self.unlabelled += batch.table.num_rows - len(y)
+                if len(y):
+                    yield X, y, numbers
+
+        for X, y, self.numbers in ahead(read(), AHEAD):
+            yield X, y
+
+    def unlabelled_batches(self, watch: Callable[[int], None] | None = None) -> Iterator[tuple[Any, Batch]]:
+        """What the model looks at, batch by batch, and the batch."""
+        for X, batch in ahead(((self.inputs(b.table), b) for b in self.with_rows(watch)), AHEAD):
+            self.numbers = batch.first + 1 + np.arange(batch.table.num_rows)
+            yield X, batch
+
+    def with_rows(self, watch: Callable[[int], None] | None) -> Iterator[Batch]:
+        """All batches; where there are none, one without rows, which has the columns."""
+        from deciban.sources import Batch
+
+        batch = None
+        for batch in self.source.batches(watch=watch):
+            yield batch
+        if batch is None:
+            yield Batch(self.source.schema.empty_table(), 0, self.source.name)
+
+    @contextmanager
+    def numbered(self) -> Iterator[None]:
+        """What a model says of rows while it is asked, it says by their numbers in the files.
+
+        It counts those it is given, from 0; people count all rows of a file, from 1.
+        """
+        said = warnings.showwarning
+        warnings.showwarning = lambda message, *more: said(renumbered(str(message), self.numbers), *more)
+        try:
+            yield
+        except DecibanError as error:
+            raise type(error)(renumbered(str(error), self.numbers)) from error
+        finally:
+            warnings.showwarning = said
+
+
+# In quotes is data. What was wrong with a file is said by its lines, and rows are counted from 1 there already.
+ROW = re.compile(r"""('[^']*'|"[^"]*"|row \d+ of )|\brow (\d+)\b""")
+
+
+def renumbered(message: str, numbers: Array | None) -> str:
+    """A message with rows by their numbers.
+
+    >>> renumbered("'row 1' in row 0, and row 1", np.array([7, 9]))
+    "'row 1' in row 7, and row 9"
+    """
+
+    def said(found: re.Match[str]) -> str:
+        kept, row = found.groups()
+        known = kept is None and numbers is not None and int(row) < len(numbers)
+        return f"row {numbers[int(row)]}" if known and numbers is not None else found[0]
+
+    return ROW.sub(said, message)
+
+
+def some_of(source: Source, rows: int) -> tuple[Any, bool]:
+    """All rows where there are no more than so many, else a sample from all over; and whether they are all."""
+    import pyarrow as pa
+
+    if source.size is None:  # a pipe: its first rows
+        table = source.sample(rows)
+        return table, table.num_rows < rows
+    tables, total = [source.schema.empty_table()], 0
+    for batch in source.batches():
+        tables.append(batch.table)
+        total += batch.table.num_rows
+        if total > rows:
+            return source.sample(rows), False
+    return pa.concat_tables(tables).unify_dictionaries(), True
+
+
+def as_written(table: Any, whole: Collection[str]) -> Any:
+    """Columns as a person would have written them, for what they are is found out by that.
+
+    Files are read with whole numbers as fractions, and with repeated strings as categories.
+    """
+    import pyarrow as pa
+
+    for place, name in enumerate(table.column_names):
+        kind = table.schema.field(place).type
+        if pa.types.is_dictionary(kind):
+            table = table.set_column(place, name, table[name].cast(kind.value_type))
+        elif name in whole and pa.types.is_floating(kind):
+            table = table.set_column(place, name, table[name].cast(pa.int64()))
+    return table
+
+
+def texts(column: Any) -> Any:
+    """A column of texts; a missing one is empty."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    plain_texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return pc.fill_null(column.cast(kind if plain_texts else pa.string()), "")
+
+
+def labels(column: Any, classes: Array | None = None) -> Array:
+    """Labels as they are: whole numbers as such, though files are read as fractions; of a model, as it knows them."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        numbers = column.to_numpy()
+        whole = len(numbers) == 0 or bool((numbers == np.round(numbers)).all())
+        found: Array = numbers.astype(np.int64) if whole else numbers
+    elif pa.types.is_boolean(kind):
+        found = np.asarray(column.to_pylist(), dtype=bool)
+    else:
+        found = np.empty(len(column), dtype=object)
+        found[:] = [value if isinstance(value, str) else str(value) for value in column.to_pylist()]
+    return found if classes is None else like_classes(found, classes)
+
+
+def like_classes(found: Array, classes: Array) -> Array:
+    """Labels of the kind that a model's classes are: the number 1 is the class "1" where classes are strings."""
+    spelled = {str(plain(label)): label for label in classes.tolist()}
+    known = set(spelled.values())
+    if all(label in known for label in set(found.tolist())):
+        return found
+    out = np.empty(len(found), dtype=object)
+    out[:] = [spelled.get(str(label), label) for label in found.tolist()]
+    return out
+
+
+def check_classes(y: Array, target: str) -> None:
+    """Numbers by the hundred are no classes."""
+    distinct = len(set(y.tolist()))
+    if y.dtype.kind == "f" and distinct > 20:
+        raise DecibanError(
+            f"column {target!r} holds {distinct} different numbers: deciban tells classes apart, and does not estimate "
+            "numbers; give a column of classes with --target, or cut the numbers into ranges first"
+        )
+    if distinct > 0.5 * len(y) > 25:
+        raise DecibanError(
+            f"column {target!r} holds {distinct} different values in {len(y)} rows: as classes they are too many; is "
+            "--target the column that was meant?"
+        )
+
+
+def ahead(items: Iterator[Item], most: int) -> Iterator[Item]:
+    """The same items, made in another thread while those before are used."""
+    waiting: queue.Queue[tuple[bool, Any]] = queue.Queue(most)
+    stopped = threading.Event()
+
+    def put(done: bool, item: Any) -> bool:
+        while not stopped.is_set():
+            try:
+                waiting.put((done, item), timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def make() -> None:
+        try:
+            for item in items:
+                if not put(False, item):
+                    return
+            put(True, None)
+        except BaseException as error:
+            put(True, error)
+
+    thread = threading.Thread(target=make, daemon=True)
+    thread.start()
+    try:
+        while True:
+            done, item = waiting.get()
+            if done:
+                if item is not None:
+                    raise item
+                return
+            yield item
+    finally:
+        stopped.set()
+        thread.join(0.2)  # it may wait for a pipe that says nothing, for ever

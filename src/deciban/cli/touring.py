@@ -1,0 +1,91 @@
+"""`deciban demo` and `deciban bench`: see it at work, and how fast it is here."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.terminal import say, show, show_json
+
+NEW = "Free tickets for the meeting tomorrow! Click here and claim them now."
+
+
+def demo(
+    folder: Annotated[str | None, typer.Option(help="Where its files go; a new temporary folder by default.")] = None,
+) -> None:
+    """See deciban at work: train on 400 messages written for it, evaluate, explain, forget, draw, and write a report.
+
+    Every step is a command that is shown before it runs. Nothing is downloaded.
+
+    \b
+    Examples:
+      deciban demo
+      deciban demo --folder demo
+    """
+    place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="deciban-demo-"))
+    place.mkdir(parents=True, exist_ok=True)
+    messages = resources.files("deciban").joinpath("demo/messages.csv").read_text(encoding="utf-8")
+    (place / "messages.csv").write_text(messages, encoding="utf-8")
+    lines = messages.splitlines()
+    header = next(i for i, line in enumerate(lines) if not line.startswith("#"))
+    (place / "one.csv").write_text(f"{lines[header]}\n{lines[header + 2]}\n", encoding="utf-8")
+    say("400 short messages, written for this project, half of them spam. What deciban does with them:")
+    for what, command in (
+        (
+            "Learn them: one pass, one sum for every word and class.",
+            "train messages.csv --target label -o spam.deciban",
+        ),
+        ("How good is it? Each message is judged by the model without it.", "evaluate spam.deciban messages.csv"),
+        (
+            "Why is this one spam? Evidence adds up, in decibans: 10 dB is ten to one.",
+            f'explain spam.deciban --text "{NEW}"',
+        ),
+        ("Forget one message, as if it had never been seen.", "forget spam.deciban one.csv -o without.deciban"),
+        (
+            "What would a spam look like? Words drawn from what was learned.",
+            "sample spam.deciban -n 2 --given spam --seed 4",
+        ),
+        ("And all of it on one page.", "report spam.deciban messages.csv -o report.html"),
+    ):
+        step(what, command, place)
+    say()
+    say(f"The page is {place / 'report.html'}. Try your own: deciban train FILE.csv --target COLUMN")
+
+
+def step(what: str, command: str, place: Path) -> None:
+    """A command, shown and run as a person would run it."""
+    bold, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
+    typer.echo(f"\n{what}\n{bold}$ deciban {command}{end}")
+    sys.stdout.flush()
+    done = subprocess.run([sys.executable, "-m", "deciban", *shlex.split(command)], cwd=place, check=False)
+    if done.returncode:
+        raise typer.Exit(done.returncode)
+
+
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Less data: about ten seconds.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Measure deciban beside scikit-learn on this machine: times, ratios and how good the models are.
+
+    \b
+    Examples:
+      deciban bench
+      deciban bench --quick --json
+    """
+    from deciban.cli.bench import bench as measure
+
+    found = measure(quick)
+    if json:
+        show_json(found.to_dict())
+    else:
+        show(found)

@@ -1,0 +1,129 @@
+"""What the model assumes: the laws it chose, and why."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from deciban.corollaries.summary import Summary
+from deciban.report.markup import (
+    Markup,
+    count,
+    cut,
+    data,
+    heading,
+    is_number,
+    number,
+    paragraph,
+    several,
+    table,
+)
+from deciban.report.rows import Material
+from deciban.report.svg import bar
+from deciban.show import Table, plain
+
+TRIED = 5  # candidates that were not chosen
+LINES = 40  # columns of the data that are listed
+PARAMETERS = 12  # rows of a table of parameters
+ACROSS = 9  # columns of it
+
+
+def summary_of(model: Any) -> Summary | None:
+    """What the model says that it chose, where it chooses."""
+    say = getattr(model, "summary", None)
+    found = say() if callable(say) and hasattr(model, "kinds_") else None
+    return found if isinstance(found, Summary) else None
+
+
+def chosen_section(material: Material) -> list[Markup]:
+    """The laws and why they were chosen; or the law, where there was no choice."""
+    summary = summary_of(material.model)
+    if summary is None:
+        return the_law(material)
+    return [
+        paragraph(
+            "Several experts look at each row, each in its own way. How much each of them is believed was found by "
+            "leave-one-out: every row was judged without itself, and the weights that judged best were kept."
+        ),
+        heading("What each column tells"),
+        paragraph("dB: how much the column tells of a row's class by itself, on average.", class_="note"),
+        column_table(summary),
+        heading("What was tried"),
+        paragraph(
+            "By leave-one-out log loss: lower is better. An expert of weight 0 was looked at and then not needed.",
+            class_="note",
+        ),
+        candidate_table(summary),
+        *(paragraph(cut(note, 300), class_="note") for note in summary.notes[:10]),
+    ]
+
+
+def column_table(summary: Summary) -> Markup:
+    """Columns by what each tells, with its law."""
+    said = summary.columns.to_dict()
+    order = sorted(range(len(said["column"])), key=lambda i: -(said["dB"][i] or 0.0))
+    most = max((db for db in said["dB"] if db), default=1.0)
+    lines: list[tuple[Any, ...]] = [
+        (
+            data(said["column"][i], 60),
+            number(said["dB"][i], 3),
+            bar((said["dB"][i] or 0.0) / most),
+            said["kind"][i],
+            said["law"][i] or "",
+        )
+        for i in order[:LINES]
+    ]
+    if len(order) > LINES:
+        lines.append((f"{count(len(order) - LINES)} more", "", "", "", ""))
+    return table(("column", "dB", "", "kind", "law"), lines, "What each column tells", "bars told")
+
+
+def candidate_table(summary: Summary) -> Markup:
+    """Those in use, and the best of the others."""
+    said = summary.candidates.to_dict()
+    places = range(len(said["candidate"]))
+    used = [i for i in places if said["chosen"][i]]
+    others = sorted((i for i in places if not said["chosen"][i]), key=lambda i: said["log loss"][i] or 0.0)
+    lines: list[tuple[Any, ...]] = [
+        (
+            said["candidate"][i],
+            cut(said["setting"][i] or "", 80),
+            number(said["log loss"][i]),
+            number(said["weight"][i], 3),
+            "in use" if said["chosen"][i] else "",
+        )
+        for i in [*used, *others[:TRIED]]
+    ]
+    if len(others) > TRIED:
+        lines.append((f"{count(len(others) - TRIED)} more", "", "", "", ""))
+    return table(("expert", "setting", "log loss", "weight", ""), lines, "What was tried")
+
+
+def the_law(material: Material) -> list[Markup]:
+    """What a model without a choice says of itself: its first sentence, and its parameters."""
+    model = material.model
+    first = (inspect.getdoc(type(model)) or "").split("\n\n")[0].replace("\n", " ")
+    out = [paragraph(f"{material.name}. {first}" if first else material.name)]
+    for name in ("blocks_", "reliability_", "params"):
+        found = getattr(model, name, None)
+        if isinstance(found, Table) and found.rows:
+            return [*out, heading(found.title.replace("_", " ").capitalize()), plain_table(found)]
+    return out
+
+
+def plain_table(found: Table) -> Markup:
+    """A result's table, as far as a page has room."""
+    rows = [tuple(cell(value) for value in row[:ACROSS]) for row in found.rows[:PARAMETERS]]
+    if len(found.rows) > PARAMETERS:
+        rows.append(
+            (f"… and {several(len(found.rows) - PARAMETERS, 'row')} more", *[""] * (len(found.columns[:ACROSS]) - 1))
+        )
+    head = [data(name, 40) for name in found.columns[:ACROSS]]
+    return table(head, rows, found.title)
+
+
+def cell(value: Any) -> Any:
+    value = plain(value)
+    if value is None:
+        return ""
+    return number(float(value)) if is_number(value) else data(value, 60)

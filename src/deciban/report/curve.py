@@ -1,0 +1,177 @@
+"""Would more rows help? The model learns anew from a few rows, from more, and from more still."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array, Floats
+from deciban.corollaries.compare import LEAST, Comparison, learning_curves, standard_error
+from deciban.report.markup import Markup, count, figure, number, paragraph, percent, several, table, tag
+from deciban.report.rows import Material, Rows
+from deciban.report.svg import Plane
+
+ROWS = 2000  # that the curve is drawn on
+FEWEST = 60  # with which a curve says something
+SIZES, REPEATS = 5, 3
+SLOW, TOO_SLOW = 1.0, 5.0  # seconds a fit
+HIGHEST = 2.0  # times the log loss of the class shares: what is higher is off the picture
+MODEL, SHARES = "the model", "class shares alone"
+
+
+class Anew:
+    """A model of the same settings that learns from rows, given by number."""
+
+    def __init__(self, model: Any, rows: Rows) -> None:
+        self.model, self.rows = model, rows
+
+    @property
+    def classes_(self) -> Any:
+        return self.model.classes_
+
+    def fit(self, X: Array, y: Array) -> Anew:
+        self.model = type(self.model)(**self.model.get_params(deep=False)).fit(self.rows.take(X), y)
+        return self
+
+    def predict_log_proba(self, X: Array) -> Any:
+        return self.model.predict_log_proba(self.rows.take(X))
+
+    predict_proba = predict_log_proba  # never asked: the logarithm is there
+
+    def __deepcopy__(self, memo: Any) -> Anew:
+        """The rows are shared, and the model is made anew."""
+        return Anew(self.model, self.rows)
+
+
+class ClassShares:
+    """What can be said without looking at a row, with one more row of each class."""
+
+    def fit(self, X: Any, y: Array) -> ClassShares:
+        del X
+        self.classes_, rows = np.unique(y, return_counts=True)
+        self.said: Floats = np.log((rows + 1.0) / (rows + 1.0).sum())
+        return self
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        return np.tile(self.said, (len(X), 1))
+
+    def predict_proba(self, X: Any) -> Floats:
+        return np.exp(self.predict_log_proba(X))
+
+
+def curve_section(material: Material, wanted: bool) -> list[Markup]:
+    """A learning curve on some of the rows, or why there is none."""
+    if not wanted:
+        return [left_out("it was not asked for")]
+    if material.rows is None or material.labels is None or material.judged is None:
+        return [left_out("there are no rows with labels")]
+    if not hasattr(material.model, "get_params"):
+        return [left_out("this model answers, but does not learn")]
+    truth, k = material.judged.truth, len(material.judged.classes)
+    rows = chosen_rows(truth, k)
+    present = len(np.unique(truth[rows]))
+    if present < 2 or len(rows) < max(FEWEST, 6 * present):
+        have = f"{several(len(rows), 'row')} of {several(present, 'class', 'classes')} that have three or more"
+        return [left_out(f"there are too few rows of each class ({have})")]
+    labels = np.array([material.labels[i] for i in rows])
+    try:
+        found, note = drawn_curve(material.model, Rows.of(material.rows.take(rows)), labels, present)
+    except ValueError as error:  # such as a prior for classes that are not among these rows
+        return [left_out(f"the model could not learn from some of the rows ({error})")]
+    if found is None:
+        return [left_out(note)]
+    if len(rows) < material.size:
+        note += f" Drawn on {count(len(rows))} of the {count(material.size)} rows."
+    return shown(found, note)
+
+
+def left_out(why: str) -> Markup:
+    return paragraph(f"Left out: {why}.", class_="note")
+
+
+def chosen_rows(truth: Array, k: int) -> Array:
+    """At most so many rows, of classes that have enough."""
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(len(truth))[:ROWS]
+    counted = np.bincount(truth[rows], minlength=k)
+    return np.sort(rows[counted[truth[rows]] > LEAST])
+
+
+def drawn_curve(model: Any, rows: Rows, labels: Array, k: int) -> tuple[Comparison | None, str]:
+    """The curve of a model, and what to say of it. How often it learns depends on how long that takes."""
+    held_out = rows.size // 3
+    most = rows.size - held_out
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few rows, which is the point
+        began = time.perf_counter()
+        Anew(model, rows).fit(np.arange(most), labels[:most])
+        took = time.perf_counter() - began
+        if took > TOO_SLOW:
+            return None, f"to learn {several(most, 'row')} once takes {number(took, 2)} seconds"
+        sizes, repeats = (SIZES, REPEATS) if took < SLOW else (3, 1)
+        asked = np.unique(np.geomspace(max(LEAST * k, most // 2**sizes), most, sizes).astype(int)).tolist()
+        found = learning_curves(
+            {MODEL: Anew(model, rows), SHARES: ClassShares()},
+            np.arange(rows.size),
+            labels,
+            asked,
+            held_out=held_out,
+            repeats=repeats,
+            rng=np.random.default_rng(0),
+        )
+    spread = f"the band is one standard error of {repeats} draws" if repeats > 1 else "one draw"
+    return found, f"Judged by {several(held_out, 'row')} that were held out; {spread}."
+
+
+def shown(found: Comparison, note: str) -> list[Markup]:
+    """The curve, what it says, and its numbers."""
+    loss, error = found.log_loss.mean(axis=2), standard_error(found.log_loss)
+    hits = found.accuracy.mean(axis=2)
+    x = np.array(found.sizes, dtype=float)
+    finite = loss[np.isfinite(loss)]
+    high = min(float(finite.max(initial=0.0)), HIGHEST * float(loss[1].max())) * 1.1 or 1.0
+    plane = Plane((x[0], x[-1]), (0.0, high), "rows learned", "log loss", log_x=True, width=520, height=300)
+    for m, (name, style) in enumerate(((MODEL, "s0"), (SHARES, "s1 dashed"))):
+        drawn = np.minimum(loss[m], high)
+        if np.isfinite(error[m]).all():
+            plane.band(x, np.clip(loss[m] - error[m], 0.0, high), np.clip(loss[m] + error[m], 0.0, high), f"c{m}")
+        plane.line(x, drawn, style)
+        plane.dots(x, drawn, f"c{m}", m)
+        plane.say(x[-1], float(drawn[-1]), name, f"name s{m}", "end", -9.0)
+    if (loss > high).any():
+        note += " What lies above the picture is drawn at its edge."
+    about = "; ".join(f"{n} rows: {number(value)}" for n, value in zip(found.sizes, loss[0], strict=True))
+    picture = plane.finished("Learning curve", about, x_ticks=x.tolist())
+    lines = [
+        (several(n, "row"), number(loss[0, s]), number(loss[1, s]), percent(float(hits[0, s])))
+        for s, n in enumerate(found.sizes)
+    ]
+    return [
+        paragraph(in_words(loss[0], error[0])),
+        figure(picture, note),
+        tag(
+            "details",
+            tag("summary", "The numbers"),
+            table(("learned from", "log loss", "class shares alone", "accuracy"), lines, "Learning curve"),
+        ),
+    ]
+
+
+def in_words(loss: Floats, error: Floats) -> str:
+    """Whether more rows would help."""
+    if len(loss) < 2 or not np.isfinite(loss[-2:]).all():
+        return "With few rows, some classes are thought impossible: more rows help."
+    gain = float(loss[-2] - loss[-1])
+    noise = 2.0 * float(np.nan_to_num(np.hypot(error[-1], error[-2])))
+    share = gain / max(float(loss[-2]), 1e-12)
+    if gain > noise and share > 0.03:
+        return (
+            f"The curve still falls: the last step to more rows took {percent(share, 0)} off the log loss. More rows "
+            "of this kind would make the model better."
+        )
+    if gain < -noise:
+        return "More rows of this kind made the model no better here, which is worth a look: are all rows alike?"
+    return "The curve has levelled off: more rows of this kind would help little. Other columns might."

@@ -1,0 +1,353 @@
+"""Why: what speaks for each class, one row in full, the worst mistakes, and the least typical rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from deciban.bayes import DECIBANS
+from deciban.corollaries.explain import Evidence
+from deciban.report.markup import (
+    Markup,
+    columns,
+    count,
+    data,
+    decibans,
+    heading,
+    joined,
+    number,
+    paragraph,
+    percent,
+    prose,
+    several,
+    table,
+    tag,
+)
+from deciban.report.rows import Material, Seen, shown_value
+from deciban.report.svg import bar, swing
+from deciban.show import plain
+from deciban.tables.columns import Levels
+from deciban.text.evidence import STRONG, WEAK, TextEvidence
+
+CLASSES = 6  # whose evidence is shown
+MOST_CLASSES = 200  # past this, to find it would take longer than the rest of the page
+ITEMS = 10  # of a class
+STEPS = 10  # of an explanation, besides the prior and the rest
+FEWER = 6  # of one among several
+ROWS = 5  # that are shown of many
+ODD = 6  # values of a row that is unlike others
+SHOWN = 700  # characters of a text
+
+
+def strongest_section(material: Material) -> list[Markup]:
+    """The strongest evidence for each class, by itself."""
+    ask = getattr(material.model, "top_evidence", None)
+    k = len(material.classes)
+    if ask is None or k < 2:
+        why = "there is only one class" if k < 2 else "this model has none to show"
+        return [paragraph(f"Left out: {why}.", class_="note")]
+    if k > MOST_CLASSES:
+        return [paragraph(f"Left out: there are {count(k)} classes. top_evidence() lists it for each.", class_="note")]
+    named = material.names is not None and not hasattr(material.model, "kinds_")
+    found = ask(ITEMS, names=list(material.names or ())) if named else ask(ITEMS)
+    by_class: dict[Any, list[tuple[Any, float]]] = {}
+    for label, item, db in found.rows:
+        by_class.setdefault(plain(label), []).append((item, float(db)))
+    counted = dict(zip(map(plain, material.classes), getattr(material.model, "class_count_", np.ones(k)), strict=True))
+    largest = sorted(by_class, key=lambda label: -float(counted.get(label, 0.0)))[:CLASSES]
+    shown = [label for label in by_class if label in largest]
+    top = max((db for label in shown for _, db in by_class[label] if math.isfinite(db)), default=1.0)
+    blocks = [
+        tag("div", heading("For ", data(label, 40)), evidence_bars(by_class[label], top, label), class_="card")
+        for label in shown
+    ]
+    which = f" The {len(shown)} largest of {count(k)} classes." if len(by_class) > len(shown) else ""
+    return [
+        paragraph(f"What speaks most for a class against the others, each by itself, in decibans.{which}"),
+        columns(*blocks),
+    ]
+
+
+def evidence_bars(items: Sequence[tuple[Any, float]], top: float, label: Any) -> Markup:
+    lines = [(data(item, 60), decibans(db), bar(db / top if math.isfinite(db) else 1.0, "for")) for item, db in items]
+    return table(("", "dB", ""), lines, f"Strongest evidence for {label}", "bars")
+
+
+# ------------------------------------------------------------------ one row
+
+
+def example_section(material: Material) -> list[Markup]:
+    """One row in full: its probability, and what it is made of."""
+    if material.rows is None or material.size == 0:
+        return [paragraph("Left out: no rows were given.", class_="note")]
+    i, judged = typical_row(material), material.judged
+    if len(material.classes) < 2:
+        return [paragraph("Left out: there is only one class.", class_="note")]
+    prediction = plain(material.classes[int(np.argmax(material.model.predict_log_proba(material.row(i))[0]))])
+    why = material.explain(i, target=prediction)
+    said: list[Any] = [
+        f"Row {count(material.number(i))} (rows are counted from 1), a typical one. The model takes it for "
+    ]
+    said.append(data(prediction, 40))
+    if judged is not None:
+        truth = plain(judged.classes[judged.truth[i]])
+        said += [", and so it is"] if truth == prediction else [", but it is ", data(truth, 40)]
+    said.append(".")
+    return [
+        paragraph(*said),
+        answer(why),
+        explanation(why, STEPS),
+        paragraph(
+            "The prior odds, before the row is looked at, and the evidence of each part of it add up to the total, and "
+            "the total is the odds: 10 dB is ten to one.",
+            class_="note",
+        ),
+        *text_of(why),
+        *without_itself(material, i, why),
+    ]
+
+
+def typical_row(material: Material) -> int:
+    """A row that is right, and about as sure as half of all rows are."""
+    judged = material.judged
+    if judged is None:
+        return 0
+    sure = judged.log_proba.max(axis=1)
+    right = np.flatnonzero(judged.right)
+    rows = right if len(right) else np.arange(len(sure))
+    middle = np.median(sure[rows])
+    return int(rows[np.argmin(np.abs(sure[rows] - middle))])
+
+
+def answer(why: Evidence) -> Markup:
+    """The probability, so that nobody has to look for it."""
+    odds = 10.0 ** (min(abs(why.total), 90.0) / 10.0)
+    said = f"over {odds:,.0f}" if abs(why.total) > 90.0 else f"{odds:,.0f}" if odds >= 100 else number(odds, 3)
+    side, other = (why.target, why.against) if why.total >= 0 else (why.against, why.target)
+    return tag(
+        "p",
+        tag("b", "P(", data(why.target, 40), f") = {why.probability:.4f}"),
+        tag(
+            "span",
+            f"{percent(why.probability)} probability; {decibans(why.total)} dB, odds of {said} to 1 for ",
+            data(side, 40),
+            " over ",
+            data(other, 40),
+        ),
+        class_="answer",
+    )
+
+
+def explanation(why: Evidence, most: int) -> Markup:
+    """Bars of evidence: the prior, the strongest items, the rest, and what they come to."""
+    shown = why.items[:most]
+    rest = why.items[most:]
+    lines: list[tuple[Any, Any, float]] = [("prior odds", "", why.prior)]
+    lines += [(name, value, db) for name, value, db in shown]
+    if rest:
+        left = float(sum(db for _, _, db in rest))
+        lines.append((f"{count(len(rest))} more", "", 0.0 if math.isnan(left) else left))
+    lines.append(("total", "", why.total))
+    top = max((abs(db) for *_, db in lines if math.isfinite(db)), default=0.0) or 1.0
+    cells = [
+        (
+            data(name, 60),
+            value_of(value),
+            decibans(db),
+            swing(db / top if math.isfinite(db) else math.copysign(1.0, db)),
+        )
+        for name, value, db in lines
+    ]
+    head = (
+        "evidence",
+        "value",
+        "dB",
+        joined([tag("span", "← ", data(why.against, 24)), tag("span", data(why.target, 24), " →")]),
+    )
+    about = f"Evidence for {why.target} over {why.against}"
+    return table(head, cells, about, "bars evidence")
+
+
+def value_of(value: Any) -> Any:
+    value = plain(value)
+    if isinstance(value, float):
+        return tag("span", number(value))
+    return data(value, 40) if str(value) else ""
+
+
+def text_of(why: Evidence, most: int = SHOWN) -> list[Markup]:
+    """A text with what its words say: what speaks for is underlined, what speaks against is underlined with dots."""
+    if not isinstance(why, TextEvidence) or not why.text:
+        return []
+    parts: list[Any] = []
+    at = 0
+    for start, end, db in why.spans:
+        if start >= most:
+            break
+        if abs(db) >= WEAK:
+            parts.append(prose(why.text[at:start]))
+            side = "pro" if db > 0 else "con"
+            strong = " strong" if abs(db) >= STRONG else ""
+            parts.append(tag("mark", prose(why.text[start:end][:80]), class_=side + strong, title=f"{decibans(db)} dB"))
+            at = end
+    parts.append(prose(why.text[at : max(at, most)]))
+    if len(why.text) > most:
+        parts.append(f"… ({count(len(why.text))} characters)")
+    key = paragraph(
+        tag("mark", "speaks for", class_="pro"),
+        " ",
+        data(why.target, 40),
+        " · ",
+        tag("mark", "speaks against", class_="con"),
+        " · fainter: less than 6 dB",
+        class_="note",
+    )
+    return [tag("blockquote", *parts), key]
+
+
+def without_itself(material: Material, i: int, why: Evidence) -> list[Markup]:
+    """Where the row has been learned: what the model would say of it if it had not."""
+    if not material.learned or material.judged is None:
+        return []
+    place = {plain(label): c for c, label in enumerate(material.judged.classes)}
+    alone = float(material.judged.proba[i, place[plain(why.target)]])
+    return [
+        paragraph(
+            "The row is one of those that were learned. Without it the model would say P(",
+            data(why.target, 40),
+            f") = {alone:.4f}.",
+            class_="note",
+        )
+    ]
+
+
+# ------------------------------------------------------------------ mistakes
+
+
+def mistakes_section(material: Material) -> list[Markup]:
+    """The rows that surprised the model most, and why it thought otherwise."""
+    judged = material.judged
+    if judged is None or not len(judged.truth):
+        return [paragraph("Left out: there are no rows with labels.", class_="note")]
+    wrong = np.flatnonzero(~judged.right)
+    if not len(wrong):
+        return [paragraph("There are none: every row was predicted right.")]
+    worst = wrong[np.argsort(-judged.log_losses[wrong], kind="stable")][:ROWS]
+    known = set(map(plain, material.classes))
+    out = [
+        paragraph(
+            f"Of {several(len(wrong), 'mistake')}, those in which the true class seemed least likely. They are worth a "
+            "look: some will be wrong labels, others are rows for which the model lacks something."
+        )
+    ]
+    if material.learned:
+        out.append(
+            paragraph(
+                "Probabilities are those without the row; the evidence is that of the whole model, which has learned "
+                "it and so speaks more for its class.",
+                class_="note",
+            )
+        )
+    for i in worst.tolist():
+        truth, said = plain(judged.classes[judged.truth[i]]), plain(judged.predictions[i])
+        chance = float(judged.proba[i, judged.truth[i]])
+        said_p = float(judged.proba[i].max())
+        title = tag(
+            "h3",
+            f"Row {count(material.number(i))}: ",
+            data(truth, 40),
+            ", taken for ",
+            data(said, 40),
+        )
+        about = paragraph(
+            "P(",
+            data(said, 40),
+            f") = {said_p:.4f}, P(",
+            data(truth, 40),
+            f") = {chance:.4f}." if chance >= 5e-5 or chance == 0.0 else f") = {chance:.1e}.",
+        )
+        block: list[Any] = [title, about]
+        if truth in known and truth != said:
+            why = material.explain(i, target=said, against=truth)
+            block += [explanation(why, FEWER), *text_of(why, 300)]
+        else:
+            block.append(paragraph("The model does not know this class.", class_="note"))
+        out.append(tag("div", *block, class_="case"))
+    return out
+
+
+# ------------------------------------------------------------------ unlike the others
+
+
+def untypical_section(material: Material) -> list[Markup]:
+    """Rows of the lowest p(x): those that are unlike anything learned."""
+    if material.rows is None or material.size == 0:
+        return [paragraph("Left out: no rows were given.", class_="note")]
+    score = getattr(material.model, "score_samples", None)
+    if score is None:
+        return [
+            paragraph(
+                f"Left out: {material.name} says how likely a class is given a row, and not how likely the row is.",
+                class_="note",
+            )
+        ]
+    said = np.asarray(score(material.rows.X), dtype=np.float64) * DECIBANS
+    below = np.median(said) - said
+    order = np.argsort(said, kind="stable")[:ROWS]
+    seen = material.seen
+    lines = []
+    for i in order.tolist():
+        odd = odd_values(seen, i) if seen else text_start(material, i)
+        label = data(plain(material.labels[i]), 30) if material.labels is not None else ""
+        lines.append((f"{count(material.number(i))}", label, decibans(-below[i]), odd))
+    head = ("row", "class", "dB", "its rarest values" if seen else "how it begins")
+    return [
+        paragraph(
+            "Rows that are least likely to be drawn from what was learned. dB: how far p(x) is from that of the row in "
+            "the middle; −30 dB is a thousand times less. Look here for errors in the data, and for new kinds of rows."
+        ),
+        table(head, lines, "Least typical rows", "wide"),
+    ]
+
+
+def odd_values(seen: Sequence[Seen], i: int) -> Markup:
+    """A row's rarest values, each with how rare it is."""
+    found = []
+    for own in seen:
+        if own.used and own.kind != "text":
+            share, how = rarity(own, i)
+            found.append((share, own, how))
+    found.sort(key=lambda one: one[0])
+    parts = [
+        tag("li", data(own.name, 40), " = ", data(shown_value(own.column, i), 30), tag("span", f" {how}"))
+        for _, own, how in found[:ODD]
+    ]
+    return tag("ul", *parts, class_="values")
+
+
+def rarity(own: Seen, i: int) -> tuple[float, str]:
+    """How rare a value is: the share of rows that have it, or lie as far out."""
+    column, n = own.column, max(1, len(own.column))
+    if bool(column.missing[i]):
+        share = float(column.missing.mean())
+        return share, f"in {percent(share)}"
+    if isinstance(column, Levels):
+        share = float(np.count_nonzero(column.codes == column.codes[i])) / n
+        return share, f"in {percent(share)}"
+    value = column.values[i]
+    low, high = (float(np.count_nonzero(side)) / n for side in (column.values <= value, column.values >= value))
+    side = "as low" if low < high else "as high"
+    return min(low, high), f"{side}: {percent(min(low, high))}"
+
+
+def text_start(material: Material, i: int) -> Markup:
+    """How a text begins."""
+    assert material.rows is not None
+    if material.rows.make != "texts":
+        return tag("span", "")
+    text = material.rows.X[i]
+    said = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    return data(said, 160)

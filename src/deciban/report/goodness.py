@@ -1,0 +1,375 @@
+"""How good the model is: in words first, then in numbers and pictures."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from deciban.bayes import DECIBANS
+from deciban.corollaries.judged import Evaluation, Judged
+from deciban.report.chosen import summary_of
+from deciban.report.markup import (
+    Markup,
+    columns,
+    count,
+    data,
+    figure,
+    heading,
+    joined,
+    listed,
+    number,
+    paragraph,
+    percent,
+    several,
+    table,
+    tag,
+)
+from deciban.report.rows import Material
+from deciban.report.svg import Plane, heat, thinned
+from deciban.show import plain
+
+NUMBERS = 12  # classes whose confusions are written out
+SHADES = 60  # classes whose confusions are drawn
+LINES = 20  # classes that are listed
+LITTLE = 0.03  # a calibration error that is seldom worth a thought
+CHANCE = 1.5  # a calibration error that is less than so many times what chance makes is no error
+
+
+def verdict(material: Material) -> Markup:
+    """The answer in two sentences."""
+    judged, summary = material.judged, summary_of(material.model)
+    if judged is not None and len(judged.truth):
+        how = "each judged by the model without it" if material.learned else "none of which it had learned"
+        top = int(np.argmax(judged.shares))
+        return joined(
+            [
+                f"Right on {percent(judged.accuracy)} of {several(len(judged.truth), 'row')}, {how}. Always answering ",
+                data(plain(judged.classes[top]), 40),
+                f" would be right on {percent(judged.shares[top])}.",
+            ]
+        )
+    if summary is not None and math.isfinite(summary.accuracy):
+        return joined(
+            [f"Right on {percent(summary.accuracy)} of the rows it was fitted on, each judged by the model without it."]
+        )
+    return joined(["A model of ", listed([plain(c) for c in material.classes]), "."])
+
+
+def figures(material: Material) -> Markup | None:
+    """The numbers that most people ask for."""
+    judged, summary = material.judged, summary_of(material.model)
+    said: list[tuple[str, Any, str]] = []
+    if judged is not None and len(judged.truth):
+        said = [
+            ("accuracy", percent(judged.accuracy), f"± {percent(standard_error(judged))}"),
+            ("log loss", number(judged.log_loss, 3), f"{number(judged.baseline, 3)} by class shares alone"),
+            ("probabilities are off by", percent(judged.calibration_error), "on average"),
+        ]
+        if judged.auc is not None and math.isfinite(judged.auc):
+            said.append(("AUC", number(judged.auc, 3), "0.5 is chance, 1 is perfect"))
+    elif summary is not None and math.isfinite(summary.loss):
+        said = [
+            ("accuracy", percent(summary.accuracy), "by leave-one-out, when it was fitted"),
+            ("log loss", number(summary.loss, 3), f"{number(summary.baseline, 3)} by class shares alone"),
+        ]
+    if not said:
+        return None
+    cells = [tag("div", tag("dt", name), tag("dd", tag("b", value), tag("span", note))) for name, value, note in said]
+    return tag("dl", *cells, class_="figures")
+
+
+def standard_error(judged: Judged) -> float:
+    """Of the accuracy."""
+    n = max(1, len(judged.truth))
+    return math.sqrt(judged.accuracy * (1.0 - judged.accuracy) / n)
+
+
+def goodness_section(material: Material) -> list[Markup]:
+    """How good: words, measures, each class, and what is taken for what."""
+    judged = material.judged
+    if judged is None or not len(judged.truth):
+        return without_rows(material)
+    out = [paragraph(*in_words(judged, material.learned)), paragraph(*about_probabilities(judged))]
+    if isinstance(judged, Evaluation) and judged.unknown:
+        out.append(
+            paragraph(
+                f"{several(judged.unknown_rows, 'row')} of classes that the model does not know (",
+                listed(judged.unknown),
+                ") count as mistakes, of infinite log loss; measures without them are in brackets.",
+                class_="note",
+            )
+        )
+    out.append(measure_table(judged))
+    out += [heading("Class by class"), class_table(judged)]
+    if len(judged.per_class.rows) > LINES:
+        out.append(paragraph(f"The {LINES} largest of {count(len(judged.classes))} classes.", class_="note"))
+    return out
+
+
+def without_rows(material: Material) -> list[Markup]:
+    """What is known without rows to judge by."""
+    summary = summary_of(material.model)
+    why = material.why_not_judged or "No rows were given to judge it by."
+    if summary is None or not math.isfinite(summary.loss):
+        return [paragraph(why, class_="note")]
+    gain = (summary.baseline - summary.loss) * DECIBANS if summary.baseline is not None else math.nan
+    return [
+        paragraph(
+            f"When it was fitted, each row was judged by the model without it. It was right on "
+            f"{percent(summary.accuracy)} of them, at a log loss of {number(summary.loss)} nats"
+            + (f", where the class shares alone have {number(summary.baseline)}. " if summary.baseline else ". ")
+            + (f"So a row tells {number(gain, 3)} dB of its class on average." if math.isfinite(gain) else "")
+        ),
+        paragraph(f"{why} Confusions, calibration and curves need rows with labels.", class_="note"),
+    ]
+
+
+def in_words(judged: Judged, learned: bool) -> list[Any]:
+    """Accuracy and log loss for somebody who has never heard of them."""
+    mistakes = int(np.count_nonzero(~judged.right))
+    said: list[Any] = [
+        "Every row was taken out of the model and then judged by what was left, exactly; so these figures are what "
+        "new rows of the same kind would see. "
+        if learned
+        else "The rows are new to the model. ",
+        f"It is wrong on {count(mistakes)} of {several(len(judged.truth), 'row')}, one in "
+        f"{len(judged.truth) / mistakes:,.0f}. "
+        if mistakes
+        else "It is wrong on none of them. ",
+    ]
+    loss = judged.log_loss if math.isfinite(judged.log_loss) else judged.possible_log_loss
+    gain = (judged.baseline - loss) * DECIBANS
+    if math.isfinite(gain):
+        said.append(
+            f"To look at a row is worth {number(gain, 3)} dB of evidence about its class, on average."
+            if gain > 0
+            else "Its probabilities are worse than the class shares alone: they should not be used as they are."
+        )
+    return said
+
+
+def about_probabilities(judged: Judged) -> list[Any]:
+    """Whether probabilities can be taken at their word."""
+    said, found, rows, error = judged.reliability()
+    if not len(said):
+        return []
+    off, total = judged.calibration_error, rows.sum()
+    chance = float(np.sum(rows * error) / total) * math.sqrt(2.0 / math.pi)  # the mean of |a normal deviate|
+    sure = float(np.sum(rows * (said - found)) / total)
+    if off <= CHANCE * chance:
+        return [f"Its probabilities mean what they say, as closely as {several(len(judged.truth), 'row')} can tell."]
+    much = "a little " if off < LITTLE else ""
+    lean = f"{much}too sure of itself" if sure > off / 2 else f"{much}too cautious" if sure < -off / 2 else ""
+    return [
+        f"Its probabilities are off by {percent(off)} on average",
+        f": it is {lean}." if lean else ", sometimes too high and sometimes too low.",
+    ]
+
+
+def measure_table(judged: Judged) -> Markup:
+    """Every measure, beside what it means."""
+    known = judged.known() if isinstance(judged, Evaluation) and judged.unknown else None
+    top = int(np.argmax(judged.shares))
+
+    def both(measure: str, share: bool = False) -> str:
+        """A measure, and in brackets that of the rows whose label the model knows."""
+        write = percent if share else number
+        own = write(getattr(judged, measure))
+        return f"{own} ({write(getattr(known, measure))})" if known is not None else own
+
+    lines: list[tuple[Any, ...]] = [
+        (
+            "Accuracy",
+            both("accuracy", True),
+            joined(
+                [
+                    "the share of rows that are predicted right; always ",
+                    data(plain(judged.classes[top]), 30),
+                    f" has {percent(judged.shares[top])}",
+                ]
+            ),
+        ),
+        (
+            "Log loss",
+            both("log_loss"),
+            f"−log of the probability of the true class, in nats; the class shares alone have "
+            f"{number(judged.baseline)}, lower is better",
+        ),
+        ("Brier score", both("brier"), "the squared error of the probabilities; lower is better, 0 is best"),
+        (
+            "Calibration error",
+            both("calibration_error", True),
+            "how far the probability of the prediction is from the share that is right, on average over ten groups",
+        ),
+    ]
+    if judged.impossible and math.isfinite(judged.possible_log_loss):
+        lines.insert(
+            2,
+            (
+                "… of the others",
+                number(judged.possible_log_loss),
+                f"without {several(judged.impossible, 'row')} whose class was given no probability at all",
+            ),
+        )
+    of_two = known if known is not None and known.auc is not None else judged
+    if of_two.auc is not None and math.isfinite(of_two.auc):
+        first, second = (data(plain(name), 30) for name in of_two.classes)
+        about = joined(
+            ["of a row of ", second, " and one of ", first, ", how often the first has more probability of ", second]
+        )
+        lines.append(("AUC", number(of_two.auc), about))
+    return table(("measure", "value", "what it is"), lines, "Measures", "measures")
+
+
+def class_table(judged: Judged) -> Markup:
+    """Precision and recall, the largest classes first."""
+    rows = sorted(judged.per_class.rows, key=lambda row: -row[1])[:LINES]
+    lines = [
+        (data(name, 60), count(n), percent(precision), percent(recall), number(f1, 3))
+        for name, n, precision, recall, f1 in rows
+    ]
+    head = ("class", "rows", "right when said (precision)", "found (recall)", "F1")
+    return table(head, lines, "Class by class")
+
+
+# ------------------------------------------------------------------ confusions
+
+
+def confusion_section(material: Material) -> list[Markup]:
+    """What is taken for what."""
+    judged = material.judged
+    if judged is None or not len(judged.truth):
+        return [paragraph("Left out: there are no rows with labels.", class_="note")]
+    k = len(judged.classes)
+    out = []
+    if k <= NUMBERS:
+        out += [
+            paragraph("Each line is a class, and says what its rows are taken for. Mistakes are off the diagonal."),
+            confusion_table(judged),
+        ]
+    elif k <= SHADES:
+        total = judged.confusion.sum(axis=1, keepdims=True)
+        shares = judged.confusion / np.where(total > 0, total, 1.0)
+        names = [str(plain(name)) for name in judged.classes]
+        drawn = heat(
+            shares,
+            names,
+            "Confusions",
+            f"A matrix of {k} by {k} classes; the stronger the colour, the larger the share of a class",
+        )
+        out.append(
+            figure(drawn, "Each line is a class; blue is right, orange wrong. The stronger, the more of its rows.")
+        )
+    pairs = judged.most_confused().rows
+    if k > 2 and pairs:
+        lines = [(data(a, 40), data(b, 40), count(n), percent(share)) for a, b, n, share in pairs]
+        out += [heading("Most confused"), table(("class", "taken for", "rows", "of the class"), lines, "Most confused")]
+    elif not pairs:
+        out.append(paragraph("Nothing was taken for anything else."))
+    return out
+
+
+def confusion_table(judged: Judged) -> Markup:
+    """A heat map that can be read: numbers in shaded cells."""
+    found = judged.confusion
+    total = found.sum(axis=1)
+    names = [data(plain(name), 24) for name in judged.classes]
+    head = tag(
+        "tr",
+        tag("th", tag("span", "prediction →"), tag("span", "truth ↓")),
+        *(tag("th", name, scope="col") for name in names),
+    )
+    body = []
+    for i, name in enumerate(names):
+        cells = []
+        for j, n in enumerate(found[i].tolist()):
+            share = n / total[i] if total[i] else 0.0
+            what = "right" if i == j else "wrong"
+            shade = f"--shade:{100 * share:.0f}%" if n else None
+            inside = (tag("b", count(n)), tag("span", percent(share, 0))) if n else (tag("b", "·"),)
+            cells.append(tag("td", *inside, class_=what, style=shade))
+        body.append(tag("tr", tag("th", name, scope="row"), *cells))
+    whole = tag("table", tag("caption", "Confusions"), tag("thead", head), tag("tbody", *body), class_="confusion")
+    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label="Confusions")
+
+
+# ------------------------------------------------------------------ curves
+
+
+def calibration_section(material: Material) -> list[Markup]:
+    """Whether probabilities are what they say; and for two classes, what other thresholds would give."""
+    judged = material.judged
+    if judged is None or not len(judged.truth):
+        return [paragraph("Left out: there are no rows with labels.", class_="note")]
+    of_two = judged.known() if isinstance(judged, Evaluation) and judged.unknown else judged
+    out = [columns(reliability_figure(judged), reliability_table(judged), class_="pair")]
+    curves = two_class_figures(of_two)
+    out += [columns(*curves, class_="pair")] if curves else []
+    if len(of_two.classes) != 2:
+        out.append(paragraph("ROC and precision–recall curves are for two classes, and are left out.", class_="note"))
+    return out
+
+
+def reliability_figure(judged: Judged) -> Markup:
+    said, found, rows, error = judged.reliability()
+    low = min(float(min(said.min(), (found - error).min())), 0.9)
+    low = max(0.0, math.floor(low * 10.0) / 10.0)
+    plane = Plane((low, 1.0), (low, 1.0), "how sure it was", "how often it was right")
+    plane.line(np.array([low, 1.0]), np.array([low, 1.0]), "guide")
+    plane.upright(said, np.maximum(low, found - 2 * error), np.minimum(1.0, found + 2 * error), "error")
+    plane.line(said, np.maximum(low, found), "s0")
+    plane.dots(said, np.maximum(low, found), "c0")
+    about = "; ".join(f"said {percent(s)}, right {percent(f)}" for s, f in zip(said, found, strict=True))
+    drawn = plane.finished("Reliability", about, share=True)
+    each = several(float(rows[0]), "row") if len(rows) else "rows"
+    return figure(
+        drawn,
+        "On the dashed line its probabilities are true; below it, they are too high. Each point is about "
+        f"{each}; bars are two standard errors.",
+    )
+
+
+def reliability_table(judged: Judged) -> Markup:
+    """The same in numbers."""
+    said, found, rows, error = judged.reliability()
+    lines = [
+        (percent(s), percent(f), f"± {percent(2 * e)}", count(n))
+        for s, f, e, n in zip(said.tolist(), found.tolist(), error.tolist(), rows.tolist(), strict=True)
+    ]
+    return table(("said", "right", "", "rows"), lines, "Reliability")
+
+
+def two_class_figures(judged: Judged) -> list[Markup]:
+    """What is found, and at what price, as the threshold moves."""
+    if judged.auc is None or not math.isfinite(judged.auc):
+        return []
+    first, second = (data(plain(name), 30) for name in judged.classes)
+    false, true = thinned(*judged.roc()[:2])
+    plane = Plane((0.0, 1.0), (0.0, 1.0), "false alarms", "found")
+    plane.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), "guide")
+    plane.line(false, true, "s0")
+    roc = figure(
+        plane.finished("ROC curve", f"Area under the curve {number(judged.auc)}", share=True),
+        tag("b", f"ROC, area {number(judged.auc, 3)}. "),
+        "How much of ",
+        second,
+        " is found, by how much of ",
+        first,
+        " is taken for it. The dashed line is chance.",
+    )
+    recall, precision = thinned(*judged.precision_recall()[:2])
+    plane = Plane((0.0, 1.0), (0.0, 1.0), "found (recall)", "right when said (precision)")
+    share = float(judged.shares[1])
+    plane.line(np.array([0.0, 1.0]), np.array([share, share]), "guide")
+    plane.line(recall, precision, "s0")
+    average = judged.average_precision
+    pr = figure(
+        plane.finished("Precision and recall", f"Average precision {number(average)}", share=True),
+        tag("b", f"Precision and recall, on average {number(average, 3)}. "),
+        "How much of what is called ",
+        second,
+        " is so, by how much of it is found. The dashed line is chance.",
+    )
+    return [roc, pr]

@@ -1,0 +1,182 @@
+"""Elements of a page. What is not markup is text, and text is escaped: there is no other way in."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from deciban.show import one_line, plain, visible
+
+VOID = {"meta", "link", "br"}  # elements without an end
+LONG = 100  # characters of a word or a value that are shown
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def text(value: Any) -> Markup:
+    """Anything as text: whatever could steer a page, a terminal or the direction of writing is shown, not obeyed."""
+    return value if isinstance(value, Markup) else escaped(value)
+
+
+def escaped(value: Any) -> Markup:
+    return Markup(html.escape(one_line(str(plain(value)))))
+
+
+def prose(value: str) -> Markup:
+    """A text with its own lines."""
+    return Markup(html.escape(visible(value)))
+
+
+def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
+    """An element. `class_` is its class; an underscore within a name is a hyphen; what is None is left out.
+
+    >>> tag("p", "1 < 2 ", tag("b", "so"), class_="note")
+    '<p class="note">1 &lt; 2 <b>so</b></p>'
+    """
+    said = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inside = "".join(text(child) for child in children if child is not None)
+    return Markup(f"<{name}{said}>" if name in VOID else f"<{name}{said}>{inside}</{name}>")
+
+
+def joined(parts: Iterable[Any]) -> Markup:
+    """Parts one after the other."""
+    return Markup("".join(text(part) for part in parts if part is not None))
+
+
+def cut(value: Any, most: int = LONG) -> str:
+    """A text without its middle, where it is longer than anybody reads.
+
+    >>> cut("a-very-long-name = 12", 12)
+    'a-very-…= 12'
+    """
+    said, end = str(plain(value)), most // 3
+    return said if len(said) <= most else f"{said[: most - 1 - end]}…{said[len(said) - end :]}"
+
+
+def data(value: Any, most: int = LONG) -> Markup:
+    """Something from the data: a label, a name, a word. Its direction of writing stays its own."""
+    said = str(plain(value))
+    title = f"{len(said):,} characters" if len(said) > most else None
+    return tag("bdi", cut(said, most), title=title) if said.strip() else tag("i", "(empty)")
+
+
+def paragraph(*children: Any, class_: str | None = None) -> Markup:
+    return tag("p", *children, class_=class_)
+
+
+def heading(*children: Any) -> Markup:
+    return tag("h3", *children)
+
+
+def columns(*blocks: Markup | None, class_: str = "columns") -> Markup:
+    """Blocks side by side, where there is room; a "pair" of them shares all of it."""
+    return tag("div", *blocks, class_=class_)
+
+
+def figure(drawing: Markup, *caption: Any) -> Markup:
+    """A drawing, with what it shows."""
+    return tag("figure", drawing, tag("figcaption", *caption) if caption else None)
+
+
+def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], about: str, class_: str | None = None) -> Markup:
+    """A table that scrolls by itself where the page is too narrow; the first cell of a row says what it is about.
+
+    Numbers stand to the right.
+    """
+    rows, about = list(rows), cut(about)
+    right = [j > 0 and any(is_number(row[j]) for row in rows) for j in range(len(head))]
+    body = []
+    for row in rows:
+        first = tag("th", row[0], scope="row")
+        body.append(tag("tr", first, *(tag("td", cell, class_="n" if is_number(cell) else None) for cell in row[1:])))
+    names = [tag("th", cell, scope="col", class_="n" if side else None) for cell, side in zip(head, right, strict=True)]
+    top = tag("thead", tag("tr", *names)) if any(head) else None
+    inside = tag("table", tag("caption", about), top, tag("tbody", *body), class_=class_)
+    return tag("div", inside, class_="scroll", tabindex="0", role="region", aria_label=about)
+
+
+def is_number(cell: Any) -> bool:
+    """Whether a cell is a number, however it is written."""
+    return isinstance(cell, int | float | Number) and not isinstance(cell, bool)
+
+
+class Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+# ------------------------------------------------------------------ numbers in words
+
+
+def count(n: float) -> Number:
+    """A number of rows."""
+    return Number(f"{n:,.0f}" if float(n).is_integer() else f"{n:,.1f}")
+
+
+def several(n: float, what: str, plural: str | None = None) -> str:
+    """How many of something.
+
+    >>> several(1, "row"), several(1200, "row"), several(2, "class", "classes")
+    ('1 row', '1,200 rows', '2 classes')
+    """
+    return f"{count(n)} {what if n == 1 else plural or what + 's'}"
+
+
+def number(value: float | None, digits: int = 4) -> Number:
+    """A number to so many digits; ∞ is written so, and what is not there is a dash.
+
+    >>> number(0.123456), number(float("inf")), number(None)
+    ('0.1235', '∞', '–')
+    """
+    if value is None or math.isnan(value):
+        return Number("–")
+    return Number(("∞" if value > 0 else "−∞") if math.isinf(value) else f"{value:.{digits}g}".replace("-", "−"))
+
+
+def percent(share: float | None, digits: int = 1) -> Number:
+    """A share. What is nearly all, or nearly none, is not said to be so.
+
+    >>> percent(0.1234), percent(0.99999), percent(1.0), percent(0.0004)
+    ('12.3%', 'over 99.9%', '100%', 'under 0.1%')
+    """
+    if share is None or math.isnan(share):
+        return Number("–")
+    if share in (0.0, 1.0):
+        return Number(f"{share:.0%}")
+    least = 10.0 ** -(digits + 2)
+    if share < least:
+        return Number(f"under {least:.{digits}%}")
+    if share > 1.0 - least:
+        return Number(f"over {1.0 - least:.{digits}%}")
+    return Number(f"{share:.{digits}%}")
+
+
+def decibans(db: float) -> Number:
+    """Evidence, with its sign.
+
+    >>> decibans(3.04), decibans(-12.0), decibans(float("-inf"))
+    ('+3.0', '−12.0', '−∞')
+    """
+    if math.isinf(db):
+        return Number("+∞" if db > 0 else "−∞")
+    return Number(f"{db:+.1f}".replace("-", "−"))
+
+
+def listed(names: Sequence[Any], most: int = 4) -> Markup:
+    """A few names in a line."""
+    shown: list[Any] = []
+    for i, name in enumerate(names[:most]):
+        last = i == len(names) - 1
+        shown += [" and " if last and i else ", " if i else "", data(name, 40)]
+    return joined([*shown, f" and {count(len(names) - most)} more" if len(names) > most else ""])

@@ -1,0 +1,185 @@
+"""The page: its sections in order, in one file that asks the network for nothing."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deciban.corollaries.judged import Judged, evaluate
+from deciban.errors import DecibanError, ForgetError
+from deciban.report.boundary import boundary_section
+from deciban.report.chosen import chosen_section
+from deciban.report.curve import curve_section
+from deciban.report.data import data_section
+from deciban.report.evidence import example_section, mistakes_section, strongest_section, untypical_section
+from deciban.report.goodness import calibration_section, confusion_section, figures, goodness_section, verdict
+from deciban.report.markup import Markup, cut, data, joined, listed, paragraph, several, tag
+from deciban.report.rows import Material, read, with_columns
+from deciban.show import plain
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+
+Section = Callable[[Material], list[Markup]]
+
+
+def page(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    title: str | None = None,
+    learned: bool = False,
+    origin: Mapping[str, Any] | None = None,
+    curve: bool = True,
+    names: Sequence[Any] | None = None,
+) -> str:
+    """A page of HTML about a model: what it learned, how good it is, and why it says what it says.
+
+    It is one file: no scripts, fonts or pictures come from elsewhere. Whatever comes from the data is shown and never
+    obeyed. Of more than 20,000 rows it looks at so many from all over, and says so.
+
+    Parameters
+    ----------
+    model : a fitted deciban classifier
+        With what it does not have, such as p(x), a section is left out, and the page says why.
+    X : rows as the model takes them, optional
+        Without, the page shows what the model knows by itself.
+    y : labels, or the name of a column of X, optional
+        Rows without a label are left out. Without any, nothing is judged.
+    title : str, optional
+    learned : bool, default=False
+        Whether the model has learned these very rows, so that each is judged by leave-one-out.
+    origin : mapping, optional
+        How the page came to be, such as {"data": "customers.csv", "date": "2026-07-01"}; shown as it is.
+    curve : bool, default=True
+        Whether to draw a learning curve, for which the model learns anew from some of the rows, for some seconds.
+    names : sequence, optional
+        What columns are called where X has no names.
+
+    Examples
+    --------
+    >>> from deciban import GaussianNB
+    >>> from deciban.report import page
+    >>> X, y = [[1.0], [2.0], [6.0], [7.0]], ["small", "small", "large", "large"]
+    >>> written = page(GaussianNB().fit(X, y), X, y, learned=True, names=["size"])
+    >>> written[:15], "P(large) = " in written.replace("<bdi>", "").replace("</bdi>", "")
+    ('<!doctype html>', True)
+    """
+    if not hasattr(model, "classes_") or not hasattr(model, "predict_log_proba"):
+        raise DecibanError(f"a report is about a classifier that has learned something, and this is {model!r}")
+    material = gathered(model, X, y, learned, None if names is None else tuple(map(str, names)))
+    sections: list[tuple[str, str, Section]] = [
+        ("goodness", "How good it is", goodness_section),
+        ("confusions", "What is taken for what", confusion_section),
+        ("calibration", "Are its probabilities true?", calibration_section),
+        ("data", "The data", data_section),
+        ("laws", "What it assumes", chosen_section),
+        ("evidence", "What speaks for each class", strongest_section),
+        ("example", "One row, explained", example_section),
+        ("mistakes", "Its worst mistakes", mistakes_section),
+        ("untypical", "Least typical rows", untypical_section),
+        ("curve", "Would more rows help?", lambda m: curve_section(m, curve)),
+        ("boundary", "Where it draws the line", boundary_section),
+        ("decibans", "How to read decibans", lambda _: DECIBANS),
+        ("origin", "How this page was made", lambda m: origin_section(m, origin or {})),
+    ]
+    heading = title or f"{material.name} of {several(len(material.classes), 'class', 'classes')}"
+    body = [
+        tag(
+            "header",
+            paragraph("deciban report", class_="eyebrow"),
+            tag("h1", cut(heading, 120)),
+            paragraph(verdict(material), class_="lead"),
+            figures(material),
+            tag("nav", *(tag("a", name, href=f"#{key}") for key, name, _ in sections), aria_label="Contents"),
+        ),
+        tag("main", *(section(key, name, make(material)) for key, name, make in sections)),
+    ]
+    return document(heading, body)
+
+
+def gathered(model: Any, X: Any, y: Any, learned: bool, names: tuple[str, ...] | None) -> Material:
+    """Rows, labels, and what the model says of them."""
+    if X is None:
+        return Material(model, names=names)
+    rows, labels, where, given, unlabelled = read(X, y)
+    judged: Judged | None = None
+    why = ""
+    if labels is None:
+        why = "The rows have no labels, so nothing can be said of how good the model is on them."
+    elif len(labels) == 0:
+        why = "No row has a label."
+    elif learned:
+        try:
+            judged = model.leave_one_out(rows.X, labels)
+        except ForgetError as error:  # such as of a mixture, whose rows had a part in each other's
+            why = f"Its rows cannot be taken out one by one: {error}."
+    else:
+        judged = evaluate(model, rows.X, labels)
+    return with_columns(Material(model, rows, where, labels, judged, names, given, unlabelled, learned, why))
+
+
+def section(key: str, name: str, parts: list[Markup]) -> Markup:
+    return tag("section", tag("h2", name), tag("div", *parts, class_="content"), id=key)
+
+
+DECIBANS = [
+    paragraph(
+        "A deciban (dB) is a weight of evidence: ten times the logarithm of odds. Evidence adds up, as weights on a "
+        "pair of scales do."
+    ),
+    paragraph(
+        "0 dB is an even chance; 3 dB is two to one (67%), 10 dB ten to one (91%), 20 dB a hundred to one (99%), and "
+        "30 dB a thousand to one (99.9%)."
+    ),
+    paragraph("A minus sign speaks as strongly for the other side. About 1 dB is as little as anybody would notice."),
+]
+
+
+def origin_section(material: Material, origin: Mapping[str, Any]) -> list[Markup]:
+    """What made the page, and of what. A date is the caller's to give, so that the same input makes the same page."""
+    said: list[tuple[str, Any]] = [("made by", f"deciban {version('deciban')}"), ("model", material.name)]
+    said.append(("classes", listed([plain(label) for label in material.classes], 6)))
+    learned = float(np.sum(getattr(material.model, "class_count_", 0.0)))
+    said += [("rows learned", f"{learned:,.6g}")] if learned else []
+    if material.rows is not None:
+        how = "not judged" if material.judged is None else material.judged.how
+        said.append(("rows on this page", f"{material.size:,} of {material.given:,} given, {how}"))
+    said += [(str(key), value) for key, value in origin.items() if shown(value)]
+    lines = [tag("div", tag("dt", data(key, 40)), tag("dd", written(value))) for key, value in said]
+    return [tag("dl", *lines, class_="facts")]
+
+
+def shown(value: Any) -> bool:
+    """What is worth a line: texts, numbers and dates, or a few of them."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(map(shown, value))
+    return isinstance(value, str | int | float | datetime.date) and str(value) != ""
+
+
+def written(value: Any) -> Markup:
+    if isinstance(value, Markup):
+        return value
+    return listed(value) if isinstance(value, list | tuple) else data(value, 200)
+
+
+def document(title: str, body: Sequence[Markup]) -> str:
+    """The whole file. The empty icon keeps browsers from asking for one."""
+    style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", cut(title, 120)),
+        tag("style", Markup(style)),
+    )
+    return f"<!doctype html>\n{tag('html', head, tag('body', joined(body)), lang='en')}\n"

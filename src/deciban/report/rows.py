@@ -1,0 +1,226 @@
+"""Rows of any make, a few at a time, and their columns as a person would look at them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from deciban._scipy import issparse
+from deciban._typing import Array
+from deciban.corollaries.judged import Judged
+from deciban.corollaries.missing import is_missing
+from deciban.errors import DecibanError
+from deciban.show import Table
+from deciban.tables.columns import Column, Levels, as_series
+from deciban.tables.convert import as_kind
+from deciban.tables.frame import Frame, library_frame, read_frame, split_target, target_values
+from deciban.tables.kinds import LEFT_OUT, infer
+
+MOST = 20_000  # rows that are looked at: of more, so many from all over
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows as they were given: a table, a sparse matrix, or texts."""
+
+    X: Any
+    size: int
+    make: str  # "table", "sparse" or "texts"
+
+    @classmethod
+    def of(cls, X: Any) -> Rows:
+        if issparse(X):
+            return cls(X.tocsr(), int(X.shape[0]), "sparse")
+        if isinstance(X, Frame):
+            return cls(X, X.size, "table")
+        if isinstance(X, Mapping):
+            return cls(X, len(next(iter(X.values()), ())), "table")
+        if isinstance(X, np.ndarray) and (X.ndim == 2 or X.dtype.names):
+            return cls(X, len(X), "table")
+        if (frame := None if isinstance(X, np.ndarray | list | tuple) else library_frame(X)) is not None:
+            return cls(frame.to_native(), len(frame), "table")
+        if isinstance(X, str | bytes):
+            raise DecibanError("X is one text: give a list of them, or a table")
+        rows = X if isinstance(X, list | tuple) else as_list(X)
+        tabular = bool(rows) and isinstance(rows[0], Mapping | list | tuple | np.ndarray)
+        return cls(rows, len(rows), "table" if tabular else "texts")
+
+    def take(self, rows: Array) -> Any:
+        """Some of the rows, of the same make."""
+        if isinstance(self.X, Frame):
+            return self.X.take(rows)
+        if isinstance(self.X, Mapping):
+            return {name: take_values(values, rows) for name, values in self.X.items()}
+        if isinstance(self.X, np.ndarray) or self.make == "sparse":
+            return self.X[rows]
+        if isinstance(self.X, list | tuple):
+            return [self.X[i] for i in rows.tolist()]
+        frame = library_frame(self.X)
+        assert frame is not None  # it was one before
+        return frame[rows.tolist()].to_native()
+
+    def frame(self) -> Frame | None:
+        """The columns of a table; None where there are none to look at one by one."""
+        return read_frame(self.X) if self.make == "table" else None
+
+
+def as_list(X: Any) -> list[Any]:
+    """Texts of any make."""
+    if (series := as_series(X)) is not None:
+        return series.to_list()
+    return list(X)
+
+
+def take_values(values: Any, rows: Array) -> Any:
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    if (series := as_series(values)) is not None:
+        return series[rows.tolist()].to_native()
+    return [values[i] for i in rows.tolist()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """A column as it was read: what it is and why, and its values."""
+
+    name: str
+    kind: str
+    why: str
+    column: Column
+
+    @property
+    def used(self) -> bool:
+        return self.kind not in LEFT_OUT
+
+    @property
+    def missing(self) -> int:
+        return int(self.column.missing.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Material:
+    """What a page is made of. Everything but the model may be missing."""
+
+    model: Any
+    rows: Rows | None = None
+    where: Array | None = None  # the rows' numbers in the data as given
+    labels: Array | None = None  # their classes, where these are known
+    judged: Judged | None = None
+    names: tuple[str, ...] | None = None  # of the columns
+    given: int = 0  # rows, before some were chosen
+    unlabelled: int = 0  # rows that were left out for want of a label
+    learned: bool = False
+    why_not_judged: str = ""
+    seen: tuple[Seen, ...] = ()  # the columns, one by one
+
+    @property
+    def name(self) -> str:
+        """The estimator that the model is, or was saved from."""
+        return str(getattr(self.model, "name", None) or type(self.model).__name__)
+
+    @property
+    def classes(self) -> Array:
+        return np.asarray(self.model.classes_)
+
+    @property
+    def size(self) -> int:
+        return 0 if self.rows is None else self.rows.size
+
+    def row(self, i: int) -> Any:
+        """One row, as the model takes it."""
+        assert self.rows is not None
+        return self.rows.take(np.array([i]))
+
+    def number(self, i: int) -> int:
+        """A row's number in the data as it was given, from 1."""
+        return 1 + int(i if self.where is None else self.where[i])
+
+    def explain(self, i: int, target: Any = None, against: Any = None) -> Any:
+        """Why a row is what the model says."""
+        more = {} if self.names is None or hasattr(self.model, "kinds_") else {"names": list(self.names)}
+        return self.model.explain(self.row(i), target=target, against=against, **more)
+
+
+def read(X: Any, y: Any) -> tuple[Rows, Array | None, Array, int, int]:
+    """Rows that can be judged, their labels and numbers; how many were given, and how many had no label.
+
+    Where there are very many, some from all over.
+    """
+    if isinstance(y, str):
+        X, y = split_target(X, y)
+    rows = Rows.of(X)
+    labels = None if y is None else target_values(y)
+    if labels is not None and len(labels) != rows.size:
+        raise DecibanError(f"X has {rows.size} rows, but y has {len(labels)} labels: one label a row is needed")
+    known = np.arange(rows.size)
+    if labels is not None:
+        gone = np.fromiter((is_missing(label) for label in labels.tolist()), dtype=bool, count=len(labels))
+        known = np.flatnonzero(~gone)
+    unlabelled = rows.size - len(known)
+    chosen = known
+    if len(known) > MOST:
+        chosen = np.sort(np.random.default_rng(0).choice(known, MOST, replace=False))
+    given = rows.size
+    if len(chosen) < given:
+        rows = Rows.of(rows.take(chosen))
+    return rows, None if labels is None else labels[chosen], chosen, given, unlabelled
+
+
+# ------------------------------------------------------------------ columns
+
+
+def with_columns(material: Material) -> Material:
+    """The same with the columns that the model reads, of the rows at hand."""
+    frame = None if material.rows is None else material.rows.frame()
+    if frame is None:
+        return material
+    known = known_kinds(material.model)
+    names = material.names or tuple(map(str, getattr(material.model, "feature_names_in_", ()))) or tuple(known)
+    if positional(material) and len(names) == len(frame.names):
+        frame = Frame(tuple(names), frame.columns, frame.size, frame.notes)
+    if names and set(names) <= set(frame.names):
+        frame = frame.select(names)
+    seen = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of values that are not of their kind: the model itself has said so
+        for name, column in zip(frame.names, frame.columns, strict=True):
+            if name in known:
+                kind, why = known[name]
+            else:
+                (guess,) = infer(frame.select([name]))
+                kind, why = guess.kind, guess.why
+            seen.append(Seen(name, kind, why, as_kind(column, kind, name)))
+    return replace(material, seen=tuple(seen))
+
+
+def known_kinds(model: Any) -> dict[str, tuple[str, str]]:
+    """What the model takes its columns to be, and why, where it says so."""
+    kinds = getattr(model, "kinds_", None)
+    if not isinstance(kinds, Table):
+        return {}
+    said = kinds.to_dict()
+    return {name: (kind, why) for name, kind, why in zip(said["column"], said["kind"], said["why"], strict=True)}
+
+
+def positional(material: Material) -> bool:
+    """Whether columns have places rather than names."""
+    X = None if material.rows is None else material.rows.X
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is None
+    return isinstance(X, list | tuple) and bool(X) and isinstance(X[0], Sequence | np.ndarray)
+
+
+def shown_value(column: Column, row: int) -> str:
+    """A value as a person would write it."""
+    if bool(column.missing[row]):
+        return "missing"
+    if isinstance(column, Levels):
+        return str(column.levels[column.codes[row]])
+    value = float(column.values[row])
+    if column.dates is not None:
+        return str(np.datetime64(0, "D") + np.timedelta64(int(np.floor(value)), "D"))
+    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.5g}"

@@ -1,0 +1,286 @@
+"""Drawings: a few kinds of charts as inline SVG, in the page's own colours, each with a title and a description.
+
+Widths are in pixels of a phone: a chart is shown at about its own size, so that its letters are as large as the page's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array, Floats
+from deciban.report.markup import Markup, cut, tag
+
+COLOURS = 6  # classes of a colour and a mark of their own
+WIDE, HIGH = 340, 280  # of a chart
+LEFT, RIGHT, TOP, BOTTOM = 46, 20, 28, 40  # around it
+FINE = 400  # points that can be told apart along a side
+CELL = 5  # of a heat map, at least
+NAME = 10  # letters of a class's name beside a heat map
+LETTER = 6.2  # the width of a letter at the size of labels
+
+
+def svg(width: float, height: float, title: str, about: str, *children: Markup | None) -> Markup:
+    """A drawing that says what it is."""
+    return tag(
+        "svg",
+        tag("title", cut(title)),
+        tag("desc", cut(about, 600)),
+        *children,
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=f"{width:g}",
+        height=f"{height:g}",
+        role="img",
+    )
+
+
+def words(x: float, y: float, said: Any, anchor: str = "start", class_: str | None = None) -> Markup:
+    return tag("text", said, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
+
+
+def path(d: str, class_: str, **more: Any) -> Markup:
+    return tag("path", d=d, class_=class_, **more)
+
+
+def through(x: Floats, y: Floats) -> str:
+    """A line through points; where a number is not finite, it is broken."""
+    out, draw = [], False
+    for a, b in zip(x.tolist(), y.tolist(), strict=True):
+        if not (math.isfinite(a) and math.isfinite(b)):
+            draw = False
+            continue
+        out.append(f"{'L' if draw else 'M'}{a:.1f} {b:.1f}")
+        draw = True
+    return "".join(out)
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers between two others.
+
+    >>> ticks(0.0, 1.0), ticks(3.0, 118.0)
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [25.0, 50.0, 75.0, 100.0])
+    """
+    if not high > low:
+        return [low]
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(s * power for s in (1.0, 2.0, 2.5, 5.0, 10.0) if s * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
+
+
+@dataclass
+class Plane:
+    """Axes to draw on: what lies where, and the frame around it."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    x_label: str
+    y_label: str
+    log_x: bool = False
+    width: float = WIDE
+    height: float = HIGH
+    drawn: list[Markup] = field(default_factory=list)
+
+    def at(self, x: Any, y: Any) -> tuple[Floats, Floats]:
+        """Where a point of the data is on the drawing."""
+        low, high = self.x
+        a = np.asarray(x, dtype=np.float64)
+        a, low, high = (np.log(a), math.log(low), math.log(high)) if self.log_x else (a, low, high)
+        b = (np.asarray(y, dtype=np.float64) - self.y[0]) / ((self.y[1] - self.y[0]) or 1.0)
+        a = (a - low) / ((high - low) or 1.0)
+        right, bottom = self.width - RIGHT, self.height - BOTTOM
+        return LEFT + a * (right - LEFT), bottom - b * (bottom - TOP)
+
+    def line(self, x: Floats, y: Floats, class_: str) -> None:
+        self.drawn.append(path(through(*self.at(x, y)), f"line {class_}"))
+
+    def band(self, x: Floats, low: Floats, high: Floats, class_: str) -> None:
+        """What lies between two lines."""
+        if np.isfinite(low).all() and np.isfinite(high).all():
+            a, b = self.at(np.append(x, x[::-1]), np.append(low, high[::-1]))
+            self.drawn.append(path(through(a, b) + "Z", f"band {class_}"))
+
+    def upright(self, x: Floats, low: Floats, high: Floats, class_: str) -> None:
+        """A line up and down at every x, such as an error."""
+        a, b = self.at(x, low)
+        _, c = self.at(x, high)
+        d = "".join(f"M{p:.1f} {q:.1f}V{r:.1f}" for p, q, r in zip(a, b, c, strict=True))
+        self.drawn.append(path(d, class_))
+
+    def dots(self, x: Floats, y: Floats, class_: str, mark: int = 0, size: float = 3.5) -> None:
+        self.drawn.append(path(marks(*self.at(x, y), mark, size), class_))
+
+    def say(self, x: float, y: float, said: str, class_: str, anchor: str = "start", up: float = -6.0) -> None:
+        a, b = self.at(x, y)
+        self.drawn.append(words(float(a), float(b) + up, said, anchor, class_))
+
+    def finished(self, title: str, about: str, x_ticks: Sequence[float] | None = None, share: bool = False) -> Markup:
+        """The drawing, with its frame behind it. `share`: axes are of shares, and written in per cent."""
+        right, bottom = self.width - RIGHT, self.height - BOTTOM
+        behind: list[Markup] = []
+        for value in ticks(*self.y):
+            _, b = self.at(self.x[0], value)
+            behind.append(path(f"M{LEFT} {float(b):.1f}H{right:.1f}", "rule"))
+            behind.append(words(LEFT - 6, float(b) + 4, written(value, share), "end"))
+        for value in ticks(*self.x) if x_ticks is None else x_ticks:
+            a, _ = self.at(value, self.y[0])
+            behind.append(path(f"M{float(a):.1f} {bottom:.1f}v4", "axis"))
+            behind.append(words(float(a), bottom + 16, written(value, share), "middle"))
+        behind.append(path(f"M{LEFT} {bottom:.1f}H{right:.1f}", "axis"))
+        behind.append(words(right, self.height - 6, f"{self.x_label} →", "end", "label"))
+        behind.append(words(0, 10, f"↑ {self.y_label}", "start", "label"))
+        return svg(self.width, self.height, title, about, *behind, *self.drawn)
+
+
+def written(value: float, share: bool) -> str:
+    """A number beside an axis."""
+    if share:
+        return f"{value:.0%}"
+    return f"{value:,.0f}" if abs(value) >= 1000 and float(value).is_integer() else f"{value:.4g}".replace("-", "−")
+
+
+def marks(x: Floats, y: Floats, mark: int, size: float) -> str:
+    """Points as marks that are told apart by their shape too: circle, square, triangle, diamond, cross, bar."""
+    s = size
+    shape = (
+        f"m-{s} 0a{s} {s} 0 1 0 {2 * s} 0a{s} {s} 0 1 0 -{2 * s} 0",
+        f"m-{s} -{s}h{2 * s}v{2 * s}h-{2 * s}z",
+        f"m0 -{1.2 * s}l{1.1 * s} {2 * s}h-{2.2 * s}z",
+        f"m0 -{1.3 * s}l{1.3 * s} {1.3 * s}l-{1.3 * s} {1.3 * s}l-{1.3 * s} -{1.3 * s}z",
+        f"m-{s} -{0.4 * s}h{0.6 * s}v-{0.6 * s}h{0.8 * s}v{0.6 * s}h{0.6 * s}v{0.8 * s}h-{0.6 * s}v{0.6 * s}"
+        f"h-{0.8 * s}v-{0.6 * s}h-{0.6 * s}z",
+        f"m-{1.2 * s} -{0.5 * s}h{2.4 * s}v{s}h-{2.4 * s}z",
+    )[mark % COLOURS]
+    return "".join(f"M{a:.1f} {b:.1f}{shape}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
+
+
+def sign(mark: int) -> Markup:
+    """A class's mark in a line of text."""
+    drawn = path(marks(np.array([6.0]), np.array([6.0]), mark, 4.0), f"c{mark % COLOURS}")
+    return tag("svg", drawn, viewBox="0 0 12 12", width="12", height="12", aria_hidden="true", class_="sign")
+
+
+def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """A curve without the points that cannot be told from those before; its ends stay."""
+    cells = np.round(np.column_stack([x, y]) * FINE)
+    kept = np.append(True, (np.diff(cells, axis=0) != 0).any(axis=1)) if len(x) else np.zeros(0, dtype=bool)
+    kept[-1:] = True
+    return x[kept], y[kept]
+
+
+# ------------------------------------------------------------------ bars
+
+
+def bar(share: float, class_: str = "c0") -> Markup:
+    """A bar of a table: so much of what is the longest."""
+    long = 100.0 * min(1.0, max(0.0, share))
+    drawn = tag("rect", x="0", y="1", width=f"{long:.2f}", height="8", class_=class_)
+    return stretched(drawn)
+
+
+def swing(part: float) -> Markup:
+    """A bar to the right of the middle where it speaks for, to the left where it speaks against: −1 to 1."""
+    long = 50.0 * min(1.0, abs(part))
+    start = 50.0 if part >= 0 else 50.0 - long
+    drawn = tag(
+        "rect", x=f"{start:.2f}", y="1", width=f"{long:.2f}", height="8", class_="for" if part >= 0 else "against"
+    )
+    return stretched(drawn, path("M50 0V10", "axis", vector_effect="non-scaling-stroke"))
+
+
+def stretched(*children: Markup) -> Markup:
+    """As wide as its cell. The cell beside it says the same in a number."""
+    return tag("svg", *children, viewBox="0 0 100 10", preserveAspectRatio="none", class_="bar", aria_hidden="true")
+
+
+# ------------------------------------------------------------------ columns of a table, by class
+
+
+def strips(shares: Floats, names: Sequence[str], ends: tuple[str, str], title: str, about: str) -> Markup:
+    """Histograms one below the other, a class each, on one scale: `shares` is (classes, bins)."""
+    left, high, gap = 92.0, 26.0, 6.0
+    k, bins = shares.shape
+    width, wide = WIDE, (WIDE - left) / bins
+    top = max(float(shares.max(initial=0.0)), 1e-12)
+    drawn: list[Markup] = []
+    for c in range(k):
+        floor = 4 + (c + 1) * high + c * gap
+        tall = high * shares[c] / top
+        d = "".join(
+            f"M{left + b * wide + 0.5:.1f} {floor:.1f}v-{up:.1f}h{wide - 1:.1f}v{up:.1f}z"
+            for b, up in enumerate(tall.tolist())
+            if up > 0
+        )
+        drawn.append(path(d, f"c{c % COLOURS}"))
+        drawn.append(path(f"M{left} {floor:.1f}H{width}", "rule"))
+        drawn.append(words(left - 8, floor - 5, cut(names[c], 13), "end"))
+    height = 4 + k * high + (k - 1) * gap + (18 if any(ends) else 2)
+    drawn.append(words(left, height - 4, ends[0], "start", "tick"))
+    drawn.append(words(width, height - 4, ends[1], "end", "tick"))
+    return svg(width, height, title, about, *drawn)
+
+
+# ------------------------------------------------------------------ many classes at once
+
+
+def heat(shares: Floats, names: Sequence[str], title: str, about: str) -> Markup:
+    """A matrix in shades: `shares` is (k, k), each row of it a whole; the truth down, the prediction across."""
+    k = len(shares)
+    cell = max(CELL, 480 / k)
+    named = cell >= LETTER * 1.8
+    most = max(map(len, names)) if named else 0
+    edge = 32 + LETTER * min(most, NAME)
+    drawn = [
+        tag(
+            "rect",
+            x=f"{edge + j * cell:.1f}",
+            y=f"{edge + i * cell:.1f}",
+            width=f"{cell - 0.5:.1f}",
+            height=f"{cell - 0.5:.1f}",
+            class_="c0" if i == j else "c1",
+            fill_opacity=f"{0.12 + 0.88 * shares[i, j]:.2f}",
+        )
+        for i, j in np.argwhere(shares > 0).tolist()
+    ]
+    side = k * cell
+    frame = tag("rect", x=f"{edge:.1f}", y=f"{edge:.1f}", width=f"{side:.1f}", height=f"{side:.1f}", class_="frame")
+    for c, name in enumerate(names if named else ()):
+        middle = edge + (c + 0.5) * cell + 4
+        drawn.append(words(edge - 5, middle, cut(name, NAME), "end"))
+        drawn.append(turned(middle, edge - 5, words(0, 0, cut(name, NAME))))
+    across, down = words(edge, 12, "prediction →", "start", "label"), words(0, 0, "truth →", "end", "label")
+    return svg(edge + side + 2, edge + side + 2, title, about, frame, *drawn, across, turned(10, edge, down))
+
+
+def turned(x: float, y: float, said: Markup) -> Markup:
+    """Words that are read from the bottom up."""
+    return tag("g", said, transform=f"translate({x:.1f} {y:.1f}) rotate(-90)")
+
+
+# ------------------------------------------------------------------ a plane cut up by a model
+
+
+def regions(plane: Plane, classes: Array, sure: Floats, k: int) -> list[Markup]:
+    """What is predicted where, (rows, columns) of a grid from the bottom left up: the surer, the stronger."""
+    high, wide = classes.shape
+    (left, right), (low, top) = plane.x, plane.y
+    bands = np.digitize(sure, (0.75, 0.95))
+    drawn = []
+    edges_x = np.linspace(left, right, wide + 1)
+    edges_y = np.linspace(low, top, high + 1)
+    for c in range(k):
+        for band in range(3):
+            d = []
+            for row in range(high):
+                here = np.flatnonzero((classes[row] == c) & (bands[row] == band))
+                for run in np.split(here, np.flatnonzero(np.diff(here) > 1) + 1) if len(here) else ():
+                    a, b = plane.at([edges_x[run[0]], edges_x[run[-1] + 1]], [edges_y[row], edges_y[row + 1]])
+                    d.append(f"M{a[0]:.1f} {b[0]:.1f}H{a[1]:.1f}V{b[1]:.1f}H{a[0]:.1f}z")
+            if d:
+                drawn.append(path("".join(d), f"c{c % COLOURS} region", fill_opacity=("0.10", "0.20", "0.32")[band]))
+    return drawn

@@ -1,0 +1,17 @@
+"""Sources: whatever files people have, as Arrow tables in batches. Memory stays flat, however large the files are.
+
+>>> import pyarrow as pa, tempfile, os
+>>> from deciban.sources import open_source, write_rows
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = os.path.join(folder, "people.csv")
+...     _ = write_rows(path, [pa.table({"age": [31, None], "name": ["Ann", "Bob"]})])
+...     source = open_source([path])
+...     [(batch.first, batch.table.to_pylist()) for batch in source.batches()]
+[(0, [{'age': 31.0, 'name': 'Ann'}, {'age': None, 'name': 'Bob'}])]
+"""
+
+from deciban.sources.base import Batch, Source
+from deciban.sources.opening import open_source
+from deciban.sources.writing import write_rows
+
+__all__ = ["Batch", "Source", "open_source", "write_rows"]

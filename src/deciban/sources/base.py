@@ -1,0 +1,161 @@
+"""What is common to all sources: rows in batches, a sample, a single row, a digest."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from deciban.errors import DecibanError
+from deciban.sources.places import Place, Tally, hash_files
+
+PLACES = 64  # from which a sample is taken
+
+Kind = Literal["table", "texts", "mail"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some rows of one file."""
+
+    table: pa.Table
+    first: int  # the number of its first row over all files, from 0
+    file: str  # that of the first row, where files are documents
+    names: list[str] | None = None  # what to call rows, if they are not just numbered
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Rows as they are read: any number of them, of one file."""
+
+    table: pa.Table
+    file: str
+    read: int  # bytes of this and all files before
+    names: list[str] | None = None
+
+
+class Source(ABC):
+    """Rows of one or several files, all with the same columns and types.
+
+    `name` is for messages; `kind` is "table", "texts" or "mail" (raw messages, bytes as Latin-1, which is what
+    `deciban.text.mail.read` takes); `columns` and `types` say what every batch has; `size` is in bytes, None where it
+    is not known; `whole` are the columns of numbers that have no fractions in the sample.
+    """
+
+    def __init__(self, name: str, kind: Kind, places: Sequence[Place]) -> None:
+        self.name = name
+        self.kind: Kind = kind
+        self.places = list(places)
+        self.columns: tuple[str, ...] = ()
+        self.types: dict[str, pa.DataType] = {}
+        self.whole: frozenset[str] = frozenset()
+        sizes = [place.size for place in self.places]
+        self.size: int | None = None if None in sizes else sum(size for size in sizes if size is not None)
+        self._digest: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} of {self.name}: {', '.join(self.columns)}>"
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(name, self.types[name]) for name in self.columns])
+
+    @abstractmethod
+    def _pieces(self, rows: int, tally: Tally) -> Iterator[Piece]:
+        """All rows, once; `rows` is what is wanted at a time, as far as one can choose."""
+
+    def _look(self) -> Iterator[Piece]:
+        """All rows, as far as one draws; whoever reads afterwards finds them all again."""
+        return self._pieces(1024, Tally())
+
+    def batches(self, rows: int = 65_536, watch: Callable[[int], None] | None = None) -> Iterator[Batch]:
+        """All rows in their order, at most `rows` at a time and of one file; `watch` is told the bytes read so far."""
+        if rows < 1:
+            raise DecibanError(f"batches have at least one row, not {rows}")
+        first, tally = 0, Tally()
+        for piece in self._pieces(rows, tally):
+            for start in range(0, piece.table.num_rows, rows):
+                table = piece.table.slice(start, rows)
+                yield Batch(table, first, piece.file, piece.names and piece.names[start : start + rows])
+                first += table.num_rows
+            if watch is not None:
+                watch(piece.read)
+        self._finished(tally)
+
+    def _finished(self, tally: Tally) -> None:
+        """All was read."""
+        if tally.read:
+            self._digest = tally.digest()
+
+    def digest(self) -> str:
+        """The SHA-256 of all bytes that were read, file after file (as `cat FILES | sha256sum` has it)."""
+        if self._digest is None:
+            if self.size is None:
+                raise DecibanError(f"the digest of {self.name} is known once all of it has been read: see batches()")
+            self._digest = hash_files(self.places)
+        return self._digest
+
+    def head(self, rows: int = 10) -> pa.Table:
+        """The first rows."""
+        found, left = [], rows
+        for piece in self._look():
+            found.append(piece.table.slice(0, left))
+            left -= found[-1].num_rows
+            if left <= 0:
+                break
+        return self._joined(found)
+
+    def row(self, number: int) -> pa.Table:
+        """One row, by its number over all files, from 0."""
+        before = 0
+        for piece in self._look() if number >= 0 else ():
+            if number < before + piece.table.num_rows:
+                return piece.table.slice(number - before, 1)
+            before += piece.table.num_rows
+        if number < 0:
+            raise DecibanError(f"there is no row before the first one of {self.name}: ask for another")
+        has = f"only {before:,} row{'' if before == 1 else 's'}" if before else "no rows"
+        raise DecibanError(f"{self.name} has {has}: ask for another row, or look into another file")
+
+    def sample(self, rows: int = 100_000) -> pa.Table:
+        """All rows, if there are no more than `rows`; otherwise at most so many, from places spread evenly."""
+        found, total = [], 0
+        for piece in self._look():
+            total += piece.table.num_rows
+            if total - piece.table.num_rows < rows:
+                found.append(piece.table)
+        return self._joined(found) if total <= rows else self._spread(total, rows)
+
+    def _spread(self, total: int, rows: int) -> pa.Table:
+        """So many of all rows, from places spread evenly."""
+        spans, found, before = spread(total, rows), [], 0
+        for piece in self._look():
+            after = before + piece.table.num_rows
+            for start, end in spans:
+                start, end = max(start, before), min(end, after)
+                if start < end:  # copied, since a slice would keep all of the table
+                    wanted = pa.py_buffer(np.arange(start - before, end - before))
+                    found.append(piece.table.take(pa.Array.from_buffers(pa.int64(), end - start, [None, wanted])))
+            before = after
+        return self._joined(found)
+
+    def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
+        if not tables:
+            return self.schema.empty_table()
+        return pa.concat_tables(tables).unify_dictionaries()
+
+
+def spread(total: int, rows: int) -> list[tuple[int, int]]:
+    """Spans of rows, at most `rows` of `total` in all, that begin at even distances.
+
+    >>> spread(1000, 6)
+    [(0, 1), (166, 167), (333, 334), (500, 501), (666, 667), (833, 834)]
+    """
+    places = min(PLACES, rows, total)
+    starts = [total * i // places for i in range(places + 1)]
+    counts = [rows * (i + 1) // places - rows * i // places for i in range(places)]
+    return [(start, min(start + count, end)) for start, count, end in zip(starts, counts, starts[1:], strict=False)]

@@ -1,0 +1,56 @@
+"""Cells of CSV from columns of values, all at once."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+SPECIAL = r'[",;|\t\r\n]|^#|^\s|\s$|^$'  # what is quoted, whatever separates cells
+
+
+def strings(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
+    """Strings as a column (string or large_string). `pa.array` would import pandas where it is installed, which takes
+    longer than most of what a command has to do."""
+    raw = [text.encode() for text in texts]
+    offsets = array("q" if pa.types.is_large_string(kind) else "i", accumulate(map(len, raw), initial=0))
+    return pa.Array.from_buffers(kind, len(raw), [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(raw))])
+
+
+def string(text: str) -> pa.Scalar:
+    """A value to compute with."""
+    return strings([text], pa.large_string())[0]
+
+
+def cells(column: pa.Array) -> pa.Array:
+    """Values as CSV has them, in quotes only where they need them."""
+    text = pc.cast(column, pa.large_string())  # more of it than other strings can hold
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return text
+    return pc.if_else(pc.match_substring_regex(text, SPECIAL), in_quotes(text), text)
+
+
+def in_quotes(text: pa.Array) -> pa.Array:
+    quote = string('"')
+    return joined(quote, pc.replace_substring(text, '"', '""'), quote)
+
+
+def joined(*texts: Any, between: str = "") -> pa.Array:
+    """Texts side by side, row by row."""
+    return pc.binary_join_element_wise(*texts, string(between))
+
+
+def lines(columns: list[pa.Array], delimiter: str) -> memoryview:
+    """Cells as rows, each with its end."""
+    return content(joined(joined(*columns, between=delimiter), string("\n")))
+
+
+def content(texts: pa.Array) -> memoryview:
+    """The characters of strings, one behind the other as they are stored."""
+    _, offsets, data = texts.buffers()
+    at = memoryview(offsets).cast("b").cast("q")  # large strings count in 64 bits
+    return memoryview(data)[at[texts.offset] : at[texts.offset + len(texts)]] if data else memoryview(b"")

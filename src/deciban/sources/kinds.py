@@ -1,0 +1,168 @@
+"""What a column is read as: numbers as floats, names as codes where few of them come again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deciban.errors import DecibanError
+from deciban.show import one_line
+from deciban.sources.cells import strings
+
+EXACT = 2**53  # up to here every whole number is a float
+FEW = 0.1  # of the values differ: names that come again and again, never texts and never names of rows
+CODES = pa.dictionary(pa.int32(), pa.string())
+MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+
+
+def as_names(columns: Sequence[pa.ChunkedArray]) -> pa.DataType:
+    """How strings are read: as codes, if the sample has far fewer different ones than rows."""
+    there = sum(len(column) - column.null_count for column in columns)
+    strings = [column.cast(pa.string()) for column in columns]
+    chunks = [chunk for column in strings for chunk in column.chunks]
+    distinct = pc.count_distinct(pa.chunked_array(chunks, pa.string())).as_py()
+    return CODES if 0 < distinct <= FEW * there else pa.string()
+
+
+def common(types: Iterable[pa.DataType]) -> pa.DataType:
+    """What holds values of all these types: a string at last."""
+    found = {kind for kind in types if kind != pa.null()}
+    if len(found) == 1:
+        return found.pop()
+    if not found:
+        return pa.null()
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in found):
+        return pa.float64()
+    if all(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None) for kind in found):
+        return pa.timestamp("ns")
+    return pa.string()
+
+
+def wide(kind: pa.DataType) -> pa.DataType:
+    """Moments with room for fractions of a second, which may come later."""
+    if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
+        return pa.timestamp("us", kind.tz)
+    return kind
+
+
+def declared(kind: pa.DataType, column: str, file: str) -> pa.DataType:
+    """What a column of a file that says its types is read as."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        inner = declared(kind.value_type, column, file)
+        return CODES if inner == pa.string() else inner
+    if kind == pa.null() or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        return pa.string()
+    if "string_view" in str(kind) or "binary_view" in str(kind):
+        return pa.string()
+    if types.is_decimal(kind):
+        return pa.float64()
+    if types.is_nested(kind) or types.is_fixed_size_binary(kind) or isinstance(kind, pa.BaseExtensionType):
+        raise DecibanError(
+            f"column {one_line(column)!r} of {file} holds {one_line(str(kind))}: a cell is a number, a string, a "
+            "boolean, a date, or missing. Make columns of what is inside, or leave the column out"
+        )
+    return kind
+
+
+def conform(table: pa.Table, columns: Sequence[str], types: Mapping[str, pa.DataType], file: str) -> pa.Table:
+    """A table with its columns in this order and of these types."""
+    out = []
+    for name in columns:
+        column = table.column(name)
+        if column.type != types[name]:
+            column = cast(column, types[name], name, file)
+        out.append(column)
+    return pa.table(out, names=list(columns))
+
+
+def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, file: str) -> pa.ChunkedArray:
+    try:
+        if pa.types.is_dictionary(column.type) and column.type != kind:
+            column = column.cast(column.type.value_type)
+        if pa.types.is_dictionary(kind):
+            plain = column if column.type == kind.value_type else column.cast(kind.value_type)
+            return plain.dictionary_encode().cast(kind)
+        # Whole numbers beyond 2⁵³ lose digits as floats; as numbers they have no use for them.
+        return column.cast(kind, safe=not pa.types.is_floating(kind))
+    except pa.ArrowException as error:
+        raise DecibanError(
+            f"column {name!r} of {file} holds {one_line(str(column.type))} and cannot be read as {describe(kind)} "
+            f"({one_line(str(error))}): see to it that all files say the same, or give its kind "
+            f"(--schema {one_line(name)}=category)"
+        ) from None
+
+
+def describe(kind: pa.DataType) -> str:
+    """A type in words."""
+    if pa.types.is_boolean(kind):
+        return "true or false"
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    if pa.types.is_date(kind):
+        return "dates"
+    if pa.types.is_timestamp(kind):
+        return "dates with a time"
+    return "strings" if kind in (pa.string(), CODES) else one_line(str(kind))
+
+
+def without(table: pa.Table, missing: Sequence[str] | None) -> pa.Table:
+    """The table without the values that say that nothing is known, where strings or numbers are such a value."""
+    if not missing:
+        return table
+    for i, name in enumerate(table.column_names):
+        column = table.column(i)
+        names = pa.types.is_string(column.type) or column.type == CODES
+        if names:
+            values = strings(missing, pa.string())
+            said = pc.is_in(column.cast(pa.string()), value_set=values)
+        elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            values = strings([one for one in missing if as_number(one) is not None], pa.string())
+            said = pc.is_in(column.cast(pa.float64(), safe=False), value_set=values.cast(pa.float64()))
+        else:
+            continue
+        if pc.any(said).as_py():
+            table = table.set_column(i, name, pc.if_else(said, pa.nulls(1, column.type)[0], column))
+    return table
+
+
+def as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def same_columns(expected: Sequence[str], found: Sequence[str], first: str, file: str) -> None:
+    """Refuse a file that has other columns than the first."""
+    lacks = [name for name in expected if name not in set(found)]
+    extra = [name for name in found if name not in set(expected)]
+    said = [f"lacks {quoted(lacks)}"] if lacks else []
+    said += [f"has {quoted(extra)} besides"] if extra else []
+    if said:
+        raise DecibanError(
+            f"{file} does not have the columns of {first}: it {' and '.join(said)}. Read them apart, or make their "
+            "columns the same"
+        )
+
+
+def quoted(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(repr(name) for name in names[:most]) + (", …" if len(names) > most else "")
+
+
+def check_names(names: Sequence[str], file: str) -> None:
+    """Refuse columns without a name, and those with the same."""
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names, 1):
+        if not name.strip():
+            raise DecibanError(
+                f"column {number} of {file} has no name: give it one, or leave the column out (data frames write such "
+                "a column for their index, if they are not told to leave it out)"
+            )
+        if name in seen:
+            raise DecibanError(
+                f"columns {seen[name]} and {number} of {file} are both called {name!r}: give one of them another name"
+            )
+        seen[name] = number

@@ -1,0 +1,335 @@
+"""From what a person names (files, folders, patterns, LABEL=PATH, standard input) to a source."""
+
+from __future__ import annotations
+
+import codecs
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from deciban.errors import DecibanError, FileError
+from deciban.show import one_line
+from deciban.sources.base import Source
+from deciban.sources.places import Place, compression
+from deciban.sources.texts import How, Shelf, is_lines, is_mail, is_maildir, shelves_of, text_files, text_source
+
+PACKED = (".gz", ".bz2", ".zst", ".zstd")
+ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+}
+TABLES = ("csv", "parquet", "arrow", "json")
+HOWS: dict[str, How] = {"texts": "file", "lines": "lines", "mail": "mail"}
+FORMATS = {  # as a person may call them
+    **{name: name for name in (*TABLES, *HOWS)},
+    "tsv": "csv",
+    "feather": "arrow",
+    "ipc": "arrow",
+    "jsonl": "json",
+    "ndjson": "json",
+    "txt": "lines",
+    "mbox": "mail",
+    "maildir": "mail",
+    "eml": "mail",
+}
+LABELLED_PLACE = "="
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something to read: a table in some format, or documents."""
+
+    place: Place | None = None
+    format: str | None = None
+    shelves: tuple[Shelf, ...] = ()
+
+
+def open_source(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    format: str | None = None,  # noqa: A002 - what everybody calls it
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    missing: Sequence[str] | None = None,
+    types: Mapping[str, pa.DataType] | None = None,
+) -> Source:
+    r"""Open files as one source of rows.
+
+    Parameters
+    ----------
+    paths : files, patterns ("data/*.csv", "**" for all folders within), folders, or "-" for standard input.
+        Tables are CSV (also TSV, and separated by ; or |), Parquet, Arrow (IPC, Feather) and JSON lines or arrays of
+        objects; text formats also compressed (gzip, bzip2, Zstandard). A folder with only tables in it is all of them.
+        Texts are a folder with a folder of files for each class, or LABEL=PATH with a folder of files, a .txt file (a
+        document a line), an mbox, a Maildir or an .eml; without LABEL=, they have no labels. A path that exists is
+        never taken for LABEL=PATH.
+    format : "csv", "tsv", "parquet", "arrow", "json", "texts" (a document a file), "lines" (a document a line) or
+        "mail"; by default what the ending of the name says, or the first bytes.
+    delimiter : what separates the fields of CSV; by default found in the first lines.
+    encoding : of text that is not UTF-8. UTF-16 is known by its first bytes.
+    missing : values that say that nothing is known; by default, in CSV, ? NA N/A NaN nan null NULL None. An empty cell
+        always says so.
+    types : what columns are read as, by name; by default CSV and JSON are read as a sample suggests. Names that are
+        not there are passed over.
+
+    Numbers in CSV and JSON are float64, unless they are names: those with leading zeros, and whole ones beyond 2⁵³.
+    Strings are dictionaries where a sample has at most a tenth as many different ones as rows.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "a.csv")
+    ...     _ = path.write_text("zip;age\n01234;31\n99999;?\n")
+    ...     source = open_source([path])
+    ...     source.columns, source.types["zip"], source.head(1).to_pylist()
+    (('zip', 'age'), DataType(string), [{'zip': '01234', 'age': 31.0}])
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not given:
+        raise DecibanError("there is nothing to read: name files, folders, or - for standard input")
+    wanted = known_format(format)
+    if format == "tsv" and delimiter is None:
+        delimiter = "\t"
+    check_text_settings(delimiter, encoding)
+    found = [one for path in given for one in find(os.fspath(path), wanted)]
+    check_together(found)
+    name = name_of([os.fspath(path) for path in given], found)
+    shelves = [shelf for one in found for shelf in one.shelves]
+    if found[0].place is None:
+        return text_source(name, shelves, encoding)
+    places = [one.place for one in found if one.place is not None]
+    return open_tables(name, str(found[0].format), places, delimiter, encoding, missing, types or {})
+
+
+def open_tables(
+    name: str,
+    format: str,  # noqa: A002 - as above
+    places: list[Place],
+    delimiter: str | None,
+    encoding: str,
+    missing: Sequence[str] | None,
+    types: Mapping[str, pa.DataType],
+) -> Source:
+    """Tables of one format. The readers are imported here, since most people need one of them."""
+    if format == "csv":
+        from deciban.sources.delimited import Delimited, DelimitedPart
+
+        return Delimited(name, [DelimitedPart(place, encoding, delimiter) for place in places], missing, types)
+    if format == "json":
+        from deciban.sources.json_lines import JsonLines, JsonPart
+
+        return JsonLines(name, [JsonPart(place, encoding) for place in places], missing, types)
+    places = [place.spooled() for place in places]
+    if format == "parquet":
+        from deciban.sources.parquet import Parquet
+
+        return Parquet(name, places, missing, types)
+    from deciban.sources.arrow import Arrow
+
+    return Arrow(name, places, missing, types)
+
+
+def known_format(format: str | None) -> str | None:  # noqa: A002 - as above
+    if format is None:
+        return None
+    if format.lower() not in FORMATS:
+        raise DecibanError(f"there is no format {format!r}: there are {', '.join((*TABLES, *HOWS))}")
+    return FORMATS[format.lower()]
+
+
+def check_text_settings(delimiter: str | None, encoding: str) -> None:
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r'):
+        raise DecibanError(f"fields are separated by one character, such as , or ; or a tab, and not by {delimiter!r}")
+    try:
+        known = codecs.lookup(encoding)
+    except LookupError:
+        raise DecibanError(f"there is no encoding {encoding!r}: try utf-8, latin-1, cp1252 or utf-16") from None
+    if not getattr(known, "_is_text_encoding", True):
+        raise DecibanError(f"{encoding!r} is not an encoding of text: try utf-8, latin-1, cp1252 or utf-16")
+
+
+# ---------------------------------------------------------------------- what is there
+
+
+def find(path: str, wanted: str | None) -> list[Found]:
+    """What an argument means."""
+    if path == "-":
+        return [from_stream(Place(None, "standard input"), wanted)]
+    if os.path.lexists(path):
+        return in_path(Path(path), wanted)
+    label, is_labelled, inner = path.partition(LABELLED_PLACE)
+    if is_labelled and label and inner and os.sep not in label:
+        return labelled(label, inner, wanted)
+    if glob.has_magic(path):
+        return [one for match in matches(path) for one in in_path(match, wanted)]
+    near = Path(path).parent
+    hint = "check its name" if near.is_dir() else f"there is no folder {one_line(str(near))} either"
+    raise FileError(f"there is no file {one_line(path)}: {hint}")
+
+
+def matches(pattern: str) -> list[Path]:
+    """The files of a pattern by name; if there are none, the folders."""
+    found = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+    files = [path for path in found if not path.is_dir()]
+    if not found:
+        raise FileError(f"no file is like {one_line(pattern)}: check the folder and the ending")
+    return files or found
+
+
+def labelled(label: str, path: str, wanted: str | None) -> list[Found]:
+    """LABEL=PATH, where the path may be a pattern too."""
+    inner = os.path.expanduser(path)
+    if os.path.lexists(inner):
+        paths = [Path(inner)]
+    elif glob.has_magic(inner):
+        paths = matches(inner)
+    else:
+        raise FileError(f"there is no file {one_line(path)} for the label {label!r}: check its name")
+    if wanted in TABLES or (wanted is None and any(format_of(one) for one in paths)):
+        raise DecibanError(
+            f"{one_line(path)} is a table, and is given the label {label!r}: a table has its labels in a column"
+        )
+    how = None if wanted is None else HOWS[wanted]
+    return [Found(shelves=tuple(shelf for one in paths for shelf in shelves_of(one, how, label)))]
+
+
+def in_path(path: Path, wanted: str | None) -> list[Found]:
+    if path.is_dir():
+        return in_folder(path, wanted)
+    place = Place(path)
+    if not place.again:
+        return [from_stream(place, wanted)]
+    if wanted in HOWS:
+        return [Found(shelves=tuple(shelves_of(path, HOWS[wanted], None)))]
+    if wanted is None and format_of(path) is None and (is_lines(path) or is_mail(path)):
+        return [Found(shelves=tuple(shelves_of(path, None, None)))]
+    return [Found(place, wanted or format_of(path) or sniff(place))]
+
+
+def format_of(path: Path) -> str | None:
+    """The format that the ending of a name says."""
+    endings = path.suffixes[-2:]
+    if endings and endings[-1].lower() in PACKED:
+        endings = endings[:-1]
+    return ENDINGS.get(endings[-1].lower()) if endings else None
+
+
+def sniff(place: Place) -> str:
+    """The format that the first bytes say."""
+    beginning = place.peek(64)
+    if beginning.startswith(b"PAR1"):
+        return "parquet"
+    if beginning.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    if compression(beginning) is None and beginning.removeprefix(codecs.BOM_UTF8).lstrip().startswith((b"{", b"[")):
+        return "json"
+    return "csv"
+
+
+def from_stream(place: Place, wanted: str | None) -> Found:
+    """Standard input, or a pipe."""
+    if not place.peek(1):
+        raise FileError(f"{place.name} is empty: there is nothing to read")
+    if wanted is None and place.peek(5) == b"From ":
+        wanted = "mail"
+    if wanted in HOWS:
+        return Found(shelves=(Shelf(place.spooled(), HOWS[wanted]),))
+    return Found(place, wanted or sniff(place))
+
+
+def in_folder(folder: Path, wanted: str | None) -> list[Found]:
+    """Tables, or documents; with a folder for each class, or without."""
+    name = one_line(str(folder))
+    try:
+        inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise FileError(f"the folder {name} cannot be read: {error.strerror}") from None
+    if not inside:
+        raise FileError(f"the folder {name} is empty: there is nothing to read")
+    files, folders = [path for path in inside if path.is_file()], [path for path in inside if path.is_dir()]
+    if wanted in TABLES:
+        own = [path for path in files if format_of(path) == wanted]
+        if not own:
+            raise FileError(f"there is no {wanted} file in the folder {name}")
+        return [Found(Place(path), wanted) for path in own]
+    how = None if wanted is None else HOWS[wanted]
+    if is_maildir(folder):
+        return [Found(shelves=tuple(shelves_of(folder, how or "mail", None)))]
+    formats = {format_of(path) for path in files}
+    if formats and formats <= set(TABLES) and how is None:
+        if len(formats) > 1:
+            raise DecibanError(
+                f"the folder {name} has tables of several formats ({', '.join(sorted(map(str, formats)))}): say which "
+                f"are meant, as in {name}/*{files[0].suffix}"
+            )
+        return [Found(Place(path), formats.copy().pop()) for path in files]
+    if how is None and formats & set(TABLES):
+        table = next(path for path in files if format_of(path))
+        raise DecibanError(
+            f"the folder {name} has tables and other files: say which are meant, as in {name}/*{table.suffix}"
+        )
+    if folders and files:
+        raise DecibanError(
+            f"the folder {name} has files and folders: name the files ({name}/*), or move them, so that every folder "
+            "in it is a class"
+        )
+    if not folders:
+        return [Found(shelves=tuple(shelves_of(folder, how, None)))]
+    return classes(folders, how, name)
+
+
+def classes(folders: Sequence[Path], how: How | None, name: str) -> list[Found]:
+    """Folders that are classes, each with its documents."""
+    shelves: list[Shelf] = []
+    for folder in folders:
+        tables = [path for path in text_files(folder) if format_of(path)]
+        if tables and how is None:
+            raise DecibanError(
+                f"the folder {name} has tables within its folders: say which are meant, as in "
+                f"{name}/**/*{tables[0].suffix}"
+            )
+        shelves += shelves_of(folder, how, folder.name)
+    return [Found(shelves=tuple(shelves))]
+
+
+def check_together(found: Sequence[Found]) -> None:
+    """Refuse what cannot be read as one."""
+    places = [one.place or one.shelves[0].place for one in found if one.place or one.shelves]
+    if any(not place.again for place in places) and len(places) > 1:
+        raise DecibanError("standard input and pipes are read alone: save them to files, and name all files")
+    kinds = {one.format or "texts": one for one in found}
+    if len(kinds) > 1:
+        (a, one), (b, other) = list(kinds.items())[:2]
+        names = [(x.place or x.shelves[0].place).name for x in (one, other)]
+        raise DecibanError(f"{names[0]} is {a} and {names[1]} is {b}: read them apart, or convert one of them")
+    seen: set[tuple[int, int]] = set()
+    for place in [*places, *(shelf.place for one in found for shelf in one.shelves[1:])]:
+        if place.path is not None and place.again:
+            status = place.path.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                raise DecibanError(f"{place.name} is named twice: its rows would count twice")
+            seen.add((status.st_dev, status.st_ino))
+
+
+def name_of(given: Sequence[str], found: Sequence[Found]) -> str:
+    """What to call it all in messages."""
+    many = sum(len(one.shelves) or 1 for one in found)
+    if len(given) == 1 and given[0] == "-":
+        return "standard input"
+    if len(given) == 1:
+        path = one_line(given[0])
+        return path if os.path.isfile(given[0]) else f"{many:,} file{'' if many == 1 else 's'} like {path}"
+    return f"{many:,} files, {one_line(given[0])} to {one_line(given[-1])}"

@@ -1,0 +1,280 @@
+"""Where bytes come from: files, and streams that can be read only once. Bytes are counted and hashed as they pass."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import hashlib
+import io
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from deciban.errors import DecibanError, FileError
+from deciban.show import one_line
+
+CHUNK = 1 << 20
+MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class Tally:
+    """How many bytes have been read, and their hash."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self._hash = hashlib.sha256()
+
+    def add(self, data: bytes | memoryview) -> None:
+        self.read += len(data)
+        self._hash.update(data)
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class Peeked(io.RawIOBase):
+    """A stream whose first bytes can be looked at before it is read."""
+
+    def __init__(self, raw: Any, lent: bool = False) -> None:
+        self._raw = raw
+        self._lent = lent  # and so not ours to close
+        self._ahead = b""
+
+    def peek(self, size: int) -> bytes:
+        while len(self._ahead) < size:
+            more = self._raw.read(size - len(self._ahead))
+            if not more:
+                break
+            self._ahead += more
+        return self._ahead[:size]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._ahead:
+            return self._raw.readinto(buffer) or 0
+        some = self._ahead[: len(buffer)]
+        buffer[: len(some)] = some
+        self._ahead = self._ahead[len(some) :]
+        return len(some)
+
+    def close(self) -> None:
+        if not self._lent:
+            self._raw.close()
+            super().close()
+
+
+class Counted(io.RawIOBase):
+    """A file whose bytes are tallied as they pass."""
+
+    def __init__(self, raw: io.RawIOBase, tally: Tally) -> None:
+        self._raw = raw
+        self._tally = tally
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = self._raw.readinto(buffer) or 0
+        self._tally.add(memoryview(buffer)[:size])
+        return size
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class Place:
+    """A file by its path, or a stream (standard input, a pipe) that can be read once. `name` is for messages."""
+
+    def __init__(self, path: Path | None, name: str | None = None) -> None:
+        self.path = path
+        self.name = one_line(name or str(path))
+        self.size: int | None = None
+        self._live: Peeked | None = None
+        self._spool: Any = None  # keeps a temporary file there
+        if path is None:
+            stream: Any = sys.stdin.buffer
+            # Without a buffer there is no lock that a waiting thread could hold when Python ends.
+            self._live = Peeked(getattr(stream, "raw", stream), lent=True)
+            return
+        with readable(self.name):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                self.size = status.st_size
+            elif stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, "", str(path))
+            else:
+                self._live = Peeked(path.open("rb", buffering=0))
+
+    @property
+    def again(self) -> bool:
+        """Whether it can be read more than once."""
+        return self.size is not None
+
+    def open(self) -> Peeked:
+        if self._live is not None:
+            return self._live
+        assert self.path is not None
+        with readable(self.name):
+            return Peeked(self.path.open("rb", buffering=0))
+
+    def peek(self, size: int) -> bytes:
+        """Its first bytes. A stream keeps them for whoever reads it."""
+        with readable(self.name):
+            if self._live is not None:
+                return self._live.peek(size)
+            with self.open() as file:
+                return file.peek(size)
+
+    def spooled(self) -> Place:
+        """The same bytes as a file, for formats that are not read from the beginning to the end."""
+        if self.again:
+            return self
+        spool = tempfile.NamedTemporaryFile(prefix="deciban-")  # noqa: SIM115 - it lives as long as the place
+        with readable(self.name):
+            shutil.copyfileobj(self.open(), spool, CHUNK)
+            spool.flush()
+        place = Place(Path(spool.name), self.name)
+        place._spool = spool
+        return place
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """What the system says of a file that cannot be read, in a line."""
+    try:
+        yield
+    except DecibanError:
+        raise
+    except FileNotFoundError:
+        raise FileError(f"there is no file {name}: check its name and the folder") from None
+    except IsADirectoryError:
+        raise FileError(f"{name} is a folder, and a file is meant: name the files in it, as in {name}/*") from None
+    except PermissionError:
+        raise FileError(f"{name} may not be read: see to its permissions (chmod u+r)") from None
+    except OSError as error:
+        raise FileError(f"{name} cannot be read: {one_line(error.strerror or str(error))}") from None
+
+
+def hash_files(places: list[Place]) -> str:
+    """What `Tally` gives for the files, read for this alone."""
+    tally = Tally()
+    for place in places:
+        with readable(place.name), place.open() as file:
+            while data := file.read(CHUNK):
+                tally.add(data)
+    return tally.digest()
+
+
+# ---------------------------------------------------------------------- compressed, and in other encodings
+
+
+class Stream(Protocol):
+    """Where UTF-8 comes from; fewer bytes than asked for are given only at its end."""
+
+    def read(self, size: int) -> bytes: ...
+    def close(self) -> None: ...
+
+
+def opened(place: Place, tally: Tally, encoding: str) -> Stream:
+    """The text in a file as UTF-8 without a byte order mark, unpacked if its first bytes say so."""
+    raw = Peeked(Counted(place.open(), tally))
+    codec = compression(raw.peek(4))
+    plain: Any = raw
+    if codec is not None:
+        plain = Peeked(Unpacked(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec), place.name, codec))
+    beginning = plain.peek(3)
+    if beginning.startswith(UTF_16):
+        encoding = "utf-16"
+    if is_utf_8(encoding):
+        if beginning == codecs.BOM_UTF8:
+            plain.read(3)
+        return Filled(plain, place.name)
+    return Recoded(plain, place.name, encoding)
+
+
+def compression(beginning: bytes) -> str | None:
+    return next((codec for magic, codec in MAGIC.items() if beginning.startswith(magic)), None)
+
+
+def is_utf_8(encoding: str) -> bool:
+    """Whether text in an encoding is read as it stands."""
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
+
+
+class Unpacked(io.RawIOBase):
+    """What was compressed."""
+
+    def __init__(self, stream: Any, name: str, codec: str) -> None:
+        self._stream, self._name, self._codec = stream, name, codec
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._stream.read(len(buffer))
+        except (OSError, pa.ArrowException) as error:
+            raise FileError(
+                f"{self._name} is damaged: it begins as {self._codec} does and cannot be unpacked "
+                f"({one_line(str(error).rstrip('.'))}); copy it again"
+            ) from None
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+class Filled:
+    """Reads until there is as much as was asked for: pipes give what they have."""
+
+    def __init__(self, raw: io.RawIOBase, name: str) -> None:
+        self._raw, self._name = raw, name
+
+    def read(self, size: int) -> bytes:
+        parts = []
+        with readable(self._name):
+            while size > 0 and (some := self._raw.read(size)):
+                parts.append(some)
+                size -= len(some)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class Recoded(Filled):
+    """Text of another encoding as UTF-8."""
+
+    def __init__(self, raw: io.RawIOBase, name: str, encoding: str) -> None:
+        super().__init__(raw, name)
+        self._encoding = encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._left = b""
+
+    def read(self, size: int) -> bytes:
+        ended = False
+        while len(self._left) < size and not ended:
+            some = super().read(size)
+            ended = not some
+            try:
+                self._left += self._decoder.decode(some, ended).encode()
+            except UnicodeError as error:
+                raise DecibanError(
+                    f"{self._name} is not {self._encoding} ({error.__class__.__name__}: {one_line(str(error))}): "
+                    "give the encoding that it was written in (--encoding)"
+                ) from None
+        out, self._left = self._left[:size], self._left[size:]
+        return out

@@ -1,0 +1,318 @@
+"""Rows to a file or to standard output. A file is there whole, or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deciban.errors import DecibanError, FileError
+from deciban.show import one_line
+from deciban.sources.cells import cells, lines, string, strings
+from deciban.sources.kinds import as_number
+from deciban.sources.opening import ENDINGS, FORMATS, TABLES
+
+PACKERS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
+
+
+def write_rows(
+    path: str | os.PathLike[str] | None,
+    tables: Iterable[pa.Table],
+    *,
+    format: str | None = None,  # noqa: A002 - what everybody calls it
+) -> int:
+    """Write tables of the same columns one after the other, and say how many rows there were.
+
+    A file is written beside its place and moved there when it is whole; on an error the old one stays. The format is
+    what the ending says (.csv, .tsv, .jsonl, .parquet, .arrow, .feather; with .gz or .zst compressed). `None` and "-"
+    are standard output, as CSV unless `format` says otherwise; if nobody reads it any more, writing ends quietly.
+
+    >>> import pyarrow as pa
+    >>> write_rows("-", [pa.table({"label": ["spam", "so, so"], "p": [0.5, None]})])
+    label,p
+    spam,0.5
+    "so, so",
+    2
+    """
+    place = None if path is None or os.fspath(path) == "-" else Path(path)
+    chosen, delimiter, packer = chosen_format(place, format)
+    if place is None:
+        return to_standard_output(tables, chosen, delimiter)
+    with replacing(place) as file:
+        return write(file, tables, chosen, delimiter, packer)
+
+
+def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str | None]:  # noqa: A002 - as above
+    """The format, what separates fields, and how it is compressed."""
+    endings = [ending.lower() for ending in path.suffixes[-2:]] if path else []
+    packer = PACKERS.get(endings[-1]) if endings else None
+    ending = (endings[-2:-1] if packer else endings[-1:]) or [""]
+    said = (format or "").lower()
+    delimiter = "\t" if said == "tsv" or (not said and ending[0] in (".tsv", ".tab")) else ","
+    chosen = FORMATS.get(said) if said else "csv" if path is None else ENDINGS.get(ending[0])
+    if chosen not in TABLES:
+        what = f"there is no format {format!r} to write" if said else f"the ending of {path} says no format"
+        raise DecibanError(f"{what}: use .csv, .tsv, .jsonl, .parquet or .arrow, or name one of them as the format")
+    if packer and chosen in ("parquet", "arrow"):
+        raise DecibanError(f"{path} would be compressed twice: {chosen} is compressed within. Leave out {endings[-1]}")
+    return chosen, delimiter, packer
+
+
+def to_standard_output(tables: Iterable[pa.Table], chosen: str, delimiter: str) -> int:
+    out: Any = getattr(sys.stdout, "buffer", None) or Encoded(sys.stdout)
+    written = Counted(out)
+    try:
+        sys.stdout.flush()
+        rows = write(written, tables, chosen, delimiter, None)
+        out.flush()
+        return rows
+    except BrokenPipeError:
+        # Whoever read it has enough. What Python would still flush at its end goes nowhere, without a complaint.
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        return written.rows
+
+
+def write(file: Any, tables: Iterable[pa.Table], chosen: str, delimiter: str, packer: str | None) -> int:
+    counted = file if isinstance(file, Counted) else Counted(file)
+    sink: Any = counted
+    if packer is not None:
+        sink = pa.CompressedOutputStream(pa.PythonFile(counted, mode="w"), packer)
+    writer: Writer | None = None
+    try:
+        for table in tables:
+            plain = without_codes(table)
+            if writer is None:
+                writer = WRITERS[chosen](sink, plain.schema, delimiter)
+            elif plain.schema != writer.schema:
+                raise DecibanError(
+                    f"tables that are written to one file have the same columns: {writer.schema.names} and "
+                    f"{plain.schema.names} are not, or their types are not"
+                )
+            writer.write(plain)
+            counted.rows += plain.num_rows
+        if writer is None:
+            writer = WRITERS[chosen](sink, pa.schema([]), delimiter)
+        writer.close()
+        if packer is not None:
+            sink.close()
+    except BaseException:
+        counted.abandon()
+        with suppress(Exception):
+            if writer is not None:
+                writer.close()
+        raise
+    return counted.rows
+
+
+class Counted(io.RawIOBase):
+    """Somewhere to write, which need not be a file: it says how far it is, and is not closed by those who write."""
+
+    def __init__(self, out: Any) -> None:
+        self._out = out
+        self._at = 0
+        self.rows = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def abandon(self) -> None:
+        """Let go: what formats write at their end goes nowhere."""
+        self._out = io.BytesIO()
+
+    def write(self, data: Any) -> int:
+        self._out.write(data)
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def close(self) -> None:
+        pass
+
+
+class Encoded:
+    """A text stream as one of bytes, where there is no other (in notebooks)."""
+
+    def __init__(self, out: Any) -> None:
+        self._out = out
+
+    def write(self, data: Any) -> None:
+        self._out.write(bytes(data).decode())
+
+    def flush(self) -> None:
+        self._out.flush()
+
+
+def without_codes(table: pa.Table) -> pa.Table:
+    """Names instead of codes: the codes of one table are not those of the next."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
+    return table
+
+
+# ---------------------------------------------------------------------- formats
+
+
+class Writer(ABC):
+    """Writes tables one after the other."""
+
+    def __init__(self, sink: Any, schema: pa.Schema, delimiter: str) -> None:
+        self._sink, self.schema, self._delimiter = sink, schema, delimiter
+        self._begin()
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def write(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None:  # noqa: B027 - most formats end where their rows do
+        pass
+
+    def _refuse_what_is_no_cell(self) -> None:
+        for field in self.schema:
+            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+                raise DecibanError(f"column {field.name!r} holds {field.type}, which is no text: write .parquet")
+
+
+class CsvWriter(Writer):
+    """CSV, with quotes only where they are needed."""
+
+    def _begin(self) -> None:
+        self._refuse_what_is_no_cell()
+        # A name that is a number is quoted, so that the line is not taken for a row.
+        names = [f'"{name}"' if as_number(name) is not None else quoted(name) for name in self.schema.names]
+        if names:
+            self._sink.write((self._delimiter.join(names) + "\n").encode())
+
+    def write(self, table: pa.Table) -> None:
+        nothing = string('""' if table.num_columns == 1 else "")  # a blank line is no row
+        for batch in table.combine_chunks().to_batches():
+            if not batch.num_rows:
+                continue
+            columns = [pc.fill_null(cells(column), nothing) for column in batch.columns]
+            self._sink.write(lines(columns, self._delimiter))
+
+
+def quoted(text: str) -> str:
+    return str(cells(strings([text], pa.string()))[0].as_py())
+
+
+class JsonWriter(Writer):
+    """An object a line, with null where nothing is known."""
+
+    def _begin(self) -> None:
+        self._refuse_what_is_no_cell()
+
+    def write(self, table: pa.Table) -> None:
+        for batch in table.to_batches(1 << 14):
+            rows = (json_row(row) for row in batch.to_pylist())
+            try:
+                lines = [json.dumps(row, ensure_ascii=False, allow_nan=False, default=str) for row in rows]
+            except ValueError:
+                raise DecibanError(
+                    "JSON has no infinite numbers, and there is one to write: write .csv or .parquet"
+                ) from None
+            self._sink.write("".join(line + "\n" for line in lines).encode())
+
+
+def json_row(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if value != value else value for name, value in row.items()}
+
+
+class ParquetWriter(Writer):
+    def _begin(self) -> None:
+        import pyarrow.parquet as pq
+
+        self._writer = pq.ParquetWriter(self._sink, self.schema)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class ArrowWriter(Writer):
+    """An IPC file, which is Feather's second version too."""
+
+    def _begin(self) -> None:
+        options = pa.ipc.IpcWriteOptions(compression="lz4" if pa.Codec.is_available("lz4") else None)
+        self._writer = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), self.schema, options=options)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, 1 << 16)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+WRITERS: dict[str, type[Writer]] = {
+    "csv": CsvWriter,
+    "json": JsonWriter,
+    "parquet": ParquetWriter,
+    "arrow": ArrowWriter,
+}
+
+
+# ---------------------------------------------------------------------- whole or not at all
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Any]:
+    """A file to write, which takes its place when all went well. What is no file (/dev/null, a pipe) is written to."""
+    name = one_line(str(path))
+    if path.is_dir():
+        raise FileError(f"cannot write {name}, which is a folder: give the name of a file")
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        with path.open("wb") as file:
+            yield file
+        return
+    target = Path(os.path.realpath(path))  # where a link leads to
+    if not target.parent.is_dir():
+        raise FileError(f"cannot write {name}: there is no folder {one_line(str(target.parent))}")
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+    except OSError as error:
+        raise FileError(f"cannot write {name}: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    if hasattr(os, "O_DIRECTORY"):  # where a folder can be opened, its new entry is flushed as well
+        folder = os.open(target.parent, os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

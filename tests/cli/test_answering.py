@@ -1,0 +1,246 @@
+"""`deciban predict`, `explain`, `sample` and `show` beside the Python API, in every format and for every option."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import deciban as api
+
+from .customers import read_people
+from .shell import deciban, well
+
+
+def read_back(path) -> pd.DataFrame:
+    if path.suffix == ".parquet":
+        return pa.parquet.read_table(path).to_pandas()
+    if path.suffix == ".arrow":
+        with pa.memory_map(str(path)) as file:
+            return pa.ipc.open_file(file).read_pandas()
+    if path.suffix == ".jsonl":
+        return pd.read_json(path, lines=True, precise_float=True)
+    between = pa.csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+    gaps = pa.csv.ConvertOptions(strings_can_be_null=True)
+    return pa.csv.read_csv(path, parse_options=between, convert_options=gaps).to_pandas()
+
+
+# ------------------------------------------------------------------ predict
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow", "jsonl"])
+def test_predictions_are_written_in_every_format(ending, shop, inside):
+    done = well(inside("predict", shop.churn, shop.customers, "--proba", "-o", f"out.{ending}"))
+    assert (done.out, done.err) == ("", "")
+    found, frame, model = read_back(inside.folder / f"out.{ending}"), read_people(shop.customers), api.load(shop.churn)
+    proba = model.predict_proba(frame.drop(columns="leaves"))
+    assert found.columns.tolist() == [*frame.columns, "prediction", "probability", "P(no)", "P(yes)"]
+    assert np.array_equal(found[["P(no)", "P(yes)"]].to_numpy(), proba)
+    assert np.array_equal(found["probability"], proba.max(axis=1))
+    assert found["prediction"].tolist() == model.classes_[proba.argmax(axis=1)].tolist()
+    assert found["leaves"].tolist() == frame["leaves"].tolist()
+
+
+def test_predictions_for_programs_are_lines_of_json(shop, inside):
+    said = [json.loads(line) for line in well(inside("predict", shop.spam, shop.messages, "--json")).out.splitlines()]
+    frame = pd.read_csv(shop.messages, comment="#")
+    assert [row["message"] for row in said] == frame["message"].tolist()
+    assert [row["prediction"] for row in said] == api.load(shop.spam).predict(frame["message"].tolist()).tolist()
+
+
+def test_rows_may_replace_the_file_they_came_from(shop, inside):
+    path = inside.folder / "rows.csv"
+    path.write_bytes(shop.customers.read_bytes())
+    well(inside("predict", shop.churn, "rows.csv", "-o", "rows.csv"))
+    assert len(read_back(path)) == 200
+    assert "prediction" in read_back(path).columns
+
+
+def test_columns_that_are_there_already_are_kept(shop, inside):
+    well(inside("predict", shop.churn, shop.customers, "-o", "once.csv"))
+    well(inside("predict", shop.churn, "once.csv", "-o", "twice.csv"))
+    assert read_back(inside.folder / "twice.csv").columns[-4:].tolist() == [
+        "prediction",
+        "probability",
+        "prediction_",
+        "probability_",
+    ]
+
+
+def test_no_rows_are_a_table_without_rows(shop, inside):
+    header = shop.customers.read_text().partition("\n")[0]
+    (inside.folder / "none.csv").write_text(header + "\n")
+    assert well(inside("predict", shop.churn, "none.csv")).out == f"{header},prediction,probability\n"
+    (inside.folder / "texts.csv").write_text("message\n")
+    assert well(inside("predict", shop.spam, "texts.csv", "--only")).out == "prediction,probability\n"
+    assert inside("predict", shop.churn, "texts.csv").code == 2, "of other columns it has no rows either"
+
+
+def test_a_value_that_is_no_number_is_told_by_its_row(shop, inside):
+    lines = shop.customers.read_text().splitlines()[:4]
+    lines[3] = "old," + lines[3].partition(",")[2]
+    (inside.folder / "odd.csv").write_text("\n".join(lines) + "\n")
+    done = well(inside("predict", shop.churn, "odd.csv"))
+    assert done.err == "deciban: note: column 'age': 1 value is not a number ('old' in row 3), and taken as missing\n"
+
+
+# ------------------------------------------------------------------ explain
+
+
+def explained(inside, *arguments):
+    return well(inside("explain", *arguments, "--json")).json()
+
+
+def same(said, expected) -> bool:
+    return said == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_any_row_of_any_file_is_explained(shop, inside):
+    frame, model = read_people(shop.customers).drop(columns="leaves"), api.load(shop.churn)
+    for row in (1, 2, 200):
+        said = explained(inside, shop.churn, shop.customers, "--row", row)
+        assert same(said, model.explain(frame.iloc[[row - 1]]))
+    assert explained(inside, shop.churn, shop.customers) == explained(inside, shop.churn, shop.customers, "--row", 1)
+    texts = pd.read_csv(shop.messages, comment="#")["message"]
+    assert same(explained(inside, shop.spam, shop.messages, "--row", 400), api.load(shop.spam).explain(texts[399]))
+
+
+def test_a_row_by_its_columns_has_the_others_missing(shop, inside):
+    said = explained(inside, shop.churn, "--set", "plan=basic", "--set", "age=61", "--set", "active=false")
+    row = {"age": [61.0], "spent": [None], "plan": ["basic"], "active": [False], "joined": [None]}
+    assert same(said, api.load(shop.churn).explain(row))
+    values = {item["name"]: item["value"] for item in said["evidence"]}
+    assert values["spent"] == "missing"
+
+
+def test_whose_side_is_asked_for(shop, inside):
+    model, text = api.load(shop.spam), "Claim your free lunch"
+    for_ham = explained(inside, shop.spam, "--text", text, "--target", "ham", "--against", "spam")
+    assert same(for_ham, model.explain(text, "ham", "spam"))
+    assert (for_ham["target"], for_ham["against"]) == ("ham", "spam")
+    for_spam = explained(inside, shop.spam, "--text", text, "--against", "ham")
+    assert for_spam["target"] == "spam"
+    assert for_ham["total"] == pytest.approx(-for_spam["total"], abs=1e-9)
+
+
+def test_experts_come_to_the_same_total(shop, inside):
+    columns = explained(inside, shop.churn, shop.customers, "--row", 3)
+    experts = explained(inside, shop.churn, shop.customers, "--row", 3, "--by", "expert")
+    assert experts["total"] == pytest.approx(columns["total"], abs=1e-9)
+    assert experts["probability"] == columns["probability"]
+    names = {item["name"] for item in experts["evidence"]}
+    assert names != {item["name"] for item in columns["evidence"]}
+    assert any(name.startswith("columns") for name in names)
+
+
+def test_a_text_is_enough_where_a_table_has_one_column_of_texts(inside):
+    """And the other columns are missing."""
+    rng = np.random.default_rng(0)
+    words = {"good": "kind quick warm clean friendly helpful", "bad": "slow cold rude dirty late noisy"}
+    labels = rng.choice(["good", "bad"], 80)
+    texts = [
+        " ".join([*rng.permutation(words[y].split())[:4], *rng.permutation(["the", "room", "staff", "was"])])
+        for y in labels
+    ]
+    frame = pd.DataFrame({"stars": rng.integers(1, 6, 80), "review": texts, "verdict": labels})
+    frame.to_csv(inside.folder / "t.csv", index=False)
+    assert (
+        well(inside("train", "t.csv", "-t", "verdict", "--schema", "review=text", "--json")).json()["model"]
+        == "Classifier"
+    )
+    said = explained(inside, "t.deciban", "--text", "the room was cold and dirty")
+    assert said["target"] == "bad"
+    assert same(
+        said,
+        api.load(inside.folder / "t.deciban").explain({"stars": [None], "review": ["the room was cold and dirty"]}),
+    )
+
+
+def test_labels_and_columns_are_shown_and_never_obeyed(inside):
+    """A name that would steer a terminal is shown by its picture."""
+    (inside.folder / "t.csv").write_text('"a\x1b[31mb",y\n1,"[red]x"\n2,"\x07z"\n3,"[red]x"\n9,"\x07z"\n')
+    well(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes"))
+    for command in (("show",), ("explain", "t.csv"), ("evaluate", "t.csv")):
+        out = well(inside(command[0], "t.deciban", *command[1:])).out
+        assert not set(out) & {"\x1b", "\x07"}
+    assert "a␛[31mb" in well(inside("explain", "t.deciban", "t.csv")).out
+    done = inside("explain", "t.deciban", "--set", "a=1")
+    assert done.code == 2
+    assert "\x1b" not in done.err
+
+
+# ------------------------------------------------------------------ sample and show
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_drawn_rows_are_what_the_api_draws(ending, shop, inside):
+    well(inside("sample", shop.churn, "-n", 30, "--seed", 3, "-o", f"drawn.{ending}"))
+    found = read_back(inside.folder / f"drawn.{ending}")
+    X, y = api.load(shop.churn).sample(30, random_state=3)
+    expected = X.to_pandas()
+    assert found["leaves"].tolist() == y.tolist()
+    assert found.columns.tolist() == [*expected.columns, "leaves"]
+    np.testing.assert_allclose(found["spent"].to_numpy(float), expected["spent"].to_numpy(float), rtol=1e-15)
+    assert found["plan"].where(found["plan"].notna(), None).tolist() == expected["plan"].tolist()
+
+
+def test_drawn_rows_can_be_learned(shop, inside):
+    well(inside("sample", shop.churn, "-n", 60, "--seed", 0, "-o", "drawn.csv"))
+    assert well(inside("learn", shop.churn, "drawn.csv", "-o", "m.deciban", "--json")).json()["rows"] == 60
+
+
+def test_drawn_texts_are_of_the_class_that_was_asked_for(shop, inside):
+    done = well(inside("sample", shop.spam, "-n", 3, "--given", "spam", "--seed", 2, "--json"))
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["label"] for row in rows] == ["spam"] * 3
+    X, _ = api.load(shop.spam).sample(3, "spam", random_state=2)
+    assert [row["message"] for row in rows] == list(X)
+
+
+def test_what_is_shown_to_programs_is_all_there_is(shop, inside):
+    model = api.load(shop.churn)
+    said = well(inside("show", shop.churn, "--json", "--evidence", 4)).json()
+    assert said["model"] == "Classifier"
+    assert said["classes"] == dict(zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True))
+    assert said["evidence"] == json.loads(json.dumps(model.top_evidence(4).to_dict()))
+    assert said["origin"]["names"] == ["customers.csv"], "without the folders it came from"
+    assert "NaN" not in json.dumps(said)
+    assert well(inside("show", shop.churn, "--evidence", 0)).out.count("strongest evidence") == 0
+
+
+def test_numbers_are_as_people_write_them(shop, inside):
+    """Amounts of tens of thousands, without powers of ten; dates as dates."""
+    out = (
+        well(inside("show", shop.churn, "--evidence", 60)).out + well(inside("explain", shop.churn, shop.customers)).out
+    )
+    assert "spent = " in out
+    assert "joined = 20" in out
+    assert "e+0" not in out
+
+
+# ------------------------------------------------------------------ a cold start
+
+
+REPORT = (
+    "import atexit, sys; atexit.register(lambda: print('SEEN', *(n for n in {} if n in sys.modules), file=sys.stderr))"
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "slow"),
+    [
+        ("spam", ("--text", "free lunch"), ("sklearn", "scipy", "pyarrow", "pandas", "matplotlib")),
+        ("churn", ("--set", "plan=basic"), ("sklearn", "scipy", "pyarrow", "pandas", "matplotlib")),
+        ("churn", ("customers.csv", "--row", 5), ("sklearn", "pandas", "matplotlib")),
+    ],
+)
+def test_explaining_imports_nothing_that_takes_long(model, arguments, slow, shop, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(REPORT.format(slow))
+    done = deciban("explain", f"{model}.deciban", *arguments, cwd=shop.folder, PYTHONPATH=str(tmp_path))
+    assert "rather than" in well(done).out
+    assert done.err == "SEEN\n"

@@ -1,0 +1,142 @@
+"""The benchmark anybody can run: what it reports, and that both sides of a pair did the same work."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deciban.cli.bench import FULL, QUICK, Bench, Sizes, bench, best, documents, mixed, numbers, seconds, times
+
+TINY = Sizes(rows=400, columns=3, documents=60, table=200, repeats=1, refits=2, threads=1)
+
+
+@pytest.fixture(scope="module")
+def told():
+    return []
+
+
+@pytest.fixture(scope="module")
+def result(told) -> Bench:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deciban.cli.bench.ENOUGH", 0.0)
+        return bench(sizes=TINY, begin=told.append)
+
+
+def test_every_pair_was_timed(result):
+    assert len(result.pairs) == 6
+    assert all(pair.ours > 0 and pair.theirs > 0 for pair in result.pairs)
+    assert all(pair.ratio == pytest.approx(pair.theirs / pair.ours) for pair in result.pairs)
+    assert [pair.what.strip() for pair in result.pairs if pair.estimated] == ["leave-one-out of every row"]
+
+
+def test_both_sides_of_a_pair_say_the_same(result):
+    """The same models: probabilities differ by rounding alone, and sums of a few hundred terms keep it below 1e-10."""
+    apart = [pair.apart for pair in result.pairs if pair.apart is not None]
+    assert len(apart) == 3  # predicting, leave-one-out beside refits, texts
+    assert max(apart) < 1e-10
+
+
+def test_each_model_of_the_mixed_table_learned_something(result):
+    """Three classes of the same size: guessing is right in a third of the rows and costs log 3."""
+    assert [c.model for c in result.contenders] == ["deciban Classifier", "HistGradientBoosting", "LogisticRegression"]
+    for contender in result.contenders:
+        assert contender.fit > 0
+        assert contender.predict > 0
+        assert contender.accuracy > 0.5
+        assert contender.log_loss < np.log(3)
+
+
+def test_what_is_waited_for_is_told(result, told):
+    assert isinstance(result, Bench)
+    assert told == ["Gaussian naive Bayes", "words", "a mixed table"]
+
+
+def test_a_dictionary_of_it_is_json(result):
+    said = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert set(said) == {"machine", "sizes", "pairs", "table"}
+    assert said["sizes"]["rows"] == TINY.rows
+    assert set(said["pairs"][0]) == {"what", "deciban", "scikit-learn", "estimated", "ratio", "apart"}
+    assert set(said["table"][0]) == {"model", "fit", "predict", "accuracy", "log_loss"}
+
+
+def test_it_prints_everything_and_says_whose_ratios_they_are(result):
+    said = " ".join(repr(result).split())
+    assert "Ratios are of this machine" in said
+    assert "estimated from 2 of all the refits" in said
+    assert "Generated data flatter" in said
+    for pair in result.pairs:
+        assert pair.what.strip() in said
+    for contender in result.contenders:
+        assert contender.model in said
+
+
+def test_a_line_fits_eighty_characters(result):
+    long = [replace(pair, ours=1.11e-3, theirs=1.11e6 * (1 + pair.estimated)) for pair in result.pairs]
+    for some in (result, replace(result, pairs=tuple(long))):
+        assert max(map(len, repr(some).splitlines())) <= 80
+
+
+def test_quick_is_less_of_everything():
+    for name in ("rows", "columns", "documents", "table", "repeats", "refits"):
+        assert getattr(QUICK, name) <= getattr(FULL, name)
+
+
+@pytest.mark.parametrize(("load", "threads"), [(0.1, None), (1e6, 1)])
+def test_on_a_busy_machine_everything_keeps_to_one_thread(monkeypatch, load, threads):
+    measured: list[Sizes] = []
+    for part in ("gaussian", "words", "contest"):
+        monkeypatch.setattr(f"deciban.cli.bench.{part}", lambda sizes: measured.append(sizes) or [])
+    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load), raising=False)
+    said = " ".join(repr(bench(quick=True)).split())
+    assert [sizes.threads for sizes in measured] == [threads] * 3
+    assert ("in one thread since others keep the processors busy" in said) == (threads == 1)
+
+
+def test_the_best_of_several_runs_counts():
+    waits = iter([0.05, 0.001, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05])
+    assert 0.001 <= best(3, lambda: time.sleep(next(waits)))[0] < 0.05
+
+
+def test_what_takes_long_is_run_once(monkeypatch):
+    monkeypatch.setattr("deciban.cli.bench.PATIENCE", 0.01)
+    monkeypatch.setattr("deciban.cli.bench.ENOUGH", 0.01)
+    said: list[str] = []
+    best(5, lambda: time.sleep(0.02), lambda: said.append("once"))
+    assert said == ["once"]
+
+
+def test_everything_takes_its_turn():
+    said: list[str] = []
+    assert len(best(2, lambda: said.append("a"), lambda: said.append("b"))) == 2
+    assert said[:4] == ["a", "b", "a", "b"]
+
+
+def test_generated_data_are_what_they_are_called():
+    X, y = numbers(40, 3)
+    assert X.shape == (40, 3)
+    assert np.bincount(y).tolist() == [10, 10, 10, 10]
+    texts, labels = documents(10)
+    assert len(texts) == len(labels) == 10
+    assert all(40 <= len(text.split()) < 120 for text in texts)
+    table = mixed(2000)
+    share = np.isnan(table.array()).mean()
+    assert 0.04 < share < 0.06  # of 28,000 entries one in twenty: four standard deviations are 0.005
+    said = table.columns()
+    assert len(said) == 14
+    gaps = [value is None for value in said["category_0"]]
+    assert gaps == np.isnan(table.codes[:, 0]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(2e-6, "2 µs"), (0.0123, "12.3 ms"), (1.5, "1.5 s"), (90.0, "1.5 min"), (7200.0, "2 h")]
+)
+def test_times_as_people_say_them(value, said):
+    assert seconds(value) == said
+
+
+def test_ratios_as_people_say_them():
+    assert [times(0.52), times(3.25), times(12345.6)] == ["0.52×", "3.2×", "12,346×"]

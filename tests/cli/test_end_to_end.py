@@ -1,0 +1,195 @@
+"""Every command in a process of its own, as people run them; and the numbers are those of the Python API."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import deciban as api
+from deciban.cli.running import run
+
+from .customers import people, read_people, write_people
+from .shell import deciban, everything_in, well
+
+
+def call(*arguments, **how):
+    return well(deciban(*arguments, **how))
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_train_tells_what_it_learned_and_writes_a_model(shop, tmp_path):
+    done = call("train", shop.messages, "--target", "label", cwd=tmp_path)
+    assert list(everything_in(tmp_path)) == ["messages.deciban"]
+    assert done.err == "", "in a pipe no progress is shown"
+    assert not set(done.out) & {"\x1b", "\r"}
+    assert "Learned 400 rows of 2 classes: ham 200, spam 200." in done.out
+    model = api.load(tmp_path / "messages.deciban")
+    assert type(model).__name__ == "TextClassifier"
+    frame = pd.read_csv(shop.messages, comment="#")
+    found = model.leave_one_out(frame["message"].tolist(), frame["label"].tolist())
+    assert f"{found.accuracy:.1%} of rows" in done.out
+    assert f"log loss {found.log_loss:.4g} nats" in done.out
+
+
+def test_train_says_the_same_to_programs(shop, tmp_path):
+    facts = call("train", shop.customers, "-t", "leaves", "-o", "m.deciban", "--json", cwd=tmp_path).json()
+    frame = read_people(shop.customers)
+    assert facts["model"] == "Classifier"
+    assert facts["file"] == "m.deciban"
+    assert facts["bytes"] == (tmp_path / "m.deciban").stat().st_size
+    assert facts["rows"] == len(frame)
+    assert facts["classes"] == frame["leaves"].value_counts().to_dict()
+    assert facts["target"] == "leaves"
+    summary = api.load(tmp_path / "m.deciban").summary()
+    assert facts["leave_one_out"] == {"accuracy": summary.accuracy, "log_loss": summary.loss}
+    assert (tmp_path / "m.deciban").read_bytes() == shop.churn.read_bytes(), "the same choices, in any process"
+
+
+def test_predict_says_what_the_model_says(shop, tmp_path):
+    done = call("predict", shop.churn, shop.customers, "--proba", cwd=tmp_path)
+    rows, model, frame = rows_of(done.out), api.load(shop.churn), read_people(shop.customers)
+    proba = model.predict_proba(frame.drop(columns="leaves"))
+    assert list(rows[0]) == [*frame.columns, "prediction", "probability", "P(no)", "P(yes)"]
+    assert [row["prediction"] for row in rows] == model.predict(frame).tolist()
+    assert [[float(row["P(no)"]), float(row["P(yes)"])] for row in rows] == proba.tolist(), "bit for bit"
+    assert [float(row["probability"]) for row in rows] == proba.max(axis=1).tolist()
+    assert everything_in(tmp_path) == {}
+
+
+def test_predict_reads_standard_input(shop, tmp_path):
+    done = call("predict", shop.spam, "-", "--only", cwd=tmp_path, given=shop.messages.read_bytes())
+    frame, model = pd.read_csv(shop.messages, comment="#"), api.load(shop.spam)
+    rows = rows_of(done.out)
+    assert list(rows[0]) == ["prediction", "probability"]
+    assert [row["prediction"] for row in rows] == model.predict(frame["message"].tolist()).tolist()
+    assert [float(row["probability"]) for row in rows] == model.predict_proba(frame["message"].tolist()).max(1).tolist()
+
+
+def test_explain_says_why(shop, tmp_path):
+    text = "Free tickets for the meeting, claim them now"
+    done = call("explain", shop.spam, "--text", text, cwd=tmp_path)
+    expected = api.load(shop.spam).explain(text)
+    assert done.out == repr(expected) + "\n"
+    said = call("explain", shop.churn, shop.customers, "--row", 7, "--json", cwd=tmp_path).json()
+    frame = read_people(shop.customers)
+    expected = api.load(shop.churn).explain(frame.drop(columns="leaves").iloc[[6]])
+    assert said == json.loads(json.dumps(expected.to_dict())), "rows are counted from 1"
+    assert said["prior"] + sum(item["decibans"] for item in said["evidence"]) == pytest.approx(said["total"], abs=1e-9)
+
+
+def test_evaluate_judges_by_leave_one_out_or_as_new(shop, inside):
+    seen = well(inside("evaluate", shop.churn, shop.customers))
+    assert seen.out.startswith("leave-one-out: 200 rows")
+    other = write_people(people(80, seed=9), inside.folder / "other.csv")
+    new = call("evaluate", shop.churn, other, cwd=inside.folder)
+    assert new.out.startswith("new rows: 80 rows")
+    frame, model = read_people(other), api.load(shop.churn)
+    assert f"{np.mean(model.predict(frame) == frame['leaves']):.4g}" in new.out
+
+
+def test_learn_forget_and_merge_change_what_is_known(shop, tmp_path):
+    (tmp_path / "spam.deciban").write_bytes(shop.spam.read_bytes())
+    (tmp_path / "more.csv").write_text('label,message\nham,"See you at the lake, bring towels."\nspam,Win a lake now\n')
+    learned = call("learn", "spam.deciban", "more.csv", cwd=tmp_path)
+    assert learned.out == "Learned 2 rows; spam.deciban has learned 402 rows.\n"
+    assert api.load(tmp_path / "spam.deciban").class_count_.tolist() == [201, 201]
+    said = call("forget", "spam.deciban", "more.csv", "--json", cwd=tmp_path).json()
+    assert said == {"file": "spam.deciban", "rows": 2, "before": 402, "after": 400}
+    merged = call("merge", "spam.deciban", shop.spam, "-o", "both.deciban", cwd=tmp_path)
+    assert merged.out == "Wrote both.deciban: 2 models, 800 rows.\n"
+    assert api.load(tmp_path / "both.deciban").class_count_.tolist() == [400, 400]
+
+
+def test_show_tells_what_a_model_is(shop, tmp_path):
+    done = call("show", shop.churn, "--evidence", 3, cwd=tmp_path)
+    model = api.load(shop.churn)
+    assert repr(model.summary()) in done.out
+    assert "It tells column 'leaves'; learned from customers.csv." in done.out
+    for _, item, decibans in model.top_evidence(3).rows:
+        assert re.search(rf"{re.escape(item)} +{re.escape(f'{decibans:+.1f}')}\n", done.out)
+
+
+def test_sample_draws_the_same_again(shop, inside):
+    how = ("sample", shop.churn, "-n", 20, "--given", "yes", "--seed")
+    once = call(*how, 1, cwd=inside.folder).out
+    assert once == inside(*how, 1).out
+    assert once != inside(*how, 2).out
+    rows = rows_of(once)
+    assert len(rows) == 20
+    assert {row["leaves"] for row in rows} == {"yes"}
+
+
+def test_compare_shows_both_models_as_rows_grow(shop, tmp_path):
+    done = call("compare", shop.messages, "--target", "label", "--repeats", 1, "--plot", "curves.svg", cwd=tmp_path)
+    assert "TextClassifier" in done.out
+    assert "LogisticRegression" in done.out
+    assert (tmp_path / "curves.svg").read_bytes().startswith(b"<?xml")
+    assert done.err == "deciban: note: wrote curves.svg\n"
+
+
+def test_report_writes_a_page_with_the_probability_of_a_row(shop, tmp_path):
+    done = call("report", shop.churn, shop.customers, "-o", "page.html", "--no-curve", cwd=tmp_path)
+    assert done.out == "Wrote page.html: open it in a browser.\n"
+    page = (tmp_path / "page.html").read_text()
+    frame = read_people(shop.customers)
+    found = api.load(shop.churn).leave_one_out(frame.drop(columns="leaves"), frame["leaves"])
+    least = int(np.argmin(found.log_proba[np.arange(len(frame)), found.truth]))
+    assert re.search(rf"\b{least + 1}\b", page), "the row that surprises most, by its number from 1"
+    assert f"{found.accuracy:.4g}" in page or f"{found.accuracy:.1%}" in page
+
+
+@pytest.mark.parametrize("ending", ["sql", pytest.param("onnx", marks=pytest.mark.slow)])
+def test_export_writes_a_file(ending, shop, tmp_path):
+    done = call("export", shop.churn, "-o", f"churn.{ending}", cwd=tmp_path)
+    assert done.out.startswith(f"Wrote churn.{ending} (")
+    assert list(everything_in(tmp_path)) == [f"churn.{ending}"]
+
+
+def test_the_tour_step_by_step(inside, monkeypatch):
+    """Its steps in this process: six others take long to begin."""
+
+    def here(given, cwd, check):
+        assert given[:3] == [sys.executable, "-m", "deciban"]
+        assert not check
+        with contextlib.chdir(cwd):
+            return SimpleNamespace(returncode=run([*given[3:], *["--no-curve"] * (given[3] == "report")]))
+
+    monkeypatch.setattr("deciban.cli.touring.subprocess.run", here)
+    done = well(inside("demo", "--folder", "tour"))
+    assert {"tour/messages.csv", "tour/spam.deciban", "tour/report.html"} <= set(everything_in(inside.folder))
+    assert "P(spam) = " in done.out
+    assert "has learned 399 rows" in done.out
+    assert api.load(inside.folder / "tour" / "without.deciban").class_count_.sum() == 399
+
+
+def test_the_tour_stops_where_a_step_fails(inside, monkeypatch):
+    monkeypatch.setattr("deciban.cli.touring.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=2))
+    assert inside("demo", "--folder", "tour").code == 2
+
+
+@pytest.mark.slow
+def test_the_tour_runs_from_beginning_to_end(tmp_path):
+    done = call("demo", "--folder", "tour", cwd=tmp_path)
+    assert {"tour/messages.csv", "tour/spam.deciban", "tour/report.html"} <= set(everything_in(tmp_path))
+    for name in ("train", "evaluate", "explain", "forget", "sample", "report"):
+        assert f"$ deciban {name} " in done.out
+    assert done.out.count("leave-one-out") >= 1
+
+
+@pytest.mark.slow
+def test_the_bench_measures(tmp_path):
+    said = call("bench", "--quick", "--json", cwd=tmp_path).json()
+    assert {pair["what"] for pair in said["pairs"]}
+    assert everything_in(tmp_path) == {}

@@ -1,0 +1,86 @@
+"""`deciban export`: SQL that DuckDB runs and ONNX that onnxruntime runs say what the model says."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pytest
+
+import deciban as api
+
+from .customers import read_people
+from .shell import well
+
+SQL = 1e-10  # the same doubles added up in another order: see tests/interchange
+ONNX = 1e-5  # single precision inside
+
+
+def scored(query: str, frame, name: str):
+    """Rows with the answers beside them, in the order of `frame`."""
+    with duckdb.connect(config={"threads": 1}) as base:
+        base.register("rows", frame)
+        base.execute(f"CREATE TABLE {name} AS SELECT * FROM rows")
+        return base.execute(query).df()
+
+
+@pytest.fixture(scope="module")
+def simple(shop, tmp_path_factory):
+    """A naive Bayes model of the table: few enough terms for any database."""
+    from deciban.cli.running import run
+
+    path = tmp_path_factory.mktemp("simple") / "nb.deciban"
+    assert run(["train", str(shop.customers), "-t", "leaves", "--model", "naive-bayes", "-o", str(path)]) == 0
+    return path
+
+
+@pytest.mark.parametrize("kind", ["classifier", "naive-bayes"])
+def test_duckdb_says_what_the_model_says(kind, shop, simple, inside):
+    path = shop.churn if kind == "classifier" else simple
+    well(inside("export", path, "-o", "model.sql", "--table", "customers"))
+    frame, model = read_people(shop.customers).drop(columns="leaves"), api.load(path)
+    found = scored((inside.folder / "model.sql").read_text(), frame, "customers")
+    expected = model.predict_proba(frame)
+    said = found[[f"proba_{label}" for label in model.classes_]].to_numpy()
+    np.testing.assert_allclose(said, expected, rtol=0, atol=SQL)
+
+
+def test_sql_is_printed_where_it_is_asked_for(simple, inside):
+    done = well(inside("export", simple, "-o", "-", "--dialect", "sqlite", "--table", "somewhere"))
+    assert "somewhere" in done.out
+    assert done.out.lstrip().upper().startswith(("SELECT", "WITH"))
+    assert list(inside.folder.iterdir()) == []
+
+
+def test_onnxruntime_says_what_the_model_says(shop, simple, inside):
+    runtime = pytest.importorskip("onnxruntime")
+    well(inside("export", simple, "-o", "model.onnx"))
+    session = runtime.InferenceSession(inside.folder / "model.onnx", providers=["CPUExecutionProvider"])
+    frame, model = read_people(shop.customers).drop(columns="leaves"), api.load(simple)
+    feeds = model_inputs(session, frame)
+    proba = next(out for out in session.run(None, feeds) if getattr(out, "ndim", 0) == 2 and out.shape[1] == 2)
+    np.testing.assert_allclose(proba, model.predict_proba(frame), rtol=0, atol=ONNX)
+
+
+def model_inputs(session, frame):
+    """Columns as the session wants them: (n, 1), strings with "" and numbers with NaN where missing."""
+    feeds = {}
+    for wanted in session.get_inputs():
+        column = frame[wanted.name]
+        if "string" in wanted.type:
+            values = column.map(lambda v: "" if v is None or v != v else str(v)).to_numpy(dtype=object)
+        elif column.dtype.kind == "M":
+            values = (column - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+            values = values.to_numpy(dtype=np.float64 if "double" in wanted.type else np.float32)
+        else:
+            values = column.to_numpy(dtype=np.float64 if "double" in wanted.type else np.float32)
+        feeds[wanted.name] = values.reshape(-1, 1)
+    return feeds
+
+
+@pytest.mark.parametrize("ending", ["sql", "onnx"])
+def test_texts_stay_at_home(ending, shop, inside):
+    done = inside("export", shop.spam, "-o", f"model.{ending}")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("deciban: error: ")
+    assert "TextClassifier" in done.err
+    assert list(inside.folder.iterdir()) == []

@@ -1,0 +1,156 @@
+"""`deciban evaluate`, `compare` and `report`: by leave-one-out where rows were learned, as they are otherwise."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import deciban as api
+
+from .customers import people, read_people, write_people
+from .shell import copy, deciban, well
+
+
+def told(done) -> tuple[str, float, float]:
+    """How rows were judged, accuracy and log loss, as people read them."""
+    numbers = [float(re.search(rf"^{name} +([\d.]+)", done.out, re.MULTILINE)[1]) for name in ("accuracy", "log loss")]
+    return done.out.partition(":")[0], *numbers
+
+
+def left_out(model, path):
+    frame = read_people(path)
+    return api.load(model).leave_one_out(frame.drop(columns="leaves"), frame["leaves"])
+
+
+def as_new(model, path) -> tuple[float, float]:
+    frame, model = read_people(path), api.load(model)
+    log_proba = model.predict_log_proba(frame.drop(columns="leaves"))
+    truth = np.searchsorted(model.classes_, frame["leaves"])
+    right = model.classes_[log_proba.argmax(axis=1)] == frame["leaves"]
+    return float(right.mean()), float(-log_proba[np.arange(len(frame)), truth].mean())
+
+
+def test_rows_that_were_learned_are_left_out_one_by_one(shop, inside):
+    done = well(inside("evaluate", shop.churn, shop.customers))
+    expected = left_out(shop.churn, shop.customers)
+    assert told(done) == ("leave-one-out", float(f"{expected.accuracy:.4g}"), float(f"{expected.log_loss:.4g}"))
+    said = well(inside("evaluate", shop.churn, shop.customers, "--json")).json()
+    assert said["accuracy"] == expected.accuracy
+    assert said["log_loss"] == pytest.approx(expected.log_loss, abs=1e-12)
+
+
+def test_a_file_is_known_by_what_it_holds_not_by_its_name(shop, inside):
+    (inside.folder / "copy.csv").write_bytes(shop.customers.read_bytes())
+    assert told(well(inside("evaluate", shop.churn, "copy.csv")))[0] == "leave-one-out"
+
+
+def test_other_rows_are_judged_as_they_are(shop, inside):
+    path = write_people(people(90, seed=8), inside.folder / "other.csv")
+    done = well(inside("evaluate", shop.churn, path))
+    accuracy, log_loss = as_new(shop.churn, path)
+    assert told(done) == ("new rows", float(f"{accuracy:.4g}"), float(f"{log_loss:.4g}"))
+    said = well(inside("evaluate", shop.churn, path, "--json")).json()
+    assert said["accuracy"] == accuracy
+    assert said["log_loss"] == pytest.approx(log_loss, abs=1e-12)
+
+
+def test_who_knows_better_is_obeyed(shop, inside):
+    how, accuracy, log_loss = told(well(inside("evaluate", shop.churn, shop.customers, "--as-new")))
+    assert (how, accuracy) == ("new rows", float(f"{as_new(shop.churn, shop.customers)[0]:.4g}"))
+    assert log_loss < left_out(shop.churn, shop.customers).log_loss, "it has seen them"
+    head = shop.customers.read_text().splitlines(keepends=True)[:51]
+    (inside.folder / "some.csv").write_text("".join(head))
+    assert told(well(inside("evaluate", shop.churn, "some.csv")))[0] == "new rows", "some of the rows are another file"
+    assert told(well(inside("evaluate", shop.churn, "some.csv", "--leave-one-out")))[0] == "leave-one-out"
+
+
+def test_what_is_learned_later_is_left_out_too_and_what_is_forgotten_is_new(shop, inside):
+    model = copy(shop.churn, inside.folder)
+    path = write_people(people(40, seed=5), inside.folder / "more.csv")
+    well(inside("learn", model, path))
+    assert told(well(inside("evaluate", model, path)))[0] == "leave-one-out"
+    well(inside("forget", model, path))
+    assert told(well(inside("evaluate", model, path)))[0] == "new rows"
+    assert told(well(inside("evaluate", model, shop.customers)))[0] == "leave-one-out"
+
+
+def test_a_pipe_is_judged_as_new(shop, tmp_path):
+    """Whether its rows were learned is known when it is too late."""
+    done = deciban("evaluate", shop.churn, "-", "--json", cwd=tmp_path, given=shop.customers.read_bytes())
+    assert well(done).json()["accuracy"] == as_new(shop.churn, shop.customers)[0]
+
+
+@pytest.mark.slow
+def test_a_pipe_is_left_out_row_by_row_where_one_says_so(shop, tmp_path):
+    done = deciban(
+        "evaluate", shop.churn, "-", "--leave-one-out", "--json", cwd=tmp_path, given=shop.customers.read_bytes()
+    )
+    assert well(done).json()["accuracy"] == left_out(shop.churn, shop.customers).accuracy
+
+
+def test_texts_are_judged_likewise(shop, inside):
+    frame = pd.read_csv(shop.messages, comment="#")
+    found = api.load(shop.spam).leave_one_out(frame["message"].tolist(), frame["label"].tolist())
+    said = well(inside("evaluate", shop.spam, shop.messages, "--json")).json()
+    assert (said["accuracy"], said["log_loss"]) == (found.accuracy, pytest.approx(found.log_loss, abs=1e-12))
+
+
+def test_another_column_may_hold_the_labels(shop, inside):
+    frame = pd.read_csv(shop.messages, comment="#").rename(columns={"label": "truth"})
+    frame.to_csv(inside.folder / "t.csv", index=False)
+    assert inside("evaluate", shop.spam, "t.csv").code == 2
+    assert well(inside("evaluate", shop.spam, "t.csv", "-t", "truth", "--json")).json()["accuracy"] > 0.9
+
+
+def test_a_file_of_which_some_rows_were_forgotten_is_new_and_told(shop, inside):
+    head = shop.customers.read_text().splitlines(keepends=True)[:3]
+    (inside.folder / "two.csv").write_text("".join(head))
+    well(inside("forget", shop.churn, "two.csv", "-o", "without.deciban"))
+    done = well(inside("evaluate", "without.deciban", shop.customers))
+    assert told(done)[0] == "new rows"
+    assert "forgotten some rows" in done.err
+
+
+# ------------------------------------------------------------------ compare
+
+
+def test_both_models_are_shown_by_the_number_of_rows(shop, inside):
+    said = well(inside("compare", shop.customers, "-t", "leaves", "--repeats", 1, "--json")).json()
+    assert said["models"] == ["Classifier", "LogisticRegression"]
+    assert said["sizes"][-1] == 200 - said["held_out"]
+    assert 0.6 < said["accuracy"]["Classifier"][-1][0] <= 1
+    assert 0.6 < said["accuracy"]["LogisticRegression"][-1][0] <= 1
+    out = well(inside("compare", shop.customers, "-t", "leaves", "--repeats", 1)).out
+    losses = [row.split()[:3] for row in out.partition("log loss, in nats\n")[2].partition("\n\n")[0].splitlines()]
+    assert losses[0] == ["rows", "Classifier", "LogisticRegression"]
+    for row, size, *loss in zip(losses[1:], said["sizes"], *said["log_loss"].values(), strict=True):
+        assert row == [str(size), *(f"{one[0]:.4g}" for one in loss)], "the same seed draws the same rows"
+
+
+# ------------------------------------------------------------------ report
+
+
+def test_a_report_without_data_is_of_the_model(shop, inside):
+    said = well(inside("report", shop.spam, "--json")).json()
+    page = (inside.folder / "report.html").read_bytes()
+    assert said == {"file": "report.html", "bytes": len(page), "rows": 0}
+    assert page.startswith(b"<!doctype html>")
+    assert b"claim" in page
+
+
+def test_a_report_is_one_page_that_needs_no_network(shop, inside):
+    well(inside("report", shop.churn, shop.customers, "--no-curve", "--title", "Who <leaves>?"))
+    page = (inside.folder / "report.html").read_text()
+    assert "Who &lt;leaves&gt;?" in page
+    assert "Who <leaves>" not in page
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//", page)
+    assert "leave-one-out" in page.lower()
+
+
+def test_a_report_replaces_the_one_before(shop, inside):
+    (inside.folder / "report.html").write_text("old")
+    well(inside("report", shop.spam))
+    assert (inside.folder / "report.html").stat().st_size > 1000

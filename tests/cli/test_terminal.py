@@ -1,0 +1,337 @@
+"""On terminals, in pipes and under signals: widths, colours, help, completion, and quiet ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import deciban as api
+from deciban.cli.app import COMMANDS
+from deciban.cli.screen import fitting, on_screen
+
+from .customers import people, write_people
+from .shell import COLOUR, PATIENCE, command, deciban, environment, everything_in, lines_of, on_a_terminal, well
+
+TEXT = "Free tickets for the meeting tomorrow! Click here and claim them now, or bring them along on Saturday."
+SEEN = {
+    "show": ("show", "churn.deciban"),
+    "explain a row": ("explain", "churn.deciban", "customers.csv", "--row", "3"),
+    "explain a text": ("explain", "spam.deciban", "--text", TEXT),
+    "evaluate": ("evaluate", "churn.deciban", "customers.csv", "--as-new"),
+    "predict": ("predict", "churn.deciban", "customers.csv", "--proba"),
+    "predict texts": ("predict", "spam.deciban", "messages.csv"),
+    "sample": ("sample", "churn.deciban", "-n", "3", "--seed", "1"),
+}
+
+
+LATER = [
+    ("explain a row", 80),
+    ("predict texts", 80),
+    ("sample", 80),
+    *((name, 200) for name in SEEN if name != "predict"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        ("show", 80),
+        ("explain a text", 80),
+        ("evaluate", 80),
+        ("predict", 80),
+        ("predict", 200),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in LATER),
+    ],
+)
+def test_everything_fits_the_terminal(name, width, shop):
+    code, screen = on_a_terminal(*SEEN[name], cwd=shop.folder, width=width)
+    lines = lines_of(screen)
+    assert code == 0, screen
+    assert max(map(len, lines)) <= width
+    assert COLOUR.search(screen), "in colour, or bold at least"
+    assert len(lines) > 4
+    assert "e+0" not in screen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [80, 200])
+def test_curves_fit_the_terminal_with_whole_names(width, shop):
+    code, screen = on_a_terminal("compare", "messages.csv", "-t", "label", "--repeats", 2, cwd=shop.folder, width=width)
+    assert code == 0
+    assert max(map(len, lines_of(screen))) <= width
+    assert "…" not in screen
+    assert screen.count("LogisticRegression") >= 2
+
+
+def test_long_work_shows_a_bar_that_goes_away(shop, tmp_path):
+    """And sentences are broken between words."""
+    code, screen = on_a_terminal("train", shop.messages, "-t", "label", "-o", "m.deciban", cwd=tmp_path, width=60)
+    assert code == 0
+    assert "learning" in screen
+    left = " ".join(lines_of(screen)[-5:])
+    assert "Left out one by one, 95.0% of rows are told right; log loss" in re.sub(r"\s+", " ", left)
+    assert max(map(len, lines_of(screen)[-5:])) <= 60
+
+
+@pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
+@pytest.mark.parametrize("name", ["explain a text", pytest.param("show", marks=pytest.mark.slow)])
+def test_colours_are_left_out_where_they_are_not_wanted(name, variables, shop):
+    code, screen = on_a_terminal(*SEEN[name], cwd=shop.folder, width=80, **variables)
+    assert code == 0
+    assert "\x1b" not in screen
+    assert max(map(len, lines_of(screen))) <= 80
+
+
+@pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, pytest.param({"TERM": "dumb"}, marks=pytest.mark.slow)])
+def test_help_is_plain_where_colours_are_not_wanted(variables, tmp_path):
+    code, screen = on_a_terminal("show", "--help", cwd=tmp_path, width=80, **variables)
+    assert code == 0
+    assert "\x1b" not in screen
+
+
+def test_an_error_is_red_on_a_terminal_and_plain_without_colour(tmp_path):
+    code, screen = on_a_terminal("show", "missing.deciban", cwd=tmp_path, width=80)
+    assert code == 2
+    assert screen.startswith("\x1b[31mdeciban: error: \x1b[0mthere is no model file")
+    _, screen = on_a_terminal("show", "missing.deciban", cwd=tmp_path, width=80, NO_COLOR="1")
+    assert screen.startswith("deciban: error: there is no model file")
+
+
+# ------------------------------------------------------------------ columns of a table
+
+
+def test_what_was_asked_for_is_shown_where_room_is_short():
+    import pyarrow as pa
+
+    columns = {f"column {i}": ["some longer text"] * 3 for i in range(9)}
+    table = pa.table({**columns, "prediction": ["yes", "no", "yes"], "probability": [0.5, 0.123456, 1.0]})
+    shown = on_screen(table, "3 rows", ["prediction", "probability"], width=80)
+    assert shown.columns[0] == "row"
+    assert shown.columns[-2:] == ("prediction", "probability")
+    assert [row[-1] for row in shown.rows] == ["0.5000", "0.1235", "1.0000"]
+    assert re.fullmatch(r"3 rows \(\d more columns\)", shown.title)
+    wide = on_screen(table, "3 rows", ["prediction", "probability"], width=400)
+    assert wide.title == "3 rows"
+    assert wide.columns == ("row", *table.column_names)
+    assert wide.rows[0][1] == "some longer text"
+
+
+@pytest.mark.parametrize("width", [25, 40, 80, 120, 300])
+def test_columns_never_take_more_than_there_is(width):
+    wanted = {"row": 3, "a": 50, "bee": 9, "a long name of a column": 5, "c": 1, "answer": 12}
+    given = fitting(wanted, ("row", "answer"), width)
+    assert sum(given.values()) + 3 * len(given) + 1 <= width
+    assert {"row", "answer"} <= set(given)
+    assert all(len(name) <= given[name] <= wanted[name] or given[name] == len(name) for name in given)
+
+
+# ------------------------------------------------------------------ help
+
+
+def help_of(inside, *arguments) -> str:
+    done = inside(*arguments, "--help")
+    assert (done.code, done.err) == (0, "")
+    return done.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_teaches_by_example(name, inside, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    said = help_of(inside, name)
+    assert max(map(len, said.splitlines())) <= 80
+    examples = re.search(r"Examples:\s*\n((?: +.*deciban .*\n)+)", said)
+    assert examples, "a block of commands"
+    lines = [line.strip() for line in examples[1].splitlines()]
+    assert lines == [line.strip() for line in documented(name)], "none is broken in two"
+    known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", said.replace("\n", " ")))
+    for line in lines:
+        own = line.partition(f"deciban {name}")[2].partition("|")[0]
+        assert set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", own)) <= known, "options that there are"
+
+
+def documented(name: str) -> list[str]:
+    import importlib
+
+    text = getattr(importlib.import_module(f"deciban.cli.{COMMANDS[name]}"), name).__doc__
+    return [line for line in text.partition("Examples:\n")[2].splitlines() if line.strip()]
+
+
+def test_the_first_page_names_every_command(inside):
+    said = help_of(inside)
+    assert max(map(len, said.splitlines())) <= 80
+    for name in COMMANDS:
+        assert re.search(rf"^. {name} +[A-Z]", said, re.MULTILINE)
+    assert said.index(" train ") < said.index(" explain ") < said.index(" bench ")
+
+
+def test_without_arguments_the_first_page_is_shown(inside):
+    done = inside()
+    assert done.code == 2
+    assert "deciban train messages.csv" in done.out + done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_version(inside):
+    for option in ("--version", "-V"):
+        done = inside(option)
+        assert (done.code, done.out) == (0, f"deciban {api.__version__}\n")
+
+
+def test_the_script_is_the_same_command(tmp_path):
+    script = Path(sys.executable).with_name("deciban")
+    if not script.exists():
+        pytest.skip("the script `deciban` is not installed beside this Python")
+    for arguments in (["--version"], ["show", "missing.deciban"]):
+        done = subprocess.run(
+            [script, *arguments],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        other = deciban(*arguments, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (other.code, other.out, other.err)
+
+
+# ------------------------------------------------------------------ completion
+
+
+def completed(line: str, tmp_path) -> list[str]:
+    done = subprocess.run(
+        command(),
+        cwd=tmp_path,
+        env=environment(_DECIBAN_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(line.split()) - 1)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_a_shell_completes_commands_and_options(tmp_path):
+    assert completed("deciban ex", tmp_path) == ["explain", "export"]
+    assert {"--text", "--target"} <= set(completed("deciban explain --t", tmp_path))
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash to complete for")
+def test_a_shell_is_told_how_to_complete(tmp_path):
+    pytest.importorskip("shellingham", reason="which shell it is, shellingham finds out")
+    done = subprocess.run(
+        ["bash", "-c", '"$@"; exit $?', "bash", *command("--show-completion")],
+        cwd=tmp_path,
+        env=environment(SHELL="/bin/bash"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_DECIBAN_COMPLETE" in done.stdout
+
+
+# ------------------------------------------------------------------ ends
+
+
+@pytest.mark.parametrize(
+    "arguments", [("show", "churn.deciban"), ("predict", "churn.deciban", "customers.csv"), ("--help",)]
+)
+def test_a_pipe_that_nobody_reads_is_no_error(arguments, shop):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            command(*arguments),
+            cwd=shop.folder,
+            env=environment(),
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert done.stderr == b""
+    assert done.returncode == 0
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(shop, tmp_path):
+    """As in `deciban predict … | head -1`, with more rows than a pipe holds."""
+    write_people(people(4000, seed=1), tmp_path / "many.csv")
+    child = subprocess.Popen(
+        command("predict", shop.churn, "many.csv"),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout.readline().startswith(b"age,spent")
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    assert child.wait(timeout=PATIENCE) == 0
+
+
+def interrupted(child) -> None:
+    """While whoever it reads from goes on."""
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=PATIENCE) == 130
+    assert child.stderr.read() == b"deciban: error: interrupted; nothing was written\n"
+    assert child.stdout.read() == b""
+
+
+def started(folder, *arguments):
+    """A command that is at work: it has begun to read what it was given, which never ends."""
+    child = subprocess.Popen(
+        command(*arguments),
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    child.stdin.write(b"x,y\n" + b"1,a\n2,b\n" * 20_000)  # more than a pipe holds: whoever takes it is there
+    child.stdin.flush()
+    return child
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("learn", "m.deciban", "-"), pytest.param(("train", "-", "-t", "y", "-o", "new.deciban"), marks=pytest.mark.slow)],
+)
+def test_who_is_interrupted_leaves_everything_as_it_was(arguments, inside):
+    if arguments[0] == "learn":
+        (inside.folder / "t.csv").write_text("x,y\n1,a\n2,b\n")
+        well(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes", "-o", "m.deciban"))
+    before = everything_in(inside.folder)
+    interrupted(started(inside.folder, *arguments))
+    assert everything_in(inside.folder) == before
+
+
+@pytest.mark.slow
+def test_long_computing_is_interrupted(tmp_path):
+    """In the middle of learning, where most time is spent outside of Python."""
+    frame = people(60_000, seed=2)
+    write_people(frame, tmp_path / "t.csv")
+    before = everything_in(tmp_path)
+    child = subprocess.Popen(
+        command("train", "t.csv", "-t", "leaves"),
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(4)
+    assert child.poll() is None, "it is still at work"
+    interrupted(child)
+    assert everything_in(tmp_path) == before

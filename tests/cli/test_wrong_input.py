@@ -1,0 +1,291 @@
+"""Bad input to every command: one line that says what to do, exit code 2, and nothing is written."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+import numpy as np
+import pytest
+
+from .customers import people, write_people
+from .shell import deciban, everything_in
+
+TABLE = "age,spent,plan,active,joined,leaves\n"
+
+
+def furnish(folder, shop) -> None:
+    """Whatever can be wrong with a file, by its name."""
+    rng = np.random.default_rng(0)
+    (folder / "churn.deciban").write_bytes(shop.churn.read_bytes())
+    (folder / "spam.deciban").write_bytes(shop.spam.read_bytes())
+    write_people(people(20), folder / "good.csv")
+    (folder / "texts.csv").write_text("label,message\nham,hello there\nspam,win now\n")
+    (folder / "empty.csv").write_text("")
+    (folder / "header.csv").write_text(TABLE)
+    (folder / "other.csv").write_text("a,b\n1,2\n3,4\n")
+    (folder / "ragged.csv").write_text(TABLE + "1,2,basic,true,2020-01-01,no\n1,2,basic\n")
+    (folder / "latin.csv").write_bytes(TABLE.encode() + "1,2,caf\xe9,true,2020-01-01,no\n".encode("latin-1"))
+    (folder / "unlabelled.csv").write_text(TABLE + "1,2,basic,true,2020-01-01,\n")
+    (folder / "twice.csv").write_text("a,a,leaves\n1,2,no\n")
+    (folder / "numbers.csv").write_text("a,y\n" + "".join(f"{i},{i + 0.5}\n" for i in range(80)))
+    for name in ("junk.csv", "junk.parquet", "junk.arrow", "junk.deciban"):
+        (folder / name).write_bytes(rng.bytes(3000))
+    (folder / "junk.jsonl").write_text('{"a": 1}\n{"a": \n')
+    (folder / "empty.deciban").write_bytes(b"")
+    whole = shop.churn.read_bytes()
+    (folder / "cut.deciban").write_bytes(whole[: len(whole) // 2])
+    (folder / "flipped.deciban").write_bytes(whole[:-50] + bytes([whole[-50] ^ 4]) + whole[-49:])
+    (folder / "folder").mkdir()
+    (folder / "unknown.csv").write_text("label,message\neggs,hello there\n")
+    (folder / "never.csv").write_text(TABLE + "1,2,platinum,true,2020-01-01,no\n")
+
+
+BAD_TABLES = (
+    "missing.csv",
+    "empty.csv",
+    "ragged.csv",
+    "junk.csv",
+    "junk.parquet",
+    "junk.arrow",
+    "junk.jsonl",
+    "latin.csv",
+    "folder",
+)
+BAD_MODELS = (
+    "missing.deciban",
+    "junk.deciban",
+    "empty.deciban",
+    "cut.deciban",
+    "flipped.deciban",
+    "good.csv",
+    "folder",
+)
+WITH_MODEL_AND_DATA = ("predict", "explain", "evaluate", "learn", "forget", "report")
+
+CASES = [
+    # every command without anything, and with an option that it does not have
+    *(f"{name}" for name in ("train", "predict", "explain", "evaluate", "learn", "forget", "merge", "show", "sample")),
+    *(f"{name}" for name in ("compare", "report", "export")),
+    *(
+        f"{name} --frobnicate"
+        for name in ("train", "predict", "explain", "evaluate", "learn", "forget", "merge", "show")
+    ),
+    *(f"{name} --frobnicate" for name in ("sample", "compare", "report", "export", "demo", "bench")),
+    "frobnicate",
+    "--frobnicate",
+    "demo extra",
+    "demo --folder good.csv",
+    "bench extra",
+    # data that cannot be read
+    *(f"train {bad} -t leaves -o new.deciban" for bad in (*BAD_TABLES, "header.csv", "twice.csv", "unlabelled.csv")),
+    *(f"compare {bad} -t leaves" for bad in (*BAD_TABLES, "header.csv", "twice.csv", "unlabelled.csv")),
+    *(f"{name} churn.deciban {bad}" for name in WITH_MODEL_AND_DATA for bad in BAD_TABLES),
+    *(f"{name} churn.deciban header.csv" for name in ("explain", "evaluate", "learn", "forget", "report")),
+    *(f"{name} churn.deciban unlabelled.csv" for name in ("evaluate", "learn", "forget", "report")),
+    "train 'none*.csv' -t leaves",
+    "train spam=missing ham=folder -o new.deciban",
+    "train good.csv texts.csv -t leaves -o new.deciban",
+    "train - -t leaves -o new.deciban",
+    # models that cannot be read
+    *(f"{name} {bad} good.csv" for name in WITH_MODEL_AND_DATA for bad in BAD_MODELS),
+    *(f"{name} {bad}" for name in ("show", "sample") for bad in BAD_MODELS),
+    *(f"merge churn.deciban {bad} -o new.deciban" for bad in BAD_MODELS),
+    *(f"export {bad} -o new.sql" for bad in BAD_MODELS),
+    "train good.csv -t leaves --like junk.deciban -o new.deciban",
+    # a model for other columns
+    *(f"{name} churn.deciban other.csv" for name in WITH_MODEL_AND_DATA),
+    *(f"{name} churn.deciban other.csv -t b" for name in ("evaluate", "learn", "forget", "report")),
+    *(f"{name} spam.deciban good.csv" for name in WITH_MODEL_AND_DATA),
+    *(f"{name} spam.deciban good.csv -t leaves" for name in ("evaluate", "learn", "forget", "report")),
+    "train good.csv -t leaves --like spam.deciban -o new.deciban",
+    "merge churn.deciban spam.deciban -o new.deciban",
+    # a target that is none
+    "train good.csv",
+    "train good.csv -t nothing",
+    "train numbers.csv -t y",
+    "train numbers.csv -t a",
+    "compare good.csv",
+    "compare good.csv -t nothing",
+    "compare numbers.csv -t y",
+    *(f"{name} churn.deciban good.csv -t nothing" for name in ("evaluate", "learn", "forget", "report")),
+    # classes and rows that are not there
+    "explain churn.deciban good.csv --target perhaps",
+    "explain churn.deciban good.csv --against perhaps",
+    "explain churn.deciban good.csv --target yes --against yes",
+    "explain churn.deciban good.csv --row 0",
+    "explain churn.deciban good.csv --row 21",
+    "explain churn.deciban good.csv --row one",
+    "sample churn.deciban --given perhaps",
+    "evaluate spam.deciban unknown.csv",
+    "evaluate spam.deciban unknown.csv --leave-one-out",
+    "forget spam.deciban unknown.csv",
+    "forget spam.deciban texts.csv",
+    "forget churn.deciban never.csv",
+    "evaluate churn.deciban never.csv --leave-one-out",
+    # places that cannot be written to
+    "train good.csv -t leaves -o folder",
+    "train good.csv -t leaves -o nowhere/new.deciban",
+    "train good.csv -t leaves -o good.csv/new.deciban",
+    *(f"{name} churn.deciban good.csv -o {bad}" for name in ("learn", "forget") for bad in ("folder", "nowhere/new")),
+    "merge churn.deciban churn.deciban -o folder",
+    "merge churn.deciban churn.deciban -o nowhere/new.deciban",
+    *(
+        f"{name} -o {bad}"
+        for name in ("predict churn.deciban good.csv", "sample churn.deciban")
+        for bad in ("folder", "nowhere/a.csv", "a.exe", "folder/a.b.c")
+    ),
+    "report churn.deciban -o folder",
+    "report churn.deciban -o nowhere/page.html",
+    *(f"export churn.deciban -o {bad}" for bad in ("folder", "nowhere/a.sql", "nowhere/a.onnx", "a.exe")),
+    "compare texts.csv -t label --plot nowhere/a.png",
+    # what does not fit together
+    "explain churn.deciban",
+    "explain churn.deciban good.csv --text hello",
+    "explain churn.deciban --text hello",
+    "explain churn.deciban --set nothing=1",
+    "explain churn.deciban --set age",
+    "explain churn.deciban --set age=old",
+    "explain churn.deciban --set age=1 --by guess",
+    "explain spam.deciban --set age=1",
+    "explain spam.deciban --text hello --by expert",
+    "train good.csv -t leaves --model guess",
+    "train good.csv -t leaves --model text",
+    "train good.csv -t leaves --text nothing",
+    "train good.csv -t leaves --schema nothing=number",
+    "train good.csv -t leaves --schema age=guess",
+    "train good.csv -t leaves --schema age",
+    "train good.csv -t leaves --model tree --schema age=count",
+    "train good.csv -t leaves --format guess",
+    "train good.csv -t leaves --delimiter ab",
+    "train good.csv -t leaves --encoding guess",
+    "train good.csv -t leaves --jobs few",
+    "merge churn.deciban -o new.deciban",
+    "merge churn.deciban churn.deciban",
+    "export churn.deciban",
+    "export churn.deciban -o new.sql --dialect klingon",
+    "show churn.deciban --evidence -1",
+    "show churn.deciban good.csv",
+    "sample churn.deciban -n -1",
+    "sample churn.deciban --seed -1",
+    "compare good.csv -t leaves --repeats 0",
+]
+
+
+@pytest.fixture(scope="module")
+def room(shop, tmp_path_factory):
+    """Nothing in it ever changes, so that one is enough."""
+    folder = tmp_path_factory.mktemp("room")
+    furnish(folder, shop)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def content(room):
+    return everything_in(room)
+
+
+def check(done, room, content) -> None:
+    assert done.out == ""
+    lines = done.err.splitlines()
+    assert len(lines) == 1, done.err
+    assert lines[0].startswith("deciban: error: ")
+    assert len(lines[0]) > len("deciban: error: ") + 10, "it says something"
+    assert "Traceback" not in done.err
+    assert "row 0" not in done.err, "people count from 1"
+    assert done.code == 2
+    assert everything_in(room) == content
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_one_line_says_what_is_wrong(line, room, content, inside, monkeypatch):
+    inside.folder = room
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        check(inside(*shlex.split(line)), room, content)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train ragged.csv -t leaves -o new.deciban",
+        "predict flipped.deciban good.csv -o out.csv",
+        "learn churn.deciban other.csv",
+        pytest.param("explain churn.deciban good.csv --row 21", marks=pytest.mark.slow),
+        pytest.param("report junk.deciban", marks=pytest.mark.slow),
+    ],
+)
+def test_so_it_is_in_a_process_of_its_own(line, room, content):
+    check(deciban(*shlex.split(line), cwd=room), room, content)
+
+
+WORDS = {
+    "train ragged.csv -t leaves": ("row 2 of ragged.csv", "line 3", "--delimiter"),
+    "train latin.csv -t leaves": ("row 1 of latin.csv", "--encoding latin-1"),
+    "train good.csv": ("--target", "age", "leaves"),
+    "train good.csv -t leave": ("did you mean 'leaves'",),
+    "explain churn.deciban good.csv --row 21": ("20 rows",),
+    "explain churn.deciban --set agee=3": ("did you mean 'age'",),
+    "merge churn.deciban -o new.deciban": ("two model files",),
+    "forget churn.deciban never.csv": ("row 1", "column"),
+    "explain churn.deciban good.csv --target perhaps": ("'perhaps'", "no, yes"),
+    "train": ("DATA", "deciban train --help"),
+    "frobnicate": ("frobnicate", "deciban --help"),
+    "predict cut.deciban good.csv": ("cut short",),
+    "predict flipped.deciban good.csv": ("checksum",),
+}
+
+
+@pytest.mark.parametrize("line", WORDS)
+def test_it_says_where_and_what_to_do(line, room, inside):
+    inside.folder = room
+    said = inside(*shlex.split(line)).err
+    for word in WORDS[line]:
+        assert word in said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="to root every folder can be written to")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train good.csv -t leaves -o locked/new.deciban",
+        "predict churn.deciban good.csv -o locked/out.csv",
+        "report churn.deciban -o locked/page.html",
+        "export churn.deciban -o locked/a.sql",
+    ],
+)
+def test_a_folder_that_is_locked_stays_as_it_is(line, shop, tmp_path, inside):
+    furnish(tmp_path, shop)
+    (tmp_path / "locked").mkdir(mode=0o500)
+    check(inside(*shlex.split(line)), tmp_path, everything_in(tmp_path))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc, where nobody can make files")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train good.csv -t leaves --model naive-bayes -o /proc/m.deciban",
+        "predict churn.deciban good.csv -o /proc/a.csv",
+        "report churn.deciban -o /proc/a.html",
+    ],
+)
+def test_a_folder_in_which_nobody_can_write(line, room, content, inside):
+    inside.folder = room
+    check(inside(*shlex.split(line)), room, content)
+
+
+def test_a_fault_of_ours_is_told_from_a_mistake(room, inside, monkeypatch):
+    """Exit code 1, and where it happened."""
+    monkeypatch.setattr("deciban.cli.answering.open_model", lambda path: path.frobnicate())
+    inside.folder = room
+    done = inside("predict", "churn.deciban", "good.csv")
+    assert done.code == 1
+    assert "Traceback" in done.err
+    assert "fault in deciban" in done.err.splitlines()[-1]
+
+
+def test_developers_may_see_where_an_error_was_found(room, inside, monkeypatch):
+    monkeypatch.setenv("DECIBAN_TRACEBACK", "1")
+    inside.folder = room
+    with pytest.raises(ValueError, match="cut short"):
+        inside("predict", "cut.deciban", "good.csv")

@@ -1,0 +1,205 @@
+"""Models of every kind beside the rows they are asked about: holes, values never seen, names of all sorts."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from functools import cache
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+import deciban
+from deciban import (
+    BernoulliNB,
+    CategoricalNB,
+    Classifier,
+    ComplementNB,
+    GaussianDiscriminant,
+    GaussianMixture,
+    GaussianNB,
+    LinearDiscriminantAnalysis,
+    MixtureDiscriminant,
+    MultinomialNB,
+    NaiveBayes,
+    NearestCentroid,
+    PoissonNB,
+    QuadraticDiscriminantAnalysis,
+    TreeAugmentedNB,
+)
+
+
+@dataclass
+class Case:
+    """A fitted model, rows as it reads them, and the same rows as a table."""
+
+    model: deciban.GaussianNB
+    X: object
+    frame: pd.DataFrame
+
+
+def matrix(model, X, y, asked):
+    asked = np.asarray(asked)
+    return Case(model.fit(X, y), asked, pd.DataFrame(asked, columns=[f"x{j}" for j in range(asked.shape[1])]))
+
+
+def table(model, frame, y, asked):
+    return Case(model.fit(frame, y), asked, asked)
+
+
+def holes(X, rng, share=0.15):
+    return np.where(rng.random(X.shape) < share, np.nan, X)
+
+
+def counts(rng, n=120, d=4, k=3):
+    y = rng.integers(0, k, n)
+    return rng.poisson(0.3 + 2 * rng.random((k, d))[y]).astype(float), np.array(["red", "green", "blue"])[y]
+
+
+def reals(rng, n=150, d=4, k=3, far=0.0):
+    y = rng.integers(0, k, n)
+    return far + rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + 2 * rng.normal(size=(k, d))[y], y * 10
+
+
+def mixed_frame(rng, n=300):
+    """Numbers, counts, categories, booleans and dates, all with holes."""
+    y = rng.integers(0, 2, n)
+    frame = pd.DataFrame(
+        {
+            "height": holes(rng.normal(1.7 + 0.1 * y, 0.1), rng),
+            "goals": holes(rng.poisson(1.0 + y).astype(float), rng),
+            "team": np.where(rng.random(n) < 0.2, None, rng.choice(["red", "blue", "green"], n)),
+            "plays": pd.array(np.where(rng.random(n) < 0.1, None, rng.random(n) < 0.3 + 0.4 * y), dtype="boolean"),
+            "born": pd.to_datetime("1970-01-01")
+            + pd.to_timedelta(np.round(9000 + 900 * y + rng.normal(0, 900, n)), "D"),
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "born"] = pd.NaT
+    return frame, np.where(y == 1, "rugby", "hockey")
+
+
+def categories(rng, n=150):
+    y = rng.integers(0, 2, n)
+    first = (y + rng.integers(0, 3, n)) % 4
+    rows = np.column_stack([first, (first + rng.integers(0, 2, n)) % 3, rng.integers(0, 5, n)])
+    words = np.array(["", "a b", "it's", 'say "x"', "back\\slash", "naïve", "雪"], dtype=object)[rows + 1]
+    words[rng.random(words.shape) < 0.1] = None
+    return words, y.astype(bool)
+
+
+MAKERS = {
+    "gaussian": lambda r: matrix(GaussianNB(), *reals(r), holes(reals(r)[0], r)),
+    "gaussian far from zero": lambda r: matrix(GaussianNB(), *reals(r, far=1e9), reals(r, far=1e9)[0]),
+    "gaussian predictive": lambda r: matrix(GaussianNB(alpha=1.0, predictive=True), *reals(r), holes(reals(r)[0], r)),
+    "gaussian, one class": lambda r: matrix(GaussianNB(), reals(r)[0], ["only"] * 150, reals(r)[0]),
+    "bernoulli": lambda r: matrix(BernoulliNB(), *counts(r), holes(counts(r)[0], r)),
+    "bernoulli, a threshold": lambda r: matrix(BernoulliNB(binarize=1.5), *counts(r), holes(counts(r)[0], r)),
+    "multinomial": lambda r: matrix(MultinomialNB(), *counts(r), holes(counts(r)[0], r)),
+    "multinomial, impossible words": lambda _: matrix(
+        MultinomialNB(alpha=0.0), [[1, 0, 2], [0, 1, 0], [1, 1, 0]], ["a", "b", "b"], [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    ),
+    "poisson": lambda r: matrix(PoissonNB(), *counts(r), holes(counts(r)[0], r)),
+    "poisson, impossible counts": lambda _: matrix(
+        PoissonNB(alpha=0.0), [[1, 0], [2, 0], [0, 1]], [1, 1, 0], [[1, 0], [1, 1], [0, np.nan]]
+    ),
+    "complement": lambda r: matrix(ComplementNB(), *counts(r), holes(counts(r)[0], r)),
+    "complement, normalised": lambda r: matrix(ComplementNB(norm=True), *counts(r), counts(r)[0]),
+    "categorical": lambda r: matrix(CategoricalNB(), *categories(r), categories(r)[0]),
+    "categorical codes": lambda r: matrix(
+        CategoricalNB(alpha=0.5), counts(r)[0] % 4, counts(r)[1], holes(counts(r)[0] % 6, r)
+    ),
+    "tree": lambda r: matrix(TreeAugmentedNB(), *categories(r), categories(r)[0]),
+    "tree of numbers": lambda r: matrix(TreeAugmentedNB(), *reals(r), holes(reals(r)[0], r)),
+    "linear discriminant": lambda r: matrix(LinearDiscriminantAnalysis(), *reals(r), reals(r)[0]),
+    "linear discriminant far from zero": lambda r: matrix(
+        LinearDiscriminantAnalysis(), *reals(r, far=1e9), reals(r, far=1e9)[0]
+    ),
+    "quadratic discriminant": lambda r: matrix(QuadraticDiscriminantAnalysis(), *reals(r), reals(r)[0]),
+    "gaussian discriminant": lambda r: matrix(GaussianDiscriminant(), *reals(r), reals(r)[0]),
+    "gaussian discriminant, aligned": lambda r: matrix(
+        GaussianDiscriminant(covariance="diag"), *reals(r), holes(reals(r)[0], r)
+    ),
+    "nearest centroid": lambda r: matrix(NearestCentroid(), *reals(r), holes(reals(r)[0], r)),
+    "nearest centroid, priors": lambda r: matrix(NearestCentroid(priors="empirical"), *reals(r), reals(r)[0]),
+    "mixture of components": lambda r: matrix(MixtureDiscriminant(random_state=0), *reals(r, n=300), reals(r)[0]),
+    "gaussian mixture": lambda r: matrix(GaussianMixture(2, random_state=0), *reals(r), reals(r)[0]),
+    "naive Bayes of a table": lambda r: table(
+        NaiveBayes({"goals": "poisson", "team": ("categorical", 0.5)}), *mixed_frame(r), other_rows(r)
+    ),
+    "naive Bayes, one column dropped": lambda r: matrix(
+        NaiveBayes({1: "drop", (0, 2): "full"}), *reals(r), reals(r)[0]
+    ),
+    "classifier": lambda r: table(Classifier(n_jobs=1), *mixed_frame(r), other_rows(r)),
+    "classifier of numbers": lambda r: matrix(Classifier(n_jobs=1), *reals(r), holes(reals(r)[0], r)),
+}
+
+
+def other_rows(rng):
+    """Rows with a team that was never seen."""
+    frame, _ = mixed_frame(rng)
+    frame.loc[::7, "team"] = "purple"
+    return frame
+
+
+@cache
+def case(name: str) -> Case:
+    return MAKERS[name](np.random.default_rng(3))
+
+
+# ------------------------------------------------------------------ databases
+
+
+def in_duckdb(statement: str, frame: pd.DataFrame, name: str = "data") -> pd.DataFrame:
+    with duckdb.connect(config={"threads": 1}) as base:
+        base.register("rows", frame)
+        base.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM rows")
+        base.unregister("rows")
+        return base.execute(statement).df()
+
+
+def in_sqlite(statement: str, frame: pd.DataFrame, name: str = "data") -> pd.DataFrame:
+    base = sqlite3.connect(":memory:")
+    columns = ", ".join(quoted(column) for column in frame.columns)
+    base.execute(f"CREATE TABLE {quoted(name)} ({columns})")
+    marks = ", ".join("?" * frame.shape[1])
+    base.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", list(cells(frame)))
+    found = base.execute(statement)
+    return pd.DataFrame(found.fetchall(), columns=[one[0] for one in found.description])
+
+
+BASES = {"duckdb": in_duckdb, "sqlite": in_sqlite}
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def cells(frame: pd.DataFrame):
+    """Rows of Python's own values, None where missing, dates as ISO strings."""
+    for row in frame.itertuples(index=False):
+        yield tuple(
+            None
+            if pd.isna(value)
+            else value.isoformat(sep=" ")
+            if isinstance(value, pd.Timestamp)
+            else value.item()
+            if isinstance(value, np.generic)
+            else value
+            for value in row
+        )
+
+
+def strange(model, X) -> np.ndarray:
+    """Which rows have two values or more that were never seen, of which Gaussians can say nothing elsewhere."""
+    n = len(X)
+    if not isinstance(model, Classifier):
+        return np.zeros(n, dtype=bool)
+    value = model.model_
+    weights = zip(value.experts, value.pool.weights, strict=False)
+    if not any(expert.name == "gaussians" and weight > 0 for expert, weight in weights):
+        return np.zeros(n, dtype=bool)
+    rows = value.encoding.rows(model._table(X))
+    return ((rows.small == 255) & (np.bincount(value.encoding.owner, minlength=rows.small.shape[1]) > 0)).sum(
+        axis=1
+    ) > 1

@@ -1,0 +1,149 @@
+"""The pages: links lead somewhere, every public name is in the reference, commands that are shown exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import deciban
+from deciban.cli.app import COMMANDS, app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+BESIDES = ("text.Lines", "text.background.background", "text.mail")  # public, though not named by the package itself
+ESTIMATORS = [name for name in deciban.__all__ if hasattr(getattr(deciban, name), "get_params")]
+
+FENCE = re.compile(r"^( *)(`{3,})(\w*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+
+
+def called(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code, in which nothing is a link."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """What a heading is called in a link: small letters, digits and hyphens, as code hosts and the site have it."""
+    titles = [re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in HEADING.findall(prose(page))]
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip()) for title in titles}
+
+
+def broken_links(page: Path) -> list[str]:
+    broken = []
+    for link in LINK.findall(prose(page)):
+        path, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", link):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    return broken
+
+
+def navigation() -> set[str]:
+    """The pages that the site's menu leads to."""
+    yaml = pytest.importorskip("yaml", reason="comes with mkdocs")
+
+    def leaves(node: object) -> list[str]:
+        if isinstance(node, str):
+            return [node]
+        return [leaf for inner in (node.values() if isinstance(node, dict) else node) for leaf in leaves(inner)]
+
+    return set(leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+
+
+def shown_commands() -> list[tuple[str, str]]:
+    """(page, command) for every call of deciban in a console block, pipes taken apart."""
+    found = []
+    for page in PAGES:
+        for _, _, language, block in FENCE.findall(page.read_text(encoding="utf-8")):
+            lines = [line.strip()[2:] for line in block.splitlines() if line.strip().startswith("$ ")]
+            parts = [part.strip() for line in lines for part in re.split(r"\||&&", line)]
+            if language == "console":
+                found += [(called(page), part) for part in parts if part.startswith("deciban")]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=called)
+def test_links_lead_somewhere(page):
+    assert broken_links(page) == []
+
+
+def test_a_broken_link_is_noticed(tmp_path):
+    (tmp_path / "there.md").write_text("# A title, *with* `code`\n```\n[in](code)\n```\n", encoding="utf-8")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[good](there.md) [good](there.md#a-title-with-code) [out](https://example.org/x) [bad](gone.md)"
+        "[bad](there.md#elsewhere) [`bad`](#nowhere) [two\nlines](gone/too.md)",
+        encoding="utf-8",
+    )
+    assert broken_links(page) == ["gone.md", "there.md#elsewhere", "#nowhere", "gone/too.md"]
+
+
+def test_every_public_name_is_in_the_reference():
+    pages = [page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md")]
+    documented = [name for page in pages for name in re.findall(r"^::: deciban\.(\S+)", page, re.MULTILINE)]
+    assert len(documented) == len(set(documented))
+    assert {*deciban.__all__, *BESIDES} <= set(documented)
+
+
+def test_every_page_is_in_the_menu():
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
+    assert navigation() == pages
+
+
+def test_every_guide_shows_both_ways():
+    for page in sorted((DOCS / "how-to").glob("*.md")):
+        languages = {language for _, _, language, _ in FENCE.findall(page.read_text(encoding="utf-8"))}
+        assert "console" in languages, called(page)
+        assert languages & {"pycon", "python"}, called(page)
+
+
+def test_every_command_is_described():
+    assert set(COMMANDS) <= anchors(DOCS / "command-line.md")
+
+
+@pytest.mark.parametrize(("page", "command"), shown_commands())
+def test_a_command_that_is_shown_exists(page, command):
+    """Its name and its options; what it prints is tested where commands are."""
+    group = get_command(app([]))
+    words = shlex.split(command)[1:]
+    if words and not words[0].startswith("-"):
+        assert words[0] in group.commands, page
+        group, words = group.commands[words[0]], words[1:]
+    known = {name for parameter in group.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    options = [word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)]
+    assert [option for option in options if option not in {*known, "--help"}] == [], page
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_without_the_network(tmp_path):
+    pytest.importorskip("mkdocs")
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    # Not --quiet: what is not said is not counted either, and --strict would let every warning pass.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pages = {page: page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html")}
+    fetched = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+    assert [tag for text in pages.values() for tag in fetched.findall(text) if 'rel="canonical"' not in tag] == []
+    styles = [style.read_text(encoding="utf-8") for style in tmp_path.rglob("*.css")]
+    assert [style for style in styles if re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style)] == []
+    reference = "".join(text for page, text in pages.items() if page.parent.name == "reference")
+    for name in ESTIMATORS:
+        for method in ("fit", "predict_proba", "explain", "forget", "save"):
+            if name != "CountVectorizer" or method == "fit":
+                assert f'id="deciban.{name}.{method}"' in reference, f"{name}.{method}"

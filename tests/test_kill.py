@@ -1,0 +1,132 @@
+"""A process that learns may be killed at any moment: the file that it learns into is whole, before and after.
+
+Whoever is to be killed is forked from a process that has imported everything, so that hundreds of kills take seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import deciban
+from deciban import durable, files
+
+KILLS = 200
+ROWS = 8  # learned at a time
+COLUMNS = 5_000  # so many that reading, learning and writing take milliseconds each
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+
+
+def batch():
+    """Always the same rows, so that what was learned is a multiple of their sums, and nothing else is."""
+    rng = np.random.default_rng(0)
+    return rng.poisson(0.2, (ROWS, COLUMNS)).astype(float), np.arange(ROWS) % 2
+
+
+def learn(place: Path, X, y) -> None:
+    """Read, learn, write: over and over."""
+    while True:
+        with files.exclusively(place):
+            deciban.load(place).partial_fit(X, y).save(place)
+
+
+def times_learned(place: Path, X, y) -> int:
+    """How often the rows were learned; an error if the file is anything else than one of its whole states."""
+    model = deciban.load(place)
+    times = round(model.class_count_.sum() / ROWS)
+    np.testing.assert_array_equal(model.class_count_, times * np.bincount(y))
+    sums = np.array([X[y == c].sum(axis=0) for c in range(2)])
+    np.testing.assert_array_equal(model.feature_count_, times * sums)  # whole numbers: exact
+    return times
+
+
+def kill_learners(place: Path, writers: int) -> None:
+    """Start, kill, look: the file is whole, and what was learned stays learned."""
+    X, y = batch()
+    deciban.MultinomialNB().fit(X, y).save(place)
+    began = time.perf_counter()
+    deciban.load(place).partial_fit(X, y).save(place)
+    once = time.perf_counter() - began
+    rng, before, cut_off = random.Random(0), 2, 0
+    for _ in range(KILLS // writers):
+        learners = []
+        for _ in range(writers):
+            child = os.fork()
+            if child == 0:
+                try:
+                    learn(place, X, y)
+                finally:
+                    os._exit(1)  # nothing but being killed ends it
+            learners.append(child)
+        time.sleep(rng.uniform(0.0, 3.0 * once))
+        for child in learners:
+            os.kill(child, signal.SIGKILL)
+            assert os.waitpid(child, 0)[1] == signal.SIGKILL, "it failed before it was killed"
+        now = times_learned(place, X, y)
+        assert now >= before, "what was learned is lost"
+        before = now
+        litter = {p.name for p in place.parent.iterdir()} - {place.name}
+        assert litter <= {durable.beside(place).name}, litter
+        cut_off += len(litter)
+    learned = deciban.load(place).partial_fit(X, y)
+    learned.save(place)
+    assert {p.name for p in place.parent.iterdir()} == {place.name}, "the next to write leaves nothing behind"
+    print(json.dumps({"learned": before, "cut off while writing": cut_off}))  # noqa: T201 - to the test
+
+
+@pytest.mark.parametrize("writers", [1, 3])
+def test_killed_at_any_moment_the_file_is_whole(writers, tmp_path):
+    place = tmp_path / "model.deciban"
+    quiet = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, str(place), str(writers)]
+    done = subprocess.run(command, capture_output=True, text=True, env=quiet, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    outcome = json.loads(done.stdout)
+    assert outcome["learned"] > 10, "learners got somewhere"
+    assert outcome["cut off while writing"] > 5, "and some were killed in the middle of it"
+
+
+@pytest.mark.slow
+def test_the_command_killed_at_any_moment(tmp_path):
+    """The same with `deciban learn` as people run it."""
+    rng = random.Random(0)
+    rows = ["colour,size,kind"] + [f"{c},{s},{k}" for c, s, k in zip("rgbrgb" * 8, range(48), "xy" * 24, strict=True)]
+    data, place = tmp_path / "data.csv", tmp_path / "model.deciban"
+    data.write_text("\n".join(rows) + "\n")
+    deciban_ = [sys.executable, "-m", "deciban"]
+    subprocess.run([*deciban_, "train", data, "--target", "kind", "-o", place], check=True, capture_output=True)
+    began = time.perf_counter()
+    subprocess.run([*deciban_, "learn", place, data], check=True, capture_output=True)
+    once, before, ended = time.perf_counter() - began, 2, 0
+    for _ in range(KILLS):
+        with subprocess.Popen(
+            [*deciban_, "learn", place, data], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as child:
+            time.sleep(rng.uniform(0.3 * once, 1.2 * once))  # before that it only imports
+            child.kill()
+            said = child.communicate()[1]
+        assert child.returncode in (0, -signal.SIGKILL), said
+        ended += child.returncode == 0
+        count = deciban.load(place).class_count_
+        np.testing.assert_array_equal(count, [count[0], count[0]])
+        now = int(count.sum()) // 48
+        assert count.sum() == 48 * now, "a part of the rows"
+        assert now - before in (0, 1), "what was learned is lost, or learned twice"
+        before = now
+    assert ended <= before - 2, "who came to an end has learned"
+    assert ended < KILLS, "and not all did"
+    assert {p.name for p in tmp_path.iterdir()} <= {"data.csv", place.name, durable.beside(place).name}
+
+
+if __name__ == "__main__":
+    kill_learners(Path(sys.argv[1]), int(sys.argv[2]))
