@@ -314,7 +314,8 @@ def test_who_is_interrupted_leaves_everything_as_it_was(arguments, inside):
         (inside.folder / "t.csv").write_text("x,y\n1,a\n2,b\n")
         well(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes", "-o", "m.deciban"))
     before = everything_in(inside.folder)
-    interrupted(started(inside.folder, *arguments))
+    with started(inside.folder, *arguments) as child:
+        interrupted(child)
     assert everything_in(inside.folder) == before
 
 

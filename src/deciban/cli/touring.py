@@ -16,7 +16,7 @@ import typer
 from deciban.cli import options
 from deciban.cli.terminal import say, show, show_json
 
-NEW = "Free tickets for the meeting tomorrow! Click here and claim them now."
+NEW = "Free tickets for the meeting, claim your prize now"
 
 
 def demo(

@@ -25,7 +25,6 @@ from deciban.algebra import Stats
 from deciban.corollaries.decay import decay, share_left
 from deciban.corollaries.forget import check_classes, forget
 from deciban.corollaries.leave_one_out import LeaveOneOut, best_alpha, leave_one_out
-from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines import local
 from deciban.errors import DecibanError, ForgetError, warn
 from deciban.families import Family
@@ -562,11 +561,6 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 f"leave-one-out takes rows the model has learned: of class {plain(self.classes_[c])!r} it learned "
                 f"{self.model_.stats.weight[c]:g}, and {asked[c]:g} were given"
             )
-
-    def linear_form(self) -> LinearForm:
-        """θ and θ_0: the model as a linear classifier, per class and per pair (S5)."""
-        self._check_classes()
-        return linear_form(self.model_)
 
     def with_prior(self: Self, prior: Any) -> Self:
         """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform".
