@@ -309,6 +309,12 @@ def checked_origin(about: dict[str, Any]) -> dict[str, Any] | None:
     origin = about.get("origin")
     if origin is not None and not (isinstance(origin, dict) and all(isinstance(key, str) for key in origin)):
         raise FileError("what it says of its origin is not a mapping by name")
+    for key, value in (origin or {}).items():
+        lists = key in ("learned", "names", "partly")
+        if key in ("target", "text", "kind") and not isinstance(value, str | None):
+            raise FileError(f"what it says of its origin, {key}, is not a name")
+        if lists and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            raise FileError(f"what it says of its origin, {key}, is not a list of names")
     return origin
 
 

@@ -53,12 +53,26 @@ def test_predictions_for_programs_are_lines_of_json(shop, inside):
     assert [row["prediction"] for row in said] == api.load(shop.spam).predict(frame["message"].tolist()).tolist()
 
 
-def test_rows_may_replace_the_file_they_came_from(shop, inside):
-    path = inside.folder / "rows.csv"
-    path.write_bytes(shop.customers.read_bytes())
-    well(inside("predict", shop.churn, "rows.csv", "-o", "rows.csv"))
-    assert len(read_back(path)) == 200
-    assert "prediction" in read_back(path).columns
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("predict", "churn.deciban", "rows.csv", "-o", "rows.csv"),
+        ("predict", "churn.deciban", "rows.csv", "-o", "churn.deciban"),
+        ("train", "rows.csv", "-t", "churned", "-o", "rows.csv"),
+        ("learn", "churn.deciban", "rows.csv", "-o", "rows.csv"),
+        ("report", "churn.deciban", "rows.csv", "-o", "rows.csv"),
+        ("sample", "churn.deciban", "-o", "churn.deciban"),
+    ],
+    ids=lambda command: " ".join(command[::3]),
+)
+def test_what_is_read_is_not_overwritten(shop, inside, command):
+    for name, origin in (("rows.csv", shop.customers), ("churn.deciban", shop.churn)):
+        (inside.folder / name).write_bytes(origin.read_bytes())
+    done = inside(*command)
+    assert done.code == 2
+    assert "is what is read, and would be lost" in done.err
+    assert (inside.folder / "rows.csv").read_bytes() == shop.customers.read_bytes()
+    assert (inside.folder / "churn.deciban").read_bytes() == shop.churn.read_bytes()
 
 
 def test_columns_that_are_there_already_are_kept(shop, inside):

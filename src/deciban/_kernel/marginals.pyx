@@ -35,7 +35,7 @@ def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[:
     past the last part may be any part's. `whole` (P,) is log|Σ| of all coordinates.
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], patterns = there.shape[0], P = q.shape[1], groups = mean.shape[0]
-    cdef Py_ssize_t g, t, i, j, l, bad = -1
+    cdef Py_ssize_t g, t, i, j, lane, bad = -1
     cdef bint inside
     cdef const Py_ssize_t* fewer
     cdef double out[LANES]
@@ -89,12 +89,12 @@ def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[:
                                  min(parts.held, parts.absent), room, dets):
                     bad = t
                     break
-                for l in range(min(<Py_ssize_t> LANES, P - g * LANES)):
-                    log_det[t, g * LANES + l] = dets[l] + (0.0 if inside else whole[g * LANES + l])
+                for lane in range(min(<Py_ssize_t> LANES, P - g * LANES)):
+                    log_det[t, g * LANES + lane] = dets[lane] + (0.0 if inside else whole[g * LANES + lane])
                 for i in range(start[t], start[t + 1]):
                     form(&parts, &X[rows[i], 0] if d else NULL, inside, out)
-                    for l in range(min(<Py_ssize_t> LANES, P - g * LANES)):
-                        q[rows[i], g * LANES + l] = out[l]
+                    for lane in range(min(<Py_ssize_t> LANES, P - g * LANES)):
+                        q[rows[i], g * LANES + lane] = out[lane]
             if bad >= 0:
                 break
     free(room)

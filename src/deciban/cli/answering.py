@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from deciban.cli import options
-from deciban.cli.data import Reading, Rows
+from deciban.cli.data import Reading, Rows, check_not_among
 from deciban.cli.models import TEXT_MODELS, kind_of, open_model, rows_for
 from deciban.cli.screen import on_screen
 from deciban.cli.terminal import bar, several, show, show_json
@@ -48,6 +48,7 @@ def predict(
     """
     from deciban.sources import write_rows
 
+    check_not_among(output, [model, *data])
     found = open_model(model)
     rows = rows_for(found, data, Reading(format, delimiter, encoding, missing), labelled=False)
     names = None if only else rows.source.columns

@@ -8,7 +8,7 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.data import Reading
-from deciban.cli.models import origin_of, rows_for
+from deciban.cli.models import digests_of, origin_of, rows_for
 from deciban.cli.terminal import bar, note, say, several, show_json
 from deciban.cli.training import called, output_path
 from deciban.errors import DecibanError
@@ -84,7 +84,7 @@ def change(
             raise DecibanError(
                 f"{rows.source.name} has no rows with a label in column {rows.target!r}: nothing changed"
             )
-        estimator.origin_ = changed_origin(origin_of(estimator), rows.source.digest(), called(rows.source.name), forget)
+        estimator.origin_ = changed_origin(origin_of(estimator), digests_of(rows), called(rows.source.name), forget)
         estimator.save(place)
     if rows.unlabelled:
         note("note", f"{several(rows.unlabelled, 'row')} without a label were left out")
@@ -99,13 +99,14 @@ def change(
         say(f"{what} {several(changed, 'row')}; {place} has learned {several(after, 'row')}.")
 
 
-def changed_origin(origin: dict[str, Any], digest: str, name: str, forget: bool) -> dict[str, Any]:
+def changed_origin(origin: dict[str, Any], digests: list[str], name: str, forget: bool) -> dict[str, Any]:
     """What is known of where rows came from, after some more came or went."""
     learned, names = list(origin.get("learned", [])), list(origin.get("names", []))
     if not forget:
-        return {**origin, "learned": [*learned, digest], "names": [*names, name][-100:]}
-    if digest in learned:
-        learned.remove(digest)
+        return {**origin, "learned": [*learned, *digests], "names": [*names, name][-100:]}
+    if digests and set(digests) <= set(learned):
+        for digest in digests:
+            learned.remove(digest)
         return {**origin, "learned": learned, "names": [known for known in names if known != name]}
     # Of which file the rows were is not known: none is as it was learned.
     return {**origin, "learned": [], "partly": [*origin.get("partly", []), *learned]}
@@ -131,7 +132,7 @@ def merge(
 
     if len(models) < 2:
         raise DecibanError("give two model files or more: one is the sum already")
-    place = output_path(output, models)
+    place = output_path(output, [])
     found = [load(path) for path in models]
     total = found[0]
     for path, estimator in zip(models[1:], found[1:], strict=True):
@@ -152,7 +153,7 @@ def merge(
     origins = [origin_of(estimator) for estimator in found]
     total.origin_ = {
         **origins[0],
-        "learned": [digest for origin in origins for digest in origin.get("learned", [])],
+        **{key: [one for origin in origins for one in origin.get(key, [])] for key in ("learned", "partly")},
         "names": [name for origin in origins for name in origin.get("names", [])][-100:],
     }
     total.save(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import threading
@@ -73,8 +74,8 @@ class Rows:
 
         column = table[self.target]
         numbers = first + 1 + np.arange(table.num_rows)
-        if column.null_count:
-            there = pc.is_valid(column)
+        there = pc.invert(pc.is_null(column, nan_is_null=True))
+        if not pc.all(there, min_count=0).as_py():
             table, numbers = table.filter(there), numbers[there.to_numpy()]
             column = table[self.target]
         return self.inputs(table), labels(column, self.classes), numbers
@@ -91,6 +92,8 @@ class Rows:
 
     def batches(self, watch: Callable[[int], None] | None = None) -> Iterator[tuple[Any, Array]]:
         """Labelled rows, read ahead while those before are learned."""
+
+        self.unlabelled = 0
 
         def read() -> Iterator[tuple[Any, Array, Array]]:
             for batch in self.source.batches(watch=watch):
@@ -180,9 +183,14 @@ def as_written(table: Any, whole: Collection[str]) -> Any:
         kind = table.schema.field(place).type
         if pa.types.is_dictionary(kind):
             table = table.set_column(place, name, table[name].cast(kind.value_type))
-        elif name in whole and pa.types.is_floating(kind):
+        elif name in whole and pa.types.is_floating(kind) and all_whole(table[name].drop_null().to_numpy()):
             table = table.set_column(place, name, table[name].cast(pa.int64()))
     return table
+
+
+def all_whole(numbers: Array) -> bool:
+    """Whether these are whole numbers that a float tells apart."""
+    return bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= 2.0**53)).all())
 
 
 def texts(column: Any) -> Any:
@@ -200,10 +208,11 @@ def labels(column: Any, classes: Array | None = None) -> Array:
     import pyarrow as pa
 
     kind = column.type
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+    if pa.types.is_integer(kind):
+        found: Array = column.to_numpy()
+    elif pa.types.is_floating(kind):
         numbers = column.to_numpy()
-        whole = len(numbers) == 0 or bool((numbers == np.round(numbers)).all())
-        found: Array = numbers.astype(np.int64) if whole else numbers
+        found = numbers.astype(np.int64) if all_whole(numbers) else numbers
     elif pa.types.is_boolean(kind):
         found = np.asarray(column.to_pylist(), dtype=bool)
     else:
@@ -220,7 +229,20 @@ def like_classes(found: Array, classes: Array) -> Array:
         return found
     out = np.empty(len(found), dtype=object)
     out[:] = [spelled.get(str(label), label) for label in found.tolist()]
+    odd = [label for label in out.tolist() if isinstance(label, str)]
+    if odd and classes.dtype.kind not in "UO":
+        raise DecibanError(
+            f"{odd[0]!r} is a label, but the model's classes are {', '.join(spelled)}: is it that column?"
+        )
     return out
+
+
+def check_not_among(output: str | None, inputs: Sequence[str]) -> None:
+    """What is read is not overwritten."""
+    for path in inputs:
+        for name in (path, path.partition("=")[2]):
+            if output and name and os.path.exists(output) and os.path.exists(name) and os.path.samefile(output, name):
+                raise DecibanError(f"{output!r} is what is read, and would be lost: write to another file with -o")
 
 
 def check_classes(y: Array, target: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from deciban.cli import options
-from deciban.cli.data import LABEL, TEXT, Reading, Rows, check_classes
+from deciban.cli.data import LABEL, TEXT, Reading, Rows, check_classes, check_not_among
 from deciban.cli.models import kind_of, learned_before, open_model, origin_of, rows_for
 from deciban.cli.terminal import bar, note, say, several, show, show_json
 from deciban.cli.training import guess, the_text_column, used_kinds
@@ -71,7 +71,7 @@ def judge(found: Any, path: str, rows: Rows, leave_one_out: bool | None) -> Any:
     parts: list[Floats] = []
     labels: list[Array] = []
     if leave_one_out is None:
-        leave_one_out = learned_before(found, rows.source)
+        leave_one_out = learned_before(found, rows)
     estimator = None
     if leave_one_out:
         from deciban.models.load import load
@@ -196,6 +196,7 @@ def report(
     from deciban.models.load import load
     from deciban.report import page
 
+    check_not_among(output, [model, *(data or [])])
     estimator = load(model)
     origin = origin_of(estimator)
     about = {**origin, "file": os.path.basename(model)}
@@ -203,7 +204,7 @@ def report(
     learned = False
     if data:
         rows = rows_for(estimator, data, Reading(format, delimiter, encoding, missing), target)
-        learned = learned_before(estimator, rows.source) if leave_one_out is None else leave_one_out
+        learned = learned_before(estimator, rows) if leave_one_out is None else leave_one_out
         X, y, all_here = rows.sample(IN_REPORT)
         if not all_here:
             note("note", f"the report looks at {several(len(y), 'row')} from all over {rows.source.name}")

@@ -12,6 +12,7 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.answering import class_of, columns_of
+from deciban.cli.data import check_not_among
 from deciban.cli.models import TEXT_MODELS, kind_of, open_model, origin_of
 from deciban.cli.screen import on_screen
 from deciban.cli.terminal import bytes_in_words, counted, say, several, show_json
@@ -55,7 +56,9 @@ def show(
     total = sum(n for _, n in counts)
     say(f"{model}: a {kind_of(found)} ({size}) that has learned {several(total, 'row')}.")
     if origin.get("names"):
-        what = f"column {origin['target']!r}" + (f" from the texts in {origin['text']!r}" if origin.get("text") else "")
+        what = f"column {origin.get('target')!r}" + (
+            f" from the texts in {origin['text']!r}" if origin.get("text") else ""
+        )
         say(f"It tells {what}; learned from {', '.join(map(str, origin['names'][:5]))}.")
     say()
     rows = [(label, n, f"{n / total:.1%}" if total else "") for label, n in counts]
@@ -97,6 +100,7 @@ def sample(
     from deciban.models.load import load
     from deciban.sources import write_rows
 
+    check_not_among(output, [model])
     found = load(model)
     if not hasattr(found, "sample"):
         raise DecibanError(f"a {type(found).__name__} is not a generative model: it has no rows to draw")
@@ -125,13 +129,16 @@ def export(
     output: Annotated[str, typer.Option("--output", "-o", help="A file: .onnx, or .sql; - prints SQL.")],
     table: Annotated[str, typer.Option(help="SQL: the table that is scored.")] = "data",
     dialect: Annotated[str, typer.Option(help="SQL: duckdb, postgresql or sqlite.")] = "duckdb",
+    keep: Annotated[
+        list[str] | None, typer.Option(help="SQL: a column of the table to keep beside the answers, such as a key.")
+    ] = None,
 ) -> None:
     """Take a model elsewhere: as ONNX, or as an SQL query that scores rows where they are.
 
     \b
     Examples:
       deciban export churn.deciban -o churn.onnx
-      deciban export churn.deciban -o churn.sql --table customers
+      deciban export churn.deciban -o churn.sql --table customers --keep id
       deciban export churn.deciban -o - --dialect postgresql
     """
     from deciban.files import write_atomically
@@ -139,7 +146,7 @@ def export(
 
     found = load(model)
     if output == "-" or output.endswith(".sql"):
-        written = found.to_sql(table, dialect)
+        written = found.to_sql(table, dialect, output="all", keep=tuple(keep or ()))
         if output == "-":
             typer.echo(written)
             return

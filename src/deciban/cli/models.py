@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deciban.cli.data import LABEL, TEXT, Reading, Rows
 from deciban.cli.terminal import note
 from deciban.errors import DecibanError
-
-if TYPE_CHECKING:
-    from deciban.sources import Source
 
 TEXT_MODELS = ("TextClassifier", "SpamFilter")
 
@@ -54,15 +51,24 @@ def rows_for(model: Any, paths: list[str], reading: Reading, target: str | None 
     return Rows(source, target, text, model.classes_)
 
 
-def learned_before(model: Any, source: Source) -> bool:
+def digests_of(rows: Rows) -> list[str]:
+    """What files are known by once they were learned: what is in them, and which column was the label."""
+    return [f"{digest} {rows.target}" for digest in rows.source.digests()]
+
+
+def learned_before(model: Any, rows: Rows) -> bool:
     """Whether the model has learned these very files; of a pipe nobody knows."""
-    if source.size is None:
-        return False
-    origin, digest = origin_of(model), source.digest()
-    if digest in origin.get("partly", []):
+    origin, found = origin_of(model), set(digests_of(rows))
+    if found & set(origin.get("partly", [])):
         note(
             "note",
-            f"the model has learned {source.name} and forgotten some rows since; all are judged as new, so that the "
-            "figures are too good: evaluate other rows, or train again",
+            f"the model has learned {rows.source.name} and forgotten some rows since; all are judged as new, so that "
+            "the figures are too good: evaluate other rows, or train again",
         )
-    return digest in origin.get("learned", [])
+    known = found & set(origin.get("learned", []))
+    if known and known != found:
+        raise DecibanError(
+            f"the model has learned {len(known)} of these {len(found)} files, and not the others: give them one by "
+            "one, or say --leave-one-out or --as-new"
+        )
+    return bool(known)

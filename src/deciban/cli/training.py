@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deciban.cli import options
-from deciban.cli.data import LABEL, TEXT, Reading, Rows, check_classes
+from deciban.cli.data import LABEL, TEXT, Reading, Rows, check_classes, check_not_among
+from deciban.cli.models import digests_of
 from deciban.cli.terminal import bar, bytes_in_words, counted, note, say, several, show_json
 from deciban.errors import DecibanError
 from deciban.show import plain
@@ -97,7 +98,7 @@ def train(
         "text": rows.text,
         "kind": source.kind,
         "names": [called(source.name)],
-        "learned": [source.digest()] if source.digest() else [],
+        "learned": digests_of(rows),
     }
     estimator.save(path)
     facts = described(estimator, path, judged)
@@ -117,8 +118,9 @@ def called(name: str) -> str:
 
 
 def output_path(output: str | None, data: list[str]) -> str:
-    """Where the model goes. A name that was not asked for overwrites nothing."""
+    """Where the model goes. A name that was not asked for overwrites nothing, and no name the data."""
     if output is not None:
+        check_not_among(output, data)
         if os.path.isdir(output):
             raise DecibanError(
                 f"{output!r} is a folder: give the model file a name, as in {os.path.join(output, 'model.deciban')}"
@@ -210,7 +212,7 @@ def learn_all(estimator: Any, rows: Rows, X: Any, y: Array, all_here: bool, how:
     with bar("learning", rows.source.size) as watch, rows.numbered():
         if all_here and how != "like":
             if rows.source.size is None:  # of what is piped in, the digest is known when all was read
-                for _ in rows.batches():
+                for _ in rows.source.batches():
                     pass
             estimator.fit(X, y)
             return estimator, judge(estimator, X, y)

@@ -499,6 +499,12 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         self._validate_params()
         kept = ("dtype_", "converged_", "n_iter_", "lower_bound_", "lower_bounds_")
         state = self._read_back(model, about, kept)
+        if set(state) != set(kept):
+            raise ValueError(f"its state lacks {sorted(set(kept) - set(state))}")
+        bounds = state["lower_bounds_"]
+        numbers = [state["lower_bound_"], state["n_iter_"], *(bounds if isinstance(bounds, list) else [None])]
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise ValueError("how its likelihood rose is not told in numbers")
         if self.n_components != len(model.classes):
             raise ValueError("its sums do not fit its number of components")
         self.model_ = model

@@ -75,7 +75,7 @@ class SpamFilter(TextClassifier):
         "false_positive": [Interval(Real, 0, None, closed="neither")],
         "false_negative": [Interval(Real, 0, None, closed="neither")],
         "unsure": [Interval(Real, 0, None, closed="left")],
-        "headers": ["array-like", None],
+        "headers": [list, tuple, None],
         "prior": [dict, None],
         "n_jobs": [None, int, np.integer],
     }
@@ -154,6 +154,12 @@ class SpamFilter(TextClassifier):
 
     def _fields(self) -> tuple[str, ...] | None:
         return None if self.headers is None else tuple(self.headers)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        odd = [field for field in self.headers or () if not isinstance(field, str)]
+        if odd:
+            raise ValueError(f"headers holds {odd[0]!r}: fields of a header have names, such as 'subject'")
 
     def _read_labelled(self, X: Any, y: Any, sample_weight: Any, mark: Any = None) -> Any:
         if isinstance(y, str):  # one label for all

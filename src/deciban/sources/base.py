@@ -99,6 +99,12 @@ class Source(ABC):
             self._digest = hash_files(self.places)
         return self._digest
 
+    def digests(self) -> list[str]:
+        """The SHA-256 of each file; of what can be read only once, when it was."""
+        if self.size is None:
+            return [] if self._digest is None else [self._digest]
+        return [hash_files([place]) for place in self.places]
+
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows."""
         found, left = [], rows

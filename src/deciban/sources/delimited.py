@@ -64,6 +64,10 @@ class DelimitedPart(Part):
             raise FileError(f"{self.name} has changed while it was read: its columns are others now. Read it again")
         return Begun(data[end:], stream, 1 + data.count(end_of_line, 0, end))
 
+    def may_begin_inside(self, block: Block) -> bool:
+        """Between quotes a line may end, and which quote opens and which closes only the file's beginning tells."""
+        return b'"' in block.data
+
     def count(self, block: Block) -> int:
         names = self.dialect.names
         first: dict[str, pa.DataType] = {names[0]: pa.string()}

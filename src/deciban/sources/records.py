@@ -82,6 +82,11 @@ class Part(ABC):
         """Whether one can go to a place in the file and read on from there."""
         return self.place.again and is_utf_8(self._encoding) and compression(self.place.peek(4)) is None
 
+    def may_begin_inside(self, block: Block) -> bool:
+        """Whether what was found by going to a place may begin in the middle of a record, behind a line's end in it."""
+        del block
+        return False
+
     def records_between(self, begin: int, end: int) -> bytes:
         """The whole records between two bytes that count from the first record, as far as lines tell."""
         assert self.place.path is not None
@@ -244,6 +249,8 @@ class Records(Source):
                 if begin < size:
                     enough = begin + int(SLACK * length * wanted) + 1024
                     block = Block(part.records_between(begin, min(end, size, enough)), 0, 0)
+                    if part.may_begin_inside(block):
+                        return None
                     try:
                         found.append(Excerpt(part, block, min(wanted, part.count(block))))
                     except Misread:

@@ -16,7 +16,7 @@ from deciban.show import one_line
 from deciban.sources.base import Kind, Piece, Source
 from deciban.sources.blocks import Lines, in_blocks
 from deciban.sources.cells import strings
-from deciban.sources.places import Place, Tally, opened, readable
+from deciban.sources.places import Place, Tally, hash_files, opened, readable
 from deciban.text.mail.folders import files as mail_files
 from deciban.text.mail.folders import split as split_mail
 
@@ -46,6 +46,14 @@ class Texts(Source):
         labelled = any(shelf.label is not None for shelf in shelves)
         self.columns = ("text", "label") if labelled else ("text",)
         self.types = {column: pa.string() for column in self.columns}
+
+    def digests(self) -> list[str]:
+        """The SHA-256 of all files under one label, and the label: folders have too many files to name them all."""
+        labels = sorted({shelf.label or "" for shelf in self._shelves})
+        if self.size is None:
+            return []
+        mine = [[shelf.place for shelf in self._shelves if (shelf.label or "") == label] for label in labels]
+        return [f"{hash_files(places)} {label}".rstrip() for places, label in zip(mine, labels, strict=True)]
 
     def _pieces(self, rows: int, tally: Tally) -> Iterator[Piece]:
         batch: list[Document] = []
