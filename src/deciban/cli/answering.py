@@ -160,9 +160,9 @@ def explain(
 
 def class_of(model: Any, label: str) -> Any:
     """A class by how it is spelled."""
-    for known in model.classes_:
-        if str(plain(known)) == label:
-            return plain(known)
+    for known in map(plain, model.classes_):
+        if str(known) == label or (isinstance(known, bool) and str(known).lower() == label.lower()):
+            return known
     raise DecibanError(f"{label!r} is not one of the classes: {', '.join(str(plain(c)) for c in model.classes_)}")
 
 

@@ -213,12 +213,20 @@ def labels(column: Any, classes: Array | None = None) -> Array:
     elif pa.types.is_floating(kind):
         numbers = column.to_numpy()
         found = numbers.astype(np.int64) if all_whole(numbers) else numbers
+    elif pa.types.is_dictionary(kind):
+        found = np.concatenate([np.zeros(0, dtype=object), *map(spelled_out, column.chunks)])
     elif pa.types.is_boolean(kind):
         found = np.asarray(column.to_pylist(), dtype=bool)
     else:
         found = np.empty(len(column), dtype=object)
         found[:] = [value if isinstance(value, str) else str(value) for value in column.to_pylist()]
     return found if classes is None else like_classes(found, classes)
+
+
+def spelled_out(chunk: Any) -> Array:
+    """Categories of Arrow as what they stand for."""
+    names = np.array([*map(str, chunk.dictionary.to_pylist()), None], dtype=object)
+    return np.asarray(names[chunk.indices.to_numpy(zero_copy_only=False)])
 
 
 def like_classes(found: Array, classes: Array) -> Array:

@@ -9,10 +9,10 @@ import numpy as np
 import typer
 
 from deciban.cli import options
-from deciban.cli.data import LABEL, TEXT, Reading, Rows, check_classes, check_not_among
+from deciban.cli.data import LABEL, TEXT, Reading, Rows, check_classes
 from deciban.cli.models import kind_of, learned_before, open_model, origin_of, rows_for
 from deciban.cli.terminal import bar, note, say, several, show, show_json
-from deciban.cli.training import guess, the_text_column, used_kinds
+from deciban.cli.training import guess, output_path, the_text_column, used_kinds
 from deciban.errors import DecibanError
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def report(
     from deciban.models.load import load
     from deciban.report import page
 
-    check_not_among(output, [model, *(data or [])])
+    output = output_path(output, [model, *(data or [])])
     estimator = load(model)
     origin = origin_of(estimator)
     about = {**origin, "file": os.path.basename(model)}

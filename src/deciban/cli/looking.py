@@ -19,7 +19,7 @@ from deciban.cli.terminal import bytes_in_words, counted, say, several, show_jso
 from deciban.cli.terminal import show as show_result
 from deciban.cli.training import output_path
 from deciban.errors import DecibanError
-from deciban.show import Table, plain
+from deciban.show import Table, plain, visible
 
 
 def show(
@@ -148,7 +148,7 @@ def export(
     if output == "-" or output.endswith(".sql"):
         written = found.to_sql(table, dialect, output="all", keep=tuple(keep or ()))
         if output == "-":
-            typer.echo(written)
+            typer.echo(visible(written) if sys.stdout.isatty() else written)  # labels may hold control characters
             return
         content = written.encode()
     elif output.endswith(".onnx"):

@@ -29,6 +29,10 @@ def string(text: str) -> pa.Scalar:
 def cells(column: pa.Array) -> pa.Array:
     """Values as CSV has them, in quotes only where they need them."""
     text = pc.cast(column, pa.large_string())  # more of it than other strings can hold
+    if pa.types.is_floating(column.type):  # 123456789012 is a number of a customer, and 1.23456789012e+11 is none
+        whole = pc.cast(column, pa.int64(), safe=False)
+        same = pc.equal(pc.cast(whole, column.type, safe=False), column)
+        return pc.if_else(same, pc.cast(whole, pa.large_string()), text)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return text
     return pc.if_else(pc.match_substring_regex(text, SPECIAL), in_quotes(text), text)
