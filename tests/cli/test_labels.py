@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deciban
-from deciban.cli import training
+from deciban.cli import data, training
 from deciban.cli.data import labels
 
 from .shell import well
@@ -45,6 +45,18 @@ def test_line_breaks_in_quotes_make_no_classes(inside, monkeypatch):
     (inside.folder / "t.csv").write_text("address,y\n" + "\n".join(lines) + "\n")
     done = well(inside("train", "t.csv", "-t", "y", "--schema", "address=category", "--json"))
     assert done.json()["classes"] == {"a": 15_000, "b": 15_000}
+
+
+def test_long_texts_are_learned_in_batches(inside, monkeypatch):
+    """However few they are: what is held at once is counted in bytes too."""
+    monkeypatch.setattr(data, "IN_MEMORY", 1 << 16)
+    words = {"a": "lunch noon meeting ", "b": "money prize claim "}
+    lines = [json.dumps({"text": words["ab"[i % 2]] * 40 + str(i), "y": "ab"[i % 2]}) for i in range(400)]
+    (inside.folder / "t.jsonl").write_text("\n".join(lines))
+    X, y, all_here = data.Rows(data.Reading().open([str(inside.folder / "t.jsonl")]), "y", "text").sample(1000)
+    assert not all_here
+    assert 0 < len(X) == len(y) < 400
+    assert well(inside("train", "t.jsonl", "-t", "y", "--json")).json()["classes"] == {"a": 200, "b": 200}
 
 
 def test_each_file_is_known_by_itself(inside):

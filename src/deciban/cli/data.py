@@ -21,6 +21,7 @@ from deciban.show import plain
 if TYPE_CHECKING:
     from deciban.sources import Batch, Source
 
+IN_MEMORY = 1 << 28  # bytes of rows that are held at once, however few rows they are
 AHEAD = 2  # batches that are read while one is learned
 TEXT, LABEL = "text", "label"  # the columns of folders and mail
 
@@ -163,12 +164,13 @@ def some_of(source: Source, rows: int) -> tuple[Any, bool]:
     if source.size is None:  # a pipe: its first rows
         table = source.sample(rows)
         return table, table.num_rows < rows
-    tables, total = [source.schema.empty_table()], 0
+    tables, total, size = [source.schema.empty_table()], 0, 0
     for batch in source.batches():
         tables.append(batch.table)
         total += batch.table.num_rows
-        if total > rows:
-            return source.sample(rows), False
+        size += batch.table.nbytes
+        if total > rows or size > IN_MEMORY:
+            return source.sample(min(rows, 1 + total * IN_MEMORY // max(1, size))), False
     return pa.concat_tables(tables).unify_dictionaries(), True
 
 
