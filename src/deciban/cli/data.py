@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import queue
 import re
-import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from deciban.sources import Batch, Source
 
 IN_MEMORY = 1 << 28  # bytes of rows that are held at once, however few rows they are
-AHEAD = 2  # batches that are read while one is learned
 TEXT, LABEL = "text", "label"  # the columns of folders and mail
 
 Item = TypeVar("Item")
@@ -96,19 +93,19 @@ class Rows:
 
         self.unlabelled = 0
 
-        def read() -> Iterator[tuple[Any, Array, Array]]:
+        def read() -> Generator[tuple[Any, Array, Array], None, None]:
             for batch in self.source.batches(watch=watch):
                 X, y, numbers = self.labelled(batch.table, batch.first)
                 self.unlabelled += batch.table.num_rows - len(y)
                 if len(y):
                     yield X, y, numbers
 
-        for X, y, self.numbers in ahead(read(), AHEAD):
+        for X, y, self.numbers in ahead(read()):
             yield X, y
 
     def unlabelled_batches(self, watch: Callable[[int], None] | None = None) -> Iterator[tuple[Any, Batch]]:
         """What the model looks at, batch by batch, and the batch."""
-        for X, batch in ahead(((self.inputs(b.table), b) for b in self.with_rows(watch)), AHEAD):
+        for X, batch in ahead((self.inputs(b.table), b) for b in self.with_rows(watch)):
             self.numbers = batch.first + 1 + np.arange(batch.table.num_rows)
             yield X, batch
 
@@ -270,39 +267,8 @@ def check_classes(y: Array, target: str) -> None:
         )
 
 
-def ahead(items: Iterator[Item], most: int) -> Iterator[Item]:
+def ahead(items: Generator[Item, None, None]) -> Iterator[Item]:
     """The same items, made in another thread while those before are used."""
-    waiting: queue.Queue[tuple[bool, Any]] = queue.Queue(most)
-    stopped = threading.Event()
+    from deciban.sources.ahead import in_order
 
-    def put(done: bool, item: Any) -> bool:
-        while not stopped.is_set():
-            try:
-                waiting.put((done, item), timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def make() -> None:
-        try:
-            for item in items:
-                if not put(False, item):
-                    return
-            put(True, None)
-        except BaseException as error:
-            put(True, error)
-
-    thread = threading.Thread(target=make, daemon=True)
-    thread.start()
-    try:
-        while True:
-            done, item = waiting.get()
-            if done:
-                if item is not None:
-                    raise item
-                return
-            yield item
-    finally:
-        stopped.set()
-        thread.join(0.2)  # it may wait for a pipe that says nothing, for ever
+    return (item for item, _ in in_order(items, lambda item: None, threads=1))  # noqa: ARG005 - they are done
