@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -81,6 +81,8 @@ class Rows:
     def sample(self, rows: int) -> tuple[Any, Array, bool]:
         """Some rows with their labels, and whether they are all that there are."""
         table, all_here = some_of(self.source, rows)
+        from deciban.sources.written import as_written
+
         X, y, numbers = self.labelled(as_written(table, self.source.whole))
         self.unlabelled, self.numbers = table.num_rows - len(y), numbers if all_here else None
         if not len(y):
@@ -171,27 +173,6 @@ def some_of(source: Source, rows: int) -> tuple[Any, bool]:
     return pa.concat_tables(tables).unify_dictionaries(), True
 
 
-def as_written(table: Any, whole: Collection[str]) -> Any:
-    """Columns as a person would have written them, for what they are is found out by that.
-
-    Files are read with whole numbers as fractions, and with repeated strings as categories.
-    """
-    import pyarrow as pa
-
-    for place, name in enumerate(table.column_names):
-        kind = table.schema.field(place).type
-        if pa.types.is_dictionary(kind):
-            table = table.set_column(place, name, table[name].cast(kind.value_type))
-        elif name in whole and pa.types.is_floating(kind) and all_whole(table[name].drop_null().to_numpy()):
-            table = table.set_column(place, name, table[name].cast(pa.int64()))
-    return table
-
-
-def all_whole(numbers: Array) -> bool:
-    """Whether these are whole numbers that a float tells apart."""
-    return bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= 2.0**53)).all())
-
-
 def texts(column: Any) -> Any:
     """A column of texts; a missing one is empty."""
     import pyarrow as pa
@@ -205,6 +186,8 @@ def texts(column: Any) -> Any:
 def labels(column: Any, classes: Array | None = None) -> Array:
     """Labels as they are: whole numbers as such, though files are read as fractions; of a model, as it knows them."""
     import pyarrow as pa
+
+    from deciban.sources.written import all_whole
 
     kind = column.type
     if pa.types.is_integer(kind):

@@ -57,8 +57,8 @@ class Parquet(Typed):
             for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=list(self.columns)):
                 yield self._conformed(batch, place)
 
-    def sample(self, rows: int = 100_000) -> pa.Table:
-        """All rows, if there are no more than `rows`; otherwise at most so many, from row groups spread evenly."""
+    def _found(self, rows: int) -> pa.Table:
+        """From row groups spread evenly, if there are enough of them."""
         total = sum(self._rows)
         if total <= rows:
             return self._joined([piece.table for piece in self._look()])

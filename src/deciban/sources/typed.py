@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from deciban.sources.base import Source
+from deciban.sources.base import Piece, Source, numbers, spread
 from deciban.sources.kinds import as_names, check_names, conform, declared, same_columns, without
-from deciban.sources.places import Place
+from deciban.sources.places import Place, Tally
+
+LOOKED = 1 << 16  # rows at a time: such files have no cheap way to a few
 
 
 class Typed(Source):
@@ -17,6 +20,7 @@ class Typed(Source):
     def __init__(self, name: str, places: Sequence[Place], missing: Sequence[str] | None) -> None:
         super().__init__(name, "table", places)
         self._missing = missing
+        self._sampled: pa.Table | None = None  # rows that were looked at already: to find them is as dear as to read all
 
     def _settle(self, schemas: Sequence[pa.Schema], given: Mapping[str, pa.DataType]) -> None:
         """Say what the columns are read as, once rows can be read."""
@@ -30,8 +34,22 @@ class Typed(Source):
         self.whole = frozenset(column for column in self.columns if pa.types.is_integer(self.types[column]))
         names = [column for column in self.columns if self.types[column] == pa.string() and column not in given]
         if names:
-            sampled = self.sample()
-            self.types |= {column: as_names([sampled.column(column)]) for column in names}
+            self._sampled = self.sample()
+            self.types |= {column: as_names([self._sampled.column(column)]) for column in names}
+
+    def sample(self, rows: int = 100_000) -> pa.Table:
+        """All rows, if there are no more than `rows`; otherwise at most so many, from places spread evenly."""
+        if self._sampled is None or self._sampled.num_rows < rows:
+            return self._found(rows)
+        some = np.concatenate([np.arange(start, end) for start, end in spread(self._sampled.num_rows, rows)])
+        return conform(self._sampled.take(numbers(some)), self.columns, self.types, self.name).unify_dictionaries()
+
+    def _found(self, rows: int) -> pa.Table:
+        """A sample from the files."""
+        return super().sample(rows)
+
+    def _look(self) -> Iterator[Piece]:
+        return self._pieces(LOOKED, Tally())
 
     def _conformed(self, batch: pa.RecordBatch, place: Place) -> pa.Table:
         table = without(pa.Table.from_batches([batch]), self._missing)
