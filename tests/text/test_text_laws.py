@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.utils import murmurhash3_32
 
 import deciban
 from deciban import CountVectorizer, MultinomialNB, TextClassifier
@@ -32,6 +33,11 @@ KINDS = {
     "bernoulli": {"reliability": None, "family": "bernoulli"},
     "complement": {"reliability": None, "family": "complement", "alpha": 0.5},
     "multinomial, prior": {"reliability": None, "prior": {"cash": 2.0, "zebra": 1.5, "Lunch": 0.5}, "alpha": 0.1},
+    # Few buckets, so that different items are in one of them.
+    "graded, hashed": {"blocks": BLOCKS, "n_features": 50},
+    "graded, prior, hashed": {"blocks": ["words", "pairs"], "prior": {"cash": 2.0, "zebra": 1.5}, "n_features": 5},
+    "multinomial, hashed": {"reliability": None, "n_features": 5},
+    "bernoulli, prior, hashed": {"reliability": None, "family": "bernoulli", "prior": {"cash": 2.0}, "n_features": 5},
 }
 kinds = st.sampled_from(sorted(KINDS))
 every_kind = pytest.mark.parametrize("kind", sorted(KINDS))
@@ -106,6 +112,8 @@ def sums(fitted: TextClassifier) -> dict:
 
 
 def item_names(lexicon, block: str) -> list:
+    if lexicon.n_features is not None:
+        return lexicon.names(block, np.arange(lexicon.size(block), dtype=np.int32))
     if block not in PAIRED:
         return getattr(lexicon, block).strings()
     words = lexicon.words.strings()
@@ -115,7 +123,25 @@ def item_names(lexicon, block: str) -> list:
 def same(one: TextClassifier, two: TextClassifier) -> None:
     """Sums are multiples of 2^−30, or whole numbers: they are equal without any tolerance."""
     assert sums(one) == sums(two)
-    assert set(one.vocabulary_) == set(two.vocabulary_)
+    assert vocabulary(one) == vocabulary(two)
+
+
+def vocabulary(fitted: TextClassifier) -> set:
+    """The words that were learned, or the buckets that they are in."""
+    if fitted.n_features is None:
+        return set(fitted.vocabulary_)
+    if fitted.reliability is None:
+        return set(fitted.model_.words.strings())
+    return {name for block, name, *_ in sums(fitted) if block == "words"}
+
+
+def of_the_prior(kind: str) -> set:
+    """What is left in the vocabulary when nothing is left that was learned."""
+    words, buckets = {word.lower() for word in KINDS[kind].get("prior", ())}, KINDS[kind].get("n_features")
+    if buckets is None:
+        return words
+    graded_kind = KINDS[kind].get("reliability", "") is not None  # has cells of what was learned alone
+    return set() if graded_kind else {f"#{abs(murmurhash3_32(word)) % buckets}" for word in words}
 
 
 def close(found, expected) -> None:
@@ -226,7 +252,7 @@ def test_fractions_add_up(kind):
 def nearly(one: TextClassifier, two: TextClassifier) -> None:
     """The same sums but for rounding, for a share of a sum is no multiple of 2^−30."""
     assert sums(one) == pytest.approx(sums(two), rel=1e-9, abs=1e-12)
-    assert set(one.vocabulary_) == set(two.vocabulary_)
+    assert vocabulary(one) == vocabulary(two)
 
 
 some_rows = st.floats(0.0, 12.0)  # of half-lives of a row: of a document, more than 2^−24 is left
@@ -266,7 +292,7 @@ def test_of_the_distant_past_nothing_is_left_but_its_classes(kind, corpus):
         learned.decay(1, rows)
         assert learned.classes_.tolist() == classes
         np.testing.assert_allclose(learned.predict_proba(NEW).sum(axis=1), 1.0)
-    assert set(learned.vocabulary_) == {word.lower() for word in KINDS[kind].get("prior", ())}
+    assert vocabulary(learned) == of_the_prior(kind)
     assert not learned.class_count_.any()
     learned.partial_fit(*apart(corpus))
     nearly(learned, fit(kind, corpus))
@@ -276,12 +302,15 @@ def test_of_the_distant_past_nothing_is_left_but_its_classes(kind, corpus):
 def test_words_that_nobody_uses_any_more_are_dropped(kind):
     """A stream does not fill the memory: after thirty half-lives a word is gone, and its pairs with it."""
     learned = model(kind)
-    for i in range(300):
+    for i in range(150):
         learned.decay(half_life=2, rows=1).partial_fit([f"cash word{i} old{i}"], ["ab"[i % 2]])
-    ages = [299 - int(word[4:]) for word in learned.vocabulary_ if word.startswith("word")]
-    assert max(ages) < 2 * 31
-    assert len(ages) > 2 * 25
-    assert "cash" in learned.vocabulary_
+    if learned.n_features is None:
+        ages = [149 - int(word[4:]) for word in learned.vocabulary_ if word.startswith("word")]
+        assert max(ages) < 2 * 31
+        assert len(ages) > 2 * 25
+        assert "cash" in learned.vocabulary_
+    else:
+        assert len(vocabulary(learned)) <= learned.n_features
     assert len(learned.kept_) < 2 * 11
     with tempfile.TemporaryDirectory() as folder:
         learned.save(Path(folder) / "model")
@@ -336,7 +365,7 @@ def test_forgetting_is_never_having_seen(kind, kept, gone, random):
 def test_everything_can_be_forgotten_and_learned_anew(kind, corpus):
     learned = fit(kind, corpus).forget(*apart(corpus))
     assert learned.class_count_.tolist() == []
-    assert set(learned.vocabulary_) == {word.lower() for word in KINDS[kind].get("prior", ())}
+    assert vocabulary(learned) == of_the_prior(kind)
     with pytest.raises(ValueError, match="no classes"):
         learned.predict(["cash"])
     same(learned.partial_fit(*apart(corpus)), fit(kind, corpus))
@@ -359,7 +388,7 @@ def test_no_string_of_a_forgotten_document_is_left(kind, tmp_path):
     corpus = [("cash win prize", "a"), ("lunch at noon", "b"), ("win a prize", "a"), ("noon lunch", "b")]
     secret = "Qwertzu: uiopü\n\nzxcvbnm cash QWERTZU!? zxcvbnm"
     learned = fit(kind, [*corpus, (secret, "a")]).forget([secret], ["a"])
-    assert not {"qwertzu", "uiopü", "zxcvbnm", "!?"} & set(learned.vocabulary_)
+    assert not {"qwertzu", "uiopü", "zxcvbnm", "!?"} & vocabulary(learned)
     if learned.reliability is not None:
         for block in BLOCKS:
             for name in item_names(learned.model_.sums.lexicon, block):
@@ -395,7 +424,7 @@ def test_a_model_that_has_forgotten_does_everything(kind, tmp_path):
     assert np.isfinite(learned.leave_one_out(X[:4], y[:4]).log_losses).all()
     if learned.reliability is None:
         close(learned.leave_one_out(X, y).log_proba, expected.leave_one_out(X, y).log_proba)
-        if learned.family != "complement":
+        if learned.family != "complement" and learned.n_features is None:
             assert sorted(learned.sample(1, random_state=0, length=3)[0][0].split()) != []
     assert learned.explain("cash lunch", "a", "b").items
     assert learned.top_words("a", n=2).rows
@@ -493,7 +522,9 @@ two_of_each = st.lists(texts, min_size=4, max_size=8).map(
 )
 
 
-@given(st.sampled_from(["graded", "graded words", "graded, prior"]), two_of_each, st.lists(documents, max_size=2))
+@given(
+    st.sampled_from([kind for kind in KINDS if kind.startswith("graded")]), two_of_each, st.lists(documents, max_size=2)
+)
 @settings(max_examples=25)
 def test_leave_one_out_is_to_forget_one_and_to_ask(kind, corpus, more):
     """Of a graded model, with the same choice; a class that is gone without the document has probability nothing."""
@@ -627,21 +658,23 @@ def test_decibans_add_up_to_the_odds(kind, corpus, text):
 @settings(max_examples=20)
 def test_a_file_brings_back_the_same_model_and_it_goes_on(kind, corpus, more):
     learned = fit(kind, corpus)
+    chosen = learned.reliability is None or learned.model_.choice is not None  # else by documents, which no file has
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.deciban"
         learned.save(path)
         again = deciban.load(path)
     assert again.get_params().keys() == learned.get_params().keys()
     np.testing.assert_array_equal(again.predict_proba(NEW), learned.predict_proba(NEW))
-    assert again.vocabulary_ == learned.vocabulary_
+    assert vocabulary(again) == vocabulary(learned)
     for one in (learned, again):
         one.partial_fit(*apart(more)).forget(*apart(corpus[:1]))
     same(again, learned)
-    np.testing.assert_allclose(again.predict_proba(NEW), learned.predict_proba(NEW), rtol=1e-9, atol=1e-12)
+    if chosen:
+        np.testing.assert_allclose(again.predict_proba(NEW), learned.predict_proba(NEW), rtol=1e-9, atol=1e-12)
     same(again + learned, learned + again)
 
 
-@pytest.mark.parametrize("kind", ["graded", "multinomial"])
+@pytest.mark.parametrize("kind", ["graded", "multinomial", "graded, hashed", "multinomial, hashed"])
 def test_threads_change_nothing(kind):
     rng = np.random.default_rng(0)
     words = np.array([f"w{i}" for i in range(300)])

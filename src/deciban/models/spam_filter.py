@@ -15,7 +15,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from deciban._typing import Array, Floats
+from deciban.engines.choosing import is_engine
 from deciban.errors import DecibanError, ForgetError
+from deciban.models.answers import anywhere
 from deciban.models.labels import Labels
 from deciban.models.text_classifier import TextClassifier
 from deciban.text import mail
@@ -25,6 +27,7 @@ Self = TypeVar("Self", bound="SpamFilter")
 
 CLASSES = np.array(["ham", "spam"])
 FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]*:")
+MAILS = (str, bytes, os.PathLike, Message, mail.Mail, Iterator, list, tuple)
 BATCH = 2000  # mails of a mailbox that are learned at a time
 
 
@@ -48,6 +51,8 @@ class SpamFilter(TextClassifier):
         wrote: a filter on all of them also learns which lists and servers mail comes through.
     prior : mapping, optional
         Pseudo-counts that a person puts in, {word: {"spam": n}}.
+    n_features : int, default=None
+        Hashes items into so many buckets and keeps no words: nothing of a mail can be read from the filter.
     n_jobs : int, default=None
         Threads.
 
@@ -77,6 +82,7 @@ class SpamFilter(TextClassifier):
         "unsure": [Interval(Real, 0, None, closed="left")],
         "headers": [list, tuple, None],
         "prior": [dict, None],
+        "n_features": TextClassifier._parameter_constraints["n_features"],
         "n_jobs": [None, int, np.integer],
     }
 
@@ -88,6 +94,7 @@ class SpamFilter(TextClassifier):
         unsure: float = 0.2,
         headers: Any = None,
         prior: Any = None,
+        n_features: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.false_positive = false_positive
@@ -95,6 +102,7 @@ class SpamFilter(TextClassifier):
         self.unsure = unsure
         self.headers = headers
         self.prior = prior
+        self.n_features = n_features
         self.n_jobs = n_jobs
 
     # ------------------------------------------------------------------ learning
@@ -133,6 +141,13 @@ class SpamFilter(TextClassifier):
         """Learn more mails. There are two classes, whether or not both were seen."""
         declared = None if self.__sklearn_is_fitted__() else CLASSES
         return super().partial_fit(X, y, declared if classes is None else classes, sample_weight)
+
+    def _elsewhere(self, X: Any, y: Any = None, engine: str | None = None) -> Any:
+        """Strings are mails, and paths are mailboxes: tables of mails say by themselves what they are."""
+        return super()._elsewhere(X, y, engine) if is_engine(X) or not isinstance(X, MAILS) else None
+
+    def _answers(self) -> Array:
+        return np.array(["ham", "unsure", "spam"])
 
     def _start(self, texts: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
         del classes, closed  # there are two, whether or not both were seen
@@ -176,6 +191,7 @@ class SpamFilter(TextClassifier):
 
     # ------------------------------------------------------------------ answering
 
+    @anywhere
     def predict(self, X: Any) -> Array:
         """ "ham", "unsure" or "spam", whichever costs least on average; unsure until both kinds were learned."""
         ham, spam = self.predict_proba(X).T

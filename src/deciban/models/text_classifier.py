@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from deciban import bayes, files
 from deciban._typing import Array, Floats
 from deciban.corollaries.decay import share_left
 from deciban.corollaries.leave_one_out import LeaveOneOut
+from deciban.corollaries.tally import Tally
 from deciban.errors import DecibanError, ForgetError, SchemaError
 from deciban.families import Bernoulli, Complement, Family, Multinomial
 from deciban.models.answers import generator
@@ -28,6 +29,7 @@ from deciban.text.documents import Lines, arrow_column, as_texts, batches, check
 from deciban.text.evidence import TOKEN, TextEvidence
 from deciban.text.files import parts, rebuild
 from deciban.text.graded import Graded
+from deciban.text.hashed import MOST as MOST_BUCKETS
 from deciban.text.items import BLOCKS, choose_blocks
 from deciban.text.kept import MOST, Kept, smallest
 from deciban.text.plain import SHORTEST, Plain
@@ -72,6 +74,10 @@ class TextClassifier(PooledClassifier):
         The class prior; None counts it.
     lowercase : bool, default=True
         Whether "Free" is "free".
+    n_features : int, default=None
+        Hashes items into so many buckets, |MurmurHash3| mod n_features, and keeps no words: memory is bounded however
+        many texts there are, and nothing of them can be read from a model. Items in one bucket are one to the model:
+        with 2**20 few matter. By block of evidence; a model has only the buckets that it has seen.
     n_jobs : int, default=None
         Threads; None is all cores where there is enough text to gain from them.
 
@@ -97,6 +103,9 @@ class TextClassifier(PooledClassifier):
     model_: Graded | Plain
     kept_: Kept
 
+    _texts: ClassVar[bool] = True
+    _choosing = True  # whether it chooses by itself, for which it keeps documents
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "reliability": [StrOptions({"loo"}), None],
         "family": [StrOptions(set(FAMILIES))],
@@ -105,6 +114,7 @@ class TextClassifier(PooledClassifier):
         "prior": [Mapping, None],
         "class_prior": ["array-like", Mapping, StrOptions({"uniform"}), None],
         "lowercase": ["boolean"],
+        "n_features": [Interval(Integral, 1, MOST_BUCKETS, closed="both"), None],
         "n_jobs": [None, int, np.integer],
     }
 
@@ -118,6 +128,7 @@ class TextClassifier(PooledClassifier):
         prior: Any = None,
         class_prior: Any = None,
         lowercase: bool = True,
+        n_features: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.reliability = reliability
@@ -127,6 +138,7 @@ class TextClassifier(PooledClassifier):
         self.prior = prior
         self.class_prior = class_prior
         self.lowercase = lowercase
+        self.n_features = n_features
         self.n_jobs = n_jobs
 
     # ------------------------------------------------------------------ learning
@@ -134,19 +146,22 @@ class TextClassifier(PooledClassifier):
     def fit(
         self: Self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         unlabelled: Any = None,
         unlabelled_weight: float = 0.1,
+        text: str | None = None,
+        engine: str | None = None,
     ) -> Self:
         """Learn from texts and labels, forgetting everything learned before.
 
         Parameters
         ----------
         X : list, array or column of strings
-            Texts: Python strings, UTF-8 bytes, or a column of NumPy, pandas, Polars or Arrow.
-        y : array-like of shape (n,)
+            Texts: Python strings, UTF-8 bytes, or a column of NumPy, pandas, Polars or Arrow. Or rows that are
+            elsewhere: files (a path), `deciban.stream`, tables of databases, Dask's and Spark's frames.
+        y : array-like of shape (n,), or the name of a column of rows that are elsewhere
             Labels; missing ones (None, NaN) are guessed: with reliability by what the labelled documents say, else by
             EM.
         sample_weight : array-like of shape (n,), optional
@@ -155,8 +170,18 @@ class TextClassifier(PooledClassifier):
             Another mark of a missing label.
         unlabelled_weight : float, default=0.1
             What a document without a label counts beside one that has one: guesses are worth less than labels, and
-            many of them must not drown the few.
+            many of them must not drown the few. Of rows that are elsewhere, those without a label are passed over.
+        text : str, optional
+            The column of texts of rows that are elsewhere, if there are several of strings.
+        engine : {"stream", "duckdb", "dask", "spark"}, optional
+            What reads files; by default "stream", or what X belongs to.
         """
+        source = self._elsewhere(X, y, engine)
+        if source is not None:
+            from deciban.models import anywhere
+
+            anywhere.fit(self, source, y, sample_weight, text)
+            return self
         with self._unchanged_on_error():
             self._check_parameters()
             if not 0 <= unlabelled_weight < np.inf:
@@ -178,6 +203,12 @@ class TextClassifier(PooledClassifier):
         (`reliability`, or alpha="loo") is kept until `refit_reliability` or `fit`. With
         `classes` on the first call the set of classes is closed.
         """
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            anywhere.learn_more(self, source, y, sample_weight, classes=classes)
+            return self
         with self._unchanged_on_error():
             self._check_parameters()
             first = not self.__sklearn_is_fitted__()
@@ -193,7 +224,7 @@ class TextClassifier(PooledClassifier):
                 self._start(texts, labels, labels.classes, declared is not None, weight)
                 return self
             self.model_ = self.model_.learned(self._batches(texts), labels.codes, labels.classes, weight, self.n_jobs)
-            if self._chooses():
+            if self._chooses() and self._choosing:
                 self.kept_ = self.kept_ + self._labelled(texts, labels, weight)
             self._try()
             self._class_prior(self.classes_)
@@ -269,7 +300,26 @@ class TextClassifier(PooledClassifier):
                 )
             self._check_learned(labels, weight)
             self.model_ = self.model_.chosen(self._batches(texts), labels.among(self.classes_), weight, self.n_jobs)
+            self._choosing = True
         return self
+
+    def empty(self: Self) -> Self:
+        """A copy that made the same choices (blocks, reliabilities) and has learned nothing.
+
+        Parts of the data can be learned by such copies, anywhere, and merged with `+`. They choose nothing by
+        themselves and keep no documents to choose by; in the end, `refit_reliability(X, y)` with some of the documents
+        fits reliabilities to all that was learned.
+
+        >>> from deciban import TextClassifier
+        >>> first = TextClassifier().fit(["win cash", "cash prize", "lunch at noon", "at lunch"], [1, 1, 0, 0])
+        >>> parts = [first.empty().partial_fit(["cash now"], [1]), first.empty().partial_fit(["noon?"], [0])]
+        >>> (first + parts[0] + parts[1]).class_count_.tolist()
+        [3.0, 3.0]
+        """
+        check_is_fitted(self)
+        other = copy.copy(self)
+        other.model_, other.kept_, other.n_unlabelled_, other._choosing = self.model_.nothing(), Kept(), 0, False
+        return other
 
     def __add__(self: Self, other: Self) -> Self:
         """The model that learned what both did; the reliabilities are those of the one that has seen more."""
@@ -285,6 +335,7 @@ class TextClassifier(PooledClassifier):
         merged.model_ = self.model_ + other.model_  # type: ignore[operator]  # both plain, or both graded
         merged.kept_ = self.kept_ + other.kept_
         merged.n_unlabelled_ = self.n_unlabelled_ + other.n_unlabelled_
+        merged._choosing = self._choosing or other._choosing
         merged._class_prior(merged.classes_)
         merged._try()
         return merged
@@ -292,19 +343,20 @@ class TextClassifier(PooledClassifier):
     def _try(self) -> None:
         """Choose reliabilities as soon as there is something to choose by."""
         untried = isinstance(self.model_, Graded) and self.model_.choice is None
-        if untried and self._kept_enough() and not self.n_unlabelled_:
+        if untried and self._choosing and self._kept_enough() and not self.n_unlabelled_:
             self.refit_reliability()
 
     def _start(self, texts: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
         prior = self._pseudo_counts(classes)
         class_prior = self._class_prior(classes)
         self.__dict__.pop("model_", None)
-        self.lowercase_ = self.lowercase
+        self.lowercase_, self._choosing = self.lowercase, True
         if self.reliability is None:
             alpha = 1.0 if self.alpha == "loo" else self.alpha
-            empty: Graded | Plain = Plain.none(FAMILIES[self.family], alpha, classes, prior, closed, class_prior)
+            family = FAMILIES[self.family]
+            empty: Graded | Plain = Plain.none(family, alpha, classes, prior, closed, class_prior, self.n_features)
         else:
-            empty = Graded.none(classes, self._blocks(texts), prior, closed, class_prior)
+            empty = Graded.none(classes, self._blocks(texts), prior, closed, class_prior, self.n_features)
         learned = self._labelled(texts, labels, weight) if self._chooses() else Kept()
         self.kept_, self.n_unlabelled_ = learned.fewest(MOST), 0
         if isinstance(empty, Graded):
@@ -345,6 +397,29 @@ class TextClassifier(PooledClassifier):
         names, weights = labels.classes.tolist(), np.ones(len(known)) if weight is None else weight[known]
         said = [names[code] for code in labels.codes[known].tolist()]
         return Kept(tuple(zip(strings, said, weights.tolist(), strict=True)))
+
+    # ------------------------------------------------------------------ texts that are elsewhere
+
+    def _fit_engine(self, engine: Any, split: Any) -> None:
+        from deciban.models import anywhere
+
+        X, y, weight = anywhere.some_rows(engine, split)
+        template = self._begun(X, y, weight)
+        anywhere.take_over(self, anywhere.total_of(engine, template, split))
+        self._choose_last(X, y, weight)
+
+    def _begun(self: Self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
+        """A copy with what must be chosen beforehand chosen on a sample, and nothing learned."""
+        part = copy.copy(self)
+        part.__dict__.pop("model_", None)
+        if classes is not None:
+            return part.partial_fit(X, y, classes, weight).empty()
+        return part.fit(X, y, weight).empty()
+
+    def _choose_last(self, X: Any, y: Any, weight: Any) -> None:
+        """What leave-one-out chooses, by documents that were learned."""
+        if self._chooses():
+            self.refit_reliability(X, y, weight)
 
     # ------------------------------------------------------------------ reading input
 
@@ -462,11 +537,17 @@ class TextClassifier(PooledClassifier):
         """log p(x) = log Σ_y p(x, y): low for texts unlike anything learned."""
         return np.asarray(bayes.log_evidence(self._apply(X, "log_joint")))
 
-    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut | Tally:
         """Every document's posterior under the sums that never saw it, exactly and without refitting.
 
-        What was chosen (reliabilities, alpha) is held. The documents must be among those the model has learned.
+        What was chosen (reliabilities, alpha) is held. The documents must be among those the model has learned. Of rows
+        that are elsewhere, the answer is a `Tally`: sums over them all.
         """
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            return anywhere.judge(self, source, y, sample_weight, left_out=True)
         self._check_classes()
         self._check_exact("no document can be taken out exactly")
         texts, labels, weight = self._read_labelled(X, y, sample_weight)
@@ -508,8 +589,9 @@ class TextClassifier(PooledClassifier):
     def top_words(self, target: Any = None, n: int = 10) -> Table:
         """The words that speak most for a class (or each) against the others, in decibans.
 
-        That is what a word says on its own. With reliability, a text's words are weighed beside each other before they
-        are added up: `explain` says what each of them came to there, which is less.
+        That is what a word says on its own. With `n_features` words are not kept, and buckets are named, "#12345".
+        With reliability, a text's words are weighed beside each other before they are added up: `explain` says what
+        each of them came to there, which is less.
         """
         self._check_classes()
         labels = self.classes_ if target is None else [self.classes_[self._class_index(target)]]
@@ -531,7 +613,7 @@ class TextClassifier(PooledClassifier):
         """Draw n texts and their classes: y from the class prior (or `given`), then words of the class (S18).
 
         `length` is the number of words; by default it is drawn about what texts have. With reliability the words of
-        a text are distinct.
+        a text are distinct. With `n_features` there are no words to draw.
         """
         self._check_classes()
         if self.reliability is None and self.family == "complement":
@@ -548,11 +630,14 @@ class TextClassifier(PooledClassifier):
     def vocabulary_(self) -> dict[str, int]:
         """The words that were learned, each with its number."""
         check_is_fitted(self)
+        if self.model_.n_features is not None:
+            raise AttributeError(f"there is no vocabulary: n_features is {self.model_.n_features}, and no word is kept")
         if isinstance(self.model_, Plain):
             return {word: i for i, word in enumerate(self.model_.words.strings())}
         sums, prior = self.model_.sums, self.model_.prior
         counted = np.diff(sums.cells["words"].ptr) > 0
-        return {word: i for i, word in enumerate(sums.lexicon.words.strings()) if counted[i] or word in prior}
+        words = sums.lexicon.names("words", np.arange(len(counted), dtype=np.int32))
+        return {word: i for i, word in enumerate(words) if counted[i] or word in prior}
 
     @property
     def alpha_(self) -> Any:
@@ -601,6 +686,8 @@ class TextClassifier(PooledClassifier):
             raise ValueError("its model is not the one that its parameters speak of")
         if isinstance(model, Plain) and model.model.joint.blocks[0].family != FAMILIES[self.family]:
             raise ValueError("its family is not the one that its parameters speak of")
+        if model.n_features != self.n_features:
+            raise ValueError("its buckets are not those that its parameters speak of")
         self.model_, self.kept_, self.n_unlabelled_ = model, Kept(), int(about["n_unlabelled"])
         self.lowercase_ = self.lowercase
         if self.n_unlabelled_ < 0:

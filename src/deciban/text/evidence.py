@@ -78,7 +78,7 @@ def with_text(
     evidence: Evidence,
     text: str,
     words: Mapping[str, float],
-    pairs: Mapping[tuple[str, str], float] | None = None,
+    pairs: Mapping[tuple[str, ...], float] | None = None,
     lower: bool = True,
 ) -> TextEvidence:
     """Evidence beside the text it is about, given what each of its words says, and each pair of neighbours."""

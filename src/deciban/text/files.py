@@ -12,7 +12,8 @@ from deciban.errors import FileError
 from deciban.files import checked, checked_alpha, checked_classes, decode, encode, flag
 from deciban.pool import Pool
 from deciban.text.graded import Choice, Graded
-from deciban.text.items import BLOCKS, PAIRED, Lexicon
+from deciban.text.hashed import MOST, Buckets, HashedLexicon
+from deciban.text.items import BLOCKS, PAIRED, Items, Lexicon
 from deciban.text.raw import Pairs, Words
 from deciban.text.sums import Cells, TextSums
 from deciban.text.tables import STRENGTHS, VECTORS
@@ -25,14 +26,21 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     """A text model as a document that says what it is about, and arrays."""
     if not isinstance(model, Graded):
         document, tensors = files.parts(model.model.with_joint(model.model.joint.with_alpha(1.0)))
-        tensors["words.bytes"], tensors["words.ends"] = model.words.buffers()
-        return {**document, "text": {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}}, tensors
+        said = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}
+        if isinstance(model.words, Buckets):
+            tensors["words.buckets"], said["n_features"] = model.words.buckets(), model.words.n_features
+        elif isinstance(model.words, Words):
+            tensors["words.bytes"], tensors["words.ends"] = model.words.buffers()
+        return {**document, "text": said}, tensors
     sums = model.sums
     tensors = {"weight": np.ascontiguousarray(sums.weight)}
-    for block in ("words", "characters"):
-        tensors[f"{block}.bytes"], tensors[f"{block}.ends"] = getattr(sums.lexicon, block).buffers()
-    for block in PAIRED:
-        tensors[f"{block}.first"], tensors[f"{block}.second"] = getattr(sums.lexicon, block).arrays()
+    if isinstance(sums.lexicon, HashedLexicon):
+        tensors |= {f"{block}.buckets": mine.buckets() for block, mine in sums.lexicon.sets.items()}
+    else:
+        for block in ("words", "characters"):
+            tensors[f"{block}.bytes"], tensors[f"{block}.ends"] = getattr(sums.lexicon, block).buffers()
+        for block in PAIRED:
+            tensors[f"{block}.first"], tensors[f"{block}.second"] = getattr(sums.lexicon, block).arrays()
     for block, cells in sums.cells.items():
         tensors |= {f"{block}.ptr": cells.ptr, f"{block}.cls": cells.cls, f"{block}.val": cells.val}
     document = {
@@ -41,6 +49,8 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
         "class_prior": encode(model.class_prior),
         "graded": {"blocks": list(sums.blocks), "mass": sums.mass, "prior": encode(dict(model.prior))},
     }
+    if model.n_features is not None:
+        document["graded"]["n_features"] = model.n_features
     if model.choice is not None:
         document["choice"] = {"classes": encode(model.choice.classes)}
         tensors |= {"choice.weights": model.choice.pool.weights, "choice.offsets": model.choice.pool.offsets}
@@ -54,7 +64,8 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
         from deciban.families import Bernoulli, Complement, Multinomial  # here, for few models are plain
         from deciban.text.plain import Plain
 
-        model, words = files.rebuild(document, tensors), read_words(tensors, "words")
+        model, n_features = files.rebuild(document, tensors), read_n_features(document["text"])
+        words = read_words(tensors, "words") if n_features is None else read_buckets(tensors, "words", n_features)
         if [block.family for block in model.joint.blocks] not in [[Multinomial()], [Bernoulli()], [Complement()]]:
             raise FileError("its family is not one of texts")
         if len(words) != model.columns().size:
@@ -68,22 +79,49 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
     weight = checked(tensors, "weight", (k,))
     if (weight < 0).any():
         raise FileError("a class has a negative weight")
-    lexicon = Lexicon(read_words(tensors, "words"), characters=read_words(tensors, "characters"))
-    if not len(lexicon.words) or lexicon.words.strings(np.zeros(1, dtype=np.int32)) != [""]:
-        raise FileError("its first word is not the mark of a text's ends")
-    for block in PAIRED:
-        setattr(lexicon, block, read_pairs(tensors, block, len(lexicon.words)))
+    n_features = read_n_features(said)
+    lexicon: Items
+    if n_features is None:
+        lexicon = read_lexicon(tensors)
+    else:
+        lexicon = HashedLexicon({block: read_buckets(tensors, block, n_features) for block in BLOCKS})
     cells = {block: read_cells(tensors, block, lexicon.size(block), k) for block in blocks}
     mass = {block: float(said["mass"][block]) for block in blocks}
     if not all(0 <= amount < np.inf for amount in mass.values()):
         raise FileError("the amount of a block is not a number ≥ 0")
     sums = TextSums(classes, weight, lexicon, cells, mass, flag(document["closed"]))
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
-    prior = read_prior(said["prior"], lexicon.words)
+    prior = read_prior(said["prior"], lexicon)
     return Graded(sums, read_choice(document, tensors, blocks), prior, class_prior)
 
 
-def read_prior(said: Any, words: Words) -> dict[str, Any]:
+def read_lexicon(tensors: dict[str, Array]) -> Lexicon:
+    lexicon = Lexicon(read_words(tensors, "words"), characters=read_words(tensors, "characters"))
+    if not len(lexicon.words) or lexicon.words.strings(np.zeros(1, dtype=np.int32)) != [""]:
+        raise FileError("its first word is not the mark of a text's ends")
+    for block in PAIRED:
+        setattr(lexicon, block, read_pairs(tensors, block, len(lexicon.words)))
+    return lexicon
+
+
+def read_n_features(said: dict[str, Any]) -> int | None:
+    n_features = said.get("n_features")
+    if n_features is not None and (type(n_features) is not int or not 1 <= n_features <= MOST):
+        raise FileError(f"its n_features is {n_features!r}, not a number of buckets")
+    return n_features
+
+
+def read_buckets(tensors: dict[str, Array], block: str, n_features: int) -> Buckets:
+    numbers = of_kind(tensors, f"{block}.buckets", np.int32)
+    if len(numbers) and not (0 <= numbers.min() and numbers.max() < n_features):
+        raise FileError(f"the buckets of its {block} are not among the {n_features} there are")
+    buckets = Buckets(n_features, Pairs(np.zeros(len(numbers), dtype=np.int32), numbers))
+    if len(buckets) != len(numbers):
+        raise FileError(f"the buckets of its {block} are not distinct")
+    return buckets
+
+
+def read_prior(said: Any, words: Words | Buckets | Items) -> dict[str, Any]:
     """Pseudo-counts by word, checked: numbers ≥ 0, of words that the model has."""
     prior = decode(said)
     if not isinstance(prior, dict) or not all(isinstance(word, str) for word in prior):

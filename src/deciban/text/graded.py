@@ -25,8 +25,9 @@ from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import Pool, choose_pool
 from deciban.text import words as speaking
 from deciban.text.evidence import TextEvidence
-from deciban.text.items import Lexicon, Rows
-from deciban.text.raw import Documents, Words
+from deciban.text.hashed import HashedLexicon
+from deciban.text.items import Items, Lexicon, Rows
+from deciban.text.raw import Documents
 from deciban.text.sums import (
     Cells,
     TextSums,
@@ -90,9 +91,24 @@ class Graded:
 
     @classmethod
     def none(
-        cls, classes: Array, blocks: Sequence[str], prior: Mapping[str, Any], closed: bool, class_prior: str | Floats
+        cls,
+        classes: Array,
+        blocks: Sequence[str],
+        prior: Mapping[str, Any],
+        closed: bool,
+        class_prior: str | Floats,
+        n_features: int | None = None,
     ) -> Graded:
-        return cls(TextSums.none(classes, blocks, closed).with_words(prior), None, prior, class_prior)
+        lexicon = Lexicon() if n_features is None else HashedLexicon.none(n_features)
+        return cls(TextSums.none(classes, blocks, closed, lexicon.fresh).with_words(prior), None, prior, class_prior)
+
+    def nothing(self) -> Graded:
+        """What was chosen, with nothing learned."""
+        return replace(self, sums=self.sums.nothing().with_words(self.prior))
+
+    @property
+    def n_features(self) -> int | None:
+        return self.sums.lexicon.n_features
 
     @property
     def classes(self) -> Array:
@@ -119,7 +135,19 @@ class Graded:
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> Graded:
         """With these documents, whose class codes are y."""
-        return replace(self, sums=self.sums + collect(batches, y, classes, self.sums.blocks, weight, n_jobs)[0])
+        return replace(self, sums=self.sums + self._collected(batches, y, classes, weight, n_jobs)[0])
+
+    def _collected(
+        self,
+        batches: Iterable[Documents],
+        y: Codes,
+        classes: Array,
+        weight: Floats | None,
+        n_jobs: int | None,
+        wanted: Array | None = None,
+    ) -> tuple[TextSums, dict[str, Rows]]:
+        fresh = self.sums.lexicon.fresh
+        return collect(batches, y, classes, self.sums.blocks, weight, n_jobs, wanted, fresh)
 
     def learned_and_chosen(
         self,
@@ -132,11 +160,11 @@ class Graded:
     ) -> Graded:
         """The same of a model that has learned nothing yet, with reliabilities chosen by the `wanted` documents: what
         `learned` and `chosen` do, reading each document once."""
-        part, rows = collect(batches, y, classes, self.sums.blocks, weight, n_jobs, wanted)
+        part, rows = self._collected(batches, y, classes, weight, n_jobs, wanted)
         fresh = not self.prior
         total = part if fresh else self.sums + part
         model = replace(self, sums=replace(total, closed=self.sums.closed))
-        if not fresh:  # words of the prior come first
+        if not fresh:  # words of the prior have their numbers too
             to = total.lexicon.places(part.lexicon)
             rows = {block: (indptr, to[block][indices]) for block, (indptr, indices) in rows.items()}
         return model._chosen_by(rows, y[wanted], None if weight is None else weight[wanted], n_jobs)
@@ -145,7 +173,7 @@ class Graded:
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> Graded:
         """Without these documents."""
-        left = self.sums - collect(batches, y, classes, self.sums.blocks, weight, n_jobs)[0]
+        left = self.sums - self._collected(batches, y, classes, weight, n_jobs)[0]
         choice = self.choice.among(left.classes) if self.choice is not None and left.weight.any() else None
         return replace(self, sums=left.with_words(self.prior), choice=choice)
 
@@ -175,7 +203,8 @@ class Graded:
         if "cells" not in self._cache:
             unit = float(self.strengths()["words"][STRENGTHS.index(1.0)])
             worth = np.where(self.sums.weight > 0, unit, 0.0)  # a class without documents has none of its own
-            extra = pseudo_cells(self.prior, self.sums.lexicon.words, self.classes, worth, mine.size)
+            items = self.sums.lexicon.find(self.prior)
+            extra = pseudo_cells(self.prior, items, self.classes, worth, mine.size)
             self._cache["cells"] = mine.combined(extra, np.arange(mine.size, dtype=np.int32))[0]
         return self._cache["cells"]  # type: ignore[no-any-return]  # put there above
 
@@ -414,18 +443,20 @@ def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount:
     return sums_of(sums.lexicon, taken_rows(rows, row), y.astype(np.int32), sums.classes, shares[row, y])
 
 
-def pseudo_cells(prior: Mapping[str, Any], words: Words, classes: Array, unit: Floats, size: int) -> Cells:
-    """What a person put in, {word: n} for every class or {word: {class: n}}, as cells; n is worth `unit`, by class."""
+def pseudo_cells(prior: Mapping[str, Any], items: Codes, classes: Array, unit: Floats, size: int) -> Cells:
+    """What a person put in, {word: n} for every class or {word: {class: n}}, as cells of the words' items; n is worth
+    `unit`, by class. Hashed, several words may be one item."""
     labels = classes.tolist()
-    by_word: dict[int, list[float]] = {}
-    for item, said in zip(words.find(prior).tolist(), prior.values(), strict=True):
-        by_word[item] = [float(said.get(c, 0.0)) if isinstance(said, Mapping) else float(said) for c in labels]
+    by_word: dict[int, Floats] = {}
+    for item, said in zip(items.tolist(), prior.values(), strict=True):
+        mine = [float(said.get(c, 0.0)) if isinstance(said, Mapping) else float(said) for c in labels]
+        by_word[item] = by_word.get(item, 0.0) + np.array(mine)
     ptr, cls, val = np.zeros(size + 1, dtype=np.int64), [], []
     for item in sorted(by_word):
-        mine = [(c, amount * unit[c]) for c, amount in enumerate(by_word[item]) if amount * unit[c] > 0]
-        ptr[item + 1] = len(mine)
-        cls += [c for c, _ in mine]
-        val += [amount for _, amount in mine]
+        some = np.flatnonzero(by_word[item] * unit > 0)
+        ptr[item + 1] = len(some)
+        cls += some.tolist()
+        val += (by_word[item] * unit)[some].tolist()
     return Cells(np.cumsum(ptr), np.array(cls, dtype=np.int32), np.array(val))
 
 
@@ -434,8 +465,8 @@ def length(rows: dict[str, Rows]) -> int:
 
 
 def in_order(
-    batches: Iterable[Documents], lexicon: Lexicon, blocks: Sequence[str], n_jobs: int | None
-) -> tuple[Lexicon, dict[str, Rows]]:
+    batches: Iterable[Documents], lexicon: Items, blocks: Sequence[str], n_jobs: int | None
+) -> tuple[Items, dict[str, Rows]]:
     """All documents as rows in their order, and the lexicon with what is new to it."""
     lexicon, pieces, order, start = lexicon.copy(), [], [np.zeros(0, dtype=np.intp)], 0
     for documents in batches:
@@ -452,10 +483,10 @@ def taken_rows(rows: dict[str, Rows], which: Array) -> dict[str, Rows]:
 
 
 def numbered(
-    documents: Documents, lexicon: Lexicon, blocks: Sequence[str], n_jobs: int | None
+    documents: Documents, lexicon: Items, blocks: Sequence[str], n_jobs: int | None
 ) -> Iterator[tuple[Array, dict[str, Rows]]]:
     """Documents as rows numbered by the lexicon (−1: unknown), in pieces, each with which documents it has."""
-    for part in read(documents, blocks, n_jobs):
+    for part in read(documents, blocks, n_jobs, lexicon.fresh):
         to = lexicon.places(part.lexicon)
         for start, stop, rows in part.pieces:
             yield (

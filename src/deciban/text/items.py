@@ -5,9 +5,10 @@ Pairs, header fields and gaps are pairs of words, so they are kept as pairs of n
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
@@ -27,8 +28,62 @@ Stream: TypeAlias = tuple[Codes, Array]  # numbers, one document after the other
 Rows: TypeAlias = tuple[Array, Codes]  # where each document's begin, and its distinct items, ascending
 
 
+class Items(ABC):
+    """A growing set of items, numbered by block in the order in which they were first seen."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int | None:
+        """How many there can be, where they are hashed."""
+
+    @abstractmethod
+    def fresh(self) -> Self:
+        """Such a set, with nothing in it yet."""
+
+    @abstractmethod
+    def size(self, block: str) -> int: ...
+
+    @abstractmethod
+    def is_empty(self) -> bool: ...
+
+    @abstractmethod
+    def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
+        """The distinct items of each document, by block; new ones are added."""
+
+    @abstractmethod
+    def copy(self) -> Self: ...
+
+    @abstractmethod
+    def merge(self, other: Self) -> dict[str, Codes]:
+        """Adds the other's items after those there are; by block, where each of them went."""
+
+    @abstractmethod
+    def places(self, other: Self) -> dict[str, Codes]:
+        """By block, where each of the other's items is here; −1 where it is not."""
+
+    @abstractmethod
+    def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
+        """A set of the items to keep, by block, and which they were."""
+
+    @abstractmethod
+    def find(self, words: Iterable[str]) -> Codes:
+        """The numbers of these words, −1 where unknown."""
+
+    @abstractmethod
+    def with_words(self, words: Iterable[str]) -> Self:
+        """The same with these words; itself if it has them."""
+
+    @abstractmethod
+    def names(self, block: str, which: Codes) -> list[str]:
+        """What to call items when speaking to a person."""
+
+    @abstractmethod
+    def meant(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
+        """What these items are in a document that has them: words, or pairs of them; several may be one item."""
+
+
 @dataclass(slots=True)
-class Lexicon:
+class Lexicon(Items):
     """The items that have been seen, by block. Word 0 is the mark before the first word and after the last."""
 
     words: Words = field(default_factory=lambda: Words([""]))
@@ -38,35 +93,47 @@ class Lexicon:
     characters: Words = field(default_factory=Words)
     spelled: Stream = field(default_factory=lambda: (np.zeros(0, np.int32), np.zeros(1, np.int64)))  # of each word
 
+    @property
+    def n_features(self) -> None:
+        return None
+
+    def fresh(self) -> Self:
+        return type(self)()
+
     def size(self, block: str) -> int:
         return len(getattr(self, block))
 
+    def is_empty(self) -> bool:
+        return len(self.words) == 1 and not any(self.size(block) for block in BLOCKS[1:])
+
     def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
-        """The distinct items of each document, by block; new ones are added."""
+        out = {}
+        for block, (ids, indptr) in self.streams(documents, start, stop, blocks).items():
+            _, indices, begin = kernel.count(ids, indptr, self.size(block))
+            out[block] = begin, indices
+        return out
+
+    def streams(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Stream]:
+        """The items of each document, by block, some of them more than once; new ones are added."""
         said = kernel.tokenize(
             documents, start, stop, self.words, True, "punctuation", longest=LONGEST, headers="headers" in blocks
         )
         ids, indptr, fields = said
-        words = self._distinct("words", (ids, indptr))
-        out = {"words": words}
+        out = {"words": (ids, indptr)}
         if "pairs" in blocks:
-            out["pairs"] = self._distinct("pairs", kernel.pair_up(ids, indptr, ids, indptr, 1, self.pairs, True, 0))
+            out["pairs"] = kernel.pair_up(ids, indptr, ids, indptr, 1, self.pairs, True, 0)
         if "headers" in blocks:
             assert fields is not None
-            out["headers"] = self._distinct(
-                "headers", kernel.pair_up(fields, indptr, ids, indptr, 0, self.headers, True)
-            )
+            out["headers"] = kernel.pair_up(fields, indptr, ids, indptr, 0, self.headers, True)
         if "gaps" in blocks:
             near, far = (kernel.pair_up(ids, indptr, ids, indptr, gap, self.gaps, True) for gap in GAPS)
-            out["gaps"] = self._distinct("gaps", beside(near, far))
+            out["gaps"] = beside(near, far)
         if "characters" in blocks:
             self._spell()
-            out["characters"] = self._distinct("characters", kernel.spread(words[1], words[0], *self.spelled))
+            _, distinct, begin = kernel.count(ids, indptr, len(self.words))
+            out["words"] = distinct, begin  # it is enough to spell each of a document's words once
+            out["characters"] = kernel.spread(distinct, begin, *self.spelled)
         return {block: out[block] for block in blocks}
-
-    def _distinct(self, block: str, stream: Stream) -> Rows:
-        _, indices, indptr = kernel.count(*stream, self.size(block))
-        return indptr, indices
 
     def _spell(self) -> None:
         """The runs of characters of every word that has none yet."""
@@ -74,12 +141,11 @@ class Lexicon:
         new, ends = kernel.characters_of(self.words, len(indptr) - 1, self.characters, True, *RUNS)
         self.spelled = np.concatenate([ids, new]), np.concatenate([indptr, indptr[-1] + ends[1:]])
 
-    def copy(self) -> Lexicon:
-        return Lexicon(*(getattr(self, block).copy() for block in BLOCKS))
+    def copy(self) -> Self:
+        return type(self)(*(getattr(self, block).copy() for block in BLOCKS))
 
-    def merge(self, other: Lexicon) -> dict[str, Codes]:
-        """Adds the other's items after those there are; by block, where each of them went."""
-        if len(self.words) == 1 and not any(self.size(block) for block in BLOCKS[1:]):
+    def merge(self, other: Self) -> dict[str, Codes]:
+        if self.is_empty():
             for block in BLOCKS:  # a copy is much quicker than putting items in one by one
                 setattr(self, block, getattr(other, block).copy())
             return {block: np.arange(self.size(block), dtype=np.int32) for block in BLOCKS}
@@ -89,8 +155,7 @@ class Lexicon:
         to["characters"] = self.characters.merge(other.characters)
         return to
 
-    def places(self, other: Lexicon) -> dict[str, Codes]:
-        """By block, where each of the other's items is here; −1 where it is not."""
+    def places(self, other: Self) -> dict[str, Codes]:
         to = {"words": self.words.locate(other.words)}
         for block in PAIRED:
             first, second = (to["words"][numbers] for numbers in getattr(other, block).arrays())
@@ -100,8 +165,8 @@ class Lexicon:
         to["characters"] = self.characters.locate(other.characters)
         return to
 
-    def kept(self, keep: dict[str, Array]) -> tuple[Lexicon, dict[str, Codes]]:
-        """A lexicon of the items to keep, by block, and which they were. Words that kept pairs are made of stay."""
+    def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
+        """The same; words that kept pairs are made of stay too."""
         wanted = keep["words"].copy()
         wanted[0] = True
         for block in PAIRED:
@@ -110,28 +175,48 @@ class Lexicon:
         which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
         which["words"] = np.flatnonzero(wanted).astype(np.int32)
         new = np.cumsum(wanted).astype(np.int32) - 1
-        out = Lexicon(self.words.take(which["words"]), characters=self.characters.take(which["characters"]))
+        out = type(self)(self.words.take(which["words"]), characters=self.characters.take(which["characters"]))
         for block in PAIRED:
             first, second = getattr(self, block).arrays()
             setattr(out, block, Pairs(new[first[which[block]]], new[second[which[block]]]))
         return out, which
 
+    def find(self, words: Iterable[str]) -> Codes:
+        return self.words.find(words)
+
+    def with_words(self, words: Iterable[str]) -> Self:
+        known = self.words.copy()
+        known.add(words)
+        if len(known) == len(self.words):
+            return self
+        return type(self)(known, *(getattr(self, block) for block in BLOCKS[1:]))
+
+    def parts(self, block: str, which: Codes | None = None) -> list[tuple[str, ...]]:
+        """What these items, or all, are made of: one string, or two."""
+        if block not in PAIRED:
+            return [(item,) for item in getattr(self, block).strings(which)]
+        return list(zip(*(self.words.strings(numbers) for numbers in getattr(self, block).arrays(which)), strict=True))
+
     def names(self, block: str, which: Codes) -> list[str]:
-        """What to call items when speaking to a person."""
-        if block == "words":
-            return self.words.strings(which)
-        if block == "characters":
-            return [run.replace(" ", "␣") for run in self.characters.strings(which)]
-        first, second = (self.words.strings(numbers) for numbers in getattr(self, block).arrays(which))
-        join: Callable[[str, str], str] = JOINED[block]
-        return [join(a, b) for a, b in zip(first, second, strict=True)]
+        return [called(block, parts) for parts in self.parts(block, which)]
+
+    def meant(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
+        del document
+        return [[parts] for parts in self.parts(block, which)]
 
 
-JOINED: dict[str, Callable[[str, str], str]] = {
+JOINED: dict[str, Callable[..., str]] = {
+    "words": lambda a: a,
     "pairs": lambda a, b: f"{a or '⟨start⟩'} {b or '⟨end⟩'}",
     "headers": lambda a, b: f"{a}:{b}",
     "gaps": lambda a, b: f"{a} … {b}",
+    "characters": lambda a: a.replace(" ", "␣"),
 }
+
+
+def called(block: str, parts: tuple[str, ...]) -> str:
+    """An item by what it is made of, for a person to read."""
+    return JOINED[block](*parts)
 
 
 def beside(a: Stream, b: Stream) -> Stream:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import compress
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,22 +24,45 @@ from deciban.joint import Block, Joint, Model
 from deciban.priors import Alpha
 from deciban.schema import Columns, Schema
 from deciban.text.evidence import TextEvidence, with_text
+from deciban.text.hashed import Buckets, check_words_are_kept
 from deciban.text.raw import Documents, Words
 from deciban.text.sharing import each_its_own
-from deciban.text.sums import GRAIN, check_known
+from deciban.text.sums import GRAIN, check_known, check_same_hashing
 
 SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
 
 
-def count_words(batches: Iterable[Documents], n_jobs: int | None) -> tuple[Words, Matrix]:
+class AnyWords(Protocol):
+    """Words by number: the words themselves, or where they are hashed their buckets."""
+
+    def __len__(self) -> int: ...
+    def add(self, strings: Iterable[str]) -> Codes: ...
+    def find(self, strings: Iterable[str]) -> Codes: ...
+    def merge(self, other: Any) -> Codes: ...
+    def locate(self, other: Any) -> Codes: ...
+    def strings(self, which: Codes | None = None) -> list[str]: ...
+    def take(self, which: Codes) -> AnyWords: ...
+    def copy(self) -> AnyWords: ...
+
+
+def no_words(n_features: int | None) -> AnyWords:
+    return Words() if n_features is None else Buckets(n_features)
+
+
+def count_words(
+    batches: Iterable[Documents], n_jobs: int | None, n_features: int | None = None
+) -> tuple[AnyWords, Matrix]:
     """How often each word occurs in each document: the words, numbered as they come, and the counts."""
     import scipy.sparse as sp
 
-    def work(words: Words, documents: Documents, start: int, stop: int) -> tuple[Array, Array, Array]:
-        ids, indptr, _ = kernel.tokenize(documents, start, stop, words, True, "words", shortest=SHORTEST)
+    def work(words: AnyWords, documents: Documents, start: int, stop: int) -> tuple[Array, Array, Array]:
+        spelled = words if isinstance(words, Words) else Words()
+        ids, indptr, _ = kernel.tokenize(documents, start, stop, spelled, True, "words", shortest=SHORTEST)
+        if isinstance(words, Buckets):
+            ids = words.number(spelled.hashes())[ids]
         return kernel.count(ids, indptr, len(words))
 
-    (total, *others), pieces = each_its_own(batches, n_jobs, Words, work)
+    (total, *others), pieces = each_its_own(batches, n_jobs, lambda: no_words(n_features), work)
     to = [np.arange(len(total), dtype=np.int32), *(total.merge(other) for other in others)]
     rows = [
         sp.csr_array((counts.astype(np.float64), to[mine][indices], indptr), shape=(len(indptr) - 1, len(total)))
@@ -53,7 +77,7 @@ def count_words(batches: Iterable[Documents], n_jobs: int | None) -> tuple[Words
 class Plain:
     """A model over words: column w is the count of word w. `prior` is what a person put in, by word."""
 
-    words: Words
+    words: AnyWords
     model: Model
     alpha: Alpha = 1.0
     prior: Mapping[str, Any] = field(default_factory=dict)
@@ -67,11 +91,24 @@ class Plain:
         prior: Mapping[str, Any],
         closed: bool,
         class_prior: str | Floats,
+        n_features: int | None = None,
     ) -> Plain:
-        words = Words(prior)
+        words = no_words(n_features)
+        words.add(prior)
         joint = Joint((Block(family, 1.0),), class_prior)
         model = Model(joint, joint.zero(Schema(classes, (Columns(len(words)),), closed)))
         return cls(words, model, alpha, prior)._with_pseudo_counts()
+
+    def nothing(self) -> Plain:
+        """What was chosen, with nothing learned."""
+        words, schema = no_words(self.n_features), self.model.schema
+        words.add(self.prior)
+        stats = self.model.joint.zero(Schema(schema.classes, (Columns(len(words)),), schema.closed))
+        return replace(self, words=words)._with_stats(stats)
+
+    @property
+    def n_features(self) -> int | None:
+        return self.words.n_features if isinstance(self.words, Buckets) else None
 
     @property
     def classes(self) -> Array:
@@ -98,7 +135,7 @@ class Plain:
         self, batches: Iterable[Documents], labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> Plain:
         """With these documents, whose class codes are `labels`."""
-        words, counts = count_words(batches, n_jobs)
+        words, counts = count_words(batches, n_jobs, self.n_features)
         known = self.words.copy()
         to = known.merge(words)
         mine = self._among(known)
@@ -109,7 +146,7 @@ class Plain:
         self, batches: Iterable[Documents], labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> Plain:
         """Without these documents; words that nothing is left of go too, but for those a person put in."""
-        words, counts = count_words(batches, n_jobs)
+        words, counts = count_words(batches, n_jobs, self.n_features)
         to = self.words.locate(words)
         lost = np.flatnonzero(to < 0)
         if len(lost):
@@ -135,16 +172,18 @@ class Plain:
         return replace(self, words=self.words.take(which))._with_stats(left)
 
     def __add__(self, other: Plain) -> Plain:
-        known = self.words.copy()
-        to = known.merge(other.words)
-        mine, theirs = self._among(known), other.model.stats
-        sums = dict(theirs.sums[0])
-        sums["x"] = np.zeros((len(theirs.weight), len(known)))
-        sums["x"][:, to] = theirs.sums[0]["x"]
-        moved = Stats(replace(theirs.schema, blocks=(Columns(len(known)),)), theirs.weight, (sums,))
-        return mine._with_stats(mine.model.stats + moved)
+        check_same_hashing(self.n_features, other.n_features)
+        few, many = sorted((self, other), key=lambda one: len(one.words))  # the larger is copied, the smaller looked up
+        known = many.words.copy()
+        to = known.merge(few.words)
+        larger, smaller = many._among(known).model.stats, few.model.stats
+        sums = dict(smaller.sums[0])
+        sums["x"] = np.zeros((len(smaller.weight), len(known)))
+        sums["x"][:, to] = smaller.sums[0]["x"]
+        moved = Stats(replace(smaller.schema, blocks=(Columns(len(known)),)), smaller.weight, (sums,))
+        return replace(self, words=known)._with_stats(larger + moved)
 
-    def _among(self, words: Words) -> Plain:
+    def _among(self, words: AnyWords) -> Plain:
         """The same among more words: this model's first, in their places."""
         stats, more = self.model.stats, len(words) - len(self.words)
         sums = {
@@ -166,7 +205,7 @@ class Plain:
         if self.prior:
             extra, labels = np.zeros((len(self.classes), len(self.words))), self.classes.tolist()
             for column, said in zip(self.words.find(self.prior), self.prior.values(), strict=True):
-                extra[:, column] = [said.get(c, 0.0) for c in labels] if isinstance(said, Mapping) else said
+                extra[:, column] += [said.get(c, 0.0) for c in labels] if isinstance(said, Mapping) else said
             if not self.model.generative:  # what is added to a class's complement is what the others have
                 extra = extra.sum(axis=0) - extra
             alpha = float(alpha) + extra
@@ -176,7 +215,7 @@ class Plain:
 
     def rows(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Matrix:
         """How often the model's words occur; words it does not know drop out."""
-        words, counts = count_words(batches, n_jobs)
+        words, counts = count_words(batches, n_jobs, self.n_features)
         return columns_moved(counts, self.words.locate(words), len(self.words))
 
     def log_joint(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Floats:
@@ -186,7 +225,7 @@ class Plain:
         self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
     ) -> Floats:
         """log P(y | x) of documents that were learned as of class `own`, each by the sums without it."""
-        words, counts = count_words(batches, n_jobs)
+        words, counts = count_words(batches, n_jobs, self.n_features)
         to = self.words.locate(words)
         which = np.arange(len(own))
         learned = which if weight is None else which[weight > 0]
@@ -235,11 +274,20 @@ class Plain:
 
     def explain(self, text: str, target: int | None, against: int | None, lower: bool) -> TextEvidence:
         """One document's evidence for a class over another, word by word."""
-        ids, _, _ = kernel.tokenize(Documents([text], lower), 0, 1, self.words, False, "words", shortest=SHORTEST)
-        row = np.bincount(ids[ids >= 0], minlength=len(self.words)).astype(np.float64)  # one row needs no sparse matrix
+        there = Words()
+        ids, _, _ = kernel.tokenize(Documents([text], lower), 0, 1, there, True, "words", shortest=SHORTEST)
+        strings = there.strings()
+        numbers = self.words.find(strings)
+        columns = numbers[ids]
+        row = np.bincount(columns[columns >= 0], minlength=len(self.words)).astype(np.float64)  # one row: not sparse
         evidence = explain(self.named(), [row[None]], target, against)
-        present = {name: db for name, value, db in evidence.items if value}
-        return with_text(evidence, text, present, lower=lower)
+        meant: dict[str, list[str]] = {}  # by column, what it is in this text: several words may be in one bucket
+        known = numbers >= 0
+        for word, name in zip(compress(strings, known), self.words.strings(numbers[known]), strict=True):
+            meant.setdefault(name, []).append(word)
+        items = tuple((" / ".join(meant.get(name, [name])), value, db) for name, value, db in evidence.items)
+        present = {word: db for name, value, db in evidence.items if value for word in meant[name]}
+        return with_text(replace(evidence, items=items), text, present, lower=lower)
 
     def top_words(self, target: int, most: int) -> list[tuple[str, float]]:
         return strongest(self.named(), target, most)
@@ -248,6 +296,7 @@ class Plain:
         self, n: int, rng: np.random.Generator, given: int | None, length: int | None
     ) -> tuple[list[str], Array]:
         """Documents and their classes: bags of words, in any order."""
+        check_words_are_kept(self.n_features)
         strings = self.words.strings()
         texts, codes = [], []
         for _ in range(n):  # one at a time: a row is as long as the vocabulary

@@ -7,7 +7,7 @@ without any error until a sum passes 2^23.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from deciban.algebra import RESIDUE, scatter
 from deciban.corollaries.decay import FAINT
 from deciban.errors import ForgetError, SchemaError
 from deciban.schema import find, union_classes
-from deciban.text.items import BLOCKS, Lexicon, Rows
+from deciban.text.items import BLOCKS, Items, Lexicon, Rows
 from deciban.text.raw import Documents
 from deciban.text.sharing import each_its_own
 
@@ -87,7 +87,7 @@ class TextSums:
 
     classes: Array
     weight: Floats  # (k,)
-    lexicon: Lexicon
+    lexicon: Items
     cells: dict[str, Cells]
     mass: dict[str, float]
     closed: bool = False
@@ -96,18 +96,26 @@ class TextSums:
     def blocks(self) -> tuple[str, ...]:
         return tuple(self.cells)
 
+    @property
+    def n_items(self) -> int:
+        return sum(mine.size for mine in self.cells.values())
+
     @classmethod
-    def none(cls, classes: Array, blocks: Sequence[str], closed: bool = False) -> TextSums:
-        lexicon = Lexicon()
+    def none(
+        cls, classes: Array, blocks: Sequence[str], closed: bool = False, fresh: Callable[[], Items] = Lexicon
+    ) -> TextSums:
+        lexicon = fresh()
         cells = {block: Cells.none(lexicon.size(block)) for block in blocks}
         return cls(classes, np.zeros(len(classes)), lexicon, cells, dict.fromkeys(blocks, 0.0), closed)
 
     def __add__(self, other: TextSums) -> TextSums:
         a, b = self._in_common(other)
-        if not len(b.lexicon.words) > 1:
+        if b.lexicon.is_empty():
             return replace(a, weight=a.weight + b.weight)
-        if not len(a.lexicon.words) > 1:
+        if a.lexicon.is_empty():
             return replace(b, weight=a.weight + b.weight)
+        if a.n_items < b.n_items:  # the larger is copied, the smaller is looked up
+            a, b = b, a
         if a.lexicon is b.lexicon:
             lexicon, to = a.lexicon, {block: np.arange(mine.size, dtype=np.int32) for block, mine in a.cells.items()}
         else:
@@ -169,7 +177,7 @@ class TextSums:
         mass = {block: total * share for block, total in self.mass.items()}
         return replace(self, weight=np.where(weight < FAINT, 0.0, weight), lexicon=lexicon, cells=cells, mass=mass)
 
-    def in_lexicon(self, lexicon: Lexicon) -> TextSums:
+    def in_lexicon(self, lexicon: Items) -> TextSums:
         """The same among more items, which come after those there are."""
         cells = {}
         for block, mine in self.cells.items():
@@ -179,11 +187,12 @@ class TextSums:
 
     def with_words(self, words: Iterable[str]) -> TextSums:
         """With these words in the lexicon, whether or not a document had them."""
-        known = self.lexicon.words.copy()
-        known.add(words)
-        if len(known) == len(self.lexicon.words):
-            return self
-        return self.in_lexicon(Lexicon(known, *(getattr(self.lexicon, block) for block in BLOCKS[1:])))
+        lexicon = self.lexicon.with_words(words)
+        return self if lexicon is self.lexicon else self.in_lexicon(lexicon)
+
+    def nothing(self) -> TextSums:
+        """Nothing learned, of the same classes and blocks."""
+        return self.none(self.classes, self.blocks, self.closed, self.lexicon.fresh)
 
     def only(self, keep: Array) -> TextSums:
         """Without classes that have nothing."""
@@ -207,6 +216,7 @@ class TextSums:
                 f"cannot merge a model of {', '.join(self.blocks)} with one of {', '.join(other.blocks)}: "
                 "name the same blocks= for both"
             )
+        check_same_hashing(self.lexicon.n_features, other.lexicon.n_features)
         classes = union_classes(self.classes, other.classes)
         for one, two in ((self, other), (other, self)):
             if one.closed and len(classes) > len(one.classes):
@@ -214,6 +224,14 @@ class TextSums:
                 raise SchemaError(f"the classes were declared as {one.classes.tolist()}, so {new} cannot be added")
         closed = self.closed or other.closed
         return replace(self.in_classes(classes), closed=closed), replace(other.in_classes(classes), closed=closed)
+
+
+def check_same_hashing(one: int | None, two: int | None) -> None:
+    if one != two:
+        raise SchemaError(
+            f"cannot merge models whose n_features differs: {one} and {two}. The buckets of one are not those of the "
+            "other: learn both with the same n_features"
+        )
 
 
 def never_learned(item: str) -> ForgetError:
@@ -257,9 +275,10 @@ def collect(
     weight: Floats | None = None,
     n_jobs: int | None = None,
     wanted: Array | None = None,
+    fresh: Callable[[], Items] = Lexicon,
 ) -> tuple[TextSums, dict[str, Rows]]:
     """The sums of documents with class codes y (−1: none, adds nothing), and the rows of those `wanted` (ascending)."""
-    total, lexicon, start = TextSums.none(classes, blocks), Lexicon(), 0
+    total, lexicon, start = TextSums.none(classes, blocks, fresh=fresh), fresh(), 0
     kept: dict[str, list[Rows]] = {block: [] for block in blocks}
     for documents in batches:
         order, rows = read_into(lexicon, documents, blocks, n_jobs)
@@ -276,12 +295,12 @@ def collect(
 
 
 def read_into(
-    lexicon: Lexicon, documents: Documents, blocks: Sequence[str], n_jobs: int | None
+    lexicon: Items, documents: Documents, blocks: Sequence[str], n_jobs: int | None
 ) -> tuple[Array, dict[str, Rows]]:
     """Documents as rows numbered by the lexicon, which learns what is new to it; and which document each row is."""
     order = [np.zeros(0, dtype=np.intp)]
     rows: dict[str, list[Rows]] = {block: [] for block in blocks}
-    for part in read(documents, blocks, n_jobs):
+    for part in read(documents, blocks, n_jobs, lexicon.fresh):
         to = lexicon.merge(part.lexicon)
         for first, last, piece in part.pieces:
             order.append(np.arange(first, last))
@@ -297,7 +316,7 @@ def some_rows(rows: Rows, which: Array) -> Rows:
     return ptr, indices[np.arange(ptr[-1]) + np.repeat(indptr[:-1][which] - ptr[:-1], sizes)]
 
 
-def sums_of(lexicon: Lexicon, rows: dict[str, Rows], y: Codes, classes: Array, weight: Floats | None) -> TextSums:
+def sums_of(lexicon: Items, rows: dict[str, Rows], y: Codes, classes: Array, weight: Floats | None) -> TextSums:
     """The sums of rows whose items are numbered by the lexicon."""
     y = np.ascontiguousarray(y, dtype=np.int32)
     if weight is not None:
@@ -316,17 +335,19 @@ def sums_of(lexicon: Lexicon, rows: dict[str, Rows], y: Codes, classes: Array, w
 class Part:
     """What one thread has read: its lexicon, and (first document, end, rows by block) of each piece."""
 
-    lexicon: Lexicon
+    lexicon: Items
     pieces: list[tuple[int, int, dict[str, Rows]]]
 
 
-def read(documents: Documents, blocks: Sequence[str], n_jobs: int | None) -> list[Part]:
+def read(
+    documents: Documents, blocks: Sequence[str], n_jobs: int | None, fresh: Callable[[], Items] = Lexicon
+) -> list[Part]:
     """Documents as rows of items, in threads: each numbers items by a lexicon of its own."""
 
-    def work(lexicon: Lexicon, documents: Documents, start: int, stop: int) -> tuple[int, int, dict[str, Rows]]:
+    def work(lexicon: Items, documents: Documents, start: int, stop: int) -> tuple[int, int, dict[str, Rows]]:
         return start, stop, lexicon.read(documents, start, stop, blocks)
 
-    lexicons, done = each_its_own([documents], n_jobs, Lexicon, work)
+    lexicons, done = each_its_own([documents], n_jobs, fresh, work)
     parts = [Part(lexicon, [piece for own, piece in done if own == i]) for i, lexicon in enumerate(lexicons)]
     return [part for part in parts if part.pieces]
 

@@ -11,7 +11,9 @@ from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import Evidence, sides
 from deciban.show import plain
 from deciban.text.evidence import KINDS, TextEvidence, with_text
-from deciban.text.items import Rows
+from deciban.text.hashed import check_words_are_kept
+from deciban.text.items import Rows, called
+from deciban.text.raw import Documents
 from deciban.text.sums import DAMPING, damped, narrowed
 from deciban.text.tables import KNOTS, LEAST, MOST, STRENGTHS, Tables, shares
 
@@ -78,18 +80,16 @@ def explain(
     offsets, prior = (model.choice or model.unchosen()).offsets(model.classes), model.log_prior
     items = [("(correction of the prior)", "", float((offsets[target] - offsets[against]) * DECIBANS))]
     words: dict[str, float] = {}
-    pairs: dict[tuple[str, str], float] = {}
+    pairs: dict[tuple[str, ...], float] = {}
     for block in model.sums.blocks:
         which, log_odds = said(model, block, rows[block], target, against)
-        names = model.sums.lexicon.names(block, which.astype(np.int32))
-        decibans = (log_odds * DECIBANS).tolist()
-        items += [(name, KINDS[block], db) for name, db in zip(names, decibans, strict=True)]
-        if block == "words":
-            words = dict(zip(names, decibans, strict=True))
-        elif block == "pairs":
-            lexicon = model.sums.lexicon
-            first, second = (lexicon.words.strings(a) for a in lexicon.pairs.arrays(which.astype(np.int32)))
-            pairs = dict(zip(zip(first, second, strict=True), decibans, strict=True))
+        meant = model.sums.lexicon.meant(block, which.astype(np.int32), Documents([text], lower))
+        for several, db in zip(meant, (log_odds * DECIBANS).tolist(), strict=True):
+            items.append((" / ".join(called(block, parts) for parts in several), KINDS[block], db))
+            if block == "words":
+                words |= {word: db for (word,) in several}
+            elif block == "pairs":
+                pairs |= dict.fromkeys(several, db)
     items.sort(key=lambda item: -abs(item[2]))
     same = prior[target] == prior[against]  # both may be ruled out
     odds = 0.0 if same else float((prior[target] - prior[against]) * DECIBANS)
@@ -113,7 +113,7 @@ def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
         return []  # nothing was learned of the class, or nothing of another
     db = (np.log(p) - np.log1p(-p) - np.log(share[target]) + np.log(rest)) * DECIBANS
     best = np.lexsort((items, -db))[:most]
-    names = model.sums.lexicon.words.strings(items[best].astype(np.int32))
+    names = model.sums.lexicon.names("words", items[best].astype(np.int32))
     return list(zip(names, db[best].tolist(), strict=True))
 
 
@@ -121,6 +121,7 @@ def sample(
     model: Graded, n: int, rng: np.random.Generator, given: int | None, length: int | None
 ) -> tuple[list[str], Array]:
     """Documents and their classes: distinct words of the class, drawn as they are spread there."""
+    check_words_are_kept(model.n_features)
     prior = np.exp(model.log_prior)
     codes = np.full(n, given) if given is not None else rng.choice(len(prior), size=n, p=prior / prior.sum())
     cells = model.cells("words")
@@ -136,5 +137,5 @@ def sample(
             continue
         share = cells.val[mine] / cells.val[mine].sum()
         drawn = rng.choice(items[mine], size=size, replace=False, p=share)
-        texts.append(" ".join(model.sums.lexicon.words.strings(drawn.astype(np.int32))))
+        texts.append(" ".join(model.sums.lexicon.names("words", drawn.astype(np.int32))))
     return texts, codes

@@ -1,0 +1,188 @@
+"""The hashed vocabulary: an item is the bucket of its hash, and no string is kept.
+
+Memory is bounded by the number of buckets, and sums of parts that never met have their items in common: there is no
+vocabulary to merge. Two items in one bucket are one item to the model. Buckets are numbered as they come, as words are,
+so that a model of few texts is small, and sums, evidence and forgetting go on as they do with words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from deciban._kernel import text as kernel
+from deciban._typing import Array, Codes
+from deciban.errors import DecibanError
+from deciban.text.items import BLOCKS, PAIRED, Items, Lexicon, Rows
+from deciban.text.raw import Documents, Pairs, Words
+
+MOST = 2**31 - 1  # buckets there can be: hashes have 32 bits, and a sign that is dropped
+
+
+@dataclass(slots=True, eq=False)
+class Buckets:
+    """A growing set of buckets, numbered in the order in which they were first seen: as Words are, without strings.
+
+    >>> buckets = Buckets(1000)
+    >>> buckets.add(["to", "be", "or", "not", "to", "be"]).tolist()
+    [0, 1, 2, 3, 0, 1]
+    >>> buckets.strings()
+    ['#691', '#286', '#935', '#988']
+    """
+
+    n_features: int  # an item is in bucket |hash| mod n_features
+    seen: Pairs = field(default_factory=Pairs)  # (0, bucket)
+
+    def __len__(self) -> int:
+        return len(self.seen)
+
+    def number(self, hashes: Codes) -> Codes:
+        """The numbers of the buckets that these hashes are in; new ones are added."""
+        return self._numbers(self._buckets(hashes), True)
+
+    def place(self, hashes: Codes) -> Codes:
+        """The same, −1 where a bucket is not known."""
+        return self._numbers(self._buckets(hashes), False)
+
+    def add(self, strings: Iterable[str]) -> Codes:
+        words = Words()
+        at = words.add(strings)
+        return self.number(words.hashes())[at]
+
+    def find(self, strings: Iterable[str]) -> Codes:
+        words = Words()
+        at = words.add(strings)
+        return self.place(words.hashes())[at]
+
+    def merge(self, other: Buckets) -> Codes:
+        """Adds the other's buckets; where each of them went."""
+        return self._numbers(other.buckets(), True)
+
+    def locate(self, other: Buckets) -> Codes:
+        """Where each of the other's buckets is here, −1 where it is not."""
+        return self._numbers(other.buckets(), False)
+
+    def buckets(self, which: Codes | None = None) -> Codes:
+        """Which buckets there are, or those with these numbers."""
+        return self.seen.arrays(which)[1]
+
+    def strings(self, which: Codes | None = None) -> list[str]:
+        """What to call them: the words are not known."""
+        return [f"#{bucket}" for bucket in self.buckets(which).tolist()]
+
+    def take(self, which: Codes) -> Buckets:
+        return Buckets(self.n_features, self.seen.take(which))
+
+    def copy(self) -> Buckets:
+        return Buckets(self.n_features, self.seen.copy())
+
+    def _buckets(self, hashes: Codes) -> Codes:
+        return (np.abs(hashes.astype(np.int64)) % self.n_features).astype(np.int32)
+
+    def _numbers(self, buckets: Codes, grow: bool) -> Codes:
+        nothing = np.zeros(len(buckets), dtype=np.int32)
+        return self.seen.add(nothing, buckets) if grow else self.seen.find(nothing, buckets)
+
+
+@dataclass(slots=True, eq=False)
+class HashedLexicon(Items):
+    """The buckets that have been seen, by block."""
+
+    sets: dict[str, Buckets]
+
+    @classmethod
+    def none(cls, n_features: int) -> Self:
+        return cls({block: Buckets(n_features) for block in BLOCKS})
+
+    @property
+    def n_features(self) -> int:
+        return self.sets["words"].n_features
+
+    def fresh(self) -> Self:
+        return self.none(self.n_features)
+
+    def size(self, block: str) -> int:
+        return len(self.sets[block])
+
+    def is_empty(self) -> bool:
+        return not any(map(len, self.sets.values()))
+
+    def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
+        spelled, out = Lexicon(), {}  # strings live as long as this
+        for block, (ids, indptr) in spelled.streams(documents, start, stop, blocks).items():
+            mine = self.sets[block]
+            numbers = np.append(mine.number(hashes(spelled, block)), np.int32(-1))  # number −1 is in no bucket
+            _, indices, begin = kernel.count(numbers[ids], indptr, len(mine))
+            out[block] = begin, indices
+        return out
+
+    def copy(self) -> Self:
+        return type(self)({block: mine.copy() for block, mine in self.sets.items()})
+
+    def merge(self, other: Self) -> dict[str, Codes]:
+        return {block: mine.merge(other.sets[block]) for block, mine in self.sets.items()}
+
+    def places(self, other: Self) -> dict[str, Codes]:
+        return {block: mine.locate(other.sets[block]) for block, mine in self.sets.items()}
+
+    def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
+        which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
+        return type(self)({block: mine.take(which[block]) for block, mine in self.sets.items()}), which
+
+    def find(self, words: Iterable[str]) -> Codes:
+        return self.sets["words"].find(words)
+
+    def with_words(self, words: Iterable[str]) -> Self:
+        known = self.sets["words"].copy()
+        known.add(words)
+        return self if len(known) == self.size("words") else type(self)({**self.sets, "words": known})
+
+    def names(self, block: str, which: Codes) -> list[str]:
+        return self.sets[block].strings(which)
+
+    def meant(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
+        spelled = Lexicon()
+        ids, _ = spelled.streams(document, 0, 1, (block,))[block]
+        present = np.unique(ids[ids >= 0]).astype(np.int32)
+        numbers = self.sets[block].place(hashes(spelled, block)[present])
+        there: dict[int, list[tuple[str, ...]]] = {}
+        for number, parts in zip(numbers.tolist(), spelled.parts(block, present), strict=True):
+            there.setdefault(number, []).append(parts)
+        return [there[item] for item in which.tolist()]
+
+
+def check_words_are_kept(n_features: int | None) -> None:
+    if n_features is not None:
+        raise DecibanError(
+            f"texts cannot be drawn: the words are not kept, for n_features is {n_features}. Learn with n_features=None"
+        )
+
+
+def hashes(lexicon: Lexicon, block: str) -> Codes:
+    """MurmurHash3 of a block's items: of a string's UTF-8; of a pair's two hashes, which is quicker than spelling."""
+    if block not in PAIRED:
+        strings: Words = getattr(lexicon, block)
+        return strings.hashes()
+    words = lexicon.words.hashes().view(np.uint32)
+    return mixed([words[numbers] for numbers in getattr(lexicon, block).arrays()])
+
+
+def mixed(keys: Sequence[Any]) -> Codes:
+    """MurmurHash3_x86_32 with seed 0 of keys that are some numbers of 32 bits each, elementwise."""
+    total = np.zeros(len(keys[0]), dtype=np.uint32)
+    for key in keys:
+        total ^= turned(key * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        total = turned(total, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    total ^= np.uint32(4 * len(keys))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        total ^= total >> np.uint32(shift)
+        total *= np.uint32(factor)
+    return (total ^ (total >> np.uint32(16))).view(np.int32)
+
+
+def turned(numbers: Any, by: int) -> Any:
+    """Bits moved up, those that fall out at the top coming in at the bottom."""
+    return (numbers << np.uint32(by)) | (numbers >> np.uint32(32 - by))
