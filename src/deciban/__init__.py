@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from deciban.corollaries.judged import Evaluation, evaluate
     from deciban.corollaries.leave_one_out import LeaveOneOut
     from deciban.corollaries.summary import Summary
+    from deciban.corollaries.tally import Tally
+    from deciban.engines.sql import table
+    from deciban.engines.stream import stream
     from deciban.errors import (
         DecibanError,
+        EngineError,
         FileError,
         ForgetError,
         InterruptedWarning,
@@ -54,6 +58,7 @@ _WHERE = {
     "ComplementNB": "models.complement_nb",
     "CountVectorizer": "models.count_vectorizer",
     "DecibanError": "errors",
+    "EngineError": "errors",
     "Evaluation": "corollaries.judged",
     "Evidence": "corollaries.explain",
     "FileError": "errors",
@@ -74,6 +79,7 @@ _WHERE = {
     "SingularWarning": "errors",
     "SpamFilter": "models.spam_filter",
     "Summary": "corollaries.summary",
+    "Tally": "corollaries.tally",
     "TextClassifier": "models.text_classifier",
     "TextEvidence": "text.evidence",
     "TreeAugmentedNB": "models.tree_augmented_nb",
@@ -82,6 +88,8 @@ _WHERE = {
     "evaluate": "corollaries.judged",
     "load": "models.load",
     "read": "scorer",
+    "stream": "engines.stream",
+    "table": "engines.sql",
 }
 
 __all__ = [
@@ -92,6 +100,7 @@ __all__ = [
     "ComplementNB",
     "CountVectorizer",
     "DecibanError",
+    "EngineError",
     "Evaluation",
     "Evidence",
     "FileError",
@@ -112,6 +121,7 @@ __all__ = [
     "SingularWarning",
     "SpamFilter",
     "Summary",
+    "Tally",
     "TextClassifier",
     "TextEvidence",
     "TreeAugmentedNB",
@@ -120,6 +130,8 @@ __all__ = [
     "evaluate",
     "load",
     "read",
+    "stream",
+    "table",
 ]
 
 

@@ -22,6 +22,10 @@ class FileError(DecibanError):
     """A model file is broken, foreign, or from a later version."""
 
 
+class EngineError(DecibanError):
+    """A partition, a worker or a connection failed, and trying again did not help: nothing was learned."""
+
+
 class ZeroEvidenceWarning(UserWarning):
     """Every class gave some row probability zero, so its posterior fell back to the prior."""
 

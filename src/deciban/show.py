@@ -317,3 +317,27 @@ def progress(what: str) -> Iterator[Callable[[int, float], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda step, total: bar.update(task, description=f"{what}: step {step}, {total:.6g} nats")
+
+
+@contextmanager
+def bar(what: str, total: int | None, unit: str = "bytes") -> Iterator[Callable[[int], None]]:
+    """A progress bar on a terminal, told how much is done so far, in bytes or in other things; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda done: None  # noqa: ARG005 - nobody watches
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TransferSpeedColumn,
+    )
+
+    amount = (DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else (MofNCompleteColumn(), TextColumn(unit))
+    columns = (TextColumn("{task.description}"), BarColumn(), *amount, TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda done: shown.update(task, completed=done)

@@ -7,7 +7,7 @@ does not depend on how many threads there were.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -445,22 +445,51 @@ def learn_hidden(
     `model` has learned the rows that hide nothing; `hidden_weight` is what a row without a label counts beside one
     that has one (Nigam et al. 2000).
     """
-    k, known = len(model.classes), model.stats
-    gaps = rows_with_gaps(data, model.joint)
-    hidden, seen = np.flatnonzero((codes < 0) | gaps), np.flatnonzero((codes >= 0) & ~gaps)
-    rows, settled = [X[hidden] for X in data], [X[seen] for X in data]
-    mine = codes[hidden]
-    each = np.where(mine < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight[hidden])
-    allowed = np.vstack([np.eye(k, dtype=bool), np.ones((1, k), dtype=bool)])  # the last row is code −1
+    known, rows = model.stats, HiddenRows.of(data, model, codes, weight, hidden_weight)
 
     def step(model: Model) -> tuple[float, Stats]:
-        said = apply(settled, model, "log_joint", n_jobs)[np.arange(len(seen)), codes[seen]]
-        said = np.where(np.isfinite(said), said, 0.0)
-        total, sums = expect(rows, model, mine, allowed, each, n_jobs)
-        return float((said if weight is None else said * weight[seen]).sum()) + total, known + sums
+        total, sums = rows.expected(model, n_jobs)
+        return total, known + sums
 
-    start = first_guess(data, model, codes, weight) if gaps.any() else model
+    start = first_guess(data, model, codes, weight) if rows.gaps else model
     return em.learn(start, step, rows=len(codes), **how)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HiddenRows:
+    """Rows of which something is hidden, a label (code −1) or entries, and the others, which only say how likely."""
+
+    hidden: Data
+    codes: Array
+    weight: Floats
+    settled: Data
+    settled_codes: Array
+    settled_weight: Floats | None
+    gaps: bool
+
+    @classmethod
+    def of(cls, data: Data, model: Model, codes: Array, weight: Floats | None, hidden_weight: float) -> HiddenRows:
+        gaps = rows_with_gaps(data, model.joint)
+        hidden, seen = np.flatnonzero((codes < 0) | gaps), np.flatnonzero((codes >= 0) & ~gaps)
+        each = np.where(codes[hidden] < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight[hidden])
+        return cls(
+            [X[hidden] for X in data],
+            codes[hidden],
+            each,
+            [X[seen] for X in data],
+            codes[seen],
+            None if weight is None else weight[seen],
+            bool(gaps.any()),
+        )
+
+    def expected(self, model: Model, n_jobs: int | None = None) -> tuple[float, Stats]:
+        """Σ log p of all rows under their labels, and the sums of those that hide something."""
+        k = len(model.classes)
+        allowed = np.vstack([np.eye(k, dtype=bool), np.ones((1, k), dtype=bool)])  # the last row is code −1
+        said = apply(self.settled, model, "log_joint", n_jobs)[np.arange(len(self.settled_codes)), self.settled_codes]
+        said = np.where(np.isfinite(said), said, 0.0)
+        total, sums = expect(self.hidden, model, self.codes, allowed, self.weight, n_jobs)
+        return float((said if self.settled_weight is None else said * self.settled_weight).sum()) + total, sums
 
 
 def rows_with_gaps(data: Data, joint: Joint) -> Array:

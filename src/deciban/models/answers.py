@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.corollaries.missing import unmask
 from deciban.corollaries.sample import sample
 from deciban.engines import local
+from deciban.engines.choosing import engine_of
 from deciban.errors import DecibanError, SchemaError
 from deciban.joint import Model
 from deciban.schema import Columns
@@ -41,6 +43,21 @@ def is_generative(what: str) -> Callable[[Any], bool]:
     return check
 
 
+def anywhere(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A method that answers rows in memory, and so those of any engine: a partition at a time, where they are."""
+
+    @wraps(method)
+    def answer(self: Any, X: Any) -> Any:
+        engine = self._elsewhere(X)
+        if engine is None:
+            return method(self, X)
+        from deciban.models.anywhere import answer
+
+        return answer(self, engine, method.__name__)
+
+    return answer
+
+
 class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """An estimator around a model: how rows to score are read, and everything that is asked of them."""
 
@@ -51,8 +68,15 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     _generative: ClassVar[bool] = True
     _sparse: ClassVar[bool] = True  # whether sparse rows are taken
+    _texts: ClassVar[bool] = False  # whether rows are texts
+    _needs_labels: ClassVar[bool] = True
+    _guesses: ClassVar[bool] = True  # whether rows without a label are learned too, where rows are elsewhere
 
     # ------------------------------------------------------------------ reading rows
+
+    def _elsewhere(self, X: Any, y: Any = None, engine: str | None = None) -> Any:
+        """The engine for rows that are not in memory; None for those that are."""
+        return engine_of(X, y, engine, self._texts)
 
     def _rows(self, X: Any, columns: Columns) -> Matrix:
         """Rows to score, as the family reads them."""
@@ -104,17 +128,24 @@ class Answers(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """log p(x, y) for every class, (n, k)."""
         return self._apply(X, "log_joint")
 
+    @anywhere
     def predict_log_proba(self, X: Any) -> Floats:
         """log P(y | x), (n, k)."""
         return self._apply(X, "log_posterior")
 
+    @anywhere
     def predict_proba(self, X: Any) -> Floats:
         """P(y | x), (n, k), columns in the order of `classes_`."""
         return self._apply(X, "posterior")
 
+    @anywhere
     def predict(self, X: Any) -> Array:
         """The likeliest class of every row."""
         return self.classes_[self._apply(X, "best")]
+
+    def _answers(self) -> Array:
+        """What `predict` may say."""
+        return self.classes_
 
     @available_if(is_generative("p(x)"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def score_samples(self, X: Any) -> Floats:

@@ -25,6 +25,7 @@ from deciban.algebra import Stats
 from deciban.corollaries.decay import decay, share_left
 from deciban.corollaries.forget import check_classes, forget
 from deciban.corollaries.leave_one_out import LeaveOneOut, best_alpha, leave_one_out
+from deciban.corollaries.tally import Tally
 from deciban.engines import local
 from deciban.errors import DecibanError, ForgetError, warn
 from deciban.families import Family
@@ -114,17 +115,20 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         unlabelled_weight: float = 1.0,
         clusters: int | None = None,
         random_state: Any = 0,
+        engine: str | None = None,
     ) -> Self:
         """Learn from rows and labels, forgetting everything learned before.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, d)
+        X : array-like or sparse matrix of shape (n, d), or rows that are elsewhere
             Rows. Missing entries (NaN, None, masked) drop out, or where columns depend on each other EM expects them.
-        y : array-like of shape (n,) or (n, k)
+            Elsewhere are files (a path, a pattern), `deciban.stream`, tables of databases (`deciban.table`, DuckDB
+            relations), and Dask's and Spark's frames: they are learned where they are.
+        y : array-like of shape (n,) or (n, k), or the name of a column of rows that are elsewhere
             Labels. Missing ones (None, NaN) are found by EM; a matrix gives a weight per class. Without any, `clusters`
             says how many classes to look for.
-        sample_weight : array-like of shape (n,), optional
+        sample_weight : array-like of shape (n,), or the name of a column of rows that are elsewhere, optional
             A row of weight 2 counts as two rows; one of weight 0 adds nothing to any sum.
         unlabelled : label, optional
             Another mark of a missing label, such as −1 or "?".
@@ -135,7 +139,16 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             With y=None: how many classes to look for, by EM from several random starts.
         random_state : int, RandomState or None, default=0
             Where those starts come from.
+        engine : {"stream", "duckdb", "dask", "spark"}, optional
+            What reads files; by default "stream", or what X belongs to.
         """
+        source = self._elsewhere(X, y, engine)
+        if source is not None:
+            from deciban.models import anywhere
+
+            how = {"unlabelled_weight": unlabelled_weight, "clusters": clusters, "random_state": random_state}
+            anywhere.fit(self, source, y, sample_weight, **how)
+            return self
         with self._unchanged_on_error():
             self._check_parameters()
             if not 0 <= unlabelled_weight < np.inf:
@@ -167,8 +180,15 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
 
         With `classes` on the first call the set of classes is closed, and another label is an error, as in
         scikit-learn; without it the set is open, and new classes join when they first appear. Only `alpha="loo"` is
-        chosen by `fit` or the first batch, and then kept: for streams take a number or "empirical".
+        chosen by `fit` or the first batch, and then kept: for streams take a number or "empirical". X may be rows that
+        are elsewhere, as in `fit`.
         """
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            anywhere.learn_more(self, source, y, sample_weight, classes=classes)
+            return self
         with self._unchanged_on_error():
             self._check_parameters()
             first = not self.__sklearn_is_fitted__()
@@ -211,6 +231,13 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         check_is_fitted(self)
         if self._guessed():
             raise ForgetError(f"{self._guessed()}, and rows cannot be subtracted: fit again without them")
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            with self._unchanged_on_error():
+                self._forget_sums(anywhere.batch_of(self, source, y, sample_weight).model_.stats)
+            return self
         with self._unchanged_on_error():
             X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
             if labels.any_missing:
@@ -222,13 +249,16 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 raise ForgetError(
                     f"row {int(np.argmax(gaps))} has a missing entry, and this model has learned none that had"
                 )
-            left = forget(self.model_, batch, self._least_categories())
-            try:
-                self._check_model(left)
-            except ValueError as error:
-                raise ForgetError(f"cannot forget a whole class that the parameters speak of: {error}") from None
-            self.model_ = left
+            self._forget_sums(batch)
         return self
+
+    def _forget_sums(self, batch: Stats) -> None:
+        left = forget(self.model_, batch, self._least_categories())
+        try:
+            self._check_model(left)
+        except ValueError as error:
+            raise ForgetError(f"cannot forget a whole class that the parameters speak of: {error}") from None
+        self.model_ = left
 
     def decay(self: Self, half_life: float, rows: float = 1) -> Self:
         """Make what was learned so far count half as much for every `half_life` rows that came since.
@@ -254,6 +284,15 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         if self.__sklearn_is_fitted__():
             self.model_ = decay(self.model_, half_life, rows)
         return self
+
+    def empty(self: Self) -> Self:
+        """A copy that made the same choices and has learned nothing: to learn other rows, and be merged with `+`."""
+        check_is_fitted(self)
+        other = copy.copy(self)
+        for leftover in (*GUESSES, "em_"):
+            other.__dict__.pop(leftover, None)
+        other.model_ = Model(self.model_.joint, self.model_.stats.scale(0.0))
+        return other
 
     def __add__(self: Self, other: Self) -> Self:
         """The model that learned what both did."""
@@ -409,6 +448,82 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
     def _choose(self, model: Model, data: Data, codes: Array, weight: Floats | None) -> Model:
         return model.with_joint(model.joint.with_alpha(best_alpha(model, data, codes, weight, self.n_jobs)))
 
+    # ------------------------------------------------------------------ rows that are elsewhere
+
+    def _fit_engine(self, engine: Any, split: Any, **how: Any) -> None:
+        from deciban.models.anywhere import fit_joint
+
+        fit_joint(self, engine, split, **how)
+
+    def _begun(self: Self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
+        """A copy that knows from a sample what the columns are like, and has learned nothing."""
+        part = copy.copy(self)
+        for leftover in (*GUESSES, "em_", "model_"):
+            part.__dict__.pop(leftover, None)
+        part._check_parameters()
+        X, labels, weight = part._read_rows(X, y, weight, reset=True, classes=classes)
+        part._look_at_rows(X, labels, weight)
+        if part._guessed():
+            raise DecibanError(f"{part._guessed()}, and so must have them all in memory")
+        joint = part._joint()
+        if classes is not None:
+            part._check_known(labels, classes)
+            labels = labels.placed(classes)
+        part.model_ = Model(joint, part._sums(X, labels, joint, None, classes is not None, weight))
+        return part.empty()
+
+    def _add(self, X: Any, y: Any, weight: Any) -> None:
+        """Learn rows that hide nothing, and count the others: EM goes over those once all sums are there."""
+        X, labels, weight = self._read_rows(X, y, weight, reset=False, least=0)
+        if self.model_.schema.closed:
+            self._check_known(labels, self.model_.classes)
+        batch = self._collect(X, labels, weight)
+        gaps = self._gaps(X, labels, weight, batch) & (labels.codes >= 0)
+        self._count_hidden(int((labels.codes < 0).sum()), int(gaps.sum()))
+        self.model_ = Model(self.model_.joint, self.model_.stats + batch)
+
+    def _choose_last(self, X: Any, y: Any, weight: Any) -> None:
+        """What leave-one-out chooses, by the rows of a sample: all of them were learned."""
+        if not self._chooses():
+            return
+        X, labels, weight = self._read_rows(X, y, weight, reset=False, least=0)
+        data, codes = self._data(X, self.model_), labels.among(self.model_.classes)
+        rows = np.flatnonzero((codes >= 0) & ~local.rows_with_gaps(data, self.model_.joint))
+        if len(rows):
+            some = [part[rows] for part in data], codes[rows], None if weight is None else weight[rows]
+            self.model_ = self._choose(self.model_, *some)
+
+    def _count_hidden(self, unlabelled: int, incomplete: int) -> None:
+        for name, count in zip(GUESSES, (unlabelled, incomplete), strict=True):
+            if count:
+                setattr(self, name, getattr(self, name, 0) + count)
+
+    def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
+        """A step of EM over some rows: Σ log p, and the sums of those that hide something."""
+        if y is None:
+            data = self._data(self._validate(X, reset=False, least=0), self.model_)
+            return local.expect(data, self.model_, None, None, weight, self.n_jobs)
+        X, labels, weight = self._read_rows(X, y, weight, reset=False, least=0)
+        codes = labels.among(self.model_.classes)
+        rows = local.HiddenRows.of(self._data(X, self.model_), self.model_, codes, weight, hidden_weight)
+        return rows.expected(self.model_, self.n_jobs)
+
+    def _em_settings(self) -> dict[str, Any]:
+        """What EM is told: how long, and how exactly."""
+        return {}
+
+    def _question(self, split: Any) -> Any:
+        """What a database is asked for, where it can add up by itself what this model learns; None where it cannot."""
+        from deciban.engines.base import Question
+
+        kinds = dict.fromkeys(self._names() or (), "number")
+        return Question(self.model_.joint, self.model_.schema, kinds, split.target, split.weight, self._positive)
+
+    def _adopt(self, pushed: Any) -> None:
+        """What the database answered, as what was learned."""
+        self._count_hidden(pushed.unlabelled, pushed.incomplete)
+        self.model_ = Model(self.model_.joint, pushed.stats)
+
     # ------------------------------------------------------------------ reading input
 
     def _read_rows(
@@ -533,13 +648,18 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
 
     # ------------------------------------------------------------------ what only sums with labels can answer
 
-    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut | Tally:
         """Every row's posterior under the model that never saw it, exactly and without refitting.
 
         The rows must be (some of) those the model has learned, with the same weights: others give numbers that mean
         nothing, and cannot always be noticed. With many different weights, Bernoulli and Poisson models take a pass
-        over all features for each of them.
+        over all features for each of them. Of rows that are elsewhere, the answer is a `Tally`: sums over them all.
         """
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            return anywhere.judge(self, source, y, sample_weight, left_out=True)
         data, codes, weight = self._read_with_labels(X, y, sample_weight)
         self._check_learned(codes, weight)
         families = self._families()
@@ -550,6 +670,15 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 row = int(np.argmax(gaps))
                 raise ForgetError(f"row {row} has a missing entry, and this model has learned none that had")
         return leave_one_out(self.model_, data, codes, weight, self.n_jobs)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows that are predicted right."""
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            return anywhere.judge(self, source, y, sample_weight, left_out=False).accuracy
+        return float(super().score(X, y, sample_weight))
 
     def _check_learned(self, codes: Array, weight: Floats | None) -> None:
         """Rows of a class cannot outweigh what was learned of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
@@ -136,6 +137,12 @@ class CategoricalNB(DiscreteClassifier):
         for j, values in enumerate(columns.categories):
             matrix[:, j] = find_labels(X[:, j], values)
         return matrix
+
+    def _question(self, split: Any) -> Any:
+        question = super()._question(split)
+        known = self.model_.columns().categories or ()
+        kinds = ["code" if isinstance(values, range) else "category" for values in known]
+        return replace(question, kinds=dict(zip(question.kinds, kinds, strict=True)))
 
     def _from_rows(self, rows: Array) -> Array:
         categories = self.model_.columns().categories

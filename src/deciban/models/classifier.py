@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from deciban.corollaries.decay import share_left
 from deciban.corollaries.explain import Evidence
 from deciban.corollaries.leave_one_out import LeaveOneOut
 from deciban.corollaries.summary import Summary
+from deciban.corollaries.tally import Tally
 from deciban.errors import DecibanError, ForgetError, SchemaError, warn
 from deciban.models.answers import generator
 from deciban.models.labels import Labels, read_labels, read_weights, without_mark
@@ -102,18 +103,21 @@ class Classifier(PooledClassifier):
     def fit(
         self: Self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         unlabelled: Any = None,
         unlabelled_weight: float = 0.0,
+        engine: str | None = None,
     ) -> Self:
         """Look at a table, choose, and learn its rows; everything learned before is forgotten.
 
         Parameters
         ----------
         X : data frame (pandas, Polars, Arrow, …), mapping of columns, list of dicts, array or sparse matrix
-            Rows. Entries may be missing anywhere.
+            Rows. Entries may be missing anywhere. Or rows that are elsewhere: files (a path, a pattern),
+            `deciban.stream`, tables of databases (`deciban.table`, DuckDB relations), Dask's and Spark's frames. Of
+            those a sample makes the choices, and every row is learned where it is.
         y : array-like of shape (n,), or the name of a column of X
             Labels. Rows whose label is missing (None, NaN) show where values lie; see `unlabelled_weight`.
         sample_weight : array-like of shape (n,), optional
@@ -124,7 +128,15 @@ class Classifier(PooledClassifier):
         unlabelled_weight : float, default=0.0
             What a row without a label counts beside one that has one, its label guessed by the model of the others.
             Guesses help on some tables and harm on as many, so by default they count nothing.
+        engine : {"stream", "duckdb", "dask", "spark"}, optional
+            What reads files; by default "stream", or what X belongs to.
         """
+        source = self._elsewhere(X, y, engine)
+        if source is not None:
+            from deciban.models import anywhere
+
+            anywhere.fit(self, source, y, sample_weight, unlabelled_weight=unlabelled_weight)
+            return self
         with self._unchanged_on_error():
             self._validate_params()
             if not 0 <= unlabelled_weight < np.inf:
@@ -143,6 +155,11 @@ class Classifier(PooledClassifier):
         The first batch makes all choices, and they are kept; the sums are those of all rows under these choices.
         `fit` chooses anew. With `classes` on the first call the set of classes is closed.
         """
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            return anywhere.learn_more(self, source, y, sample_weight, classes=classes)  # type: ignore[no-any-return]
         with self._unchanged_on_error():
             self._validate_params()
             first = not self.__sklearn_is_fitted__()
@@ -182,30 +199,54 @@ class Classifier(PooledClassifier):
         >>> int(model.class_count_.sum()), bool(np.mean(model.predict(X) == y) > 0.7)
         (30000, True)
         """
+
+        def collect(none: TableModel) -> TableModel:
+            model = none
+            for rows, own in batches:
+                part, said, _ = self._read_labelled(rows, own, None, reset=False)
+                if said.any_missing:
+                    raise DecibanError(f"row {int(np.argmax(said.codes < 0))} of a batch has no label")
+                if part.size:
+                    model = model.learned(model.read(part), said.codes, said.classes, None, self.n_jobs)
+            return model
+
         with self._unchanged_on_error():
-            self._validate_params()
-            frame, labels, _ = self._read_labelled(X, y, None, reset=True)
-            if labels.any_missing or frame.size == 0:
-                raise DecibanError("the sample that makes the choices needs rows, and the label of every row")
-            warn_of_labels(frame, labels)
-            reader = Reader.of(frame, self.schema)
-            prior = self._class_prior(labels.classes)
-
-            def read() -> Iterator[tuple[Frame, Array, Array]]:
-                for rows, own in batches:
-                    part, said, _ = self._read_labelled(rows, own, None, reset=False)
-                    if said.any_missing:
-                        raise DecibanError(f"row {int(np.argmax(said.codes < 0))} of a batch has no label")
-                    if part.size:
-                        yield part, said.codes, said.classes
-
-            rows = reader.read(frame)
-            with progress("ways to look at the table") as watch:
-                self.model_ = choose_by_sample(
-                    reader, rows, labels.codes, labels.classes, read(), prior, self.n_jobs, watch
-                )
-            self.n_guessed_ = 0
+            self._choose_on(X, y, collect)
         return self
+
+    def _choose_on(self, X: Any, y: Any, collect: Callable[[TableModel], TableModel]) -> None:
+        """Learn what `collect` does, under choices made on a sample."""
+        self._validate_params()
+        frame, labels, _ = self._read_labelled(X, y, None, reset=True)
+        if labels.any_missing or frame.size == 0:
+            raise DecibanError("the sample that makes the choices needs rows, and the label of every row")
+        warn_of_labels(frame, labels)
+        reader = Reader.of(frame, self.schema)
+        prior, rows = self._class_prior(labels.classes), reader.read(frame)
+        with progress("ways to look at the table") as watch:
+            self.model_ = choose_by_sample(
+                reader, rows, labels.codes, labels.classes, collect, prior, self.n_jobs, watch
+            )
+        self.n_guessed_ = 0
+
+    # ------------------------------------------------------------------ rows that are elsewhere
+
+    def _fit_engine(self, engine: Any, split: Any, unlabelled_weight: float = 0.0) -> None:
+        from deciban.models import anywhere
+
+        if split.weight is not None or unlabelled_weight:
+            raise DecibanError("sample_weight and unlabelled_weight are for rows in memory: leave them out here")
+        X, y, _ = anywhere.some_rows(engine, split)
+        if not len(y):
+            raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
+
+        def collect(none: TableModel) -> TableModel:
+            template = copy.copy(self)
+            template.model_, template.n_guessed_ = none, 0
+            found: TableModel = anywhere.total_of(engine, template, split).model_
+            return found
+
+        self._choose_on(X, y, collect)
 
     def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Unlearn rows: afterwards the sums are those of a model that made the same choices and never saw them.
@@ -215,6 +256,9 @@ class Classifier(PooledClassifier):
         """
         check_is_fitted(self)
         self._check_exact("rows cannot be subtracted: fit again without them")
+        source = self._elsewhere(X, y)
+        if source is not None:
+            raise DecibanError("forget takes rows in memory here: read them in batches, and forget one after the other")
         with self._unchanged_on_error():
             frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=False)
             if labels.any_missing:
@@ -319,6 +363,11 @@ class Classifier(PooledClassifier):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows that are predicted right; y may be the name of the labels' column."""
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            return anywhere.judge(self, source, y, sample_weight, left_out=False).accuracy
         if isinstance(y, str):
             X, y = split_target(X, y)
         return float(super().score(X, y, sample_weight))
@@ -332,13 +381,18 @@ class Classifier(PooledClassifier):
         frame = self._table(X)
         return speak.log_density(self.model_, frame)
 
-    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut:
+    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut | Tally:
         """Every row's posterior under the sums that never saw it, exactly and without refitting.
 
         What was chosen is held; structures that look at labels (trees, parents) are those that never saw the row, so
         that this is not quite what `forget` and `predict_proba` give. The rows must be among those the model has
-        learned.
+        learned. Of rows that are elsewhere, the answer is a `Tally`: sums over them all.
         """
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            return anywhere.judge(self, source, y, sample_weight, left_out=True)
         self._check_classes()
         self._check_exact("no row can be taken out exactly")
         frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=False)

@@ -86,6 +86,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
     """
 
     _sparse: ClassVar[bool] = False
+    _needs_labels: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions({*ALIASES, *SHAPES})],
@@ -141,12 +142,19 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None, *, engine: str | None = None) -> Self:
         """Learn from rows alone: EM from `n_init` starts, the best of which is kept. `y` is ignored.
 
         Missing entries (NaN) are expected given those that are there. Interrupted (Ctrl-C), the model is the best so
-        far.
+        far. Of rows that are elsewhere (files, databases, Dask, Spark), all columns are taken; the starts are made on
+        a sample, and every further step of EM goes over all rows where they are.
         """
+        source = self._elsewhere(X, None, engine)
+        if source is not None:
+            from deciban.models import anywhere
+
+            anywhere.fit(self, source, None, sample_weight)
+            return self
         del y
         with self._unchanged_on_error():
             self._validate_params()
@@ -172,15 +180,40 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
                 "max_iter, tol, or check for degenerate data.",
                 ConvergenceWarning,
             )
+        self._found(best)
+        return self
+
+    def _found(self, best: em.Learned) -> None:
         self.em_, self.model_ = best, best.model
         self.converged_, self.n_iter_ = best.converged, len(best.log_likelihood)
         self.lower_bounds_ = [total / best.rows for total in best.log_likelihood]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
-        return self
+
+    # ------------------------------------------------------------------ rows that are elsewhere
+
+    def _fit_engine(self, engine: Any, split: Any) -> None:
+        from deciban.models.anywhere import fit_mixture
+
+        self._validate_params()
+        fit_mixture(self, engine, split)
+        self._found(self.em_)
+
+    def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
+        del y, hidden_weight
+        X, weight = self._read_rows(X, weight, reset=False, least=0)
+        return local.expect([X], self.model_, None, None, weight, self.n_jobs)
+
+    def _em_settings(self) -> dict[str, Any]:
+        return {"max_iter": self.max_iter, "tolerance": self.tol}
+
+    def _start_of_em(self) -> Model:
+        return self.model_
+
+    # ------------------------------------------------------------------ learning more
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Learn from rows, then say which component each belongs to."""
-        return self.fit(X, y, sample_weight).predict(X)
+        return np.asarray(self.fit(X, y, sample_weight).predict(X))
 
     def partial_fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows: one step of EM that shares them out under the model so far, and adds them to its sums.
@@ -192,6 +225,12 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         if not self._fits(self.n_features_in_):
             raise ValueError("n_components or covariance_type has changed since the last fit: use fit")
         with self._unchanged_on_error():
+            source = self._elsewhere(X)
+            if source is not None:
+                from deciban.models import anywhere
+
+                self.model_ = Model(self.model_.joint, anywhere.learn_step(self, source, None, sample_weight))
+                return self
             X, weight = self._read_rows(X, sample_weight, reset=False, least=0)
             _, sums = local.expect([X], self.model_, None, None, weight, self.n_jobs)
             self.model_ = Model(self.model_.joint, self.model_.stats + sums)

@@ -46,6 +46,11 @@ class Labels:
 
 def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
     """Whatever people call labels: arrays, lists, series; strings, numbers, booleans; a column, or a weight a class."""
+    if type(y).__module__.partition(".")[0] == "pyarrow":
+        column = read_arrow(y)
+        if len(column.codes) != n:
+            raise DecibanError(f"X has {n} rows, y has {len(column.codes)}")
+        return column
     y = as_array(y)
     if y.ndim == 2 and y.shape[1] > 1:
         return read_soft(y, n, classes)
@@ -70,6 +75,51 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
     codes = np.full(n, -1, dtype=np.int32)
     codes[~missing] = inverse.ravel()
     return Labels(labels, codes, any_missing=bool(missing.any()))
+
+
+def read_arrow(y: Any) -> Labels:
+    """A column of Arrow's, by its codes: no row becomes an object of Python's.
+
+    Fractions that are all whole are whole numbers, as files have them; dates are the strings that they print as.
+
+    >>> import pyarrow as pa
+    >>> found = read_arrow(pa.array([2.0, None, 1.0, 2.0]))
+    >>> found.classes.tolist(), found.codes.tolist(), found.any_missing
+    ([1, 2], [1, -1, 0, 1], True)
+    """
+    import pyarrow as pa
+
+    column = y if isinstance(y, pa.ChunkedArray) else pa.chunked_array([y])
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    coded = column.unify_dictionaries().combine_chunks()
+    if isinstance(coded, pa.ChunkedArray):  # of no chunk at all
+        coded = pa.array([], pa.string()).dictionary_encode()
+    values = coded.dictionary.to_pylist()
+    missing = [value is None or value != value for value in values]
+    indices = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.zeros(len(values) + 1, dtype=bool)
+    used[indices] = True  # −1 is the last
+    there = [i for i, gone in enumerate(missing) if used[i] and not gone]
+    kinds = [values[i] for i in there]
+    if all(isinstance(value, float) for value in kinds):
+        if any(np.isinf(value) for value in kinds):
+            raise DecibanError("Input y contains infinity")
+        if all(value.is_integer() for value in kinds):
+            kinds = [int(value) for value in kinds]
+        else:
+            check_classification_targets(np.array(kinds))
+    elif not all(isinstance(value, bool | int | str) for value in kinds):
+        kinds = [str(value) for value in kinds]
+    order = sorted(range(len(kinds)), key=kinds.__getitem__)
+    place = np.full(len(values) + 1, -1, dtype=np.int32)
+    for code, i in enumerate(order):
+        place[there[i]] = code
+    codes = place[indices]
+    ordered = [kinds[i] for i in order]
+    return Labels(np.array(ordered) if ordered else np.zeros(0), codes, any_missing=bool((codes < 0).any()))
 
 
 def read_integers(y: Array) -> Labels | None:

@@ -234,6 +234,39 @@ class MixtureDiscriminant(Discriminant):
         chosen = self._choose_shrinkage(found.model, rows, codes, weight) if self._chooses() else self._family()
         self.model_ = self._with_priors(found.model.stats, chosen)
 
+    # ------------------------------------------------------------------ rows that are elsewhere
+
+    def _fit_engine(self, engine: Any, split: Any, **how: Any) -> None:
+        from deciban.models.anywhere import fit_mixture
+
+        if how.get("clusters") is not None:
+            raise ValueError("to find clusters without labels, use GaussianMixture")
+        self._check_parameters()
+        hidden_weight = float(how.get("unlabelled_weight", 1.0))
+        X, y, weight = fit_mixture(self, engine, split, hidden_weight)
+        X, labels, weight = self._read_rows(X, y, weight, reset=False)
+        rows, codes = self._rows(X, self.model_.columns()), labels.among(self.labels_)
+        chosen = self._choose_shrinkage(self.model_, rows, codes, weight) if self._chooses() else self._family()
+        self.model_ = self._with_priors(self.model_.stats, chosen)
+
+    def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
+        X, labels, weight = self._read_rows(X, y, weight, reset=False, least=0)
+        unknown = np.setdiff1d(labels.classes, self.labels_)
+        if len(unknown):
+            raise DecibanError(
+                f"class {plain(unknown[0])!r} has no row in the sample that components are found on: it is too rare "
+                "for a mixture of its own. Leave its rows out, or put the rows in random order"
+            )
+        rows, codes = self._rows(X, self.model_.columns()), labels.among(self.labels_)
+        each = np.where(codes < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight)
+        return local.expect([rows], self.model_, codes, self._allowed(), each, self.n_jobs)
+
+    def _em_settings(self) -> dict[str, Any]:
+        return {"max_iter": self.max_iter, "tolerance": self.tol}
+
+    def _start_of_em(self) -> Model:
+        return Model(self._plain_joint(), self.model_.stats)
+
     def _choose_shrinkage(self, model: Model, X: Array, codes: Array, weight: Floats | None) -> Family:
         """The pair (tie, sphere) with the least log loss of leave-one-out, every row's component held."""
         family = self._family()
@@ -401,11 +434,22 @@ class MixtureDiscriminant(Discriminant):
 
         The first batch is a `fit`; a class that is new has one component. The result depends on the batches.
         """
+        source = self._elsewhere(X, y)
         if not self.__sklearn_is_fitted__():
-            return super().partial_fit(X, y, classes, sample_weight)
+            return (
+                self.fit(X, y, sample_weight)
+                if source is not None
+                else super().partial_fit(X, y, classes, sample_weight)
+            )
         if not self._law_is_ours(self.model_):
             raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
         with self._unchanged_on_error():
+            if source is not None:
+                from deciban.models import anywhere
+
+                stats = anywhere.learn_step(self, source, y, sample_weight)
+                self.model_ = self._with_priors(stats, self.model_.joint.blocks[0].family)
+                return self
             X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
             if labels.any_missing or labels.soft is not None:
                 raise DecibanError("partial_fit adds rows whose class is known")

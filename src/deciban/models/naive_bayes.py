@@ -300,6 +300,10 @@ class NaiveBayes(GenerativeClassifier):
                 data.append(numbers(read, columns.names, block.family))
         return data
 
+    def _question(self, split: Any) -> Any:
+        question = super()._question(split)
+        return replace(question, kinds=dict(zip(self._features(), self.kinds_, strict=True)))
+
     def _where_gaps(self, X: Rows) -> Array:
         gaps = np.zeros(X.shape[0], dtype=bool)
         for group in self._layout():
@@ -311,7 +315,7 @@ class NaiveBayes(GenerativeClassifier):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows that are predicted right; y may be the name of the labels' column."""
-        if isinstance(y, str):
+        if isinstance(y, str) and self._elsewhere(X, y) is None:
             X, y = split_target(X, y)
         return float(super().score(X, y, sample_weight))
 

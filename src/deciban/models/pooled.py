@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -22,6 +22,8 @@ class PooledClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # sciki
 
     model_: Any  # not a joint of blocks
     class_prior: Any
+
+    _guesses: ClassVar[bool] = False  # rows without a label, where rows are elsewhere
 
     def _declared(self, classes: Any, first: bool) -> Array | None:
         """The classes that partial_fit was told of: the first time they close the set, then they must be the same."""
@@ -51,6 +53,14 @@ class PooledClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # sciki
             return scores
         said = bayes.posterior(scores, self.model_.log_prior, logs=how == "log_posterior")
         return np.asarray(np.argmax(said, axis=1)) if how == "best" else said
+
+    def _add(self, X: Any, y: Any, weight: Any) -> None:
+        """Learn the rows of a partition."""
+        self.partial_fit(X, y, sample_weight=weight)
+
+    def _question(self, split: Any) -> None:
+        """No database adds up what these models learn."""
+        del split
 
     def with_prior(self: Self, prior: Any) -> Self:
         """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""

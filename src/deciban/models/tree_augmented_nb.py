@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -206,6 +206,13 @@ class TreeAugmentedNB(DiscreteClassifier):
 
     def _rows(self, X: Any, columns: Columns) -> Matrix:
         return read_codes(X.frame, columns)
+
+    def _question(self, split: Any) -> Any:
+        question = super()._question(split)
+        known = self.model_.columns().categories or ()
+        if any(isinstance(values, Bins) for values in known):  # numbers are cut here, and not in a database
+            return None
+        return replace(question, kinds=dict.fromkeys(question.kinds, "category"))
 
     def _from_rows(self, rows: Array) -> Array:
         """Codes back to values; an interval's is its median."""

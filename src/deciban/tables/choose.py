@@ -8,7 +8,7 @@ chosen is judged on some.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -106,14 +106,15 @@ def choose_by_sample(
     frame: Frame,
     y: Codes,
     classes: Array,
-    batches: Iterable[tuple[Frame, Codes, Array]],
+    collect: Callable[[TableModel], TableModel],
     class_prior: str | Floats = "empirical",
     n_jobs: int | None = None,
     watch: Watch = unwatched,
 ) -> TableModel:
-    """The model of rows that come in batches (rows, class codes, classes): every row is learned, a sample chooses.
+    """The model of rows that are elsewhere, wherever that is: a sample chooses, and `collect` learns every row.
 
-    The rows of the sample are among those of the batches, so they judge as rows left out, of everything learned.
+    It is given the model with all choices made and nothing learned. The rows of the sample are among those that it
+    learns, so they judge as rows left out, of everything learned.
     """
     some = sample(frame.size)
     if len(some) < frame.size:
@@ -125,8 +126,7 @@ def choose_by_sample(
     weights = np.append(np.full(len(experts), 1.0 / (len(experts) + 1)), np.zeros(len(encoding.columns)))
     pool = Pool(weights, np.zeros(len(classes)))
     model = TableModel(classes, np.zeros(len(classes)), reader, encoding, experts, pool, class_prior).none()
-    for rows, codes, found in batches:
-        model = model.learned(model.read(rows), codes, found, None, n_jobs)
+    model = collect(model)
     with own_threads():
         return chooser.among(find(classes, model.classes), len(model.classes)).weighed(model)
 

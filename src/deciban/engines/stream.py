@@ -1,0 +1,421 @@
+"""Rows that come by: files of any kind and any size, Arrow record batches, frames from a generator. Memory stays flat.
+
+One thread reads while others work: the tables are dealt out in turn, each worker adds up its own, and the sums are
+added at the end. So the result depends on how many workers there are by rounding at most.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
+from itertools import chain
+from queue import Full, Queue
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added
+from deciban.engines.choosing import is_paths
+from deciban.engines.threads import threads
+from deciban.errors import DecibanError, EngineError
+from deciban.show import one_line
+from deciban.sources.ahead import in_order
+from deciban.sources.base import Source
+from deciban.sources.written import as_written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS = 1 << 16  # of a table
+EVERY = 60.0  # seconds between two checkpoints
+WAITING = 2  # tables that wait for each worker
+PATIENCE = 0.05  # seconds between looks whether something went wrong
+
+
+def stream(
+    rows: Any,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = EVERY,
+    n_jobs: int | None = None,
+    **how: Any,
+) -> Stream:
+    """Rows to learn from as they come by, in constant memory: files, patterns, record batches, frames.
+
+    Parameters
+    ----------
+    rows : path, pattern or several of them; Arrow reader or dataset; iterator, or function that returns one
+        Files are what `deciban.sources.open_source` reads: CSV, Parquet, Arrow, JSON lines, compressed or not. An
+        iterator gives frames (Arrow, pandas, Polars, mappings of columns), or pairs (X, y). What has to go through the
+        rows more than once (EM) needs a function that returns a new iterator each time.
+    checkpoint : path, optional
+        A file that keeps the sums while they grow: started again with the same files, learning goes on where the
+        file says, and the file is removed at the end.
+    every : float, default=60
+        Seconds between two checkpoints.
+    n_jobs : int, optional
+        Threads that add up; None takes as many as there are processors.
+    how : what `open_source` takes besides: format, delimiter, encoding, missing, types
+
+    >>> import pyarrow as pa
+    >>> from deciban import GaussianNB, stream
+    >>> days = lambda: (pa.table({"x": [i + 0.1, i - 0.2], "rain": ["no", "yes"]}) for i in range(100))
+    >>> GaussianNB().fit(stream(days), "rain").class_count_.tolist()
+    [100.0, 100.0]
+    """
+    return Stream(tables_of(rows, how), checkpoint=checkpoint, every=every, n_jobs=n_jobs)
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """Work whose sums can be put into a file, with a note, and be read back."""
+
+    def keep(self, path: str, total: Any, note: dict[str, Any]) -> None: ...
+
+    def kept(self, path: str) -> tuple[Any, dict[str, Any]]: ...
+
+
+class Stream(Engine):
+    """Tables one after the other."""
+
+    name: ClassVar[str] = "stream"
+
+    def __init__(
+        self,
+        tables: Tables,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = EVERY,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.tables, self.n_jobs = tables, n_jobs
+        self.checkpoint, self.every = None if checkpoint is None else os.fspath(checkpoint), every
+        self.once, self.named, self.target = tables.once, tables.named, tables.target
+        self.size, self.unit, self.rows_named = tables.size, tables.unit, tables.name
+        if checkpoint is not None and not tables.marks():
+            raise DecibanError("checkpoint= is for files, whose rows can be found again: leave it out here")
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.tables.schema
+
+    def sample(self, rows: int) -> pa.Table:
+        return self.tables.sample(rows)
+
+    def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
+        total: Sum | None = None
+        done = 0
+        keeps = work if self.checkpoint is not None and isinstance(work, Keeps) else None
+        if keeps is not None:
+            total, done = self._resumed(keeps)
+        reading = self.tables.read(done, watch)
+        try:
+            while True:
+                until = time.monotonic() + self.every if keeps is not None else None
+                part, rows, more = self._some(work, reading, until)
+                total = added(iter([total, part]))
+                done += rows
+                if not more:
+                    break
+                if keeps is not None and self.checkpoint is not None:
+                    keeps.keep(self.checkpoint, total, {"rows": done, "files": self.tables.marks()})
+        finally:
+            reading.close()
+        if keeps is not None and self.checkpoint is not None and os.path.exists(self.checkpoint):
+            os.unlink(self.checkpoint)
+        return total
+
+    def _resumed(self, keeps: Keeps) -> tuple[Any, int]:
+        """The sum so far, and how many rows are in it."""
+        assert self.checkpoint is not None
+        if not os.path.exists(self.checkpoint):
+            return None, 0
+        total, note = keeps.kept(self.checkpoint)
+        if note.get("files") != self.tables.marks():
+            raise DecibanError(
+                f"the checkpoint {self.checkpoint!r} is of other files than {self.rows_named}, or they have changed "
+                "since: remove it to start anew"
+            )
+        return total, int(note["rows"])
+
+    def _some(
+        self, work: Work[Sum], reading: Iterator[tuple[pa.Table, str]], until: float | None
+    ) -> tuple[Sum | None, int, bool]:
+        """The sum over the tables that are read until then, how many rows they have, and whether there are more."""
+        workers = [Worker(work) for _ in range(threads(self.n_jobs, 1 << 40))]
+        rows, more = 0, False
+        try:
+            for number, (table, place) in enumerate(reading):
+                workers[number % len(workers)].give(table, place)
+                rows += table.num_rows
+                if until is not None and time.monotonic() >= until:
+                    more = True
+                    break
+            return added(worker.end() for worker in workers), rows, more
+        finally:
+            for worker in workers:
+                worker.stop()
+
+    def apply(self, answer: Answer, fields: pa.Schema) -> Iterator[pa.Table]:
+        """Tables of answers, in the order of the rows."""
+        del fields
+        for (_, place), said in in_order(
+            self.tables.read(0, None), lambda item: attempted(answer, item[0], item[1]), threads(self.n_jobs, 1 << 40)
+        ):
+            if isinstance(said, Exception):
+                raise told(said, place)
+            yield said
+
+
+def attempted(answer: Answer, table: pa.Table, place: str) -> Any:
+    del place
+    try:
+        return answer(table)
+    except Exception as error:  # raised where its place is known
+        return error
+
+
+def told(error: BaseException, place: str) -> BaseException:
+    """The same error, with where it happened."""
+    if isinstance(error, DecibanError):
+        return type(error)(f"{place}: {error}")
+    if isinstance(error, ValueError | TypeError):
+        return EngineError(f"{place}: {error}")
+    return error
+
+
+class Worker:
+    """A thread that adds up what it is given."""
+
+    def __init__(self, work: Callable[[Iterator[Any]], Any]) -> None:
+        self.tables: Queue[tuple[Any, str] | None] = Queue(WAITING)
+        self.place, self.sum, self.stopped = "", Future[Any](), threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self.thread.start()
+
+    def _run(self, work: Callable[[Iterator[Any]], Any]) -> None:
+        try:
+            self.sum.set_result(work(self._given()))
+        except BaseException as error:  # whatever it is, the one who waits is told
+            self.sum.set_exception(told(error, self.place))
+
+    def _given(self) -> Iterator[Any]:
+        while (item := self.tables.get()) is not None and not self.stopped.is_set():
+            table, self.place = item
+            yield table
+
+    def give(self, table: Any, place: str) -> None:
+        """A table more, as soon as there is room for it."""
+        self._put((table, place))
+
+    def _put(self, item: tuple[Any, str] | None) -> None:
+        while True:
+            if self.sum.done():  # it failed: what went wrong is raised here
+                self.sum.result()
+                return
+            try:
+                self.tables.put(item, timeout=PATIENCE)
+                return
+            except Full:
+                continue
+
+    def end(self) -> Any:
+        """The sum of all that was given."""
+        self._put(None)
+        return self.sum.result()
+
+    def stop(self) -> None:
+        """Nobody wants the sum any more."""
+        self.stopped.set()
+        if not self.sum.done():
+            while not self.tables.empty():
+                self.tables.get_nowait()
+            self.tables.put(None)
+        self.thread.join(1.0)
+
+
+# ------------------------------------------------------------------ where tables come from
+
+
+class Tables(ABC):
+    """Tables that all have the same columns, to be read once or again and again."""
+
+    name = "the rows"
+    once = False
+    named = True
+    size: int | None = None
+    unit = "rows"
+    target: str | None = None
+    schema: pa.Schema
+
+    @abstractmethod
+    def sample(self, rows: int) -> pa.Table:
+        """Some rows, from all over if that is possible."""
+
+    @abstractmethod
+    def read(self, skip: int, watch: Watch | None) -> Generator[tuple[pa.Table, str], None, None]:
+        """All tables but the first `skip` rows, each with where it is from, in words."""
+
+    def marks(self) -> list[Any]:
+        """What tells whether these are the same rows as before; nothing where nothing can."""
+        return []
+
+
+class Files(Tables):
+    """Files of tables or texts."""
+
+    unit = "bytes"
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.schema = source, source.schema
+        self.name, self.size, self.once = source.name, source.size, source.size is None
+
+    def sample(self, rows: int) -> pa.Table:
+        return as_written(self.source.sample(rows), self.source.whole)
+
+    def read(self, skip: int, watch: Watch | None) -> Generator[tuple[pa.Table, str], None, None]:
+        for batch in self.source.batches(ROWS, watch):
+            last = batch.first + batch.table.num_rows
+            if last > skip:
+                table = batch.table.slice(max(0, skip - batch.first))
+                yield table, f"{batch.file}, rows {last - table.num_rows + 1:,} to {last:,}"
+
+    def marks(self) -> list[Any]:
+        if self.once:
+            return []
+        about = [(place.name, place.path.stat()) for place in self.source.places if place.path is not None]
+        return [[name, found.st_size, found.st_mtime_ns] for name, found in about]
+
+
+class Frames(Tables):
+    """Frames as they come out of a function: anything that is, or can be made, an Arrow table."""
+
+    def __init__(self, again: Callable[[], Iterable[Any]], once: bool, name: str) -> None:
+        self.again, self.once, self.name = again, once, name
+        self.begun = iter(again())
+        self.ahead: list[pa.Table] = []  # what was looked at already
+        first = next(self.begun, None)
+        if first is None:
+            raise DecibanError(f"{name} gave no rows at all: there is nothing to learn from")
+        table, self.named, self.target = as_table(first)
+        self.schema = settled(table.schema, self.target)
+        self.ahead.append(self._conformed(table, 0))
+
+    def _conformed(self, table: pa.Table, number: int) -> pa.Table:
+        if table.schema.equals(self.schema):
+            return table
+        missing = [name for name in self.schema.names if name not in table.column_names]
+        if missing:
+            raise EngineError(f"table {number} of {self.name} has no column {one_line(missing[0])!r}")
+        columns = []
+        for field in self.schema:
+            try:
+                columns.append(table[field.name].cast(field.type))
+            except Exception as error:  # Arrow's errors have no common kind
+                raise EngineError(
+                    f"table {number} of {self.name}: column {one_line(field.name)!r} holds {table[field.name].type}, "
+                    f"and the first table {field.type} ({one_line(str(error))})"
+                ) from None
+        import pyarrow as pa
+
+        return pa.table(columns, schema=self.schema)
+
+    def sample(self, rows: int) -> pa.Table:
+        import pyarrow as pa
+
+        while sum(table.num_rows for table in self.ahead) < rows:
+            item = next(self.begun, None)
+            if item is None:
+                break
+            self.ahead.append(self._conformed(as_table(item)[0], len(self.ahead)))
+        return pa.concat_tables(self.ahead).slice(0, rows).unify_dictionaries()
+
+    def read(self, skip: int, watch: Watch | None) -> Generator[tuple[pa.Table, str], None, None]:
+        ahead, self.ahead = self.ahead, []
+        if ahead:
+            begun: Iterator[Any] = chain(ahead, self.begun)
+        elif self.once:
+            raise DecibanError(
+                f"{self.name} can be gone through only once, and has been: give a function that returns a new iterator"
+            )
+        else:
+            begun = iter(self.again())
+        done = 0
+        for number, item in enumerate(begun):
+            whole = item if number < len(ahead) else self._conformed(as_table(item)[0], number)
+            for start in range(0, whole.num_rows, ROWS):
+                table = whole.slice(start, ROWS)
+                done += table.num_rows
+                if done > skip:
+                    yield table, f"table {number} of {self.name}"
+            if watch is not None:
+                watch(done)
+
+
+def settled(schema: pa.Schema, target: str | None) -> pa.Schema:
+    """Types that later tables fit into as well: whole numbers may be fractions there, or missing."""
+    import pyarrow as pa
+
+    fields = []
+    for field in schema:
+        if pa.types.is_integer(field.type) and field.name != target:
+            field = field.with_type(pa.float64())
+        elif pa.types.is_null(field.type):
+            field = field.with_type(pa.string())
+        elif pa.types.is_dictionary(field.type):
+            field = field.with_type(field.type.value_type)
+        fields.append(field.with_nullable(True))
+    return pa.schema(fields)
+
+
+def as_table(item: Any) -> tuple[pa.Table, bool, str | None]:
+    """A frame, an array, or a pair (X, y), as an Arrow table; whether its columns have names; the labels' column."""
+    import numpy as np
+    import pyarrow as pa
+
+    if isinstance(item, tuple) and len(item) == 2:
+        table, named, _ = as_table(item[0])
+        target = "y" if "y" not in table.column_names else "the labels"
+        labels = item[1] if hasattr(item[1], "__arrow_c_stream__") else pa.array(np.asarray(item[1]).tolist())
+        return table.append_column(target, labels), named, target
+    if isinstance(item, pa.Table):
+        return item, True, None
+    if isinstance(item, pa.RecordBatch):
+        return pa.Table.from_batches([item]), True, None
+    if isinstance(item, np.ndarray):
+        if item.ndim != 2:
+            raise EngineError(f"an array of rows has two dimensions, not {item.ndim}")
+        return pa.table({f"x{j}": item[:, j] for j in range(item.shape[1])}), False, None
+    if isinstance(item, dict):
+        return pa.table(item), True, None
+    if isinstance(item, list) and all(isinstance(row, dict) for row in item):
+        return pa.Table.from_pylist(item), True, None
+    if type(item).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(item, preserve_index=False).replace_schema_metadata(None), True, None
+    if hasattr(item, "__arrow_c_stream__"):
+        return pa.table(item), True, None
+    raise EngineError(f"rows come as frames, arrays, or pairs (X, y), not as {type(item).__name__}")
+
+
+def tables_of(rows: Any, how: dict[str, Any] | None = None) -> Tables:
+    """Whatever rows are given as."""
+    if isinstance(rows, Source):
+        return Files(rows)
+    if is_paths(rows):
+        from deciban.sources import open_source
+
+        return Files(open_source([rows] if isinstance(rows, str | os.PathLike) else list(rows), **(how or {})))
+    if how:
+        raise DecibanError(f"{', '.join(map(repr, how))} is for files: leave it out here")
+    kind = type(rows).__module__.partition(".")[0]
+    if kind == "pyarrow" and hasattr(rows, "to_batches"):  # a dataset, or a scanner of one
+        return Frames(rows.to_batches, False, "the dataset")
+    if callable(rows):
+        return Frames(rows, False, "the function")
+    if hasattr(rows, "__iter__"):
+        return Frames(lambda: rows, True, "the reader" if kind == "pyarrow" else "the generator")
+    raise DecibanError(
+        f"rows cannot come as {type(rows).__name__}: give paths, an Arrow reader, or an iterator of frames"
+    )
