@@ -12,9 +12,9 @@ from deciban.cli import options
 from deciban.cli.data import Reading, Rows, check_not_among
 from deciban.cli.models import TEXT_MODELS, kind_of, open_model, rows_for
 from deciban.cli.screen import on_screen
-from deciban.cli.terminal import bar, several, show, show_json
+from deciban.cli.terminal import several, show, show_json
 from deciban.errors import DecibanError
-from deciban.show import Table, plain
+from deciban.show import Table, bar, plain
 
 SHOWN = 20  # rows of predictions on a terminal
 

@@ -9,10 +9,10 @@ import typer
 from deciban.cli import options
 from deciban.cli.data import Reading
 from deciban.cli.models import digests_of, origin_of, rows_for
-from deciban.cli.terminal import bar, note, say, several, show_json
+from deciban.cli.terminal import note, say, several, show_json
 from deciban.cli.training import called, output_path
 from deciban.errors import DecibanError
-from deciban.show import plain
+from deciban.show import bar, plain
 
 
 def learn(

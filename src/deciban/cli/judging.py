@@ -11,9 +11,10 @@ import typer
 from deciban.cli import options
 from deciban.cli.data import LABEL, TEXT, Reading, Rows, check_classes
 from deciban.cli.models import kind_of, learned_before, open_model, origin_of, rows_for
-from deciban.cli.terminal import bar, note, say, several, show, show_json
+from deciban.cli.terminal import note, say, several, show, show_json
 from deciban.cli.training import guess, output_path, the_text_column, used_kinds
 from deciban.errors import DecibanError
+from deciban.show import bar
 
 if TYPE_CHECKING:
     from deciban._typing import Array, Floats

@@ -8,8 +8,6 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from deciban.show import one_line, plain
@@ -82,24 +80,3 @@ def bytes_in_words(size: int) -> str:
             return f"{size:.3g} {unit}" if unit != "bytes" else f"{size} bytes"
         size /= 1000  # type: ignore[assignment]  # from here on it is a fraction
     return f"{size:.3g} GB"
-
-
-@contextmanager
-def bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal, told how much is done so far; nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield lambda done: None  # noqa: ARG005 - nobody watches
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(what, total=total)
-        yield lambda done: shown.update(task, completed=done)

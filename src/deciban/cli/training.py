@@ -10,16 +10,18 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.data import LABEL, TEXT, Reading, Rows, check_classes, check_not_among
+from deciban.cli.elsewhere import Where
 from deciban.cli.models import digests_of
-from deciban.cli.terminal import bar, bytes_in_words, counted, note, say, several, show_json
+from deciban.cli.terminal import bytes_in_words, counted, note, say, several, show_json
 from deciban.errors import DecibanError
-from deciban.show import plain
+from deciban.show import bar, plain
 
 if TYPE_CHECKING:
     from deciban._typing import Array
 
 MODELS = ("auto", "classifier", "naive-bayes", "tree", "text", "spam")
 IN_MEMORY = 200_000  # rows that are learned at once; more are learned in batches, with choices made on a sample
+GUESSED = 2000  # rows by which a model is chosen, where rows are elsewhere
 JUDGED = 20_000  # texts that are left one out to say how good the model is
 
 
@@ -45,6 +47,16 @@ def train(
         str | None,
         typer.Option(help="A model whose choices to take over, so that both can be merged afterwards."),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="What adds up: stream, duckdb, dask or spark for files; sql for a database, given as a URL."),
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="The table of a database; SCHEMA.TABLE if need be.")] = None,
+    query: Annotated[str | None, typer.Option(help="A SELECT instead of a table.")] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="A file that keeps what was added up so far: started again, learning goes on from there."),
+    ] = None,
     jobs: options.Jobs = None,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
@@ -56,7 +68,7 @@ def train(
 
     The columns are found out by themselves: numbers, categories, texts, dates, with values missing anywhere. Data
     larger than memory are learned in batches. Folders with a subfolder for each class, and mail or texts given as
-    CLASS=PATH, need no --target.
+    CLASS=PATH, need no --target. With --engine, the rows are added up where they are.
 
     \b
     Examples:
@@ -64,9 +76,19 @@ def train(
       deciban train 'sales/*.parquet' --target returned -o returns.deciban
       deciban train spam=Junk.mbox ham=Maildir/ -o filter.deciban
       zcat big.csv.gz | deciban train - --target label -o big.deciban
+      deciban train 'huge/*.parquet' --target y --checkpoint huge.part -o huge.deciban
+      deciban train postgresql://reader@db/shop --table orders --target returned -o returns.deciban
     """
     if model not in MODELS:
         raise typer.BadParameter(f"{model!r} is none of {', '.join(MODELS)}", param_hint="--model")
+    where = Where(engine, table, query, checkpoint)
+    if where.asked(data):
+        if like is not None:
+            raise DecibanError("--like is for rows that are read here: leave out --engine and the like")
+        path = output_path(output, data if all("://" not in one for one in data) else ["model"])
+        reading = {"format": format, "delimiter": delimiter, "encoding": encoding, "missing": missing or None}
+        finish(*learn_elsewhere(where, data, target, model, text, schema, jobs, reading), path, 0, json)
+        return
     source = Reading(format, delimiter, encoding, missing).open(data)
     if source.kind != "table":
         target, text = target or LABEL, text or TEXT
@@ -100,12 +122,56 @@ def train(
         "names": [called(source.name)],
         "learned": digests_of(rows),
     }
+    finish(estimator, judged, path, rows.unlabelled, json)
+
+
+def learn_elsewhere(
+    where: Where,
+    data: list[str],
+    target: str | None,
+    model: str,
+    text: str | None,
+    schema: list[str] | None,
+    jobs: int | None,
+    reading: dict[str, Any],
+) -> tuple[Any, Any]:
+    """The estimator that has learned rows where they are, and how good it is where it found that out."""
+    engine = where.open(data, jobs, **reading)
+    columns = tuple(engine.schema.names)
+    if target is None:
+        raise DecibanError(
+            f"name the column that holds the classes, with --target: {engine.rows_named} has {', '.join(columns)}"
+        )
+    wanted = model
+    if model == "auto":
+        if target not in columns:
+            from deciban.tables.frame import unknown_column
+
+            raise DecibanError(f"{engine.rows_named}: {unknown_column(target, columns)}")
+        some = engine.sample(GUESSED)
+        there = some.drop_columns([target])
+        wanted = "text" if text is not None else guess("table", there, some[target], schema)
+    estimator = make(wanted, read_schema(schema, columns), jobs)
+    more = {"text": text} if wanted in ("text", "spam") else {}
+    estimator.fit(engine, target, **more)
+    estimator.origin_ = {
+        "target": target,
+        "text": getattr(estimator, "text_", None),
+        "kind": "table",
+        "names": [called(engine.rows_named)],
+        "learned": [],
+    }
+    return estimator, judge(estimator, None, estimator.classes_) if wanted == "classifier" else None
+
+
+def finish(estimator: Any, judged: Any, path: str, unlabelled: int, json: bool) -> None:
+    """Write the model, and say what was learned."""
     estimator.save(path)
-    facts = described(estimator, path, judged)
+    facts, target = described(estimator, path, judged), estimator.origin_["target"]
     if len(estimator.classes_) < 2:
         note("note", f"column {target!r} holds one class only: until others are learned, it is the answer to every row")
-    if rows.unlabelled:
-        note("note", f"{several(rows.unlabelled, 'row')} without a label in column {target!r} were left out")
+    if unlabelled:
+        note("note", f"{several(unlabelled, 'row')} without a label in column {target!r} were left out")
     if json:
         show_json(facts)
     else:

@@ -1,0 +1,56 @@
+"""Training where the data are: in a database, on a cluster, or from files with a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deciban.errors import DecibanError
+from deciban.show import visible
+
+ENGINES = ("stream", "duckdb", "sql", "dask", "spark")
+
+
+@dataclass(frozen=True)
+class Where:
+    """What the command line says about where rows are."""
+
+    engine: str | None = None
+    table: str | None = None
+    query: str | None = None
+    checkpoint: str | None = None
+
+    def asked(self, data: list[str]) -> bool:
+        """Whether rows are anywhere but in files that are read here."""
+        return any((self.engine, self.table, self.query, self.checkpoint)) or any("://" in path for path in data)
+
+    def open(self, data: list[str], jobs: int | None, **how: Any) -> Any:
+        """The engine, with its rows."""
+        if self.engine is not None and self.engine not in ENGINES:
+            raise DecibanError(f"--engine {visible(self.engine)} is not known: it is one of {', '.join(ENGINES)}")
+        urls = [path for path in data if "://" in path]
+        if urls or self.engine == "sql":
+            return self._database(data, urls)
+        if self.table is not None or self.query is not None:
+            raise DecibanError("--table and --query are for databases: give a URL, such as postgresql://host/name")
+        if self.checkpoint is not None and self.engine not in (None, "stream"):
+            raise DecibanError(f"--checkpoint is for --engine stream: {self.engine} tries lost partitions again itself")
+        if self.engine in (None, "stream"):
+            from deciban.engines.stream import stream
+
+            return stream(data, checkpoint=self.checkpoint, n_jobs=jobs, **how)
+        from deciban.engines.choosing import engine_of
+
+        return engine_of(data, engine=self.engine)
+
+    def _database(self, data: list[str], urls: list[str]) -> Any:
+        if len(data) != 1 or not urls:
+            raise DecibanError("--engine sql takes one database, as a URL such as postgresql://host/name")
+        if self.engine not in (None, "sql") or self.checkpoint is not None:
+            raise DecibanError("a database adds up by itself: leave out --engine and --checkpoint")
+        if (self.table is None) == (self.query is None):
+            raise DecibanError("which rows of the database? Give --table NAME, or --query 'SELECT …'")
+        from deciban.engines.sql import table
+
+        name: Any = None if self.table is None else tuple(self.table.split("."))
+        return table(data[0], name, query=self.query)

@@ -1,0 +1,101 @@
+"""`deciban train --engine`: rows that are added up where they are."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+import deciban as api
+
+from .customers import people, write_people
+
+ROWS = 120
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory):
+    """The same customers as a CSV file, as Parquet in two files, and in a database."""
+    folder, frame = tmp_path_factory.mktemp("shops"), people(ROWS)
+    write_people(frame, folder / "people.csv")
+    frame[:70].to_parquet(folder / "part1.parquet", index=False)
+    frame[70:].to_parquet(folder / "part2.parquet", index=False)
+    with sqlite3.connect(folder / "shop.sqlite") as connection:
+        frame.to_sql("the people", connection, index=False)
+    connection.close()
+    return folder
+
+
+def trained(inside, *arguments):
+    done = inside("train", *arguments, "--target", "leaves", "-o", "m.deciban")
+    assert done.code == 0, done.err
+    return api.load(inside.folder / "m.deciban"), done
+
+
+@pytest.mark.parametrize("engine", ["stream", "duckdb", "dask"])
+def test_files_by_any_engine(inside, shops, engine):
+    if engine != "stream":
+        pytest.importorskip({"duckdb": "duckdb", "dask": "dask.dataframe"}[engine])
+    parts = [str(shops / f"part{i}.parquet") for i in (1, 2)]
+    here, _ = trained(inside, *parts, "--model", "naive-bayes")
+    there, done = trained(inside, *parts, "--model", "naive-bayes", "--engine", engine)
+    assert here.model_.stats.same_as(there.model_.stats)
+    assert there.origin_["target"] == "leaves"
+    assert f"Learned {ROWS} rows" in done.out
+
+
+def test_a_database_by_its_url(inside, shops):
+    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("sqlglot")
+    here, _ = trained(inside, shops / "people.csv", "--model", "naive-bayes", "--schema", "joined=skip")
+    url = f"sqlite:///{shops / 'shop.sqlite'}"
+    there, _ = trained(inside, url, "--table", "the people", "--model", "naive-bayes", "--schema", "joined=skip")
+    assert there.class_count_.tolist() == here.class_count_.tolist()
+    some, _ = trained(inside, url, "--query", 'SELECT * FROM "the people" WHERE age > 40', "--model", "naive-bayes")
+    assert 0 < some.class_count_.sum() < ROWS
+    assert str(shops) not in repr(there.origin_), "no path is in a model file"
+
+
+def test_a_classifier_chooses_by_itself(inside, shops):
+    model, done = trained(inside, shops / "people.csv", "--engine", "stream")
+    assert type(model).__name__ == "Classifier"
+    assert "Left out one by one" in done.out
+    assert inside("predict", "m.deciban", shops / "people.csv", "--only").code == 0
+
+
+def test_a_checkpoint_goes_away_when_all_is_learned(inside, shops):
+    trained(inside, shops / "people.csv", "--model", "naive-bayes", "--checkpoint", "run.part")
+    assert not (inside.folder / "run.part").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("people.csv", "--engine", "hadoop"), "hadoop is not known"),
+        (("people.csv", "--table", "people"), "are for databases"),
+        (("people.csv", "--engine", "sql"), "takes one database"),
+        (("postgresql://me:s3cret@127.0.0.1:1/shop",), "--table NAME"),
+        (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--query", "SELECT 1"), "--table NAME"),
+        (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--engine", "dask"), "adds up by itself"),
+        (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "people"), "people"),
+        (("nothing+here://me:s3cret@x/y", "--table", "people"), ""),
+        (("people.csv", "--engine", "dask", "--checkpoint", "c"), "--checkpoint is for --engine stream"),
+        (("people.csv", "--engine", "stream", "--like", "m.deciban"), "--like"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_a_line(inside, shops, arguments, says):
+    pytest.importorskip("sqlalchemy")
+    arguments = [str(shops / one) if one == "people.csv" else one for one in arguments]
+    done = inside("train", *arguments, "--target", "leaves", "-o", "m.deciban")
+    assert done.code == 2, done.err
+    assert says in done.err
+    assert "s3cret" not in done.err + done.out
+    assert len(done.err.strip().splitlines()) == 1
+    assert not (inside.folder / "m.deciban").exists()
+
+
+def test_a_column_that_is_not_there(inside, shops):
+    done = inside("train", shops / "people.csv", "--engine", "stream", "--target", "lives", "-o", "m.deciban")
+    assert done.code == 2
+    assert "'lives'" in done.err
+    assert "leaves" in done.err
