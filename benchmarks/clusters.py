@@ -119,6 +119,37 @@ def spark(paths: list[str], times: int, report: Callable[..., None]) -> None:
         session.stop()
 
 
+def sent() -> list[str]:
+    """What a partition sends, by model: bytes of the pickled sums."""
+    import csv
+    import pickle
+    from importlib import resources
+
+    from streaming import chunks
+
+    table = next(chunks(20_000))
+    with resources.files("deciban").joinpath("demo/messages.csv").open() as file:
+        messages = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    texts, labels = [row["message"] for row in messages], [row["label"] for row in messages]
+    numbers = table.select([f"x{i}" for i in range(5)])
+    models = {
+        "GaussianNB, 5 numbers, 3 classes": deciban.GaussianNB().fit(numbers, table["label"]),
+        "GaussianDiscriminant, 5 numbers, 3 classes": deciban.GaussianDiscriminant().fit(numbers, table["label"]),
+        "NaiveBayes, 6 numbers, 234 categories, 3 classes": deciban.NaiveBayes().fit(table, "label"),
+        "Classifier, the same table": deciban.Classifier().fit(table, "label").empty(),
+        f"TextClassifier, {len(texts)} messages": deciban.TextClassifier()
+        .fit(texts, labels)
+        .empty()
+        .partial_fit(texts, labels),
+        "the same with n_features=2**20": deciban.TextClassifier(n_features=2**20)
+        .fit(texts, labels)
+        .empty()
+        .partial_fit(texts, labels),
+    }
+    lines = ["", "What a partition sends, whatever the number of its rows:", "", "| model | bytes |", "|---|---:|"]
+    return lines + [f"| {what} | {len(pickle.dumps(model)):,} |" for what, model in models.items()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=8_000_000, help="of the generated table (default 8,000,000)")
@@ -156,6 +187,9 @@ def main() -> None:
         paths = generate(Path(folder), arguments.rows, arguments.files)
         for engine in (local, dask, spark):
             engine(paths, arguments.times, report)
+    more = sent()
+    print("\n".join(more))
+    lines += more
     OUT.mkdir(exist_ok=True)
     path = OUT / "clusters.md"
     path.write_text("\n".join(lines) + "\n")

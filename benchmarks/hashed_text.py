@@ -18,8 +18,8 @@ def main() -> None:
     lines = [
         "# The hashed vocabulary",
         "",
-        f"deciban {deciban.__version__}; written by `python benchmarks/hashed_text.py`. Log loss, accuracy and seconds to "
-        "fit of `TextClassifier(n_features=…)`.",
+        f"deciban {deciban.__version__}; written by `python benchmarks/hashed_text.py`.",
+        "Log loss, accuracy and seconds to fit of `TextClassifier(n_features=…)`.",
         "",
         "| | " + " | | | ".join(SIZES) + " | | |",
         "|---|" + "---:|" * (3 * len(SIZES)),

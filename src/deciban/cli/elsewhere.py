@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,8 @@ class Where:
             return stream(data, checkpoint=self.checkpoint, n_jobs=jobs, **how)
         from deciban.engines.choosing import engine_of
 
+        if self.engine == "dask":
+            join_cluster()
         return engine_of(data, engine=self.engine)
 
     def _database(self, data: list[str], urls: list[str]) -> Any:
@@ -54,3 +57,16 @@ class Where:
 
         name: Any = None if self.table is None else tuple(self.table.split("."))
         return table(data[0], name, query=self.query)
+
+
+def join_cluster() -> None:
+    """The cluster that DASK_SCHEDULER_ADDRESS names, if it does; otherwise threads of this process do."""
+    address = os.environ.get("DASK_SCHEDULER_ADDRESS")
+    if not address:
+        return
+    from distributed import Client
+
+    try:
+        Client(address)  # type: ignore[no-untyped-call,unused-ignore]  # from here on, all is computed there
+    except (OSError, ValueError) as error:
+        raise DecibanError(f"there is no Dask scheduler at {visible(address)}: {error}") from None
