@@ -15,7 +15,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 PACKAGE := $(VENV)/package.stamp
 TOOLS := $(VENV)/tools.stamp
 
-.PHONY: help demo test test-all check lint doctests bench docs gallery browser clean
+.PHONY: help demo test test-all check lint doctests tests engines bench docs gallery browser postgres clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -25,12 +25,21 @@ demo: $(PACKAGE)  ## a tour: train, evaluate, explain, forget and draw on 400 me
 	@$(BIN)/deciban demo --folder demo
 
 test: check  ## linters, types, layers, doctests and all tests but the slow ones
-	@echo "== tests"
-	@$(BIN)/python -m pytest -q -n auto -m "not slow"
+	@$(MAKE) --no-print-directory --output-sync --jobs=2 tests engines
 
 test-all: check  ## the same with the slow tests
-	@echo "== tests, slow ones too"
-	@$(BIN)/python -m pytest -q -n auto
+	@$(MAKE) --no-print-directory --output-sync --jobs=2 tests engines WHICH=
+
+# Tests of clusters and databases share a server each, and so are one process; they wait a lot, so the others run beside.
+WHICH = -m "not slow"
+
+tests:
+	@echo "== tests"
+	@$(BIN)/python -m pytest -q -n auto $(WHICH) --ignore=tests/engines
+
+engines:
+	@echo "== tests of engines"
+	@$(BIN)/python -m pytest -q $(WHICH) tests/engines
 
 check: $(TOOLS)
 	@$(MAKE) --no-print-directory --output-sync --jobs=2 lint doctests
@@ -64,6 +73,10 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/spam.py
 	@$(BIN)/python benchmarks/cold_start.py
 	@$(BIN)/python benchmarks/streaming.py
+	@$(BIN)/python benchmarks/hashed_text.py
+	@$(BIN)/python benchmarks/scale.py
+	@$(BIN)/python benchmarks/clusters.py
+	@$(BIN)/python benchmarks/databases.py
 
 docs: $(TOOLS)  ## the documentation as pages in site/
 	@$(PIP) install '.[docs]'
@@ -75,6 +88,9 @@ gallery: $(TOOLS)  ## draw the pictures of docs/gallery.md anew
 
 browser:  ## install Chromium (Debian, as root), in which a test looks at the report
 	apt-get install -y --no-install-recommends chromium
+
+postgres:  ## install PostgreSQL (Debian, as root), in which tests learn and score; they start a server of their own
+	apt-get install -y --no-install-recommends postgresql
 
 clean:  ## remove the environment, builds and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks

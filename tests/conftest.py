@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-for _name, _examples in (("quick", 30), ("thorough", 60)):
+for _name, _examples in (("quick", 15), ("thorough", 60)):
     settings.register_profile(
         _name,
         max_examples=_examples,
@@ -22,7 +22,12 @@ for _name, _examples in (("quick", 30), ("thorough", 60)):
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
+def pytest_addoption(parser):
+    parser.addoption("--engines", default="all", help="which engines to test, as in stream,duckdb: %(default)s")
+
+
 def pytest_configure(config):
+    config.addinivalue_line("markers", "engine(name): needs this engine, which `--engines` may leave out")
     config.addinivalue_line("markers", "crossed(n): of all combinations of its parameters, one in n is not slow")
     quick = "not slow" in config.getoption("markexpr")
     settings.load_profile("quick" if quick else "thorough")
@@ -60,6 +65,12 @@ def values_of(item):
         names = mark.args[0] if isinstance(mark.args[0], tuple | list) else mark.args[0].replace(" ", "").split(",")
         out.append(((*where, *names), tuple(id(given.pop(name)) for name in names)))
     return out + [((*where, name), id(value)) for name, value in given.items()]  # of fixtures
+
+
+@pytest.fixture(scope="session")
+def thorough(request) -> bool:
+    """Whether slow tests run too: what is tried at random is then tried many times as often."""
+    return "not slow" not in request.config.getoption("markexpr")
 
 
 @pytest.fixture(params=[42, pytest.param(0, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)])

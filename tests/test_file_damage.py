@@ -27,7 +27,7 @@ from deciban import container, files, packing
 from deciban.errors import DecibanError, FileError
 
 GOLDEN = Path(__file__).parent / "golden" / "1"
-CORRUPTED, FORGED = 10_000, 3_000
+TIMES = {"corrupt": (2_000, 10_000), "forge": (600, 3_000)}  # in `make test`, and in `make test-all`
 ROOM = 512 << 20  # bytes that a child may take on top of what the libraries do: far less than a size gone wild
 LONGEST = 30  # seconds that a file of some kilobytes may take, on a busy machine
 # Bytes that reading may take. A model is at most 64 times as large as its file, and while sums are checked there are at
@@ -100,12 +100,12 @@ def contents(path):
     )
 
 
-def corrupt(folder: Path) -> None:
-    """Ten thousand damaged files."""
+def corrupt(folder: Path, times: int) -> None:
+    """So many damaged files, of every model in turn."""
     rng = np.random.default_rng(0)
     whole = {path: (bytearray(path.read_bytes()), contents(path)) for path in sorted(GOLDEN.glob("*.deciban"))}
     paths, place, outcome = list(whole), folder / "damaged.deciban", Counter()
-    for i in range(CORRUPTED):
+    for i in range(times):
         path, how = paths[i % len(paths)], DAMAGE[rng.integers(len(DAMAGE))]
         raw = whole[path][0].copy()
         how(raw, rng)
@@ -260,14 +260,14 @@ def answers(model, rows) -> None:
     np.testing.assert_allclose(said.sum(axis=1), 1.0, rtol=1e-9)  # a sum of rounded terms
 
 
-def forge(folder: Path) -> None:
-    """Thousands of files that say something else, all with a right checksum."""
+def forge(folder: Path, times: int) -> None:
+    """So many files that say something else, all with a right checksum."""
     rng = np.random.default_rng(1)
     paths = sorted(GOLDEN.glob("*.deciban"))
     rows = {path: json.loads(path.with_suffix(".json").read_text())["rows"] for path in paths}
     apart = {path: stored_parts(path) for path in paths}
     place, outcome = folder / "damaged.deciban", Counter()
-    for i in range(FORGED):
+    for i in range(times):
         path = paths[i % len(paths)]
         document, tensors = copy.deepcopy(apart[path])
         if rng.integers(2):  # arrays as they were: packing them is no duty
@@ -288,30 +288,31 @@ def forge(folder: Path) -> None:
     print(json.dumps(outcome))  # noqa: T201 - to the test
 
 
-def in_little_room(what: str, folder: str) -> None:
+def in_little_room(what: str, folder: str, times: str) -> None:
     """The work itself, where hardly any memory is left."""
     for path in GOLDEN.glob("*.deciban"):  # what libraries take when they are first used
         deciban.load(path).predict_proba(json.loads(path.with_suffix(".json").read_text())["rows"])
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
-    {"corrupt": corrupt, "forge": forge}[what](Path(folder))
+    {"corrupt": corrupt, "forge": forge}[what](Path(folder), int(times))
 
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="how much memory a process has is asked of Linux")
 
 
 @needs_linux
-@pytest.mark.parametrize("what", ["corrupt", "forge"])
-def test_no_damage_goes_unnoticed_and_none_does_harm(what, tmp_path):
+@pytest.mark.parametrize("what", TIMES)
+def test_no_damage_goes_unnoticed_and_none_does_harm(what, thorough, tmp_path):
     quiet = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, __file__, what, str(tmp_path)]
+    times = TIMES[what][thorough]
+    command = [sys.executable, __file__, what, str(tmp_path), str(times)]
     done = subprocess.run(command, capture_output=True, text=True, env=quiet, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     outcome = json.loads(done.stdout)
-    assert sum(outcome.values()) == (CORRUPTED if what == "corrupt" else FORGED)
+    assert sum(outcome.values()) == times
     assert outcome["refused"] > 0.7 * sum(outcome.values())
     if what == "forge":
-        assert outcome["taken"] > 0.05 * FORGED, "some of what was forged is harmless: otherwise little was tried"
+        assert outcome["taken"] > 0.05 * times, "some of what was forged is harmless: otherwise little was tried"
 
 
 def of_parameter(name, value):

@@ -470,7 +470,7 @@ def load_gallery():
 gallery = load_gallery()
 PAGE = (DOCS / "gallery.md").read_text(encoding="utf-8")
 OPENING, SECTIONS = gallery.sections(PAGE)
-LONG = ("boundaries", "clusters", "contours", "curves", "reliability", "smoothing")  # seconds each
+LONG = ("boundaries", "clusters", "contours", "curves", "forgetting", "reliability", "smoothing")  # seconds each
 
 
 def test_the_page_shows_every_image_and_no_other():

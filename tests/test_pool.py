@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
@@ -75,7 +75,6 @@ def test_at_the_optimum_no_step_helps(problem):
 
 
 @given(problems)
-@settings(max_examples=40)
 def test_another_optimiser_finds_the_same(problem):
     g, k = problem.evidence.shape[1:]
     pool, _ = problem.fit()
@@ -95,7 +94,6 @@ def test_another_optimiser_finds_the_same(problem):
 
 
 @given(problems, st.integers(0, 100))
-@settings(max_examples=25)
 def test_doubt_leans_towards_what_is_believed_already(problem, seed):
     g, k = problem.evidence.shape[1:]
     believed = np.random.default_rng(seed).exponential(0.5, g) / spreads(problem.evidence)
@@ -117,7 +115,6 @@ def test_doubt_leans_towards_what_is_believed_already(problem, seed):
 
 
 @given(st.integers(0, 1000), st.booleans())
-@settings(max_examples=25)
 def test_one_vector_is_temperature_scaling(seed, weighted):
     problem = Problem(seed, 120, 1, 3, weighted)
     problem.log_prior = np.zeros(3)
@@ -199,7 +196,6 @@ def test_a_few_rows_are_doubted(n):
 
 
 @given(st.integers(0, 500))
-@settings(max_examples=25)
 def test_a_weight_is_a_number_of_rows(seed):
     problem = Problem(seed, 30, 3, 3)
     times = np.random.default_rng(seed).integers(1, 4, 30)

@@ -1,4 +1,7 @@
-"""Every command in a process of its own, as people run them; and the numbers are those of the Python API."""
+"""Every command as people run it, and the numbers are those of the Python API.
+
+In a process of its own: where that costs seconds because all of scikit-learn is imported, in `make test-all`.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,22 @@ def call(*arguments, **how):
     return well(deciban(*arguments, **how))
 
 
+@pytest.fixture(params=["here", pytest.param("apart", marks=pytest.mark.slow)])
+def either(request, inside):
+    """A command in this process, and in one of its own."""
+
+    def run_it(*arguments):
+        return well(inside(*arguments)) if request.param == "here" else call(*arguments, cwd=inside.folder)
+
+    return run_it
+
+
 def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_train_tells_what_it_learned_and_writes_a_model(shop, tmp_path):
-    done = call("train", shop.messages, "--target", "label", cwd=tmp_path)
+def test_train_tells_what_it_learned_and_writes_a_model(shop, either, tmp_path):
+    done = either("train", shop.messages, "--target", "label")
     assert list(everything_in(tmp_path)) == ["messages.deciban"]
     assert done.err == "", "in a pipe no progress is shown"
     assert not set(done.out) & {"\x1b", "\r"}
@@ -99,15 +112,15 @@ def test_evaluate_judges_by_leave_one_out_or_as_new(shop, inside):
     assert f"{np.mean(model.predict(frame) == frame['leaves']):.4g}" in new.out
 
 
-def test_learn_forget_and_merge_change_what_is_known(shop, tmp_path):
+def test_learn_forget_and_merge_change_what_is_known(shop, either, tmp_path):
     (tmp_path / "spam.deciban").write_bytes(shop.spam.read_bytes())
     (tmp_path / "more.csv").write_text('label,message\nham,"See you at the lake, bring towels."\nspam,Win a lake now\n')
-    learned = call("learn", "spam.deciban", "more.csv", cwd=tmp_path)
+    learned = either("learn", "spam.deciban", "more.csv")
     assert learned.out == "Learned 2 rows; spam.deciban has learned 402 rows.\n"
     assert api.load(tmp_path / "spam.deciban").class_count_.tolist() == [201, 201]
-    said = call("forget", "spam.deciban", "more.csv", "--json", cwd=tmp_path).json()
+    said = either("forget", "spam.deciban", "more.csv", "--json").json()
     assert said == {"file": "spam.deciban", "rows": 2, "before": 402, "after": 400}
-    merged = call("merge", "spam.deciban", shop.spam, "-o", "both.deciban", cwd=tmp_path)
+    merged = either("merge", "spam.deciban", shop.spam, "-o", "both.deciban")
     assert merged.out == "Wrote both.deciban: 2 models, 800 rows.\n"
     assert api.load(tmp_path / "both.deciban").class_count_.tolist() == [400, 400]
 
@@ -121,9 +134,9 @@ def test_show_tells_what_a_model_is(shop, tmp_path):
         assert re.search(rf"{re.escape(item)} +{re.escape(f'{decibans:+.1f}')}\n", done.out)
 
 
-def test_sample_draws_the_same_again(shop, inside):
+def test_sample_draws_the_same_again(shop, either, inside):
     how = ("sample", shop.churn, "-n", 20, "--given", "yes", "--seed")
-    once = call(*how, 1, cwd=inside.folder).out
+    once = either(*how, 1).out
     assert once == inside(*how, 1).out
     assert once != inside(*how, 2).out
     rows = rows_of(once)
@@ -131,16 +144,16 @@ def test_sample_draws_the_same_again(shop, inside):
     assert {row["leaves"] for row in rows} == {"yes"}
 
 
-def test_compare_shows_both_models_as_rows_grow(shop, tmp_path):
-    done = call("compare", shop.messages, "--target", "label", "--repeats", 1, "--plot", "curves.svg", cwd=tmp_path)
+def test_compare_shows_both_models_as_rows_grow(shop, either, tmp_path):
+    done = either("compare", shop.messages, "--target", "label", "--repeats", 1, "--plot", "curves.svg")
     assert "TextClassifier" in done.out
     assert "LogisticRegression" in done.out
     assert (tmp_path / "curves.svg").read_bytes().startswith(b"<?xml")
     assert done.err == "deciban: note: wrote curves.svg\n"
 
 
-def test_report_writes_a_page_with_the_probability_of_a_row(shop, tmp_path):
-    done = call("report", shop.churn, shop.customers, "-o", "page.html", "--no-curve", cwd=tmp_path)
+def test_report_writes_a_page_with_the_probability_of_a_row(shop, either, tmp_path):
+    done = either("report", shop.churn, shop.customers, "-o", "page.html", "--no-curve")
     assert done.out == "Wrote page.html: open it in a browser.\n"
     page = (tmp_path / "page.html").read_text()
     frame = read_people(shop.customers)
@@ -151,8 +164,8 @@ def test_report_writes_a_page_with_the_probability_of_a_row(shop, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["sql", pytest.param("onnx", marks=pytest.mark.slow)])
-def test_export_writes_a_file(ending, shop, tmp_path):
-    done = call("export", shop.churn, "-o", f"churn.{ending}", cwd=tmp_path)
+def test_export_writes_a_file(ending, shop, either, tmp_path):
+    done = either("export", shop.churn, "-o", f"churn.{ending}")
     assert done.out.startswith(f"Wrote churn.{ending} (")
     assert list(everything_in(tmp_path)) == [f"churn.{ending}"]
 

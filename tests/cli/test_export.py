@@ -33,7 +33,7 @@ def simple(shop, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("kind", ["classifier", "naive-bayes"])
+@pytest.mark.parametrize("kind", [pytest.param("classifier", marks=pytest.mark.slow), "naive-bayes"])
 def test_duckdb_says_what_the_model_says(kind, shop, simple, inside):
     path = shop.churn if kind == "classifier" else simple
     well(inside("export", path, "-o", "model.sql", "--table", "customers"))

@@ -210,7 +210,7 @@ def test_one_line_says_what_is_wrong(line, room, content, inside, monkeypatch):
     [
         "train ragged.csv -t leaves -o new.deciban",
         "predict flipped.deciban good.csv -o out.csv",
-        "learn churn.deciban other.csv",
+        pytest.param("learn churn.deciban other.csv", marks=pytest.mark.slow),
         pytest.param("explain churn.deciban good.csv --row 21", marks=pytest.mark.slow),
         pytest.param("report junk.deciban", marks=pytest.mark.slow),
     ],

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from sklearn import metrics
@@ -130,7 +130,6 @@ def test_the_baseline_is_the_best_constant():
 MEASURES = ("accuracy", "log_loss", "possible_log_loss", "baseline", "brier", "auc", "average_precision", "confusion")
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 40), st.sampled_from([2, 3]), st.booleans())
 def test_a_weight_is_a_repetition(seed, n, k, rounded):
     found = random_judged(seed, n, k, rounded=rounded)
@@ -145,7 +144,6 @@ def test_a_weight_is_a_repetition(seed, n, k, rounded):
     assert weighed.per_class.rows == repeated.per_class.rows, "counts are whole, and so exact"
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 60), st.sampled_from([2, 4]), st.booleans())
 def test_the_order_of_rows_does_not_matter(seed, n, k, rounded):
     found = random_judged(seed, n, k, rounded=rounded)
@@ -157,7 +155,6 @@ def test_the_order_of_rows_does_not_matter(seed, n, k, rounded):
         np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **CLOSE, err_msg=measure)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 5]))
 def test_the_order_of_classes_does_not_matter(seed, k):
     found = random_judged(seed, 50, k)
@@ -170,7 +167,6 @@ def test_the_order_of_classes_does_not_matter(seed, k):
     np.testing.assert_allclose(found.confusion[np.ix_(order, order)], other.confusion, **CLOSE)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 80), st.integers(1, 12))
 def test_groups_share_all_weight_and_are_in_order(seed, n, groups):
     found = random_judged(seed, n, 3)

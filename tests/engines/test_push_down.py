@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from deciban.algebra import Stats
 from deciban.engines import local
 from deciban.engines.base import Question
-from deciban.engines.databases import DATABASES, database_of
-from deciban.engines.push_down import Asked, Pivots, PushDown, middle
+from deciban.engines.relational.databases import DATABASES, database_of
+from deciban.engines.relational.push_down import Asked, Pivots, PushDown, middle
 from deciban.engines.sql import table as table_of
 from deciban.errors import DecibanError, SchemaError
 from deciban.families import Bernoulli, Categorical, Gaussian, Multinomial, MultivariateGaussian, Poisson, Tree
@@ -480,7 +480,7 @@ def test_more_columns_than_sqlite_takes_selects_at_once():
 
 
 def test_more_columns_of_categories_than_one_select_counts_by(stored, monkeypatch):
-    monkeypatch.setattr("deciban.engines.push_down.MOST_SETS", 2)
+    monkeypatch.setattr("deciban.engines.relational.push_down.MOST_SETS", 2)
     table = mixed(100)
     question = question_about(
         table, [Tree()], [("c0", "c1", "c2")], categories=[((), (False, True), ())], parents=[(-1, 0, 1)]

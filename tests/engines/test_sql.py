@@ -359,8 +359,8 @@ def test_a_url_that_cannot_be_read_is_not_shown(url):
 
 
 def test_passwords_are_taken_out_of_messages():
-    from deciban.engines.connections import Link, secrets_of
-    from deciban.engines.databases import database_of
+    from deciban.engines.relational.connections import Link, secrets_of
+    from deciban.engines.relational.databases import database_of
 
     url = sqlalchemy.engine.make_url("postgresql://me:p%40ss%2Fword@host/db")
     link = Link(database_of("sqlite"), secrets=secrets_of(url))

@@ -70,6 +70,7 @@ def check(model, X, frame, base, run=None, **how):
     return none
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_database_says_what_the_model_says(name, base):
@@ -93,6 +94,7 @@ TABLES = [
 ]
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(("model", "name", "what"), TABLES, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_on_real_tables(table, model, name, what, base):
@@ -214,7 +216,7 @@ def test_a_category_that_a_statement_cannot_hold_as_it_is(base):
 # ------------------------------------------------------------------ large models
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", ["sqlite", pytest.param("duckdb", marks=pytest.mark.slow)])
 def test_deep_trees(base):
     """Labels that are mere noise make trees as deep as they get, and SQLite's parser is not."""
     rng = np.random.default_rng(0)

@@ -270,7 +270,7 @@ def refitted(X, y, weight, k, tie, sphere, unbiased):
     return out
 
 
-@pytest.mark.crossed(3)
+@pytest.mark.crossed(7)
 @pytest.mark.parametrize("tie", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("sphere", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("unbiased", [False, True])

@@ -135,6 +135,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.crossed(3)
 @every_model
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused(Model, what):
@@ -163,6 +164,7 @@ def test_samples_of_none_of_too_few_and_of_nobody(Model):
 STORED_AS = ["array float64", "array float32", "csr_matrix float64", "csc_matrix float32"]
 
 
+@pytest.mark.crossed(3)
 @every_model
 @pytest.mark.parametrize("storage", STORED_AS)
 @pytest.mark.parametrize("act", ["fit", "partial_fit", "forget", "leave_one_out", "predict", "explain"])
@@ -194,6 +196,7 @@ def test_bernoulli_without_threshold_takes_only_0_and_1(values):
 WHERE = {"column": np.s_[:, 1], "row": np.s_[2], "column of a class": np.s_[::3, 1], "all": np.s_[:]}
 
 
+@pytest.mark.crossed(3)
 @every_model
 @pytest.mark.parametrize("alpha", [1.0, 0.0, "empirical", "loo"])
 @pytest.mark.parametrize("missing", WHERE)
@@ -214,6 +217,7 @@ def test_a_row_that_says_nothing_leaves_the_prior(Model):
     np.testing.assert_allclose(proba, [[0.2, 0.3, 0.5]])
 
 
+@pytest.mark.crossed(2)
 @every_model
 @pytest.mark.parametrize("alpha", [1.0, "empirical", "loo"])
 @pytest.mark.parametrize("lone", [0, 1, 12])
@@ -469,7 +473,7 @@ STORED = [
 ]
 
 
-@pytest.mark.crossed(3)
+@pytest.mark.crossed(5)
 @every_model
 @pytest.mark.parametrize(("storage", "how", "holes"), STORED)
 @impossible_rows_are_fine

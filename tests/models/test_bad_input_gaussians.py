@@ -122,6 +122,7 @@ EVERY = {
 }
 
 
+@pytest.mark.crossed(2)
 @every_model
 @pytest.mark.parametrize("what", EVERY)
 def test_refused(Model, what):
@@ -167,6 +168,7 @@ WITH_LABELS = {
 }
 
 
+@pytest.mark.crossed(2)
 @every_classifier
 @pytest.mark.parametrize("what", WITH_LABELS)
 def test_classifiers_refuse(Model, what):
@@ -292,6 +294,7 @@ def test_bad_parameters(Model, parameters, match):
 STORED_AS = ["array float64", "array float32", "csr_matrix float64"]
 
 
+@pytest.mark.crossed(4)
 @every_model
 @pytest.mark.parametrize("storage", STORED_AS)
 @pytest.mark.parametrize("sign", [1, -1])

@@ -194,7 +194,7 @@ def test_a_shift_of_classes_is_found(real, name):
 # ------------------------------------------------------------------ leaving out, and chance
 
 
-@pytest.mark.parametrize("name", ["pima", "glass", "voting"])
+@pytest.mark.parametrize("name", [pytest.param("pima", marks=pytest.mark.slow), "glass", "voting"])
 def test_leave_one_out_is_close_to_cross_validation(real, name):
     """Choices are held in the one and made anew in the other, from four fifths of the rows: it is a little worse."""
     X, y = real(name)
@@ -689,7 +689,7 @@ def test_more_columns_than_rows():
     assert log_loss(model, test, z) < np.log(2) + 0.05
 
 
-@pytest.mark.parametrize("d", [2000, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("d", [1000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_thousands_of_columns(d):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, d)), np.arange(60) % 2

@@ -38,7 +38,7 @@ def crossed():
 # ------------------------------ who wins
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_true_model_needs_fewer_rows(seed):
     found = compare(*gaussians(seed=seed), sizes=[120, 500, 4000], repeats=3)
     generative, discriminative = found.log_loss.mean(axis=2)
@@ -69,7 +69,7 @@ def test_a_wrong_model_is_overtaken(crossed):
     assert repr(crossed).startswith(f"LogisticRegression has the lowest log loss from {crossed.crossing} rows on")
 
 
-@pytest.mark.parametrize("name", ["pima", "vehicle"])
+@pytest.mark.parametrize("name", ["pima", pytest.param("vehicle", marks=pytest.mark.slow)])
 def test_real_tables_say_who_wins(table, name):
     data = table(name)
     found = compare(data.numbers, data.y, repeats=3)

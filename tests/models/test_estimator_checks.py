@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -57,19 +59,51 @@ pytestmark = [
         CategoricalNB(),
         ComplementNB(),
         PoissonNB(),
-        GaussianDiscriminant(),
         GaussianDiscriminant(shrinkage=0.1),
         LinearDiscriminantAnalysis(),
         QuadraticDiscriminantAnalysis(),
         NearestCentroid(),
         GaussianMixture(),
-        MixtureDiscriminant(max_components=2, n_init=1, shrinkage=0.1),
         TreeAugmentedNB(),
-        Classifier(),
     ],
     expected_failed_checks=expected,
 )
 def test_estimator(estimator, check):
+    check(estimator)
+
+
+# What comes in several kinds: of memory that is read only, and of sparse rows.
+KINDS = "memmap|sparse_matrix|equivalence_on_sparse"
+
+
+# Of how rows and weights are taken and refused before anything is chosen.
+AS_GIVEN = "sparse_array|dtype|not_an_array|sample_weight|n_features_in|complex|1d|2d|nan|empty|unfitted|feature_names"
+
+
+def fewer(checks, late=KINDS):
+    """Those that are called so are slow."""
+    names, cases = checks.mark.args
+    thinned = []
+    for case in cases:
+        values, marks = (case.values, case.marks) if hasattr(case, "marks") else (case, ())
+        slow = [pytest.mark.slow] if re.search(late, str(values[1])) else []
+        thinned.append(pytest.param(*values, marks=[*marks, *slow]))
+    return pytest.mark.parametrize(names, thinned, **checks.mark.kwargs)
+
+
+@fewer(
+    parametrize_with_checks(
+        [MixtureDiscriminant(max_components=2, n_init=1, shrinkage=0.1), Classifier()], expected_failed_checks=expected
+    )
+)
+def test_estimator_that_chooses(estimator, check):
+    """Something at every fit of every check."""
+    check(estimator)
+
+
+@fewer(parametrize_with_checks([GaussianDiscriminant()], expected_failed_checks=expected), f"{KINDS}|{AS_GIVEN}")
+def test_estimator_that_chooses_its_shrinkage(estimator, check):
+    """As one that is given it, which has all checks above: fewer are repeated."""
     check(estimator)
 
 

@@ -134,6 +134,7 @@ def test_components_of_a_class_are_learned_from_its_rows_alone():
     np.testing.assert_allclose(model.weights_[mine][ours], peer.weights_[theirs], atol=1e-4)
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("covariance", ["full", "tied", "diag", "spherical", "EVI"])
 @pytest.mark.parametrize("hidden", ["nothing", "entries", "labels"])
 def test_the_likelihood_never_decreases(covariance, hidden):
@@ -170,6 +171,7 @@ def inside_and_outside(seed):
     return X, np.repeat(["outside", "outside", "inside"], 80)
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("how", ["bic", "loo"])
 def test_the_number_of_components_is_found(how, seed):
@@ -204,7 +206,7 @@ def held_out_loss(load, components):
 
 @pytest.mark.filterwarnings("ignore::deciban.errors.SingularWarning")
 @pytest.mark.parametrize("how", ["bic", pytest.param("loo", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("load", [load_iris, load_wine])
+@pytest.mark.parametrize("load", [pytest.param(load_iris, marks=pytest.mark.slow), load_wine])
 def test_choosing_does_no_harm_on_real_tables(how, load):
     assert held_out_loss(load, how) <= 1.1 * held_out_loss(load, 1)
 
@@ -644,6 +646,7 @@ def test_explaining_a_row_that_is_impossibly_far():
 # ---------------------------------------------------------------------- keeping
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     "options",
@@ -751,10 +754,14 @@ def rewrite(path, forge=bool, change=bool):
     path.write_bytes(save(tensors, metadata={"deciban": text, "sha256": files.checksum(text, tensors)}))
 
 
+@cache
+def of_two_heaps():
+    return MixtureDiscriminant(components={"a": 2}).fit(*heaps())
+
+
 @pytest.fixture
 def saved(tmp_path):
-    X, y = heaps()
-    MixtureDiscriminant(components={"a": 2}).fit(X, y).save(tmp_path / "m.deciban")
+    of_two_heaps().save(tmp_path / "m.deciban")
     return tmp_path / "m.deciban"
 
 
@@ -925,7 +932,7 @@ def test_labels_that_cannot_be():
 
 @pytest.mark.parametrize("components", [1, 2, "bic", "loo"])
 def test_degenerate_rows(components):
-    X, y = heaps(20)
+    X, y = heaps(12)
     tables = {
         "a constant column": (np.c_[X, np.ones(len(X))], y),
         "one point many times": (np.r_[X, np.ones((20, 2))], np.r_[y, ["c"] * 20]),

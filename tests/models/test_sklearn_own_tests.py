@@ -22,7 +22,7 @@ class Suite:
     home: str  # where it imports the models from
     names: list[str]
     different: dict[str, str] = field(default_factory=dict)  # why a test must fail here
-    perhaps: dict[str, str] = field(default_factory=dict)  # why a test may fail here, as where it may be skipped
+    perhaps: dict[str, str] = field(default_factory=dict)  # why a test may fail here, as where it may be skipped: slow
     theirs: tuple[str, ...] = ()  # what tests are called that are of models we have not: slow, they say little of us
 
 
@@ -103,7 +103,7 @@ for _suite, _module in zip(SUITES, _modules, strict=True):
             if _name in _suite.different:
                 _function = pytest.mark.xfail(reason=_suite.different[_name], strict=True)(_function)
             elif _name in _suite.perhaps:
-                _function = pytest.mark.xfail(reason=_suite.perhaps[_name], strict=False)(_function)
+                _function = pytest.mark.slow(pytest.mark.xfail(reason=_suite.perhaps[_name], strict=False)(_function))
             elif any(word in _name for word in _suite.theirs):
                 _function = pytest.mark.slow(_function)
             globals()[f"test_{_suite.home.split('.')[1]}_{_name.removeprefix('test_')}"] = _function

@@ -82,13 +82,20 @@ def test_it_is_dark_where_that_is_preferred(table_page, tmp_path):
     assert (dark.astype(int).sum(axis=2) > 600).mean() > 0.005, "light letters"
 
 
-@pytest.mark.parametrize("where", SIZES)
+@pytest.mark.parametrize("where", [pytest.param("desk", marks=pytest.mark.slow), "phone"])  # where room is short
 def test_bad_names_do_not_break_the_page(hostile_page, tmp_path, where):
     seen = picture(tmp_path, hostile_page, SIZES[where])
     assert colours(seen[:, -8:]) == 1, "a word of 3,000 letters is cut and folded"
 
 
-@pytest.mark.parametrize("which", ["table_page", "plane_page", "hostile_page", "text_page"])
+@pytest.mark.parametrize(
+    "which",
+    [
+        "plane_page",
+        "hostile_page",
+        *(pytest.param(page, marks=pytest.mark.slow) for page in ("table_page", "text_page")),
+    ],
+)
 def test_it_says_nothing_and_asks_for_nothing(which, request, tmp_path):
     console, asked, made = said_and_asked(tmp_path, request.getfixturevalue(which))
     assert console == []

@@ -254,7 +254,7 @@ def test_labels_that_the_model_does_not_know(flat):
 
 def test_a_mixture_says_why_no_row_can_be_left_out(flat):
     X, y = flat
-    found = Reader(page(MixtureDiscriminant().fit(X, y), X, y, learned=True, curve=False))
+    found = Reader(page(MixtureDiscriminant(components=2).fit(X, y), X, y, learned=True, curve=False))
     assert "Its rows cannot be taken out one by one" in found.text("goodness")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deciban.errors import DecibanError, FileError
@@ -42,7 +42,6 @@ def read(path, **options):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@settings(max_examples=30)
 @given(rows=ROWS, pieces=st.integers(1, 3), names=NAMES)
 def test_what_was_written_is_what_is_read(tmp_path_factory, ending, rows, pieces, names):
     kinds = (pa.float64(), pa.string(), pa.bool_())
@@ -209,7 +208,9 @@ MANY = (
 )
 
 
-@pytest.mark.parametrize("chosen", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    "chosen", ["csv", "parquet", *(pytest.param(k, marks=pytest.mark.slow) for k in ("jsonl", "arrow"))]
+)
 def test_a_pipe_that_closes_ends_it_quietly(chosen):
     child = subprocess.Popen([sys.executable, "-c", MANY, chosen], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert len(child.stdout.read(100)) == 100

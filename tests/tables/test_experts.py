@@ -97,7 +97,6 @@ def columns_by_hand(expert, sample, which, rows):
     ).reshape(len(rows), len(expert.laws), sample.k)
 
 
-@settings(max_examples=25)
 @given(SAMPLES, SEEDS)
 def test_columns_are_naive_bayes(sample, seed):
     expert = no_columns(sample, seed).learned(sample.rows, sample.y, sample.weight)
@@ -114,7 +113,6 @@ def test_columns_are_naive_bayes(sample, seed):
         np.testing.assert_allclose(expert.weighed(rows, factors), np.einsum("ndk,d->nk", terms, factors), atol=1e-10)
 
 
-@settings(max_examples=25)
 @given(SAMPLES, SEEDS)
 def test_columns_without_a_row(sample, seed):
     """Also of a class of one row (row 0) and of a category of one row (row 1)."""
@@ -214,7 +212,6 @@ def gaussians_by_hand(expert, sample, which, rows):
     return out
 
 
-@settings(max_examples=25)
 @given(SAMPLES, SHAPES, st.sampled_from(["real", "scores"]), st.sampled_from([1, 4]), SEEDS)
 def test_gaussians_are_student_laws(sample, shape, view, pieces, seed):
     """Also where columns are not there, in rows that are alone with that or many."""
@@ -227,7 +224,6 @@ def test_gaussians_are_student_laws(sample, shape, view, pieces, seed):
         np.testing.assert_allclose(expert.evidence(rows.take(often)), by_hand[often], rtol=1e-8, atol=1e-7)
 
 
-@settings(max_examples=25)
 @given(SAMPLES, SHAPES, st.sampled_from(["real", "scores"]), st.sampled_from([1, 4]))
 def test_gaussians_without_a_row(sample, shape, view, pieces):
     expert = no_gaussians(sample, view, shape, pieces).learned(sample.rows, sample.y, sample.weight)
@@ -240,7 +236,7 @@ def test_gaussians_without_a_row(sample, shape, view, pieces):
     assert said[0, sample.k - 1] == (0.0 if nothing else -np.inf), "without its only row there is no such class"
 
 
-@pytest.mark.parametrize("pieces", [2, 4, 8])
+@pytest.mark.parametrize("pieces", [2, pytest.param(4, marks=pytest.mark.slow), 8])
 def test_gaussians_over_pieces_without_a_row(pieces):
     """Enough rows that classes are cut."""
     sample = random_sample(3, 150, 3, True)
@@ -325,7 +321,6 @@ def contexts_by_hand(parents, codes, y, weight, k, depth, strength, row):
 HOW = st.tuples(st.integers(1, DEEPEST), st.sampled_from([0.5, 8.0]))
 
 
-@settings(max_examples=25)
 @given(SAMPLES, HOW, SEEDS)
 def test_contexts_back_off(sample, how, seed):
     expert = no_contexts(sample, *how).learned(sample.rows, sample.y, sample.weight)
@@ -344,7 +339,6 @@ def test_contexts_back_off(sample, how, seed):
         np.testing.assert_allclose(each.sum(axis=0) + together, by_hand[0], atol=1e-9)
 
 
-@settings(max_examples=25)
 @given(SAMPLES, HOW)
 def test_contexts_without_a_row(sample, how):
     """A row is judged by the structure that it had no part in, and by the sums of the others."""

@@ -269,7 +269,7 @@ VALUES = (DROP, None, -1, 0, 1, 2.5, 10**9, -1e300, float("nan"), float("inf"), 
 
 @pytest.mark.crossed(2)
 @pytest.mark.parametrize("seed", range(2))
-def test_random_damage_to_the_document(world, seed):
+def test_random_damage_to_the_document(world, seed, thorough):
     """Whatever stands in it, the file is refused or the model answers."""
     model, new, y = world
     document, tensors = parts(model)
@@ -277,7 +277,7 @@ def test_random_damage_to_the_document(world, seed):
     where = [path for path in places(document) if path]
     # Candidates are many and alike: half of the damage is done elsewhere.
     few = [path for path in where if "record" not in path]
-    for i in range(100):
+    for i in range(100 if thorough else 40):
         path = (few, where)[i % 2][rng.integers(len((few, where)[i % 2]))]
         value = VALUES[rng.integers(len(VALUES))]
         try:
@@ -288,12 +288,12 @@ def test_random_damage_to_the_document(world, seed):
 
 @pytest.mark.crossed(2)
 @pytest.mark.parametrize("seed", range(2))
-def test_random_damage_to_the_arrays(world, seed):
+def test_random_damage_to_the_arrays(world, seed, thorough):
     model, new, y = world
     document, tensors = parts(model)
     rng = np.random.default_rng(seed)
     names = [name for name, array in tensors.items() if array.size]
-    for _ in range(100):
+    for _ in range(100 if thorough else 40):
         name = names[rng.integers(len(names))]
         broken = tensors[name].copy()
         kind = rng.integers(3)

@@ -579,7 +579,7 @@ def nested(depth: int) -> bytes:
     return b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (i, i) for i in range(depth))
 
 
-BIG = 2_000_000
+BIG = 1_000_000
 HOSTILE = {
     "a header line": b"Subject: " + b"x" * BIG,
     "a header name": b"x" * BIG,
@@ -623,7 +623,7 @@ HOSTILE = {
 def test_time_is_linear_in_the_length(raw):
     start = time.perf_counter()
     mail = read(raw)
-    # Half a second on a slow machine; were it quadratic, even 2 MB of three-byte units took more than 100 s.
+    # A quarter of a second on a slow machine; were it quadratic, even 1 MB of three-byte units took more than 25 s.
     assert time.perf_counter() - start < 10
     assert len(mail.body) <= LONGEST
     assert sum(len(name) + len(value) for name, value in mail.headers) <= HEADER + len(raw[:100])
@@ -789,7 +789,7 @@ def test_every_mail_of_a_real_set_is_read_quickly(corpus):
     assert len(mails) == 6047
     assert taken < 30, "1.5 s on two slow cores: 4,000 mails or 20 MB a second"
     assert all(mail.headers for mail in mails)
-    for mail, row in zip(mails[::7], corpus[::7], strict=True):
+    for mail, row in zip(mails[::21], corpus[::21], strict=True):
         check(mail)
         assert as_the_kernel_reads(mail) == list(tokens(mail))
         assert read(row["text"]) == mail
@@ -824,7 +824,7 @@ def without_quotes(body: str) -> list[str]:
 
 
 def test_a_real_set_as_an_mbox_and_as_a_folder(corpus, tmp_path):
-    some = corpus[::7]
+    some = corpus[::21]
     folder = tmp_path / "folder"
     folder.mkdir()
     with (tmp_path / "box").open("wb") as box:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import unicodedata
+from functools import cache
 
 import numpy as np
 import pytest
@@ -361,10 +362,15 @@ TAMPERED = {
 }
 
 
+@cache
+def to_tamper_with(kind: str) -> TextClassifier:
+    return small(kind, prior={"cash": {"spam": 2.0}})
+
+
 @pytest.mark.parametrize(("kind", "name"), TAMPERED)
 def test_a_file_with_a_right_checksum_and_wrong_contents_is_refused(kind, name, tmp_path):
     """Whoever wrote it: nothing that it says is believed before it is checked, so that no kernel reads astray."""
-    model = small(kind, prior={"cash": {"spam": 2.0}})
+    model = to_tamper_with(kind)
     document, tensors = parts(model.model_)
     document = copy.deepcopy(document)
     about = {"model": "TextClassifier", "parameters": dict(model.get_params(deep=False)), "n_unlabelled": 0}

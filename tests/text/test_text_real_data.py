@@ -100,10 +100,10 @@ def compare_with_pipelines(X, y, new):
     ("name", "every"),
     [
         ("trec_qc", 1),
-        ("webkb", 1),
         ("sms_spam", 1),
-        ("rt_polarity", 1),
         ("spamassassin", 16),
+        pytest.param("webkb", 1, marks=pytest.mark.slow),
+        pytest.param("rt_polarity", 1, marks=pytest.mark.slow),
         pytest.param("20newsgroups", 1, marks=pytest.mark.slow),
         pytest.param("spamassassin", 1, marks=pytest.mark.slow),
     ],
@@ -147,7 +147,9 @@ def test_hidden_labels_of_a_plain_model_are_found_as_on_counts(family):
 # ------------------------------------------------------------------ laws, on real texts
 
 
-@pytest.mark.parametrize(("name", "every"), [("trec_qc", 40), ("webkb", 20), ("spamassassin", 60)])
+@pytest.mark.parametrize(
+    ("name", "every"), [("webkb", 20), ("spamassassin", 60), pytest.param("trec_qc", 40, marks=pytest.mark.slow)]
+)
 def test_laws_hold_on_real_texts(name, every, tmp_path):
     X, y, new, _ = texts(name, every)
     model = TextClassifier().fit(X, y)
@@ -205,7 +207,7 @@ def test_explanations_add_up_on_real_texts():
         ("trec_qc", 0.376, 0.868),
         ("webkb", 0.228, 0.925),
         ("sms_spam", 0.053, 0.984),
-        ("rt_polarity", 0.533, 0.759),
+        pytest.param("rt_polarity", 0.533, 0.759, marks=pytest.mark.slow),
         pytest.param("20newsgroups", 0.594, 0.855, marks=pytest.mark.slow),
         pytest.param("spamassassin", 0.034, 0.989, marks=pytest.mark.slow),
     ],
@@ -231,7 +233,7 @@ def test_believed_as_far_as_it_is_right():
     [
         ("webkb", 0.1, 1),
         pytest.param("webkb", 1.0, 1, marks=pytest.mark.slow),
-        ("sms_spam", 0.1, 2),
+        pytest.param("sms_spam", 0.1, 2, marks=pytest.mark.slow),
         ("trec_qc", 0.1, 2),
         pytest.param("rt_polarity", 0.1, 1, marks=pytest.mark.slow),
         pytest.param("20newsgroups", 0.1, 3, marks=pytest.mark.slow),

@@ -581,7 +581,12 @@ cdef class Words(Shared):
         return self
 
     def __reduce__(self):
-        return Words.from_buffers, self.buffers()
+        return words_from_buffers, self.buffers()
+
+
+def words_from_buffers(data, offsets):
+    """`Words.from_buffers` under a name that every kind of pickle finds again."""
+    return Words.from_buffers(data, offsets)
 
 
 cdef class Pairs(Shared):

@@ -39,10 +39,26 @@ def missing_where(values: Array) -> Array:
 
 
 def unmask(X: Any) -> Any:
-    """A masked array as floats with NaN under the mask; anything else as it is."""
+    """A masked array as floats with NaN under the mask, and Arrow's coded columns as what they stand for.
+
+    NumPy would see what is under the mask, and Arrow gives it a missing code as the last category. Anything else is as
+    it is.
+    """
+    if type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "schema"):
+        return decoded(X)
     if "numpy.ma" in sys.modules and isinstance(X, np.ma.MaskedArray):  # else NumPy would import it to ask
         kind = object if X.dtype.kind == "O" else X.dtype if X.dtype.kind == "f" else np.float64
         out = np.array(X.data, dtype=kind)
         out[np.ma.getmaskarray(X)] = None if kind is object else np.nan
         return out
     return X
+
+
+def decoded(table: Any) -> Any:
+    """A table of Arrow's whose columns hold values, and no codes for them."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+    return table

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ROWS = 1 << 16  # of a table
 EVERY = 60.0  # seconds between two checkpoints
 WAITING = 2  # tables that wait for each worker
+LOOKED = 64  # tables in which a column may be empty before it counts as one of strings
 PATIENCE = 0.05  # seconds between looks whether something went wrong
 
 
@@ -183,6 +184,8 @@ def told(error: BaseException, place: str) -> BaseException:
         return type(error)(f"{place}: {error}")
     if isinstance(error, ValueError | TypeError):
         return EngineError(f"{place}: {error}")
+    if isinstance(error, Exception):
+        return EngineError(f"{place}: {type(error).__name__}: {error}")
     return error
 
 
@@ -293,6 +296,8 @@ class Frames(Tables):
     """Frames as they come out of a function: anything that is, or can be made, an Arrow table."""
 
     def __init__(self, again: Callable[[], Iterable[Any]], once: bool, name: str) -> None:
+        import pyarrow as pa
+
         self.again, self.once, self.name = again, once, name
         self.begun = iter(again())
         self.ahead: list[pa.Table] = []  # what was looked at already
@@ -300,8 +305,14 @@ class Frames(Tables):
         if first is None:
             raise DecibanError(f"{name} gave no rows at all: there is nothing to learn from")
         table, self.named, self.target = as_table(first)
-        self.schema = settled(table.schema, self.target)
-        self.ahead.append(self._conformed(table, 0))
+        seen = [table]
+        while len(seen) < LOOKED and pa.null() in known_types(seen).types:
+            item = next(self.begun, None)
+            if item is None:
+                break
+            seen.append(as_table(item)[0])
+        self.schema = settled(known_types(seen), self.target)
+        self.ahead += [self._conformed(table, number) for number, table in enumerate(seen)]
 
     def _conformed(self, table: pa.Table, number: int) -> pa.Table:
         if table.schema.equals(self.schema):
@@ -325,12 +336,16 @@ class Frames(Tables):
     def sample(self, rows: int) -> pa.Table:
         import pyarrow as pa
 
+        if not self.ahead:  # all was gone through already
+            if self.once:
+                raise DecibanError(f"{self.name} can be gone through only once, and has been: there is no sample of it")
+            self.begun = iter(self.again())
         while sum(table.num_rows for table in self.ahead) < rows:
             item = next(self.begun, None)
             if item is None:
                 break
             self.ahead.append(self._conformed(as_table(item)[0], len(self.ahead)))
-        return pa.concat_tables(self.ahead).slice(0, rows).unify_dictionaries()
+        return pa.concat_tables([self.schema.empty_table(), *self.ahead]).slice(0, rows).unify_dictionaries()
 
     def read(self, skip: int, watch: Watch | None) -> Generator[tuple[pa.Table, str], None, None]:
         ahead, self.ahead = self.ahead, []
@@ -352,6 +367,17 @@ class Frames(Tables):
                     yield table, f"table {number} of {self.name}"
             if watch is not None:
                 watch(done)
+
+
+def known_types(tables: list[pa.Table]) -> pa.Schema:
+    """What the columns are: of each, the type in the first table in which something was there."""
+    import pyarrow as pa
+
+    fields = []
+    for name in tables[0].column_names:
+        found = [table.schema.field(name).type for table in tables if name in table.column_names]
+        fields.append((name, next((kind for kind in found if not pa.types.is_null(kind)), pa.null())))
+    return pa.schema(fields)
 
 
 def settled(schema: pa.Schema, target: str | None) -> pa.Schema:

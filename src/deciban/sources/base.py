@@ -156,7 +156,7 @@ class Source(ABC):
 
 
 def numbers(which: Array) -> pa.Array:
-    """Rows' numbers as Arrow has them. (`pa.array` would look for pandas first, which takes longer than all the rest.)"""
+    """Rows' numbers as Arrow has them. (`pa.array` looks for pandas first, and that takes longer than the rest.)"""
     return pa.Array.from_buffers(pa.int64(), len(which), [None, pa.py_buffer(which.astype(np.int64))])
 
 

@@ -20,7 +20,7 @@ class Typed(Source):
     def __init__(self, name: str, places: Sequence[Place], missing: Sequence[str] | None) -> None:
         super().__init__(name, "table", places)
         self._missing = missing
-        self._sampled: pa.Table | None = None  # rows that were looked at already: to find them is as dear as to read all
+        self._sampled: pa.Table | None = None  # looked at already: to find them can be as dear as to read all
 
     def _settle(self, schemas: Sequence[pa.Schema], given: Mapping[str, pa.DataType]) -> None:
         """Say what the columns are read as, once rows can be read."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from deciban.engines.databases import DATABASES, Database, database_of
+from deciban.engines.relational.databases import DATABASES, Database, database_of
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from deciban.engines.base import Answer, Engine, Pushed, Question, Sum, Watch, Work, added
-from deciban.engines.push_down import PushDown
+from deciban.engines.relational.push_down import PushDown
 from deciban.engines.stream import Worker, told
 from deciban.errors import DecibanError
 from deciban.show import one_line, plain

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deciban.engines.databases import Database, identifier, name_of, sqlglot_trees
+from deciban.engines.relational.databases import Database, identifier, name_of, sqlglot_trees
 from deciban.errors import EngineError
 from deciban.show import one_line
 

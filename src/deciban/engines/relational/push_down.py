@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from deciban._typing import Floats
-from deciban.engines.answered import Answered
 from deciban.engines.base import Pushed, Question
-from deciban.engines.databases import ROWS, Database, is_date, is_number, is_text, literal, sqlglot_trees
+from deciban.engines.relational.answered import Answered
+from deciban.engines.relational.databases import ROWS, Database, is_date, is_number, is_text, literal, sqlglot_trees
 from deciban.errors import DecibanError
 from deciban.interchange.dialects import DIALECTS, sendable
 from deciban.measure import XX, XY, Above, Is, Measure, One, Pairs

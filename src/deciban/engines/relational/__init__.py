@@ -1,0 +1,1 @@
+"""What engines over databases share: connections, statements, and rows of answers read as statistics."""

@@ -1,0 +1,251 @@
+"""Where rows can be: a PostgreSQL server, a Dask cluster and a Spark cluster, each started once, if a test asks for it.
+
+`--engines=stream,duckdb` leaves the others out. A test says which engine it is about by `@pytest.mark.engine("stream")`
+or by asking for one of the servers here. They are quickest in one process: each of several would start its own servers.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ENGINES = ("stream", "duckdb", "sqlite", "postgresql", "dask", "spark")
+SERVERS = {"postgres": "postgresql", "dask_client": "dask", "spark": "spark"}  # fixture → engine
+
+
+def pytest_configure(config):
+    unknown = sorted(asked_for(config) - set(ENGINES))
+    if unknown:
+        raise pytest.UsageError(f"--engines: there is no engine {unknown[0]!r}, only {', '.join(ENGINES)}")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skip the engines not asked for."""
+    asked = asked_for(config)
+    for item in items:
+        if HERE not in item.path.parents:
+            continue
+        servers = {SERVERS[name] for name in SERVERS.keys() & set(getattr(item, "fixturenames", ()))}
+        named = {name for mark in item.iter_markers("engine") for name in mark.args}
+        missing = sorted((servers | named) - asked)
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=f"--engines leaves {missing[0]} out"))
+
+
+def asked_for(config):
+    given = config.getoption("engines")
+    return set(ENGINES) if given == "all" else {name.strip() for name in given.split(",") if name.strip()}
+
+
+@dataclass
+class Postgres:
+    """A server of its own on loopback, whose password nobody knows beforehand, so that one can look where it leaks."""
+
+    port: int
+    password: str = field(default_factory=lambda: secrets.token_hex(16))
+    user: str = "deciban"
+
+    @property
+    def url(self):
+        return f"postgresql+psycopg://{self.user}:{self.password}@127.0.0.1:{self.port}/postgres"
+
+    @property
+    def dsn(self):
+        return f"host=127.0.0.1 port={self.port} user={self.user} password={self.password} dbname=postgres"
+
+    def connect(self, **how):
+        import psycopg
+
+        return psycopg.connect(self.dsn, **how)
+
+
+# The shell waits for the pipe to us to close, which it does however we end, and clears up then. Nothing here outlives
+# the tests, so nothing needs to reach a disk.
+SERVE = """
+"$1/postgres" -D data -c port="$2" -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=24 \\
+    -c shared_buffers=32MB -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c autovacuum=off \\
+    >log 2>&1 </dev/null &
+cat >/dev/null
+kill -QUIT $!
+wait $!
+cd / && rm -rf "$3"
+"""
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server: `.url`, `.dsn`, `.connect()`, `.password`."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'deciban[dev]'")
+    programs = postgres_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: make postgres")
+    server = Postgres(free_port())
+    folder = Path(tempfile.mkdtemp(prefix="deciban-postgres-"))  # not tmp_path, which only its owner may enter
+    run_as = {"cwd": folder, **other_than_root(folder)}
+    initialise(programs, folder, server, run_as)
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", SERVE, "sh", programs, str(server.port), folder], stdin=subprocess.PIPE, **run_as
+    )
+    try:
+        wait_until_it_answers(server, folder)
+        yield server
+    finally:
+        shell.stdin.close()
+        shell.wait(30)
+
+
+def postgres_programs():
+    """The folder of the server's programs, which Debian keeps off the path; the newest, or None."""
+    found = shutil.which("initdb")
+    if found:
+        return Path(found).resolve().parent
+    folders = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    return max(folders, key=lambda folder: int(folder.parent.name), default=None)
+
+
+def other_than_root(folder):
+    """PostgreSQL does not run as root: who it is to run as, and the folder theirs."""
+    if os.geteuid() != 0:
+        return {}
+    names = {user.pw_name: user for user in pwd.getpwall()}
+    user = names.get("postgres") or names.get("nobody")
+    if user is None:
+        pytest.skip("PostgreSQL does not run as root, and there is no user `postgres` or `nobody`")
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def initialise(programs, folder, server, run_as):
+    secret = folder / "password"
+    secret.write_text(server.password)
+    secret.chmod(0o644)  # the folder itself is shut to others
+    made = subprocess.run(
+        [
+            *(programs / "initdb", "--pgdata=data", f"--username={server.user}", f"--pwfile={secret}"),
+            *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
+        ],
+        capture_output=True,
+        text=True,
+        **run_as,
+    )
+    if made.returncode:
+        pytest.fail(f"initdb failed: {made.stderr}", pytrace=False)
+    secret.unlink()
+
+
+def wait_until_it_answers(server, folder):
+    import psycopg
+
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return server.connect().close()
+        except psycopg.OperationalError:
+            if time.monotonic() > end:
+                pytest.fail(f"PostgreSQL does not start: {(folder / 'log').read_text()}", pytrace=False)
+            time.sleep(0.05)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def importable_elsewhere(pytestconfig):
+    """Processes that we start find tests by the names that they have here, and what they import."""
+    folders = [str(pytestconfig.rootpath), str(HERE.parent)]
+    before = list(sys.path)
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
+    yield folders
+    sys.path[:] = before
+
+
+@pytest.fixture(scope="session")
+def dask_client(importable_elsewhere):
+    """A client of a Dask cluster of two processes, which Dask uses from then on unless it is told otherwise."""
+    del importable_elsewhere  # its workers are spawned, and given the path
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'deciban[dask]'")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # None would still serve pages, on a port that somebody else may have
+            worker_dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+# Without an appender Spark believes that nothing was set, and speaks.
+QUIET = """
+rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+appender.none.type = Null
+appender.none.name = none
+"""
+
+
+@pytest.fixture(scope="session")
+def spark(importable_elsewhere, tmp_path_factory):
+    """A Spark session on a cluster of two executors, each a process of its own with one core."""
+    pyspark = pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'deciban[spark]'")
+    if java_version() < 17:
+        pytest.skip("Spark needs Java 17 or later: apt-get install openjdk-17-jre-headless")
+    folder = tmp_path_factory.mktemp("spark")
+    (folder / "log4j2.properties").write_text(QUIET)
+    # One thread to collect garbage and the quick compiler alone: such short jobs never earn back what the others cost.
+    java = f"-Dlog4j.configurationFile={folder / 'log4j2.properties'} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "4",
+        "spark.default.parallelism": "2",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(importable_elsewhere),
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("SPARK_LOCAL_DIRS", str(folder / "local"))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        builder = pyspark.sql.SparkSession.builder.master("local-cluster[2,1,1024]").appName("deciban tests")
+        session = builder.config(map=settings).getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        work = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId
+        yield session
+        session.stop()
+    shutil.rmtree(work, ignore_errors=True)  # where a worker of such a cluster keeps what its executors say
+
+
+def java_version():
+    """The major version of Java; 0 where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which("java", path=f"{home}/bin" if home else None)
+    if program is None:
+        return 0
+    said = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else 0
