@@ -106,7 +106,17 @@ $(PACKAGE): $(SOURCES) | $(BIN)/python
 	@$(PIP) install .
 	@touch $@
 
+# The package is built while what it needs is fetched: both take a minute.
 $(TOOLS): $(SOURCES) | $(BIN)/python
 	@echo "== building and installing deciban with the tools for testing"
-	@$(PIP) install '.[dev]'
+	@$(MAKE) --no-print-directory --jobs=2 wheel requirements
+	@$(PIP) install --no-deps --force-reinstall build/wheel/deciban-*.whl
 	@touch $@ $(PACKAGE)
+
+.PHONY: wheel requirements
+wheel:
+	@rm -rf build/wheel
+	@$(PIP) wheel --no-deps --wheel-dir build/wheel .
+
+requirements:
+	@$(BIN)/python tools/requirements.py dev | xargs -d '\n' $(PIP) install

@@ -6,6 +6,9 @@ import json
 import os
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # cores are shared out already: threads of BLAS would only spin beside them
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # read when NumPy is first imported
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -43,7 +46,7 @@ def pytest_collection_modifyitems(items):
     crossed = [(item, item.get_closest_marker("crossed")) for item in items]
     seen, late, met = {}, [], set()
     for item, mark in crossed:
-        if mark is None:
+        if mark is None or item.get_closest_marker("slow") is not None:
             continue
         values = values_of(item)
         places = [seen.setdefault(key, {}).setdefault(value, len(seen[key])) for key, value in values]
@@ -78,7 +81,7 @@ def global_random_seed(request):
     return request.param
 
 
-@pytest.fixture(params=["float32", "float64"])
+@pytest.fixture(params=[pytest.param("float32", marks=pytest.mark.slow), "float64"])
 def global_dtype(request):
     return np.dtype(request.param)
 

@@ -27,7 +27,7 @@ from deciban import container, files, packing
 from deciban.errors import DecibanError, FileError
 
 GOLDEN = Path(__file__).parent / "golden" / "1"
-TIMES = {"corrupt": (2_000, 10_000), "forge": (600, 3_000)}  # in `make test`, and in `make test-all`
+TIMES = {"corrupt": (1_500, 10_000), "forge": (500, 3_000)}  # in `make test`, and in `make test-all`
 ROOM = 512 << 20  # bytes that a child may take on top of what the libraries do: far less than a size gone wild
 LONGEST = 30  # seconds that a file of some kilobytes may take, on a busy machine
 # Bytes that reading may take. A model is at most 64 times as large as its file, and while sums are checked there are at

@@ -297,6 +297,7 @@ def test_leave_one_out_of_any_array(layout, dtype):
     np.testing.assert_allclose(found, refitted(X.astype(np.float64), y, np.ones(60), 2, 0.5, 0.1, True), rtol=1e-9)
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("tie", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("sphere", [0.0, 0.1])
 @pytest.mark.parametrize("size", [1e-9, 1e9])

@@ -43,6 +43,17 @@ def plugged(**options):
 
 
 SHAPES = "EII VII EEI VEI EVI VVI EEE VEE EVE VVE EEV VEV EVV VVV unit".split()  # noqa: SIM905 - a list to read
+EARLY = ("EII", "VEI", "EEE", "EVE", "VEV", "VVV", "unit")  # every letter at every place
+
+
+def of_shapes(**options):
+    """A model of every shape, which the family's own tests go through as well; those that are not early are slow."""
+    return [
+        pytest.param(GD, {**options, "covariance": shape}, marks=[] if shape in EARLY else pytest.mark.slow)
+        for shape in SHAPES
+    ]
+
+
 TABLES = [
     "adult",
     "anneal",
@@ -167,7 +178,7 @@ def test_leave_one_out_is_a_refit_for_every_row(table, Model, options, name, wei
 
 
 OTHERS = [
-    *[(GD, {"covariance": shape, "shrinkage": None}) for shape in SHAPES],
+    *of_shapes(shrinkage=None),
     *[(GD, {"covariance": shape, "shrinkage": 0.2}) for shape in ("VVI", "EEI", "VEE", "EVV")],
     *[(GD, {"covariance": c, "shrinkage": s}) for c in ("full", "tied") for s in ("auto", "oas", 1.0, (1.0, 0.0))],
     *[(GD, {"covariance": c, "shrinkage": None, "alpha": 2.0}) for c in ("full", "tied", "diag")],
@@ -485,7 +496,7 @@ SUMS = [
     (GD, {"shrinkage": None, "predictive": True}),
     (GD, {"shrinkage": "auto", "covariance": "tied"}),
     (GD, {"shrinkage": None, "covariance": "bic"}),
-    *[(GD, {"shrinkage": None, "covariance": c}) for c in SHAPES],
+    *of_shapes(shrinkage=None),
 ]
 every_sum = pytest.mark.parametrize(("Model", "options"), SUMS, ids=named)
 
@@ -643,7 +654,7 @@ ODD = {
         (GD, {"shrinkage": "auto"}),
         (GD, {"shrinkage": "oas"}),
         (NearestCentroid, {}),
-        *[(GD, {"covariance": s}) for s in SHAPES],
+        *of_shapes(),
     ],
     ids=named,
 )

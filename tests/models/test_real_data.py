@@ -185,7 +185,7 @@ LEFT_OUT = [
 ]
 
 
-@pytest.mark.crossed(4)
+@pytest.mark.crossed(8)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("holes", [0.0, 0.15], ids=["", "holes"])
 @pytest.mark.parametrize("lonely", [False, True], ids=["", "lonely"])

@@ -379,7 +379,7 @@ def test_a_tree_tells_real_tables_better_than_none(table, name):
     assert right.mean() > plain.mean()
 
 
-@pytest.mark.parametrize("name", ["soybean", "hepatitis"])
+@pytest.mark.parametrize("name", [pytest.param("soybean", marks=pytest.mark.slow), "hepatitis"])
 def test_leave_one_out_is_a_refit_on_real_tables(table, name):
     data = table(name)
     parts = [part for part in (data.categories, data.numbers) if part is not None and part.shape[1]]

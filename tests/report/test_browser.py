@@ -65,7 +65,7 @@ def colours(pixels: np.ndarray) -> int:
     return len(np.unique(pixels.astype(int) @ [65_536, 256, 1]))
 
 
-@pytest.mark.parametrize("where", SIZES)
+@pytest.mark.parametrize("where", ["desk", pytest.param("phone", marks=pytest.mark.slow)])
 def test_it_is_drawn(table_page, tmp_path, where):
     seen = picture(tmp_path, table_page, SIZES[where])
     assert seen.shape == (*SIZES[where][::-1], 3)

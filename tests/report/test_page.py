@@ -308,7 +308,10 @@ def test_a_saved_model_that_only_answers_has_a_page(tmp_path):
     assert "this model answers, but does not learn" in found.text("curve")
 
 
-@pytest.mark.parametrize("make", ["pandas", "polars", "pyarrow", "dict", "rows", "target"])
+@pytest.mark.parametrize(
+    "make",
+    ["pandas", "dict", "target", *(pytest.param(m, marks=pytest.mark.slow) for m in ("polars", "pyarrow", "rows"))],
+)
 def test_tables_of_any_make(make):
     table, y = mixed_table(60)
     table = {"size": table["size"].tolist(), "colour": table["colour"]}

@@ -293,7 +293,7 @@ def test_random_damage_to_the_arrays(world, seed, thorough):
     document, tensors = parts(model)
     rng = np.random.default_rng(seed)
     names = [name for name, array in tensors.items() if array.size]
-    for _ in range(100 if thorough else 40):
+    for _ in range(100 if thorough else 25):
         name = names[rng.integers(len(names))]
         broken = tensors[name].copy()
         kind = rng.integers(3)

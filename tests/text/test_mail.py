@@ -781,19 +781,21 @@ def corpus() -> list[dict[str, str]]:
         return [json.loads(line) for line in file]
 
 
-def test_every_mail_of_a_real_set_is_read_quickly(corpus):
-    raws = [mail["text"].encode("latin-1") for mail in corpus]
+def test_every_mail_of_a_real_set_is_read_quickly(corpus, thorough):
+    assert len(corpus) == 6047
+    some = corpus if thorough else corpus[::4]
+    raws = [mail["text"].encode("latin-1") for mail in some]
     start = time.perf_counter()
     mails = [read(raw) for raw in raws]
     taken = time.perf_counter() - start
-    assert len(mails) == 6047
     assert taken < 30, "1.5 s on two slow cores: 4,000 mails or 20 MB a second"
     assert all(mail.headers for mail in mails)
-    for mail, row in zip(mails[::21], corpus[::21], strict=True):
+    for mail, row in zip(mails[::7], some[::7], strict=True):
         check(mail)
         assert as_the_kernel_reads(mail) == list(tokens(mail))
         assert read(row["text"]) == mail
-    assert sum(not mail.body.strip() for mail in mails) == 3  # two that a script writes, one that is an attachment
+    empty = sum(not mail.body.strip() for mail in mails)
+    assert empty == 3 if thorough else empty <= 3  # two that a script writes, one that is an attachment
 
 
 def declares(row: dict[str, str], field: str, value: str) -> bool:

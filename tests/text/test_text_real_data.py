@@ -231,7 +231,7 @@ def test_believed_as_far_as_it_is_right():
 @pytest.mark.parametrize(
     ("name", "weight", "every"),
     [
-        ("webkb", 0.1, 1),
+        pytest.param("webkb", 0.1, 1, marks=pytest.mark.slow),
         pytest.param("webkb", 1.0, 1, marks=pytest.mark.slow),
         pytest.param("sms_spam", 0.1, 2, marks=pytest.mark.slow),
         ("trec_qc", 0.1, 2),
