@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-for _name, _examples in (("quick", 15), ("thorough", 60)):
+for _name, _examples in (("quick", 12), ("thorough", 60)):
     settings.register_profile(
         _name,
         max_examples=_examples,

@@ -20,7 +20,7 @@ import pytest
 import deciban
 from deciban import durable, files
 
-KILLS = 60, 200  # in `make test`, and in `make test-all`
+KILLS = 45, 200  # in `make test`, and in `make test-all`
 ROWS = 8  # learned at a time
 COLUMNS = 5_000  # so many that reading, learning and writing take milliseconds each
 

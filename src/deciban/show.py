@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 import math
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -244,6 +245,15 @@ def visible(text: str) -> str:
     'red␛[31m'
     """
     return text.translate(PICTURES)
+
+
+def without_secrets(text: str) -> str:
+    """Addresses without the user and the password that may be in them.
+
+    >>> without_secrets("s3://me:secret@bucket/day.csv")
+    's3://…@bucket/day.csv'
+    """
+    return re.sub(r"(\w://)[^/\s@]*@", r"\1…@", text)
 
 
 PICTURES = {

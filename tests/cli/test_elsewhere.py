@@ -76,11 +76,12 @@ def test_a_checkpoint_goes_away_when_all_is_learned(inside, shops):
         (("people.csv", "--engine", "sql"), "takes one database"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop",), "--table NAME"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--query", "SELECT 1"), "--table NAME"),
-        (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--engine", "dask"), "adds up by itself"),
+        (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--engine", "dask"), "and no --engine"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "people"), "people"),
         (("nothing+here://me:s3cret@x/y", "--table", "people"), ""),
         (("people.csv", "--engine", "dask", "--checkpoint", "c"), "--checkpoint is for --engine stream"),
         (("people.csv", "--engine", "stream", "--like", "m.deciban"), "--like"),
+        (("people.csv", "--engine", "duckdb", "--missing", "-"), "--missing is for files"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_a_line(inside, shops, arguments, says):

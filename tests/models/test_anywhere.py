@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.covariance import LedoitWolf
 
 import deciban
+import deciban.sources
 from deciban.corollaries.judged import Judged
 from deciban.corollaries.tally import Tally
 from deciban.errors import DecibanError
@@ -177,11 +178,13 @@ def test_scores_are_those_of_rows_in_memory():
         assert left.log_loss == pytest.approx(model.leave_one_out(table_of(X), y).log_loss)
 
 
-def test_a_label_that_was_never_learned_cannot_be_judged():
+def test_a_label_that_was_never_learned():
     X, y = flowers(100)
     model = deciban.GaussianNB().fit(X, np.where(y == "hen", "cow", y))
-    with pytest.raises(DecibanError, match="nothing of class 'hen'"):
-        model.score(deciban.stream(coming(pa.table({"x0": X[:, 0], "x1": X[:, 1], "label": y}))), "label")
+    rows = coming(pa.table({"x0": X[:, 0], "x1": X[:, 1], "label": y}))
+    assert model.score(rows, "label") == pytest.approx(model.score(X, y)), "such rows are wrong, and count"
+    with pytest.raises(ValueError, match="hen"):
+        model.leave_one_out(rows, "label")
 
 
 # ------------------------------------------------------------------ what is told
@@ -280,3 +283,79 @@ def test_labels_of_arrow():
     assert dict(zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)) == {"x": 1, "y": 2, "z": 1}
     with pytest.raises(DecibanError, match="X has 1 rows, y has 2"):
         deciban.GaussianNB().fit([[1.0]], pa.array(["a", "b"]))
+
+
+# ------------------------------------------------------------------ as in memory
+
+
+def test_a_mark_of_missing_labels():
+    X, y = flowers(600)
+    said = np.where(np.arange(600) % 3 == 0, "?", y)
+    for make in (deciban.NaiveBayes, deciban.GaussianNB):
+        whole = make().fit(table_of(X), said, unlabelled="?")
+        there = make().fit(coming(table_of(X, said)), "label", unlabelled="?")
+        assert there.classes_.tolist() == LABELS.tolist()
+        assert there.n_unlabelled_ == 200
+        assert whole.model_.stats.same_as(there.model_.stats, 1e-6)
+    table = deciban.Classifier().fit(coming(table_of(X, said)), "label", unlabelled="?")
+    assert table.class_count_.sum() == 400
+
+
+def test_a_fit_leaves_nothing_of_the_one_before():
+    X, y = flowers(300)
+    model = deciban.GaussianNB().fit(coming(table_of(X)), None, clusters=2)
+    assert model.n_unlabelled_ == 300
+    model.fit(coming(table_of(X, y)), "label")
+    assert not hasattr(model, "n_unlabelled_")
+    assert not hasattr(model, "em_")
+    model.forget(coming(table_of(X, y)), "label")
+    assert model.class_count_.sum() == 0
+
+
+def test_a_score_is_of_what_is_predicted():
+    X, y = flowers(400)
+    model = deciban.NearestCentroid().fit(table_of(X), y)
+    rows = coming(table_of(X, y))
+    assert model.score(rows, "label") == model.score(table_of(X), y)
+    assert model.predict(rows).tolist() == model.predict(table_of(X)).tolist()
+
+
+def test_a_mixture_answers_where_rows_are():
+    duckdb = pytest.importorskip("duckdb")
+    X, _ = flowers(300)
+    model = deciban.GaussianMixture(2, random_state=0).fit(table_of(X))
+    connection = duckdb.connect()
+    connection.register("rows", table_of(X))
+    answered = model.predict_proba(connection.table("rows")).fetchnumpy()
+    assert np.allclose(answered["proba_0"] + answered["proba_1"], 1.0)
+
+
+def test_a_checkpoint_is_of_the_same_columns(tmp_path):
+    texts = pa.table({"a": ["x y", "z"] * 50, "b": ["u", "v w"] * 50, "one": ["p", "q"] * 50, "two": ["r", "s"] * 50})
+    deciban.sources.write_rows(tmp_path / "texts.parquet", [texts])
+    part = tmp_path / "part"
+    engine = deciban.stream(tmp_path / "texts.parquet", checkpoint=part, every=0.0)
+    read = engine.tables.read
+
+    def stops(skip, watch):
+        for table, place in read(skip, watch):
+            yield table.slice(0, 40), place
+            raise KeyboardInterrupt
+
+    engine.tables.read = stops
+    with pytest.raises(KeyboardInterrupt):
+        deciban.TextClassifier(reliability=None).fit(engine, "one", text="a")
+    assert part.exists()
+    again = deciban.stream(tmp_path / "texts.parquet", checkpoint=part)
+    with pytest.raises(DecibanError, match="other columns"):
+        deciban.TextClassifier(reliability=None).fit(again, "two", text="b")
+    again = deciban.stream(tmp_path / "texts.parquet", checkpoint=part, missing=["p"])
+    with pytest.raises(DecibanError, match="other files"):
+        deciban.TextClassifier(reliability=None).fit(again, "one", text="a")
+
+
+def test_what_is_wrong_in_a_sample_is_said_to_be_there():
+    X, y = flowers(300)
+    X[7, 1] = np.inf
+    with pytest.raises(DecibanError, match="a sample of the function"):
+        deciban.GaussianNB().fit(coming(table_of(X, y)), "label")

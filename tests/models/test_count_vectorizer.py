@@ -241,7 +241,9 @@ def learned_whole(name):
     return CountVectorizer(**LEARNING[name]).fit(TALES)
 
 
-@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if i % 2 else []) for i, name in enumerate(LEARNING)]
+)
 @given(st.permutations(range(len(TALES))), st.lists(st.integers(0, len(TALES)), max_size=4))
 @pytest.mark.filterwarnings("ignore:Your stop_words")
 def test_any_split_and_order_is_fit_on_everything(name, order, cuts):

@@ -41,7 +41,7 @@ from deciban.errors import DecibanError, FileError
 DECIBANS = 10 / np.log(10)
 
 
-def heaps(n=45, seed=0, apart=4.0, d=2):
+def heaps(n=60, seed=0, apart=4.0, d=2):
     """Class "a" is two heaps, class "b" a third between them; n rows each, shuffled."""
     rng = np.random.default_rng(seed)
     centres = apart * np.eye(3, d) * [[1.0], [-1.0], [0.5]]

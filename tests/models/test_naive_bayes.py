@@ -674,7 +674,14 @@ def by_scipy(frame, y, new, alpha=1.0):
     return out
 
 
-REAL = ["adult", "heart_cleveland", "credit_approval", "hepatitis", "cmc", "anneal"]
+LARGE = ["adult", "anneal"]
+REAL = [
+    "heart_cleveland",
+    "credit_approval",
+    "hepatitis",
+    "cmc",
+    *(pytest.param(n, marks=pytest.mark.slow) for n in LARGE),
+]
 
 
 def as_frame(data):

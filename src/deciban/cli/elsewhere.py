@@ -10,6 +10,7 @@ from deciban.errors import DecibanError
 from deciban.show import visible
 
 ENGINES = ("stream", "duckdb", "sql", "dask", "spark")
+CLUSTERS = ("duckdb", "dask", "spark")  # who reads files in their own way
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,19 @@ class Where:
         if self.engine is not None and self.engine not in ENGINES:
             raise DecibanError(f"--engine {visible(self.engine)} is not known: it is one of {', '.join(ENGINES)}")
         urls = [path for path in data if "://" in path]
-        if urls or self.engine == "sql":
+        if self.engine == "sql" or (urls and self.engine not in CLUSTERS):  # which read from s3:// and the like
             return self._database(data, urls)
         if self.table is not None or self.query is not None:
-            raise DecibanError("--table and --query are for databases: give a URL, such as postgresql://host/name")
+            raise DecibanError("--table and --query are for databases: give a URL of one, and no --engine")
         if self.checkpoint is not None and self.engine not in (None, "stream"):
             raise DecibanError(f"--checkpoint is for --engine stream: {self.engine} tries lost partitions again itself")
         if self.engine in (None, "stream"):
             from deciban.engines.stream import stream
 
             return stream(data, checkpoint=self.checkpoint, n_jobs=jobs, **how)
+        told = [f"--{name}" for name, value in how.items() if value not in (None, "utf-8")]
+        if told:
+            raise DecibanError(f"{told[0]} is for files that are read here: leave it out, or leave out --engine")
         from deciban.engines.choosing import engine_of
 
         if self.engine == "dask":

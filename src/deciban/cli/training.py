@@ -136,6 +136,8 @@ def learn_elsewhere(
     reading: dict[str, Any],
 ) -> tuple[Any, Any]:
     """The estimator that has learned rows where they are, and how good it is where it found that out."""
+    from deciban.models import anywhere
+
     engine = where.open(data, jobs, **reading)
     columns = tuple(engine.schema.names)
     if target is None:
@@ -153,7 +155,7 @@ def learn_elsewhere(
         wanted = "text" if text is not None else guess("table", there, some[target], schema)
     estimator = make(wanted, read_schema(schema, columns), jobs)
     more = {"text": text} if wanted in ("text", "spam") else {}
-    estimator.fit(engine, target, **more)
+    anywhere.fit(estimator, engine, target, labelled=True, **more)
     estimator.origin_ = {
         "target": target,
         "text": getattr(estimator, "text_", None),

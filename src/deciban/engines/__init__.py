@@ -1,1 +1,5 @@
-"""Engines: collect(source, joint) → Stats, wherever the data is. Each is one file with the same two verbs."""
+"""Engines: wherever rows are, they are added up there, and answered there.
+
+local.py has arrays in memory, in threads. base.py is the contract of all others, one file each: stream.py (files,
+record batches, generators), duckdb.py, sql.py, dask.py and spark.py. choosing.py finds the one that rows belong to.
+"""

@@ -41,7 +41,7 @@ from deciban.engines.partitions import (
     kind_of_values,
 )
 from deciban.errors import DecibanError, EngineError
-from deciban.show import one_line
+from deciban.show import one_line, without_secrets
 from deciban.sources.kinds import MISSING
 from deciban.tables.frame import unique_names
 
@@ -440,7 +440,8 @@ class Frames(Rows):
     def parts(self) -> list[tuple[Any, ...]]:
         if self.y is None:
             return [(part,) for part in self.X.to_delayed()]
-        return list(zip(self.X.to_delayed(), self.y.to_delayed(), strict=True))
+        # Dask would put files together by how few columns are read of them, and so X's and y's differently.
+        return list(zip(*(part.to_delayed(optimize_graph=False) for part in (self.X, self.y)), strict=True))
 
     def kinds(self, where: str) -> dict[str, pa.DataType | None]:
         types = dict(zip(self.names, self.X.dtypes, strict=True))
@@ -723,15 +724,6 @@ def ending(path: str) -> str | None:
 def shown_paths(paths: Sequence[str]) -> str:
     first = without_secrets(one_line(paths[0])) if paths else "nothing"
     return first if len(paths) < 2 else f"{first} and {len(paths) - 1} more"
-
-
-def without_secrets(text: str) -> str:
-    """Addresses without the user and the password that may be in them.
-
-    >>> without_secrets("s3://me:secret@bucket/day.csv")
-    's3://…@bucket/day.csv'
-    """
-    return re.sub(r"(\w://)[^/\s@]*@", r"\1…@", text)
 
 
 # ------------------------------------------------------------------ what goes wrong

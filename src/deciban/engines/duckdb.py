@@ -17,7 +17,8 @@ from deciban.engines.relational.push_down import PushDown
 from deciban.engines.threads import threads
 from deciban.errors import DecibanError, EngineError
 from deciban.interchange.dialects import DIALECTS
-from deciban.show import one_line
+from deciban.show import one_line, without_secrets
+from deciban.sources.kinds import MISSING
 
 HERE = "deciban_rows"  # what the rows are called in a statement about them
 AS_DOUBLE, AS_TEXT = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM"), ("ENUM", "UUID")  # types that Arrow has otherwise
@@ -121,7 +122,7 @@ class DuckDB(Fetched):
             yield
         except (duckdb().Error, pa.ArrowException, OSError) as error:  # streams of Arrow's raise what is Arrow's
             where = self.rows_named if self.files is None else self.files.culprit() or self.rows_named
-            raise EngineError(f"{where}: {one_line(str(error))}; nothing was learned") from None
+            raise EngineError(f"{where}: {without_secrets(one_line(str(error)))}; nothing was learned") from None
 
 
 @dataclass(frozen=True)
@@ -177,12 +178,14 @@ def from_paths(paths: Sequence[str], **how: Any) -> DuckDB:
     if len(readers) > 1:
         raise DecibanError(f"files of several kinds are read one after the other: {', '.join(map(repr, paths[:5]))}")
     reader = readers.pop()
-    called = one_line(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+    if reader == "read_csv":
+        how = {"na_values": list(MISSING), **how}  # as everywhere else here
+    called = without_secrets(one_line(paths[0])) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     files = Files(tuple(paths), reader, how)
     try:
         return DuckDB(files.open(), called, files)
     except duckdb().Error as error:
-        raise EngineError(f"{called}: {one_line(str(error))}") from None
+        raise EngineError(f"{called}: {without_secrets(one_line(str(error)))}") from None
 
 
 def reader_of(path: str) -> str:

@@ -4,7 +4,7 @@ What crosses the network is a sum a partition, not rows. Spark keeps the result 
 that of a task which failed, was lost with its executor, or ran twice because it was slow, is dropped with all it had
 added up. So every row counts exactly once, however often Spark had to try.
 
-Nothing here needs more than `mapInArrow`, so DataFrames of Spark Connect are as welcome as classic ones.
+Nothing here needs more than `mapInArrow`, which DataFrames of Spark Connect have too; they have not been tried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added
 from deciban.errors import DecibanError, EngineError
-from deciban.show import one_line
+from deciban.show import one_line, without_secrets
 from deciban.sources.kinds import conform, declared
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def from_paths(paths: Sequence[str], **how: Any) -> Spark:
     options: dict[str, Any] = {}
     if kind == "csv":
         options = {"header": True, "inferSchema": schema is None, "sep": "\t" if endings[0] == "tsv" else ","}
-    names = one_line(", ".join(paths[:3]) + (" …" if len(paths) > 3 else ""))
+    names = without_secrets(one_line(", ".join(paths[:3]) + (" …" if len(paths) > 3 else "")))
     with quiet(), in_one_line(names):
         reader = pyspark().sql.SparkSession.builder.getOrCreate().read.options(**options | how)
         frame = (reader if schema is None else reader.schema(schema)).format(kind).load(list(paths))

@@ -76,12 +76,12 @@ def table(
 
 
 def duckdb_table(connection: Any, parts: tuple[str, ...], query: str | None) -> DuckDB:
-    if isinstance(connection, str):
-        path = connection.removeprefix("duckdb:").removeprefix("///") or ":memory:"
-        connection = duckdb().connect(path, read_only=path != ":memory:")
     called = said(parts)
     names = ".".join(str(identifier(part).sql(dialect="duckdb")) for part in parts)
     try:
+        if isinstance(connection, str):
+            path = connection.removeprefix("duckdb:").removeprefix("///").partition("?")[0] or ":memory:"
+            connection = duckdb().connect(path, read_only=path != ":memory:")
         return DuckDB(connection.sql(query or f"SELECT * FROM {names}"), called)
     except duckdb().Error as error:
         raise EngineError(f"{called}: {one_line(str(error))}") from None
@@ -90,10 +90,6 @@ def duckdb_table(connection: Any, parts: tuple[str, ...], query: str | None) -> 
 def said(parts: Sequence[str]) -> str:
     """What to call the source. A SELECT is not shown: it may hold what is nobody's business."""
     return f"table {one_line('.'.join(parts))!r}" if parts else "the query"
-
-
-def is_mine(X: Any) -> bool:
-    return isinstance(X, Sql)
 
 
 class Sql(Fetched):

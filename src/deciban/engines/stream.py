@@ -271,8 +271,8 @@ class Files(Tables):
 
     unit = "bytes"
 
-    def __init__(self, source: Source) -> None:
-        self.source, self.schema = source, source.schema
+    def __init__(self, source: Source, how: dict[str, Any] | None = None) -> None:
+        self.source, self.schema, self.how = source, source.schema, how or {}
         self.name, self.size, self.once = source.name, source.size, source.size is None
 
     def sample(self, rows: int) -> pa.Table:
@@ -289,7 +289,8 @@ class Files(Tables):
         if self.once:
             return []
         about = [(place.name, place.path.stat()) for place in self.source.places if place.path is not None]
-        return [[name, found.st_size, found.st_mtime_ns] for name, found in about]
+        read = [[name, repr(value)] for name, value in sorted(self.how.items()) if value is not None]
+        return [*([name, found.st_size, found.st_mtime_ns] for name, found in about), *read]
 
 
 class Frames(Tables):
@@ -432,7 +433,8 @@ def tables_of(rows: Any, how: dict[str, Any] | None = None) -> Tables:
     if is_paths(rows):
         from deciban.sources import open_source
 
-        return Files(open_source([rows] if isinstance(rows, str | os.PathLike) else list(rows), **(how or {})))
+        paths = [rows] if isinstance(rows, str | os.PathLike) else list(rows)
+        return Files(open_source(paths, **(how or {})), how)
     if how:
         raise DecibanError(f"{', '.join(map(repr, how))} is for files: leave it out here")
     kind = type(rows).__module__.partition(".")[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,6 @@ from sklearn.exceptions import ConvergenceWarning
 from deciban import em
 from deciban._typing import Array
 from deciban.algebra import Stats
-from deciban.corollaries.judged import Judged
 from deciban.corollaries.tally import Tally
 from deciban.engines.base import Engine
 from deciban.errors import DecibanError, warn
@@ -29,7 +29,7 @@ from deciban.models.labels import read_labels
 from deciban.show import bar, one_line, plain
 
 SAMPLE = 20_000  # rows that choices are made on
-PREDICTION, PROBA, SCORE = "prediction", "proba_", "log_density"  # columns of answers
+PREDICTION = "prediction"  # the column of answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Split:
     named: bool = True
     labelled: bool = False  # whether rows without a label are passed over
     columns: tuple[str, ...] | None = None  # those that were learned; None: all others
+    mark: Any = None  # a label that says that there is none
 
     def inputs(self, table: pa.Table) -> Any:
         """What the model looks at."""
@@ -56,14 +57,20 @@ class Split:
         return np.column_stack([column.to_numpy() for column in table.columns])
 
     def labels(self, table: pa.Table) -> Any:
-        return None if self.target is None else table[self.target]
+        if self.target is None:
+            return None
+        column = table[self.target]
+        if self.mark is None:
+            return column
+        column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        return pc.if_else(pc.equal(column, pa.scalar(self.mark, column.type)), pa.scalar(None, column.type), column)
 
     def weights(self, table: pa.Table) -> Any:
         return None if self.weight is None else table[self.weight].to_numpy()
 
     def __call__(self, table: pa.Table) -> tuple[Any, Any, Any]:
         if self.labelled and self.target is not None:
-            table = table.filter(pc.invert(pc.is_null(table[self.target], nan_is_null=True)))
+            table = table.filter(pc.invert(pc.is_null(self.labels(table), nan_is_null=True)))
         return self.inputs(table), self.labels(table), self.weights(table)
 
 
@@ -92,7 +99,7 @@ def split_of(
             there = ", ".join(map(one_line, names[:20])) + (", …" if len(names) > 20 else "")
             raise DecibanError(f"{engine.rows_named} has no column {one_line(name)!r}: there are {there}")
     if estimator._texts:
-        text = text or text_column(estimator, engine, (target, sample_weight))
+        text = text or text_column(estimator if known else None, engine, (target, sample_weight))
     columns = estimator._names() if known and not estimator._texts and engine.named else None
     missing = [name for name in columns or () if name not in names]
     if missing:
@@ -120,9 +127,10 @@ def check_numbers(estimator: Any, engine: Engine, inputs: Any) -> None:
 
 def text_column(estimator: Any, engine: Engine, apart: tuple[str | None, ...]) -> str:
     """The column of texts: the one that was learned from, or the only one there is."""
-    known = getattr(estimator, "text_", None) or (estimator.origin_ or {}).get("text")
-    if known in engine.schema.names:
-        return str(known)
+    if estimator is not None:
+        known = getattr(estimator, "text_", None) or (estimator.origin_ or {}).get("text")
+        if known in engine.schema.names:
+            return str(known)
     found = [field.name for field in engine.schema if field.name not in apart and is_string(field.type)]
     if len(found) != 1:
         has = f"{len(found)} columns of strings" if found else "no column of strings"
@@ -156,8 +164,12 @@ class Learn:
     def keep(self, path: str, total: Any, note: dict[str, Any]) -> None:
         """A checkpoint: a model file, with a note about how far it has come."""
         noted = copy.copy(total)
-        noted.origin_ = {"checkpoint": note}
+        noted.origin_ = {"checkpoint": note | {"columns": self._columns()}}
         noted.save(path)
+
+    def _columns(self) -> list[Any]:
+        """What is read as what: rows learned before and after must be read alike."""
+        return [self.split.target, self.split.weight, self.split.text, repr(self.split.mark), self.split.labelled]
 
     def kept(self, path: str) -> tuple[Any, dict[str, Any]]:
         from deciban.models.load import load
@@ -167,6 +179,8 @@ class Learn:
             raise DecibanError(f"{path!r} is not a checkpoint of a {type(self.template).__name__}: remove it")
         note = found.origin_["checkpoint"]
         found.origin_ = None
+        if note.get("columns") != self._columns():
+            raise DecibanError(f"{path!r} is a checkpoint of other columns: remove it to start anew")
         try:
             _ = self.template + found
         except DecibanError as error:
@@ -208,33 +222,54 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judge:
-    """A partition's rows, judged: each by the model without it, or as new ones."""
+class LeaveOut:
+    """A partition's rows, each judged by the model without it."""
 
     estimator: Any
     split: Split
-    left_out: bool
 
     def __call__(self, tables: Iterator[pa.Table]) -> Tally | None:
         total = None
         for table in tables:
             if table.num_rows:
-                part = Tally.of(self.judged(*self.split(table)))
+                part = Tally.of(self.estimator.leave_one_out(*self.split(table)))
                 total = part if total is None else total + part
         return total
 
-    def judged(self, X: Any, y: Any, weight: Any) -> Judged:
-        model = self.estimator
-        if self.left_out:
-            found: Judged = model.leave_one_out(X, y, weight)
-            return found
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Right:
+    """How many rows, and how many of them are predicted right; by weight."""
+
+    rows: float
+    right: float
+
+    def __add__(self, other: Right) -> Right:
+        return Right(self.rows + other.rows, self.right + other.right)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """A partition's rows, as rows that the model has not seen."""
+
+    estimator: Any
+    split: Split
+
+    def __call__(self, tables: Iterator[pa.Table]) -> Right | None:
+        total = None
+        for table in tables:
+            if table.num_rows:
+                part = self.part(*self.split(table))
+                total = part if total is None else total + part
+        return total
+
+    def part(self, X: Any, y: Any, weight: Any) -> Right:
         labels = read_labels(y, len(y))
-        unknown = np.setdiff1d(labels.classes, model.classes_)
-        if len(unknown):
-            raise DecibanError(f"the model has learned nothing of class {plain(unknown[0])!r}")
         if labels.any_missing:
             raise DecibanError(f"row {int(np.argmax(labels.codes < 0))} has no label: there is nothing to judge it by")
-        return Judged(model.classes_, model.predict_log_proba(X), labels.among(model.classes_), weight)
+        right = self.estimator.predict(X) == labels.classes[labels.codes]
+        weight = np.ones(len(y)) if weight is None else weight
+        return Right(float(weight.sum()), float(weight[right].sum()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,17 +295,27 @@ class Say:
             classes = self.estimator._answers()
             kind = {"b": pa.bool_(), "i": pa.int64(), "u": pa.int64(), "f": pa.float64()}.get(classes.dtype.kind)
             return pa.schema([(PREDICTION, kind or pa.string())])
-        if self.method == "score_samples":
-            return pa.schema([(SCORE, pa.float64())])
-        return pa.schema([(f"{PROBA}{plain(c)}", pa.float64()) for c in self.estimator.classes_])
+        what = "log_proba" if self.method == "predict_log_proba" else "proba"
+        return pa.schema([(f"{what}_{plain(c)}", pa.float64()) for c in self.estimator.classes_])
 
 
 # ------------------------------------------------------------------ learning
 
 
-def fit(estimator: Any, engine: Engine, y: Any, sample_weight: Any = None, text: str | None = None, **how: Any) -> Any:
-    """Learn all rows of an engine, forgetting everything learned before."""
+def fit(
+    estimator: Any,
+    engine: Engine,
+    y: Any,
+    sample_weight: Any = None,
+    text: str | None = None,
+    *,
+    mark: Any = None,
+    labelled: bool = False,
+    **how: Any,
+) -> Any:
+    """Learn all rows of an engine, forgetting everything learned before; `labelled`: only those that have a label."""
     split = split_of(estimator, engine, y, sample_weight, text)
+    split = replace(split, mark=mark, labelled=split.labelled or labelled)
     if split.target is None and estimator._needs_labels and how.get("clusters") is None:
         raise DecibanError("which column holds the labels? Give its name as y")
     with estimator._unchanged_on_error():
@@ -283,7 +328,7 @@ def fit(estimator: Any, engine: Engine, y: Any, sample_weight: Any = None, text:
 def total_of(engine: Engine, template: Any, split: Split) -> Any:
     """The estimator with all rows of the engine learned, and whatever it was told of them besides."""
     alone = one_thread(template)
-    question = alone._question(split) if split.named else None
+    question = alone._question(split) if split.named and split.mark is None else None
     pushed = None if question is None else engine.pushed(question)
     if pushed is not None:
         alone._adopt(pushed)
@@ -301,6 +346,15 @@ def some_rows(engine: Engine, split: Split) -> tuple[Any, Any, Any]:
     if not table.num_rows:
         raise DecibanError(f"{engine.rows_named} has no rows: there is nothing to learn from")
     return split(table)
+
+
+@contextmanager
+def in_sample(engine: Engine) -> Iterator[None]:
+    """What is wrong with a row of the sample is wrong there, and its number is the sample's."""
+    try:
+        yield
+    except DecibanError as error:
+        raise type(error)(f"a sample of {engine.rows_named}: {error}") from None
 
 
 def fit_joint(
@@ -322,7 +376,8 @@ def fit_joint(
         learn_by_em(estimator, engine, split, found.model_, None, unlabelled_weight)
         estimator.n_unlabelled_ = round(estimator.em_.rows)
         return
-    template = estimator._begun(X, y, weight)
+    with in_sample(engine):
+        template = estimator._begun(X, y, weight)
     total = total_of(engine, template, split)
     take_over(estimator, total)
     if not len(estimator.model_.classes):
@@ -346,6 +401,8 @@ def fit_joint(
 def fit_mixture(estimator: Any, engine: Engine, split: Split, hidden_weight: float = 1.0) -> tuple[Any, Any, Any]:
     """Mixtures: components are found on a sample, and EM goes on from there over all rows. The sample is given back."""
     check_again(estimator, engine, True)
+    if getattr(engine, "checkpoint", None) is not None:
+        raise DecibanError("checkpoint= is for what is learned in one pass: mixtures take many, so leave it out")
     X, y, weight = some_rows(engine, split)
     take_over(estimator, copy.copy(estimator).fit(X, y, weight))
     learn_by_em(estimator, engine, split, estimator._start_of_em(), None, hidden_weight)
@@ -365,7 +422,9 @@ def learn_step(estimator: Any, engine: Engine, y: Any, sample_weight: Any) -> St
 
 
 def take_over(estimator: Any, found: Any) -> None:
-    """What was found out by a copy, which had its own number of threads."""
+    """What was found out by a copy, which had its own number of threads; nothing of before is left."""
+    for name in set(vars(estimator)) - set(vars(found)):
+        del estimator.__dict__[name]
     estimator.__dict__.update({name: value for name, value in vars(found).items() if name != "n_jobs"})
 
 
@@ -422,7 +481,9 @@ def learn_more(
         if first:
             split = split_of(estimator, engine, y, sample_weight, text)
             X, y, weight = some_rows(engine, split)
-            batch = total_of(engine, estimator._begun(X, y, weight, declared), split)
+            with in_sample(engine):
+                template = estimator._begun(X, y, weight, declared)
+            batch = total_of(engine, template, split)
             check_exact(batch)
         else:
             batch = estimator + batch_of(estimator, engine, y, sample_weight, text)
@@ -475,17 +536,27 @@ def as_array(table: pa.Table, method: str, estimator: Any) -> Array:
     if method == "predict":
         found = estimator._answers()
         return np.asarray(table[PREDICTION].to_numpy(zero_copy_only=False)).astype(found.dtype)
-    columns = [column.to_numpy() for column in table.columns]
-    return columns[0] if method == "score_samples" else np.column_stack(columns)
+    return np.column_stack([column.to_numpy() for column in table.columns])
 
 
-def judge(estimator: Any, engine: Engine, y: Any, sample_weight: Any = None, *, left_out: bool) -> Tally:
-    """How good the model is on all rows of an engine: each left out, or as rows it has not seen."""
+def leave_one_out(estimator: Any, engine: Engine, y: Any, sample_weight: Any = None) -> Tally:
+    """How good the model is on all rows of an engine that it has learned, each left out."""
+    found: Tally = over_all(estimator, engine, y, sample_weight, LeaveOut)
+    return found
+
+
+def score(estimator: Any, engine: Engine, y: Any, sample_weight: Any = None) -> float:
+    """The share of an engine's rows that are predicted right."""
+    found: Right = over_all(estimator, engine, y, sample_weight, Check)
+    return found.right / found.rows if found.rows else float("nan")
+
+
+def over_all(estimator: Any, engine: Engine, y: Any, sample_weight: Any, work: Any) -> Any:
     estimator._check_classes()
     split = split_of(estimator, engine, y, sample_weight, known=True)
     if split.target is None:
         raise DecibanError("which column holds the labels? Give its name as y")
-    found = engine.collect(Judge(one_thread(estimator), split, left_out))
+    found = engine.collect(work(one_thread(estimator), split))
     if found is None:
         raise DecibanError(f"{engine.rows_named} has no rows: there is nothing to judge by")
     return found

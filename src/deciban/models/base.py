@@ -142,17 +142,17 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         engine : {"stream", "duckdb", "dask", "spark"}, optional
             What reads files; by default "stream", or what X belongs to.
         """
+        if not 0 <= unlabelled_weight < np.inf:
+            raise ValueError(f"unlabelled_weight is {unlabelled_weight}: it must be a number ≥ 0")
         source = self._elsewhere(X, y, engine)
         if source is not None:
             from deciban.models import anywhere
 
             how = {"unlabelled_weight": unlabelled_weight, "clusters": clusters, "random_state": random_state}
-            anywhere.fit(self, source, y, sample_weight, **how)
+            anywhere.fit(self, source, y, sample_weight, mark=unlabelled, **how)
             return self
         with self._unchanged_on_error():
             self._check_parameters()
-            if not 0 <= unlabelled_weight < np.inf:
-                raise ValueError(f"unlabelled_weight is {unlabelled_weight}: it must be a number ≥ 0")
             if y is None and clusters is not None:
                 y = self._no_labels(X, clusters)
             elif clusters is not None:
@@ -659,7 +659,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         if source is not None:
             from deciban.models import anywhere
 
-            return anywhere.judge(self, source, y, sample_weight, left_out=True)
+            return anywhere.leave_one_out(self, source, y, sample_weight)
         data, codes, weight = self._read_with_labels(X, y, sample_weight)
         self._check_learned(codes, weight)
         families = self._families()
@@ -677,7 +677,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         if source is not None:
             from deciban.models import anywhere
 
-            return anywhere.judge(self, source, y, sample_weight, left_out=False).accuracy
+            return anywhere.score(self, source, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
     def _check_learned(self, codes: Array, weight: Floats | None) -> None:

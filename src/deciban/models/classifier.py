@@ -135,7 +135,7 @@ class Classifier(PooledClassifier):
         if source is not None:
             from deciban.models import anywhere
 
-            anywhere.fit(self, source, y, sample_weight, unlabelled_weight=unlabelled_weight)
+            anywhere.fit(self, source, y, sample_weight, mark=unlabelled, unlabelled_weight=unlabelled_weight)
             return self
         with self._unchanged_on_error():
             self._validate_params()
@@ -363,12 +363,7 @@ class Classifier(PooledClassifier):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows that are predicted right; y may be the name of the labels' column."""
-        source = self._elsewhere(X, y)
-        if source is not None:
-            from deciban.models import anywhere
-
-            return anywhere.judge(self, source, y, sample_weight, left_out=False).accuracy
-        if isinstance(y, str):
+        if isinstance(y, str) and self._elsewhere(X, y) is None:
             X, y = split_target(X, y)
         return float(super().score(X, y, sample_weight))
 
@@ -392,7 +387,7 @@ class Classifier(PooledClassifier):
         if source is not None:
             from deciban.models import anywhere
 
-            return anywhere.judge(self, source, y, sample_weight, left_out=True)
+            return anywhere.leave_one_out(self, source, y, sample_weight)
         self._check_classes()
         self._check_exact("no row can be taken out exactly")
         frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=False)

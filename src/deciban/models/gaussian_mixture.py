@@ -28,7 +28,7 @@ from deciban.families.covariance import ALIASES, SHAPES, parameters
 from deciban.families.multivariate_gaussian import MultivariateParams
 from deciban.families.roots import roots
 from deciban.joint import Block, Joint, Model
-from deciban.models.answers import Answers
+from deciban.models.answers import Answers, anywhere
 from deciban.models.labels import read_weights
 from deciban.models.real import filled_with_means, leading_mean
 from deciban.rows import LARGEST, complain, value_range
@@ -211,9 +211,9 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
 
     # ------------------------------------------------------------------ learning more
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn from rows, then say which component each belongs to."""
-        return np.asarray(self.fit(X, y, sample_weight).predict(X))
+        return self.fit(X, y, sample_weight).predict(X)
 
     def partial_fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows: one step of EM that shares them out under the model so far, and adds them to its sums.
@@ -431,6 +431,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         """log p(x) of every row."""
         return self._cast(super().score_samples(X))
 
+    @anywhere
     def predict_proba(self, X: Any) -> Array:
         """P(component | x), (n, components)."""
         return self._cast(super().predict_proba(X))

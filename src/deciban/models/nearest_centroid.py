@@ -17,6 +17,7 @@ from deciban.engines import local
 from deciban.errors import DecibanError
 from deciban.families import Family, MultivariateGaussian
 from deciban.joint import Block, Joint, Model
+from deciban.models.answers import anywhere
 from deciban.models.discriminant import Discriminant
 from deciban.models.labels import Labels
 from deciban.rows import has_missing
@@ -133,6 +134,7 @@ class NearestCentroid(Discriminant):
             raise DecibanError(f"{self._guessed()}: with metric='manhattan' models cannot be merged")
         return super().__add__(other)
 
+    @anywhere
     def predict(self, X: Any) -> Array:
         """The class of the nearest centroid, or with priors that are not equal the likeliest."""
         data = self._read(X)

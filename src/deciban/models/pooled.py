@@ -62,6 +62,15 @@ class PooledClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # sciki
         """No database adds up what these models learn."""
         del split
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows that are predicted right."""
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.models import anywhere
+
+            return anywhere.score(self, source, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
+
     def with_prior(self: Self, prior: Any) -> Self:
         """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
         self._check_classes()

@@ -180,7 +180,7 @@ class TextClassifier(PooledClassifier):
         if source is not None:
             from deciban.models import anywhere
 
-            anywhere.fit(self, source, y, sample_weight, text)
+            anywhere.fit(self, source, y, sample_weight, text, mark=unlabelled)
             return self
         with self._unchanged_on_error():
             self._check_parameters()
@@ -238,6 +238,8 @@ class TextClassifier(PooledClassifier):
         """
         check_is_fitted(self)
         self._check_exact("documents cannot be subtracted: fit again without them")
+        if self._elsewhere(X, y) is not None:
+            raise DecibanError("forget takes texts in memory: read them in batches, and forget one after the other")
         with self._unchanged_on_error():
             texts, labels, weight = self._read_to_learn(X, y, sample_weight)
             if labels.any_missing:
@@ -404,7 +406,10 @@ class TextClassifier(PooledClassifier):
         from deciban.models import anywhere
 
         X, y, weight = anywhere.some_rows(engine, split)
-        template = self._begun(X, y, weight)
+        if not len(y):
+            raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
+        with anywhere.in_sample(engine):
+            template = self._begun(X, y, weight)
         anywhere.take_over(self, anywhere.total_of(engine, template, split))
         self._choose_last(X, y, weight)
 
@@ -547,7 +552,7 @@ class TextClassifier(PooledClassifier):
         if source is not None:
             from deciban.models import anywhere
 
-            return anywhere.judge(self, source, y, sample_weight, left_out=True)
+            return anywhere.leave_one_out(self, source, y, sample_weight)
         self._check_classes()
         self._check_exact("no document can be taken out exactly")
         texts, labels, weight = self._read_labelled(X, y, sample_weight)
