@@ -15,7 +15,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 PACKAGE := $(VENV)/package.stamp
 TOOLS := $(VENV)/tools.stamp
 
-.PHONY: help demo test test-all check lint doctests tests engines bench docs gallery browser postgres clean
+.PHONY: help demo test test-all check lint style types doctests tests engines bench docs gallery browser postgres clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -35,26 +35,30 @@ WHICH = -m "not slow"
 
 tests:
 	@echo "== tests"
-	@$(BIN)/python -m pytest -q -n auto $(WHICH) --ignore=tests/engines
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(WHICH) --ignore=tests/engines
 
 engines:
 	@echo "== tests of engines"
 	@$(BIN)/python -m pytest -q $(WHICH) tests/engines
 
 check: $(TOOLS)
-	@$(MAKE) --no-print-directory --output-sync --jobs=2 lint doctests
+	@$(MAKE) --no-print-directory --output-sync --jobs=2 types style doctests
 
-lint:
+lint: types style
+
+style:
 	@echo "== ruff check"
 	@$(BIN)/ruff check .
 	@echo "== ruff format --check"
 	@$(BIN)/ruff format --check .
 	@echo "== cython-lint"
 	@$(BIN)/cython-lint src
-	@echo "== mypy"
-	@$(BIN)/mypy src/deciban
 	@echo "== lint-imports"
 	@$(BIN)/lint-imports --no-logo
+
+types:
+	@echo "== mypy"
+	@$(BIN)/mypy src/deciban
 
 doctests:
 	@echo "== doctests of the installed package and of the pages"

@@ -76,8 +76,8 @@ def train(
       deciban train 'sales/*.parquet' --target returned -o returns.deciban
       deciban train spam=Junk.mbox ham=Maildir/ -o filter.deciban
       zcat big.csv.gz | deciban train - --target label -o big.deciban
-      deciban train 'huge/*.parquet' --target y --checkpoint huge.part -o huge.deciban
-      deciban train postgresql://reader@db/shop --table orders --target returned -o returns.deciban
+      deciban train 'huge/*.parquet' --target y --checkpoint part -o huge.deciban
+      deciban train postgresql://me@db/shop --table orders --target returned
     """
     if model not in MODELS:
         raise typer.BadParameter(f"{model!r} is none of {', '.join(MODELS)}", param_hint="--model")
