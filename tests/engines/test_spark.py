@@ -109,15 +109,17 @@ def test_every_row_counts_once(spark, partitions):
     assert list(found.order) == [part[0] for part in partitions if len(part)]
 
 
-def test_two_hundred_partitions_are_merged_in_a_tree_in_their_order(spark, monkeypatch):
-    frame = spark.range(0, 1000, 1, 200).where("id < 80 OR id >= 240")  # partitions 16 to 47 have nothing to say
+@pytest.mark.parametrize("partitions", [50, pytest.param(200, marks=pytest.mark.slow)])
+def test_many_partitions_are_merged_in_a_tree_in_their_order(spark, monkeypatch, partitions):
+    last = 5 * partitions
+    frame = spark.range(0, last, 1, partitions).where("id < 80 OR id >= 240")  # partitions 16 to 47 have nothing to say
     sent = spied_on(monkeypatch)
     said = []
     found = engine.Spark(frame).collect(Look(), said.append)
-    assert found.labels == Counter([*range(80), *range(240, 1000)])
-    assert list(found.order) == [*range(0, 80, 5), *range(240, 1000, 5)]
-    assert sent == [13 - 2]  # of 200/16 groups of partitions that are next to each other, two are empty
-    assert said == [168]
+    assert found.labels == Counter([*range(80), *range(240, last)])
+    assert list(found.order) == [*range(0, 80, 5), *range(240, last, 5)]
+    assert sent == [-(-partitions // 16) - 2]  # of groups of 16 partitions next to each other, two are empty
+    assert said == [partitions - 32]
 
 
 def test_large_sums_are_merged_until_they_fit(spark, monkeypatch):
