@@ -136,7 +136,7 @@ def main() -> None:
         model, numbers = learn(source, True), count()
 
         def create() -> None:
-            source().scored(model).create(f"said{next(numbers)}")
+            source().scored(model, keep=["x0", "shop"]).create(f"said{next(numbers)}")
 
         report(where, "scoring all rows into a new table: `table(…).scored(model).create(…)`", create, 1)
 

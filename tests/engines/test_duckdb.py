@@ -192,11 +192,23 @@ def test_a_model_scores_rows_where_they_are():
     connection.register("rows", table)
     rows = table_of(connection, "rows")
     model = deciban.NaiveBayes({"key": "drop"}).fit(rows, "label")
-    scored = rows.scored(model).to_arrow().sort_by("key")
-    assert scored.column_names == ["key", "x", "proba_a", "proba_b", "label"], "the answer's label, not the rows'"
+    with pytest.raises(DecibanError, match="'label', and so has the answer"):
+        rows.scored(model)
+    scored = rows.scored(model, keep=["key", "x"]).to_arrow().sort_by("key")
+    assert scored.column_names == ["key", "x", "proba_a", "proba_b", "label"]
     assert np.allclose(scored["proba_b"].to_numpy(), model.predict_proba(table)[:, 1], rtol=1e-9)
     answered = model.predict(connection.table("rows"))
     assert answered.order("key").fetchnumpy()["prediction"].tolist() == model.predict(table).tolist()
+
+
+@pytest.mark.parametrize("query", ["DELETE FROM rows", "SELECT * FROM rows; DROP TABLE rows", "DROP TABLE rows"])
+def test_nothing_but_a_select_is_run(query):
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE rows AS SELECT 1 AS x, 'a' AS label")
+    with pytest.raises(EngineError, match="syntax"):
+        table_of(connection, query=query)
+    assert connection.sql("SELECT COUNT(*) FROM rows").fetchall() == [(1,)]
+    assert table_of(connection, query="SELECT * FROM rows; ").to_arrow().num_rows == 1
 
 
 def test_a_connection_has_many_tables():

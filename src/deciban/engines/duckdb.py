@@ -97,17 +97,19 @@ class DuckDB(Fetched):
         """What a model says of every row, worked out by DuckDB when it is asked for.
 
         `by` is a model that has `to_sql`, or a SELECT over these rows, which it calls `table`. `keep` are columns of
-        the rows that stand beside the answers: by default all whose names are free. `output` is as in `to_sql`.
+        the rows that stand beside the answers: by default all. `output` is as in `to_sql`.
         """
         if not isinstance(by, str):
             by = by.to_sql(table, "duckdb", keep=self._kept(by, keep), output=output)
         with self._told():
             return DuckDB(self.relation.query(table, by), f"a SELECT over {self.rows_named}")
 
-    def create(self, name: str) -> None:
-        """Make a table of the rows, in the database that they come from."""
+    def create(self, name: str) -> DuckDB:
+        """Make a table of the rows, in the database that they come from, and give it."""
+        quoted = name_in_quotes(name)
         with self._told():
-            self.relation.query(HERE, f"CREATE TABLE {name_in_quotes(name)} AS SELECT * FROM {HERE}")
+            self.relation.query(HERE, f"CREATE TABLE {quoted} AS SELECT * FROM {HERE}")
+            return DuckDB(self.relation.query(HERE, f"SELECT * FROM {quoted}"), f"table {one_line(name)!r}")
 
     def _run(self, statements: Sequence[str]) -> list[tuple[Any, ...]]:
         with self._told():

@@ -24,6 +24,7 @@ CELLS = 1 << 21  # of a table: rows come as Python's objects, which are large
 PLACES = 64  # from which a sample is taken, at least, where rows are numbered or lie in pages
 PER_PAGE = 50  # rows, where PostgreSQL has not counted them
 NUMBERS = count()
+NEWLINE = "\n"  # the last line of a SELECT may end in a comment
 QUERIED = "rows of the query"  # what a SELECT over a SELECT calls its rows
 
 
@@ -82,9 +83,15 @@ def duckdb_table(connection: Any, parts: tuple[str, ...], query: str | None) -> 
         if isinstance(connection, str):
             path = connection.removeprefix("duckdb:").removeprefix("///").partition("?")[0] or ":memory:"
             connection = duckdb().connect(path, read_only=path != ":memory:")
-        return DuckDB(connection.sql(query or f"SELECT * FROM {names}"), called)
+        # Within another SELECT, nothing but a SELECT can stand.
+        return DuckDB(connection.sql(f"SELECT * FROM {names or f'({trimmed(query)}{NEWLINE})'}"), called)
     except duckdb().Error as error:
         raise EngineError(f"{called}: {one_line(str(error))}") from None
+
+
+def trimmed(query: str | None) -> str:
+    """A SELECT as it can stand within another."""
+    return (query or "").strip().rstrip(";").rstrip()
 
 
 def said(parts: Sequence[str]) -> str:
@@ -99,7 +106,7 @@ class Sql(Fetched):
 
     def __init__(self, link: Link, parts: tuple[str, ...], query: str | None = None) -> None:
         self.link, self.parts, self.rows_named = link, parts, said(parts)
-        self.query = None if query is None else query.strip().rstrip(";").rstrip()
+        self.query = None if query is None else trimmed(query)
         if self.query is None:
             self.source = ".".join(link.database.sql(identifier(part)) for part in parts)
         else:
@@ -261,7 +268,7 @@ class Sql(Fetched):
         """What a model says of every row, as a table that the database works out when it is asked for.
 
         `by` is a model that has `to_sql`, or a SELECT such as that writes. `keep` are columns of the rows that stand
-        beside the answers: by default all whose names are free. `output` is as in `to_sql`.
+        beside the answers: by default all. `output` is as in `to_sql`.
         """
         if isinstance(by, str):
             return Sql(self.link, (), by)

@@ -55,7 +55,7 @@ def stream(
         A file that keeps the sums while they grow: started again with the same files, learning goes on where the
         file says, and the file is removed at the end.
     every : float, default=60
-        Seconds between two checkpoints.
+        Seconds between two checkpoints, at least: tables that were begun are added up first.
     n_jobs : int, optional
         Threads that add up; None takes as many as there are processors.
     how : what `open_source` takes besides: format, delimiter, encoding, missing, types
@@ -95,6 +95,10 @@ class Stream(Engine):
         self.checkpoint, self.every = None if checkpoint is None else os.fspath(checkpoint), every
         self.once, self.named, self.target = tables.once, tables.named, tables.target
         self.size, self.unit, self.rows_named = tables.size, tables.unit, tables.name
+        if not every >= 0:
+            raise DecibanError(f"every is {every}: it must be seconds, 0 or more")
+        if self.checkpoint is not None and not os.path.isdir(os.path.dirname(self.checkpoint) or "."):
+            raise DecibanError(f"there is no folder to write the checkpoint {self.checkpoint!r} into: make it first")
         if checkpoint is not None and not tables.marks():
             raise DecibanError("checkpoint= is for files, whose rows can be found again: leave it out here")
 

@@ -6,6 +6,7 @@ in it, and one that reading opened is rolled back. A connection that we may make
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -148,9 +149,13 @@ def link_by_url(text: str, dialect: str | None) -> Link:
         url = sqlalchemy.engine.make_url(text)
         if url.drivername in ("postgresql", "postgres") and not is_installed("psycopg2"):
             url = url.set(drivername="postgresql+psycopg")
+        if url.get_backend_name() == "sqlite" and url.database and not url.query and not os.path.exists(url.database):
+            raise DecibanError(f"there is no database {one_line(url.database)!r}: is the path right?")
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
     except ModuleNotFoundError as error:
         raise DecibanError(f"the URL asks for the driver {error.name!r}, which is not installed") from None
+    except DecibanError:
+        raise
     except (sqlalchemy.exc.SQLAlchemyError, ValueError):
         raise DecibanError(
             "the URL of the database cannot be read: it is such as postgresql://user:password@host/database, with "

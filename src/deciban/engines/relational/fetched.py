@@ -55,11 +55,16 @@ class Fetched(Engine):
         return None if asked.expressible(question) else asked.answer(question, self._run)
 
     def _kept(self, by: Any, keep: Sequence[str] | None) -> list[str]:
-        """The rows' columns that stand beside a model's answers: those asked for, or all whose names are free."""
-        if keep is not None:
-            return list(keep)
-        taken = {"label", *(f"proba_{plain(label)}".lower() for label in by.classes_)}
-        return [name for name in self.schema.names if name.lower() not in taken]
+        """The rows' columns that stand beside a model's answers: those asked for, or all; their names must be free."""
+        kept = list(self.schema.names if keep is None else keep)
+        answers = {"label", *(f"proba_{plain(label)}".lower() for label in by.classes_)}
+        taken = [name for name in kept if name.lower() in answers]
+        if taken:
+            raise DecibanError(
+                f"{self.rows_named} has a column {one_line(taken[0])!r}, and so has the answer: say which columns are "
+                "to stand beside it with keep=, or give the rows by a query under other names"
+            )
+        return kept
 
     def batches(self) -> Iterator[pa.Table]:
         """All rows, a table at a time."""
