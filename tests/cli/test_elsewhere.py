@@ -56,6 +56,19 @@ def test_a_database_by_its_url(inside, shops):
     assert str(shops) not in repr(there.origin_), "no path is in a model file"
 
 
+def test_rows_without_a_label_are_passed_over(inside, tmp_path):
+    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("sqlglot")
+    connection = sqlite3.connect(tmp_path / "some.sqlite")
+    connection.execute("CREATE TABLE rows (x REAL, leaves TEXT)")
+    connection.executemany("INSERT INTO rows VALUES (?, ?)", [(1.0, "no"), (2.0, "yes"), (1.5, None), (3.0, "yes")] * 5)
+    connection.commit()
+    connection.close()
+    model, _ = trained(inside, f"sqlite:///{tmp_path / 'some.sqlite'}", "--table", "rows", "--model", "naive-bayes")
+    assert model.class_count_.tolist() == [5.0, 10.0]
+    assert not hasattr(model, "n_unlabelled_")
+
+
 def test_a_classifier_chooses_by_itself(inside, shops):
     model, done = trained(inside, shops / "people.csv", "--engine", "stream")
     assert type(model).__name__ == "Classifier"

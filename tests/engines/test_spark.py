@@ -248,6 +248,7 @@ def test_a_sample_is_all_rows_where_there_are_few(spark):
     assert sorted(found["id"].to_pylist()) == list(range(1, 60))
 
 
+@pytest.mark.slow  # Spark starts a Python process for every place
 def test_a_sample_is_from_all_over(spark, monkeypatch):
     """From so many places at even distances, as much from each, and in their order."""
     monkeypatch.setattr(engine, "FAN", 4)

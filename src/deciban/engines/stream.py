@@ -167,15 +167,14 @@ class Stream(Engine):
         """Tables of answers, in the order of the rows."""
         del fields
         for (_, place), said in in_order(
-            self.tables.read(0, None), lambda item: attempted(answer, item[0], item[1]), threads(self.n_jobs, 1 << 40)
+            self.tables.read(0, None), lambda item: attempted(answer, item[0]), threads(self.n_jobs, 1 << 40)
         ):
             if isinstance(said, Exception):
                 raise told(said, place)
             yield said
 
 
-def attempted(answer: Answer, table: pa.Table, place: str) -> Any:
-    del place
+def attempted(answer: Answer, table: pa.Table) -> Any:
     try:
         return answer(table)
     except Exception as error:  # raised where its place is known

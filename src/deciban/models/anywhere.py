@@ -331,7 +331,7 @@ def total_of(engine: Engine, template: Any, split: Split) -> Any:
     question = alone._question(split) if split.named and split.mark is None else None
     pushed = None if question is None else engine.pushed(question)
     if pushed is not None:
-        alone._adopt(pushed)
+        alone._adopt(replace(pushed, unlabelled=0) if split.labelled else pushed)
         return alone
     with bar(f"learning {engine.rows_named}", engine.size, engine.unit) as watch:
         found = engine.collect(Learn(alone, split), watch)
