@@ -63,7 +63,9 @@ class Rows:
     def inputs(self, table: Any) -> Any:
         """What the model looks at."""
         if self.text is not None:
-            return texts(table[self.text])
+            from deciban.sources.written import as_texts
+
+            return as_texts(table[self.text])
         return table.drop_columns([self.target]) if self.target in table.column_names else table
 
     def labelled(self, table: Any, first: int = 0) -> tuple[Any, Array, Array]:
@@ -171,16 +173,6 @@ def some_of(source: Source, rows: int) -> tuple[Any, bool]:
         if total > rows or size > IN_MEMORY:
             return source.sample(min(rows, 1 + total * IN_MEMORY // max(1, size))), False
     return pa.concat_tables(tables).unify_dictionaries(), True
-
-
-def texts(column: Any) -> Any:
-    """A column of texts; a missing one is empty."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    plain_texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return pc.fill_null(column.cast(kind if plain_texts else pa.string()), "")
 
 
 def labels(column: Any, classes: Array | None = None) -> Array:

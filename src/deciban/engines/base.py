@@ -99,3 +99,13 @@ def added(parts: Iterator[Sum | None]) -> Sum | None:
         if part is not None:
             total = part if total is None else total + part
     return total
+
+
+def thinned(table: pa.Table, rows: int) -> pa.Table:
+    """So many of the rows, at even distances."""
+    import numpy as np
+    import pyarrow as pa
+
+    if table.num_rows <= rows:
+        return table
+    return table.take(pa.array(np.linspace(0, table.num_rows - 1, rows).astype(np.int64)))

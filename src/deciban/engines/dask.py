@@ -27,7 +27,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added
+from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added, thinned
 from deciban.engines.partitions import (
     LABEL,
     TEXT,
@@ -658,13 +658,6 @@ def shared_out(sizes: Mapping[int, int], rows: int) -> dict[int, int]:
         shares[number] = min(size, left // (len(sizes) - place))
         left -= shares[number]
     return shares
-
-
-def thinned(table: pa.Table, rows: int) -> pa.Table:
-    """So many rows, at even distances."""
-    if table.num_rows <= rows:
-        return table
-    return table.take(pa.array(np.arange(rows) * table.num_rows // max(1, rows)))
 
 
 # ------------------------------------------------------------------ files

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deciban.engines.base import Answer
+from deciban.engines.base import Answer, thinned
 from deciban.engines.relational.databases import database_of
-from deciban.engines.relational.fetched import OVERSAMPLED, ROWS, Fetched, thinned
+from deciban.engines.relational.fetched import OVERSAMPLED, ROWS, Fetched
 from deciban.engines.relational.push_down import PushDown
 from deciban.engines.threads import threads
 from deciban.errors import DecibanError, EngineError

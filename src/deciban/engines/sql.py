@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deciban.engines.base import Answer, Sum, Watch, Work
+from deciban.engines.base import Answer, Sum, Watch, Work, thinned
 from deciban.engines.duckdb import DuckDB, duckdb, is_duckdbs
 from deciban.engines.relational import column_types
 from deciban.engines.relational.connections import Link, errors_of, link_to
 from deciban.engines.relational.databases import ROWS as ALIAS
 from deciban.engines.relational.databases import identifier
-from deciban.engines.relational.fetched import ROWS, Fetched, thinned
+from deciban.engines.relational.fetched import ROWS, Fetched
 from deciban.engines.relational.push_down import PushDown
 from deciban.errors import DecibanError, EngineError
 from deciban.interchange.dialects import DIALECTS

@@ -27,6 +27,7 @@ from deciban.errors import DecibanError, warn
 from deciban.joint import Model
 from deciban.models.labels import read_labels
 from deciban.show import bar, one_line, plain
+from deciban.sources.written import as_texts
 
 SAMPLE = 20_000  # rows that choices are made on
 PREDICTION = "prediction"  # the column of answers
@@ -72,13 +73,6 @@ class Split:
         if self.labelled and self.target is not None:
             table = table.filter(pc.invert(pc.is_null(self.labels(table), nan_is_null=True)))
         return self.inputs(table), self.labels(table), self.weights(table)
-
-
-def as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of texts; a missing one is empty."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    strings = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return pc.fill_null(column.cast(kind if strings else pa.string()), "")
 
 
 def split_of(

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deciban._typing import Array
 
@@ -27,3 +28,10 @@ def as_written(table: pa.Table, whole: Collection[str]) -> pa.Table:
 def all_whole(numbers: Array) -> bool:
     """Whether these are whole numbers that a float tells apart."""
     return bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= 2.0**53)).all())
+
+
+def as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of texts; a missing one is empty."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    strings = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return pc.fill_null(column.cast(kind if strings else pa.string()), "")

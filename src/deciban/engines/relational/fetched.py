@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from deciban.engines.base import Answer, Engine, Pushed, Question, Sum, Watch, Work, added
@@ -101,10 +100,3 @@ class Fetched(Engine):
 
     def __reduce__(self) -> Any:
         raise TypeError(f"{self!r} holds a connection to a database, which cannot be sent elsewhere")
-
-
-def thinned(table: pa.Table, rows: int) -> pa.Table:
-    """So many of the rows, at even distances."""
-    if table.num_rows <= rows:
-        return table
-    return table.take(pa.array(np.linspace(0, table.num_rows - 1, rows).astype(np.int64)))
