@@ -75,6 +75,8 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/text_speed.py
 	@$(BIN)/python benchmarks/text_accuracy.py
 	@$(BIN)/python benchmarks/spam.py
+	@$(BIN)/python benchmarks/prediction_sets.py
+	@$(BIN)/python benchmarks/honesty.py
 	@$(BIN)/python benchmarks/cold_start.py
 	@$(BIN)/python benchmarks/streaming.py
 	@$(BIN)/python benchmarks/hashed_text.py

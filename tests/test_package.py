@@ -59,10 +59,12 @@ def test_the_package_carries_its_types():
         "scores",
         "gaussian",
         "posterior",
+        "pool",
         "scatter",
         "evidence",
         "forest",
         "contexts",
         "marginals",
         "text",
+        "conformal",
     }

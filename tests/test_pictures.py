@@ -325,7 +325,7 @@ def test_a_waterfall_with_what_rules_out():
 
 
 def test_a_text_is_marked():
-    model = TextClassifier().fit(["win cash now", "lunch at noon?"] * 3, ["spam", "ham"] * 3)
+    model = TextClassifier().fit(["win cash now", "lunch at noon?"] * 30, ["spam", "ham"] * 30)
     why = model.explain("Cash for lunch, $1 now " + "and so on " * 40, target="spam")
     ax = pictures.marked_text(why, pictures.waterfall(why))
     (box,) = (artist for artist in ax.artists if hasattr(artist, "offsetbox"))

@@ -9,7 +9,21 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 
-from deciban.pool import ENOUGH, FLOOR, RIDGE, Pool, choose_pool, fit_pool, spreads
+from deciban.pool import (
+    FLOOR,
+    RIDGE,
+    ByForm,
+    Doubt,
+    Folds,
+    Part,
+    Pool,
+    Usual,
+    Vectors,
+    closed_fit,
+    cross_fit,
+    fit_pool,
+    spreads,
+)
 
 
 class Problem:
@@ -31,7 +45,8 @@ class Problem:
 
     def loss(self, weights, offsets):
         """The mean log loss, and its gradient by weights and offsets."""
-        scores = np.einsum("ngk,g->nk", self.evidence, weights) + self.log_prior + offsets
+        there = np.bincount(self.y, minlength=self.evidence.shape[2]) > 0  # no row can be of any other class
+        scores = np.einsum("ngk,g->nk", self.evidence, weights) + np.where(there, self.log_prior, -np.inf) + offsets
         scores -= logsumexp(scores, axis=1, keepdims=True)
         n = len(self.y)
         share = np.ones(n) / n if self.weight is None else self.weight / self.weight.sum()
@@ -98,7 +113,8 @@ def test_doubt_leans_towards_what_is_believed_already(problem, seed):
     g, k = problem.evidence.shape[1:]
     believed = np.random.default_rng(seed).exponential(0.5, g) / spreads(problem.evidence)
     believed[::2] = 0.0
-    pool, _ = fit_pool(problem.evidence.copy(), problem.y, problem.log_prior, problem.weight, towards=believed)
+    rows = Vectors(problem.evidence, problem.y, problem.log_prior, problem.weight)
+    pool, _ = rows.fit(towards=believed)
     best = minimize(
         lambda z: problem.objective(z, believed),
         np.zeros(g + k),
@@ -108,9 +124,7 @@ def test_doubt_leans_towards_what_is_believed_already(problem, seed):
         options={"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-14, "gtol": 1e-9},
     )
     assert problem.objective(problem.inside(pool), believed)[0] <= best.fun + 1e-8
-    certain, _ = fit_pool(
-        problem.evidence.copy(), problem.y, problem.log_prior, problem.weight, ridge=1e9, towards=believed
-    )
+    certain, _ = rows.fit(1e9, believed)
     np.testing.assert_allclose(certain.weights, believed, atol=1e-5 / spreads(problem.evidence).min())
 
 
@@ -245,27 +259,198 @@ def test_a_vector_that_hardly_varied_has_a_floor():
     assert pool.weights[1] * 1e-9 < 1e-3, "telling as it is, it is too narrow to be believed"
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_rows_is_nothing(seed):
-    problem = Problem(seed, 60, 5, 3, weighted=bool(seed))
-    pool = choose_pool(problem.evidence, problem.y, problem.log_prior, problem.weight)
-    rows = np.random.default_rng(seed).permutation(60)
-    weight = None if problem.weight is None else problem.weight[rows]
-    again = choose_pool(problem.evidence[rows], problem.y[rows], problem.log_prior, weight)
-    np.testing.assert_allclose(again.weights, pool.weights, rtol=1e-5, atol=1e-9 * pool.weights.max())
-    np.testing.assert_allclose(again.offsets, pool.offsets, atol=1e-5)
+def test_a_class_that_no_row_is_of_is_not_ruled_out():
+    """Rows of a class of one document cannot judge it; that says nothing against the class."""
+    problem = Problem(4, 90, 3, 3)
+    some = problem.y < 2
+    pool, _ = fit_pool(problem.evidence[some], problem.y[some], problem.log_prior)
+    assert pool.offsets[2] == 0.0
+    assert abs(pool.offsets[:2].sum()) < 0.1, "offsets of the others stay about nothing"
 
 
-def test_few_rows_are_doubted_as_far_as_it_helps():
-    """Weights that only chance has asked for are shrunk; those of many rows are what they are."""
-    chance = Problem(7, 80, 40, 2)
-    chance.evidence = np.random.default_rng(0).normal(size=chance.evidence.shape)
-    wild, _ = fit_pool(chance.evidence, chance.y, chance.log_prior)
-    tame = choose_pool(chance.evidence, chance.y, chance.log_prior)
-    assert np.linalg.norm(tame.weights) < 0.5 * np.linalg.norm(wild.weights)
-    many = Problem(7, ENOUGH, 4, 2)
-    plain, _ = fit_pool(many.evidence, many.y, many.log_prior)
-    np.testing.assert_array_equal(choose_pool(many.evidence, many.y, many.log_prior).weights, plain.weights)
+# ---------------------------------------------------------------------- evidence that rows give each other
+
+
+class Pairs:
+    """Rows that say something of each other: vector g of row i is Σ_j S_gij e_{y_j}, and S_g is symmetric.
+
+    Of `telling` vectors, rows of the same class are nearer than others; the rest is chance.
+    """
+
+    def __init__(self, seed: int, n: int, g: int, telling: int = 0, k: int = 2, weight: np.ndarray | None = None):
+        rng = np.random.default_rng(seed)
+        self.y = rng.integers(0, k, n).astype(np.int32)
+        near = rng.normal(size=(g, n, n)) / np.sqrt(n)
+        near[:telling] += 0.2 * (self.y[:, None] == self.y) / np.sqrt(n)
+        near = (near + near.transpose(0, 2, 1)) / np.sqrt(2)
+        near[:, np.arange(n), np.arange(n)] = 0.0  # each row is left out of its own
+        self.near, self.k, self.weight = near, k, np.ones(n) if weight is None else weight
+        self.mark = rng.permutation(n).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+    def evidence(self, rows, learned):
+        """(n, g, k), by the sums of the rows that were learned."""
+        one = np.eye(self.k)[self.y[learned]] * self.weight[learned, None]
+        return np.einsum("gij,jk->igk", self.near[:, rows][:, :, learned], one)
+
+    def log_prior(self, rows):
+        count = np.bincount(self.y[rows], self.weight[rows], minlength=self.k)
+        return np.log(count / count.sum())
+
+    def parts(self, folds):
+        fold = folds.which(self.mark, self.y)
+        for f in range(folds.count):
+            out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+            yield Part(rest, self.evidence(rest, rest), out, self.evidence(out, rest), self.log_prior(rest))
+
+    def usual(self):
+        return Usual(10.0, np.zeros(len(self.near)), 1.0)
+
+    def chosen(self, folds=5):
+        every = np.arange(len(self.y))
+        cut = Folds.of(self.mark, self.y, self.k, folds)
+        about = (self.evidence(every, every), self.y, self.log_prior(every), self.weight, cut, self.mark)
+        return about[0], cross_fit(*about, self.parts(cut), self.usual())
+
+    def loss(self, scores):
+        scores = scores + self.log_prior(np.arange(len(self.y)))
+        return float((logsumexp(scores, axis=1) - scores[np.arange(len(self.y)), self.y]).mean())
+
+
+def test_what_is_stated_of_labels_that_say_nothing_is_a_coin():
+    stated, fitted, weights = [], [], []
+    for seed in range(12):
+        world = Pairs(seed, 60, 20)
+        evidence, found = world.chosen()
+        prior = np.tile(world.log_prior(np.arange(60)), (60, 1))
+        stated.append(world.loss(found.left_out.pooled(found.pool, evidence, world.y, world.mark, prior)))
+        wild, _ = fit_pool(evidence, world.y, prior[0], None, 10.0)
+        fitted.append(world.loss(wild.pooled(evidence)))
+        weights.append(np.linalg.norm(found.pool.weights) / np.linalg.norm(wild.weights))
+    assert np.mean(fitted) < 0.6, "weights fitted on leave-one-out vectors look better than a coin"
+    assert np.log(2) - 0.01 < np.mean(stated) < np.log(2) + 0.05, "and those that never saw the row do not"
+    assert np.median(weights) < 0.25, "so little is believed"
+
+
+def test_what_tells_is_believed():
+    for seed in range(5):
+        world = Pairs(seed, 60, 8, telling=2)
+        evidence, found = world.chosen()
+        prior = np.tile(world.log_prior(np.arange(60)), (60, 1))
+        stated = world.loss(found.left_out.pooled(found.pool, evidence, world.y, world.mark, prior))
+        assert stated < 0.6
+        assert found.pool.weights[:2].min() > found.pool.weights[2:].max()
+
+
+def test_a_row_has_no_part_in_what_judges_it():
+    """Its label is changed: the scores it is given are the same, but for what its own class's shares were."""
+    world = Pairs(3, 40, 6, telling=2)
+    _evidence, found = world.chosen()
+    row = 7
+    other = Pairs(3, 40, 6, telling=2)
+    cut = found.left_out.folds
+    other.y = world.y.copy()
+    other.y[row] = 1 - other.y[row]
+    fold = cut.which(world.mark, world.y)
+    # The same folds, whatever the label: only what is learned of the rest may matter.
+    edges = Folds(np.tile(cut.edges[world.y[row]], (2, 1)), np.full(2, cut.first[world.y[row]]))
+    parts = list(world.parts(edges))
+    changed = list(other.parts(edges))
+    f = edges.which(world.mark[[row]], world.y[[row]])[0]
+    np.testing.assert_array_equal(parts[f].inside, changed[f].inside)
+    np.testing.assert_array_equal(parts[f].log_prior, changed[f].log_prior)
+    assert fold.max() < cut.count
+
+
+def test_the_order_of_rows_is_nothing():
+    world = Pairs(0, 50, 5, telling=1, weight=np.random.default_rng(0).uniform(0.5, 2.0, 50))
+    evidence, found = world.chosen()
+    rows = np.random.default_rng(1).permutation(50)
+    moved = Pairs(0, 50, 5, telling=1, weight=world.weight[rows])
+    moved.y, moved.mark, moved.near = world.y[rows], world.mark[rows], world.near[:, rows][:, :, rows]
+    again, same = moved.chosen()
+    np.testing.assert_allclose(same.pool.weights, found.pool.weights, rtol=1e-4, atol=1e-6)
+    prior = np.zeros((50, 2))
+    one = found.left_out.pooled(found.pool, evidence, world.y, world.mark, prior)
+    two = same.left_out.pooled(same.pool, again, moved.y, moved.mark, prior)
+    np.testing.assert_allclose(two, one[rows], atol=1e-4)
+
+
+@given(st.integers(0, 1000), st.integers(1, 80), st.integers(1, 6), st.integers(2, 5))
+def test_folds_are_even_and_found_again(seed, n, k, count):
+    rng = np.random.default_rng(seed)
+    y, mark = rng.integers(0, k, n).astype(np.int32), rng.permutation(10 * n)[:n].astype(np.uint64)
+    folds = Folds.of(mark, y, k, count)
+    fold = folds.which(mark, y)
+    assert ((0 <= fold) & (fold < count)).all()
+    for c in range(k):
+        sizes = np.bincount(fold[y == c], minlength=count)
+        assert sizes.max() - sizes.min() <= 1, "every class is cut into equal parts"
+    some = rng.random(n) < 0.5
+    np.testing.assert_array_equal(folds.which(mark[some], y[some]), fold[some])
+
+
+# ---------------------------------------------------------------------- in closed form
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_a_row_pulls_at_is_a_derivative(weighted):
+    """With a little less of a row, its scores move by what the form says, times as little."""
+    problem = Problem(11, 60, 4, 3, weighted)
+    problem.evidence /= spreads(problem.evidence)[:, None]
+    weight = np.ones(60) if problem.weight is None else problem.weight
+    ridge = np.full(4, 5.0)
+
+    def fit(weight):
+        rows = Vectors(problem.evidence, problem.y, problem.log_prior, weight)
+        return rows, rows.fit(ridge, None, None, 1e-15, 2.0)[0]
+
+    rows, pool = fit(weight)
+    at, inverse, _ = rows.bend(pool, ridge, 2.0)
+    form = ByForm(at[at < 4], at[at >= 4] - 4, inverse, 2**63)
+    y, mark, prior = problem.y.astype(np.int32), np.zeros(60, dtype=np.uint64), np.tile(problem.log_prior, (60, 1))
+    moved = form.pooled(pool, problem.evidence, y, mark, prior, weight) - pool.pooled(problem.evidence)
+    for i in range(0, 60, 7):
+        scores, step = [], 0.01
+        for share in (1.0 - step, 1.0 + step):
+            other = weight.copy()
+            other[i] *= share
+            scores.append(fit(other)[1].pooled(problem.evidence[i : i + 1])[0])
+        # A difference from both sides is right to the square of the step.
+        np.testing.assert_allclose((scores[0] - scores[1]) / (2 * step), moved[i], rtol=1e-3, atol=1e-4)
+
+
+def test_rows_that_had_no_part_are_judged_as_they_are():
+    problem = Problem(5, 80, 3, 2)
+    rows = Vectors(problem.evidence, problem.y, problem.log_prior)
+    pool, _ = rows.fit()
+    at, inverse, _ = rows.bend(pool, RIDGE, None)
+    form = ByForm(at[at < 3], at[at >= 3] - 3, inverse, 39)
+    mark, prior = np.arange(80, dtype=np.uint64), np.tile(problem.log_prior, (80, 1))
+    judged = form.pooled(pool, problem.evidence, problem.y.astype(np.int32), mark, prior)
+    plain = pool.pooled(problem.evidence)
+    np.testing.assert_array_equal(judged[40:], plain[40:])
+    assert np.abs(judged[:40] - plain[:40]).max() > 1e-6
+
+
+def test_many_rows_that_say_nothing_are_found_out_in_closed_form():
+    world = Pairs(2, 400, 25)
+    every = np.arange(400)
+    evidence, prior = world.evidence(every, every), world.log_prior(every)
+    doubts = tuple(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1000.0))
+    found, expected = closed_fit(evidence, world.y, prior, None, 2**63, world.usual(), doubts, 2.0)
+    wild = world.loss(fit_pool(evidence, world.y, prior, None, 1.0)[0].pooled(evidence))
+    assert wild < np.log(2) - 0.02
+    assert expected > wild + 0.01
+    assert np.linalg.norm(found.pool.weights) < 0.3 * np.linalg.norm(fit_pool(evidence, world.y, prior)[0].weights)
+
+
+def test_classes_come_and_go():
+    pool = Pool(np.array([1.0]), np.array([0.1, 0.2, 0.3]))
+    assert pool.in_classes(np.array([2, -1, 0])).offsets.tolist() == [0.3, 0.0, 0.1]
+    form = ByForm(np.array([0]), np.array([0, 2]), np.diag([1.0, 2.0, 3.0]), 5)
+    moved = form.in_classes(np.array([2, -1, 0]))
+    assert moved.classes.tolist() == [0, 2]
+    assert np.diagonal(moved.inverse).tolist() == [1.0, 3.0, 2.0]
 
 
 def test_pooled_is_the_weighted_sum():

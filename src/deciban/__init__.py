@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deciban.corollaries.compare import Comparison
+    from deciban.corollaries.conformal import PredictionSets
     from deciban.corollaries.explain import Evidence
     from deciban.corollaries.judged import Evaluation, evaluate
     from deciban.corollaries.leave_one_out import LeaveOneOut
@@ -74,6 +75,7 @@ _WHERE = {
     "NaiveBayes": "models.naive_bayes",
     "NearestCentroid": "models.nearest_centroid",
     "PoissonNB": "models.poisson_nb",
+    "PredictionSets": "corollaries.conformal",
     "QuadraticDiscriminantAnalysis": "models.quadratic_discriminant_analysis",
     "SchemaError": "errors",
     "SingularWarning": "errors",
@@ -116,6 +118,7 @@ __all__ = [
     "NaiveBayes",
     "NearestCentroid",
     "PoissonNB",
+    "PredictionSets",
     "QuadraticDiscriminantAnalysis",
     "SchemaError",
     "SingularWarning",

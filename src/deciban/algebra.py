@@ -22,13 +22,16 @@ from deciban.schema import Columns, Schema, category_positions, find
 
 # Sums of up to 2^22 weights, each within 2^-52 of itself, are off by less than this share of themselves.
 RESIDUE = 2.0**-30
+CANCELLED = 2.0**10  # squares that a move of the pivot makes as many times smaller have lost ten of a double's 53 bits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stats:
     """Sums of T(x) by class: `weight` is n_y, `sums` has one mapping (measure → array) per block of columns.
 
-    Every array's first axis is the class. `one` may have a single column where no entry was missing.
+    Every array's first axis is the class. `one` may have a single column where no entry was missing. Beside second
+    moments stands `lost` once something was taken away from them: the squares, by class and column, that they were
+    larger by. What rounding has left in a moment is a share of these as well as of itself.
     """
 
     schema: Schema
@@ -53,11 +56,11 @@ class Stats:
     def _combine(self, other: Stats, operation: Callable[[Array, Array], Array]) -> Stats:
         schema = self.schema if self.schema is other.schema else common_schema(self, other)
         a, b = self.embed(schema), other.embed(schema)
-        sums = tuple(
-            {name: operation(mine[name], theirs[name]) for name in mine}
-            for mine, theirs in zip(a.sums, b.sums, strict=True)
-        )
-        return Stats(schema, operation(a.weight, b.weight), sums)
+        sums = []
+        for mine, theirs in zip(a.sums, b.sums, strict=True):
+            block = {name: operation(mine[name], theirs[name]) for name in mine if name != "lost"}
+            sums.append(block | lost_by(operation, mine, theirs))
+        return Stats(schema, operation(a.weight, b.weight), tuple(sums))
 
     def embed(self, schema: Schema) -> Stats:
         """The same sums in a larger schema: new classes and categories are zero, moments move to its pivots."""
@@ -92,10 +95,28 @@ class Stats:
         other = other.embed(self.schema)
         pairs = [(self.weight, other.weight)]
         for block, same in zip(self.sums, other.sums, strict=True):
-            pairs += [(block[name], same[name]) for name in block]
+            pairs += [(block[name], same[name]) for name in block if name != "lost"]
         return all(
             bool(np.all(np.abs(a - b) <= tolerance * (1.0 + np.maximum(np.abs(a), np.abs(b))))) for a, b in pairs
         )
+
+
+def second_moments(sums: Sums) -> Floats:
+    """Σ(x − pivot)² by class and column, of a block that has second moments."""
+    return sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)
+
+
+def gross(sums: Sums) -> Floats:
+    """The squares that were ever in a block's second moments: rounding is a share of them."""
+    return second_moments(sums) + sums.get("lost", 0.0)
+
+
+def lost_by(operation: Callable[[Array, Array], Array], mine: Sums, theirs: Sums) -> dict[str, Floats]:
+    """What second moments have lost by now: what either side had, and what is taken away."""
+    parts = [side["lost"] for side in (mine, theirs) if "lost" in side]
+    if operation is np.subtract and ("xx" in mine or "xy" in mine):
+        parts.append(second_moments(theirs))
+    return {"lost": np.add.reduce(parts)} if parts else {}
 
 
 def without(total: Floats, part: Floats | float) -> Floats:
@@ -115,8 +136,11 @@ def column_totals(cells: Floats, columns: Columns) -> Floats:
 
 
 def add_prior(sums: Sums, pseudo: Sums) -> Sums:
-    """A block's sums with the prior's pseudo-statistics added; what only the prior has comes along."""
-    return {**pseudo, **{name: sums[name] + pseudo[name] for name in sums}}
+    """A block's sums with the prior's pseudo-statistics added; what only one of them has comes along."""
+    both = {**sums, **pseudo, **{name: sums[name] + pseudo[name] for name in sums if name in pseudo}}
+    if "lost" in sums:  # squares that are exactly nothing have no rounding
+        both["lost"] = np.where(second_moments(sums) > 0, sums["lost"], 0.0)
+    return both
 
 
 def common_schema(a: Stats, b: Stats) -> Schema:
@@ -186,6 +210,11 @@ def shift(sums: Sums, by: Floats) -> dict[str, Floats]:
         moved["xy"] = shift_scatter(one[..., None], x, sums["xy"], by)
     if "xxyy" in sums:
         moved |= shift_fourth(sums, by)
+    if "xx" in moved or "xy" in moved:
+        before = second_moments(sums) + 2.0 * np.abs(by * x) + one * by**2
+        cancelled = np.where(before > CANCELLED * second_moments(moved), before, 0.0)
+        if "lost" in sums or cancelled.any():
+            moved["lost"] = sums.get("lost", 0.0) + cancelled
     return moved
 
 

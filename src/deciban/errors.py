@@ -15,7 +15,7 @@ class SchemaError(DecibanError):
 
 
 class ForgetError(DecibanError):
-    """Rows were to be forgotten that the model had not learned."""
+    """Rows were to be forgotten that the model had not learned, or that its sums cannot do without."""
 
 
 class FileError(DecibanError):

@@ -26,6 +26,7 @@ from deciban.errors import DecibanError, FileError
 from deciban.families import FAMILIES, Family, Tree
 from deciban.joint import Block, Joint, Model
 from deciban.packing import PIECES, pack, unpack
+from deciban.pool import ByFold, ByForm, Folds, LeftOut, Pool
 from deciban.schema import Bins, Columns, Schema
 from deciban.show import one_line
 
@@ -33,9 +34,9 @@ __all__ = ["FORMAT", "damage", "exclusively", "read", "read_parts", "write", "wr
 
 FORMAT = 1
 LARGEST = 1e75  # what a column may hold: the fourth power of it, the largest that is summed up, is still a number
-DEGREE = {"xx": 2, "xy": 2, "xxy": 3, "xxyy": 4}  # of sums that are not linear in the columns
+DEGREE = {"xx": 2, "xy": 2, "xxy": 3, "xxyy": 4, "lost": 2}  # of sums that are not linear in the columns
 PER_COLUMN = {"guess_mean": "d", "guess_variance": "d", "scale": "d", "guess_covariance": "dd", "given": "dd"}
-COUNTS = ("one", "xx", "is", "pair", "xxyy")  # sums that cannot be negative, wherever the pivot is
+COUNTS = ("one", "xx", "is", "pair", "xxyy", "lost")  # sums that cannot be negative, wherever the pivot is
 
 LABELS = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,10})|O")  # types of labels
 PLAIN = (bool, int, float, str)
@@ -206,6 +207,8 @@ def read_block(b: int, said: Mapping[str, Any], tensors: dict[str, Array], k: in
     if parents is not None and not isinstance(family, Tree):
         raise FileError(f"block {b} has a tree that its family does not know")
     sums = {m.name: checked(tensors, f"{b}.{m.name}", *[(k, *s) for s in m.shapes(columns)]) for m in measures}
+    if family.pivoted and f"{b}.lost" in tensors:  # only where something was taken away
+        sums["lost"] = checked(tensors, f"{b}.lost", (k, size))
     for name, array in sums.items():
         if (name in COUNTS or pivot is None) and (array < 0).any():
             raise FileError(f"{b}.{name} holds a negative count")
@@ -368,7 +371,7 @@ def as_tuples(value: Any) -> Any:
     return tuple(as_tuples(v) for v in value) if isinstance(value, list) else value
 
 
-def checked(tensors: dict[str, Array], name: str, *shapes: tuple[int, ...]) -> Array:
+def checked(tensors: Mapping[str, Array], name: str, *shapes: tuple[int, ...]) -> Array:
     array = tensors[name]
     if array.shape not in shapes or array.dtype != np.float64:
         raise FileError(f"{name} is {array.dtype}{array.shape}, expected float64 of {' or '.join(map(str, shapes))}")
@@ -381,6 +384,60 @@ def within_reach(name: str, array: Array) -> bool:
     """Whether all are numbers that can be reckoned with: so large that a product overflows, they say nothing."""
     most = LARGEST ** DEGREE.get(name.rpartition(".")[2], 1)
     return not array.size or bool(-most <= array.min() and array.max() <= most)  # NaN is in no order
+
+
+def left_out_parts(left_out: LeftOut | None) -> dict[str, Array]:
+    """What judges rows that a pool was chosen by, as arrays."""
+    if isinstance(left_out, ByFold):
+        return {
+            "left_out.edges": left_out.folds.edges,
+            "left_out.first": left_out.folds.first,
+            "left_out.weights": np.array([pool.weights for pool in left_out.pools]),
+            "left_out.offsets": np.array([pool.offsets for pool in left_out.pools]),
+        }
+    if isinstance(left_out, ByForm):
+        return {
+            "left_out.set": left_out.weights.astype(np.int64),
+            "left_out.classes": left_out.classes.astype(np.int64),
+            "left_out.inverse": left_out.inverse,
+            "left_out.last": np.array([left_out.last], dtype=np.uint64),
+            "left_out.times": np.array([left_out.times]),
+        }
+    return {}
+
+
+def left_out_kind(left_out: LeftOut | None) -> str | None:
+    return {ByFold: "folds", ByForm: "form"}.get(type(left_out))
+
+
+def read_left_out(kind: Any, tensors: Mapping[str, Array], g: int, k: int) -> LeftOut | None:
+    """The same, of a pool of g weights and k classes, checked; older files have none."""
+    found = {name.removeprefix("left_out."): array for name, array in tensors.items() if name.startswith("left_out.")}
+    if kind == "folds":
+        edges, first = found["edges"], found["first"]
+        folds = len(found["weights"])
+        sound = edges.dtype == np.uint64 and edges.shape == (k, folds - 1) and folds > 1
+        sound = (
+            sound and first.dtype == np.int32 and first.shape == (k,) and bool(((0 <= first) & (first < folds)).all())
+        )
+        weights, offsets = checked(found, "weights", (folds, g)), checked(found, "offsets", (folds, k))
+        if not sound or (weights < 0).any():
+            raise FileError("what judges the rows it was chosen by is not in order")
+        return ByFold(Folds(edges, first), tuple(Pool(w, b) for w, b in zip(weights, offsets, strict=True)))
+    if kind == "form":
+        weights, classes, last = found["set"], found["classes"], found["last"]
+        m = len(weights) + len(classes)
+        sound = last.dtype == np.uint64 and last.shape == (1,)
+        for places, size in ((weights, g), (classes, k)):
+            rising = places.dtype == np.int64 and places.ndim == 1 and bool((np.diff(places) > 0).all())
+            sound = sound and rising and (not len(places) or bool(0 <= places[0] and places[-1] < size))
+        if not sound:
+            raise FileError("what judges the rows it was chosen by is not in order")
+        inverse, times = checked(found, "inverse", (m, m)), checked(found, "times", (1,))
+        return ByForm(weights, classes, inverse, int(last[0]), float(times[0]))
+    if kind is not None:
+        raise FileError(f"what judges the rows it was chosen by is {kind!r}, which this version does not know")
+    return None
 
 
 def encode(value: Any) -> Any:

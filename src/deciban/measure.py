@@ -147,22 +147,48 @@ class Pairs:
         places = np.array(above, dtype=np.intp) * (np.array(self.sizes, dtype=np.intp) + 1)
         return np.concatenate([[0], np.cumsum(places)]).astype(np.intp)
 
-    def places(self, X: Array) -> Codes:
-        """Where each entry falls among its column's places, −1 where it is missing: one law speaks of it.
-
-        Where the parent's value is missing or was never seen, it is the column's law without its parent.
-        """
+    def codes(self, X: Array) -> Codes:
+        """Each entry's category, −1 where it is missing, and one past the last where it was never seen."""
         codes = np.empty(X.shape, dtype=np.int32, order="F")
         for j, size in enumerate(self.sizes):
             values = X[:, j]
-            codes[:, j] = np.where(values >= 0, np.minimum(values, np.intp(size)), -1)  # NaN is not ≥ 0
+            if X.dtype.kind == "f":
+                codes[:, j] = np.where(values >= 0, np.minimum(values, np.intp(size)), -1)  # NaN is not ≥ 0
+            else:
+                np.clip(values, -1, size, out=codes[:, j], casting="unsafe")
+        return codes
+
+    def whole(self, codes: Codes) -> bool:
+        """Whether every value is there, and known."""
+        return codes.size == 0 or bool(codes.min() >= 0 and (codes.max(axis=0) < self.sizes).all())
+
+    def places(self, X: Array) -> Codes:
+        """Where each entry is counted among its column's places, −1 where it is missing.
+
+        Where the parent's value is missing or was never seen, it is counted without its parent.
+        """
+        codes = self.codes(X)
+        return self.beside(codes, self.whole(codes), codes)
+
+    def beside(self, codes: Codes, whole: bool, otherwise: Codes) -> Codes:
+        """Where entries fall beside their parent's, and where not `otherwise`; `whole` if all are there and known."""
         places = codes.copy(order="F")
         for j, parent in enumerate(self.parents):
             if parent >= 0:
                 above = codes[:, parent]
-                known = (above >= 0) & (above < self.sizes[parent]) & (codes[:, j] >= 0)
-                places[:, j] += np.where(known, (above + 1) * (self.sizes[j] + 1), 0)
+                places[:, j] += (above + 1) * np.int32(self.sizes[j] + 1)
+                if not whole:
+                    known = (above >= 0) & (above < self.sizes[parent]) & (codes[:, j] >= 0)
+                    places[:, j] = np.where(known, places[:, j], otherwise[:, j])
         return places
+
+    def loose(self, codes: Codes) -> Array:
+        """Rows in which a column is there whose parent is missing or was never seen."""
+        found = np.zeros(len(codes), dtype=bool)
+        for j, parent in enumerate(self.parents):
+            if parent >= 0:
+                found |= (codes[:, j] >= 0) & ((codes[:, parent] < 0) | (codes[:, parent] == self.sizes[parent]))
+        return np.flatnonzero(found)
 
     def sums(self, table: Floats) -> dict[str, Floats]:
         """Counts by category and by pair, from counts by place, (k, places)."""

@@ -5,27 +5,35 @@
 F_g are evidence vectors of experts, or of one expert's graded parts. The weights r and offsets b are fitted on
 leave-one-out vectors: evidence about a row from sums without the row. The problem is convex and small. One vector is
 temperature scaling. What comes out is still a sum, so that it can be explained term by term.
+
+One leave-one-out vector is as good as that of a new row; weights fitted on many of them are not. What row i gains from
+row j is what j gains from i, so the rows that judge weights have helped to make the vectors that these were fitted on.
+Hence `cross_fit`: where rows are few, a fold of them is taken out of the *sums* before anything is fitted. How much
+doubt there is about the weights, and whether they are worth anything at all, is then judged by rows that had no part in
+them; and what is said of a row that was learned comes from the weights of the other folds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from deciban._kernel import scatter
+from deciban._kernel import pool as kernel
 from deciban._scipy import logsumexp
-from deciban._typing import Array, Floats
+from deciban._typing import Array, Codes, Floats
 
 RIDGE = 3.0  # pseudo-rows' worth of doubt about every weight, in units of its vector's spread
-MORE = (1.0, 3.0, 10.0, 30.0)  # times as much doubt that is tried where rows are few
-FEW = 15.0  # rows a vector: with fewer, doubt begins in proportion to what is missing
-ENOUGH = 1000  # rows: from so many on the least doubt is right
-FOLDS = 5
 FLOOR = 1e-3  # a vector that hardly varied here may vary elsewhere: its spread counts as this share of the widest
 STEPS = 100  # Newton needs about eight
 ROWS = 2000  # rows that show how the loss bends
 RULED_OUT = 1e-3  # a class's probability below which it does not bend the loss enough to matter for a step
+ENOUGH = 1000  # rows, from which on what weights owe to them is found in closed form, and not by folds
+FOLDS = 5
+PATIENCE = 2.0  # nats by which losses of several candidates must differ to count as one: rows judge all of them alike
+DECADE = 2.0  # nats that ten times less doubt must gain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,54 +47,118 @@ class Pool:
         """b_k + Σ_g r_g F_gk, (n, k), of evidence (n, g, k)."""
         return np.asarray(self.weights @ evidence + self.offsets)
 
+    def in_classes(self, places: Array) -> Pool:
+        """Of other classes, of which places[c] says where each is here; −1 where it is not: it has no offset."""
+        return replace(self, offsets=np.append(self.offsets, 0.0)[places])
 
-def choose_pool(
-    evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None, towards: Floats | None = None
-) -> Pool:
-    """The pool of these rows, with as much doubt as predicts rows best that it was not fitted on.
+    def spread(self, places: Array, g: int) -> Pool:
+        """The same among g weights, of which its own are at these places; the others are nothing."""
+        weights = np.zeros(g)
+        weights[places] = self.weights
+        return replace(self, weights=weights)
 
-    Few rows and many vectors find weights that only chance has asked for: each fifth of the rows is predicted by the
-    weights of the others, under more and more doubt.
+    def narrowed(self, places: Array) -> Pool:
+        """The same without the weights that are not at these places."""
+        return replace(self, weights=self.weights[places])
+
+    @classmethod
+    def nothing(cls, g: int, k: int) -> Pool:
+        """Believes nothing: what is left are the class shares."""
+        return cls(np.zeros(g), np.zeros(k))
+
+    @classmethod
+    def mean(cls, pools: Sequence[Pool], shares: Floats) -> Pool:
+        """Their mean, each with its share."""
+        weights = shares @ np.array([pool.weights for pool in pools])
+        return cls(np.asarray(weights), np.asarray(shares @ np.array([pool.offsets for pool in pools])))
+
+
+class Doubt(NamedTuple):
+    """What is believed of weights before any row is seen: `times` the usual doubt about this `share` of the default."""
+
+    times: float
+    share: float
+
+    @property
+    def cost(self) -> float:
+        """Nats that it must gain over no belief at all."""
+        return DECADE * float(np.log10(100.0 / min(self.times, 100.0)))
+
+
+NOTHING = Doubt(np.inf, 0.0)  # is worth anything: the class shares are left
+DOUBTS = tuple(Doubt(times, share) for share in (0.0, 1.0) for times in (10.0, 1.0))  # by share, the most first
+
+
+class Vectors:
+    """Evidence (n, g, k) of rows of classes y, made ready to fit pools on.
+
+    Classes that none of the rows is of are not among those that a row can be of: nothing is learned about them.
     """
-    n = len(y)
-    if n >= ENOUGH:
-        return fit_pool(evidence, y, log_prior, weight, RIDGE, towards)[0]
-    ridges = [more * max(RIDGE, FEW * evidence.shape[1] / n) for more in MORE]
-    # Every fifth row of each class, by what the rows say: folds do not depend on the order in which rows came.
-    order = np.lexsort((np.round(evidence.sum(axis=(1, 2)), 9), y))
-    fold = np.empty(n, dtype=np.intp)
-    fold[order] = np.arange(n) % FOLDS
-    losses = np.zeros(len(ridges))
-    for f in range(FOLDS):
-        out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
-        if not len(out) or not len(rest):
-            continue
-        w_out, w_rest = (None, None) if weight is None else (weight[out], weight[rest])
-        pool = None  # each begins where one with more doubt ended
-        for i in reversed(range(len(ridges))):
-            pool, _ = fit_pool(evidence[rest], y[rest], log_prior, w_rest, ridges[i], towards, pool, 1e-5)
-            scores = pool.pooled(evidence[out]) + log_prior
-            said = logsumexp(scores, axis=1) - scores[np.arange(len(out)), y[out]]
-            losses[i] += said.sum() if w_out is None else float(w_out @ said)
-    return fit_pool(evidence, y, log_prior, weight, ridges[int(np.argmin(losses))], towards)[0]
+
+    def __init__(self, evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None) -> None:
+        if weight is not None and not weight.all():  # what weighs nothing says nothing
+            some = np.flatnonzero(weight)
+            evidence, y, weight = evidence[some], y[some], weight[some]
+        self.n, self.g, self.k = evidence.shape
+        self.y = np.ascontiguousarray(y, dtype=np.int32)
+        self.total = float(self.n) if weight is None else float(weight.sum())
+        self.share = (np.ones(self.n) if weight is None else weight) / max(self.total, 1e-300)
+        self.spread = spreads(evidence)
+        self.x = np.ascontiguousarray((evidence / self.spread[:, None]).transpose(0, 2, 1))
+        self.log_prior = np.full(self.k, -np.inf)
+        there = np.unique(self.y)
+        self.log_prior[there] = log_prior[there]
+        self.can_tell = len(there) > 1
+
+    def fit(
+        self,
+        ridge: float | Floats = RIDGE,
+        towards: Floats | None = None,
+        begin: Pool | None = None,
+        tolerance: float = 1e-9,
+        offset_ridge: float | None = None,
+    ) -> tuple[Pool, float]:
+        """The weights and offsets with the least log loss on these rows, and that log loss.
+
+        The ridge pulls weights `towards` what is believed of them without any rows (nothing, unless it is said), and
+        offsets to the log prior. It is a number, in units of each vector's spread, or one for every weight as it
+        stands.
+        """
+        start = np.zeros(self.g) if towards is None else towards * self.spread
+        if not self.can_tell:
+            return Pool(start / self.spread, np.zeros(self.k)), 0.0
+        doubt, tie = self._doubt(ridge, offset_ridge)
+        r = (start if begin is None else begin.weights * self.spread).copy()
+        b = np.zeros(self.k) if begin is None else begin.offsets.copy()
+        loss = kernel.fit(
+            self.x, self.y, self.share, self.log_prior, doubt, start, tie, r, b, STEPS, tolerance, ROWS, RULED_OUT
+        )
+        return Pool(r / self.spread, b), loss
+
+    def _doubt(self, ridge: float | Floats, offset_ridge: float | None) -> tuple[Floats, float]:
+        doubt = np.full(self.g, ridge / self.total) if np.ndim(ridge) == 0 else ridge / self.spread**2 / self.total
+        return doubt, (float(doubt[0]) if self.g else 0.0) if offset_ridge is None else offset_ridge / self.total
+
+    def bend(self, pool: Pool, ridge: float | Floats, offset_ridge: float | None) -> tuple[Array, Floats, float]:
+        """Which of the weights and offsets the rows have set, the inverse of how their loss bends there, in rows, and
+        how many of them the rows rather than the ridge have set: tr H(H + Λ)⁻¹."""
+        doubt, tie = self._doubt(ridge, offset_ridge)
+        at = np.flatnonzero(np.append(pool.weights > 0, np.isfinite(self.log_prior))).astype(np.int64)
+        curve = np.zeros((len(at), len(at)))
+        kernel.curvature(
+            self.x, self.y, self.share, self.log_prior, doubt, tie, pool.weights * self.spread, pool.offsets, at, curve
+        )
+        held = np.append(doubt, np.full(self.k, tie))[at]
+        inverse = np.linalg.inv(curve + np.tril(curve, -1).T)
+        freedom = float(len(at) - held @ np.diagonal(inverse))
+        unit = np.append(self.spread, np.ones(self.k))[at]
+        return at, inverse / np.outer(unit, unit) / self.total, freedom
 
 
 def fit_pool(
-    evidence: Floats,
-    y: Array,
-    log_prior: Floats,
-    weight: Floats | None = None,
-    ridge: float | Floats = RIDGE,
-    towards: Floats | None = None,
-    begin: Pool | None = None,
-    tolerance: float = 1e-9,
-    offset_ridge: float | None = None,
+    evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None, ridge: float | Floats = RIDGE
 ) -> tuple[Pool, float]:
-    """The weights and offsets with the least log loss on these rows, and that log loss.
-
-    `evidence` is (n, g, k), `y` class codes. The ridge pulls weights `towards` what is
-    believed of them without any rows (nothing, unless it is said), and offsets to the log prior. It is a number, in
-    units of each vector's spread, or one for every weight as it stands.
+    """The pool of evidence (n, g, k) of rows of classes y, and its log loss on them: `Vectors.fit`.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -98,110 +170,263 @@ def fit_pool(
     >>> pool.weights.round(1).tolist()
     [1.8, 0.1]
     """
-    if weight is not None and not weight.all():  # what weighs nothing says nothing
-        some = np.flatnonzero(weight)
-        evidence, y, weight = evidence[some], y[some], weight[some]
-    (n, g, k), rows = evidence.shape, np.arange(len(evidence))
-    total = float(n) if weight is None else float(weight.sum())
-    share = np.full(n, 1.0 / total) if weight is None else weight / total
-    spread = spreads(evidence)
-    doubt = np.full(g, ridge / total) if np.ndim(ridge) == 0 else ridge / spread**2 / total
-    tie = (float(doubt[0]) if g else 0.0) if offset_ridge is None else offset_ridge / total
-    flat = (evidence / spread[:, None]).transpose(0, 2, 1).reshape(n * k, g)  # a row and class, a vector each
-    known = np.isfinite(log_prior)  # a class without any weight stays without
-    start = np.zeros(g) if towards is None else towards * spread
-    r, shift = (start, np.zeros(k)) if begin is None else (begin.weights * spread, begin.offsets)
+    return Vectors(evidence, y, log_prior, weight).fit(ridge)
 
-    def loss(r: Floats, shift: Floats) -> tuple[float, Floats]:
-        scores = (flat @ r).reshape(n, k) + log_prior + shift
-        scores -= logsumexp(scores, axis=1, keepdims=True)
-        doubted = float(doubt @ (r - start) ** 2 + tie * shift @ shift)
-        return -float(share @ scores[rows, y]) + 0.5 * doubted, scores
 
-    value, scores = loss(r, shift)
-    for _ in range(STEPS):
-        p = np.exp(scores)
-        slope = p * share[:, None]
-        slope[rows, y] -= share
-        down = np.concatenate([slope.ravel() @ flat + doubt * (r - start), slope.sum(axis=0) + tie * shift])
-        free = np.concatenate([(r > 0) | (down[:g] < 0), known])
-        step = newton_step(curvature(flat, p, share, free, np.append(doubt, np.full(k, tie))), down, free, r)
-        size = 1.0
-        while True:
-            new_r, new_shift = np.maximum(0.0, r + size * step[:g]), shift + size * step[g:]
-            new_value, new_scores = loss(new_r, new_shift)
-            if new_value <= value or size < 1e-9:
-                break
-            size /= 2
-        gain = value - new_value
-        if gain > 0:
-            r, shift, value, scores = new_r, new_shift, new_value, new_scores
-        if gain < tolerance * max(1.0, value):
+# ---------------------------------------------------------------------- rows that had a part in the choice
+
+
+class LeftOut(Protocol):
+    """What is said of rows that pools were fitted on, by weights that they had no part in."""
+
+    def pooled(
+        self, pool: Pool, evidence: Floats, y: Codes, mark: Array, log_prior: Floats, weight: Floats | None = None
+    ) -> Floats:
+        """b_k + Σ_g r_g F_gk, (n, k), of leave-one-out evidence (n, g, k) of rows of classes y."""
+
+    def in_classes(self, places: Array) -> LeftOut:
+        """Of other classes, of which places[c] says where each is here; −1 where it is not."""
+
+    def spread(self, places: Array, g: int) -> LeftOut:
+        """The same among g weights, of which its own are at these places."""
+
+    def narrowed(self, places: Array) -> LeftOut:
+        """The same without the weights that are not at these places, ascending: it must use no other."""
+
+    def used(self, pool: Pool) -> Array:
+        """Which weights it takes to judge a row."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Folds:
+    """Which fold a row is in, by its class and its mark: parts of equal size of every class.
+
+    A mark is a number that depends on nothing but the row, so that a fold does not depend on the order of the rows, and
+    is found again.
+    """
+
+    edges: Array  # (k, folds − 1) the marks at which each class's folds end
+    first: Codes  # (k,) the fold that they begin with, so that small classes are not all in the same one
+
+    @classmethod
+    def of(cls, mark: Array, y: Codes, k: int, folds: int = FOLDS) -> Folds:
+        edges, first, before = np.zeros((k, folds - 1), dtype=np.uint64), np.zeros(k, dtype=np.int32), 0
+        for c in range(k):
+            mine = np.sort(mark[y == c])
+            first[c] = before % folds
+            if len(mine):
+                edges[c] = mine[np.ceil(np.arange(1, folds) * len(mine) / folds).astype(np.intp) - 1]
+            before += len(mine)
+        return cls(edges, first)
+
+    @property
+    def count(self) -> int:
+        return int(self.edges.shape[1]) + 1
+
+    def which(self, mark: Array, y: Codes) -> Array:
+        """The fold of every row."""
+        beyond = (mark[:, None] > self.edges[y]).sum(axis=1)
+        return np.asarray((beyond + self.first[y]) % self.count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByFold:
+    """A row is judged by the pool that was chosen without its fold."""
+
+    folds: Folds
+    pools: tuple[Pool, ...]
+
+    def pooled(
+        self, pool: Pool, evidence: Floats, y: Codes, mark: Array, log_prior: Floats, weight: Floats | None = None
+    ) -> Floats:
+        del pool, log_prior, weight
+        out, fold = np.empty((len(y), evidence.shape[2])), self.folds.which(mark, y)
+        for f, mine in enumerate(self.pools):
+            at = np.flatnonzero(fold == f)
+            out[at] = mine.pooled(evidence[at])
+        return out
+
+    def in_classes(self, places: Array) -> ByFold:
+        folds = Folds(self.folds.edges[places], self.folds.first[places])  # of a class that is new, any will do
+        return ByFold(folds, tuple(pool.in_classes(places) for pool in self.pools))
+
+    def spread(self, places: Array, g: int) -> ByFold:
+        return replace(self, pools=tuple(pool.spread(places, g) for pool in self.pools))
+
+    def narrowed(self, places: Array) -> ByFold:
+        return replace(self, pools=tuple(pool.narrowed(places) for pool in self.pools))
+
+    def used(self, pool: Pool) -> Array:
+        del pool
+        return np.flatnonzero(np.any([pool.weights > 0 for pool in self.pools], axis=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByForm:
+    """A row's pull is taken out of the weights in closed form.
+
+    With s the scores of a row, p its posterior and J its vectors beside the identity, what the fit owes to the row is a
+    step H⁻¹ Jᵀ(p − e_y) away, H being how the loss of all rows bends. So without it the row would be given
+
+        s + t J H⁻¹ Jᵀ (p − e_y)
+
+    t is 1 where a row has a part in the fit alone. Where its label has also helped to make the vectors of the others,
+    and they gain from it what it gains from them, it is 2.
+    """
+
+    weights: Array  # those that the rows have set,
+    classes: Array  # and the classes whose offsets they have set
+    inverse: Floats  # H⁻¹ of these
+    last: int  # the greatest mark of a row that had a part in the fit
+    times: float = 1.0
+
+    def pooled(
+        self, pool: Pool, evidence: Floats, y: Codes, mark: Array, log_prior: Floats, weight: Floats | None = None
+    ) -> Floats:
+        scores, rows, a = pool.pooled(evidence), np.arange(len(y)), len(self.weights)
+        posterior = scores + log_prior
+        away = np.exp(posterior - logsumexp(posterior, axis=1, keepdims=True))
+        away[rows, y] -= 1.0
+        away *= (mark <= np.uint64(self.last))[:, None] * (1.0 if weight is None else weight[:, None])
+        parts = evidence[:, self.weights]
+        pull = np.concatenate([np.einsum("nak,nk->na", parts, away), away[:, self.classes]], axis=1) @ self.inverse
+        scores += self.times * np.einsum("nak,na->nk", parts, pull[:, :a])
+        scores[:, self.classes] += self.times * pull[:, a:]
+        return scores
+
+    def in_classes(self, places: Array) -> ByForm:
+        there = np.flatnonzero(np.isin(places, self.classes))
+        at = np.append(np.arange(len(self.weights)), len(self.weights) + np.searchsorted(self.classes, places[there]))
+        return replace(self, classes=there, inverse=self.inverse[np.ix_(at, at)])
+
+    def spread(self, places: Array, g: int) -> ByForm:
+        del g
+        return replace(self, weights=places[self.weights])
+
+    def narrowed(self, places: Array) -> ByForm:
+        return replace(self, weights=np.searchsorted(places, self.weights))
+
+    def used(self, pool: Pool) -> Array:
+        return np.flatnonzero(pool.weights > 0)
+
+
+# ---------------------------------------------------------------------- choosing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """A pool, what judges the rows that it was chosen by, and how it was chosen."""
+
+    pool: Pool
+    left_out: LeftOut | None
+    doubts: tuple[tuple[Doubt, float], ...]  # what was believed beforehand, with the share that each has in the pool
+
+
+class Part(NamedTuple):
+    """Rows, a fold of which is out of the sums: evidence of the `rest`, each without itself, and of those `out`."""
+
+    rest: Array
+    inside: Floats
+    out: Array
+    outside: Floats
+    log_prior: Floats  # of the rest
+
+
+class Usual(NamedTuple):
+    """What is believed of weights beforehand: a ridge, weights that it may pull to, and a ridge for offsets."""
+
+    ridge: float | Floats
+    weights: Floats
+    offset_ridge: float
+
+    def fit(self, rows: Vectors, doubts: Sequence[Doubt], tolerance: float) -> list[Pool]:
+        """A pool for every doubt; each begins where one with more of the same kind ended."""
+        out: list[Pool] = []
+        for i, doubt in enumerate(doubts):
+            if np.isinf(doubt.times):
+                out.append(Pool.nothing(rows.g, rows.k))
+                continue
+            begin = out[-1] if i and doubts[i - 1].share == doubt.share else None
+            ridge, default = self.ridge * doubt.times, self.weights * doubt.share
+            out.append(rows.fit(ridge, default, begin, tolerance, self.offset_ridge)[0])
+        return out
+
+
+def cross_fit(
+    evidence: Floats,
+    y: Codes,
+    log_prior: Floats,
+    weight: Floats | None,
+    folds: Folds,
+    mark: Array,
+    parts: Iterable[Part],
+    usual: Usual,
+    doubts: Sequence[Doubt] = DOUBTS,
+) -> Chosen:
+    """The pool of rows that are few, with as much doubt as predicts rows best that had no part in it.
+
+    `evidence` is (n, g, k), of rows without themselves; `parts` has the same of each fold in turn, out of sums. The
+    pools of all doubts, and the class shares alone, are averaged by how well they predict the folds: the best of them
+    jumps from one sample to the next. A row's own fold has no say in the pool that judges the row.
+    """
+    n, fold = len(y), folds.which(mark, y)
+    amount, doubts = np.ones(n) if weight is None else weight, (*doubts, NOTHING)
+    losses, judged, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
+    for part in parts:
+        rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
+        found = usual.fit(rows, doubts, 1e-5)
+        if rows.can_tell:
+            at = np.arange(len(part.out))
+            for j, pool in enumerate(found):
+                scores = pool.pooled(part.outside) + part.log_prior
+                losses[j, part.out] = logsumexp(scores, axis=1) - scores[at, y[part.out]]
+            judged[part.out] = True
+        by_fold.append(found)
+    cost = np.array([doubt.cost for doubt in doubts])
+
+    def shares(rows: Array) -> Floats:
+        """What each has to say, by how well it predicted these rows."""
+        total = (losses[:, rows] @ amount[rows] + cost) / PATIENCE
+        out = np.exp(total.min() - total)
+        return np.asarray(out / out.sum())
+
+    left_out = [Pool.mean(found, shares(np.flatnonzero(judged & (fold != f)))) for f, found in enumerate(by_fold)]
+    share = shares(np.flatnonzero(judged))
+    pools = usual.fit(Vectors(evidence, y, log_prior, weight), doubts, 1e-7)
+    return Chosen(
+        Pool.mean(pools, share), ByFold(folds, tuple(left_out)), tuple(zip(doubts, share.tolist(), strict=True))
+    )
+
+
+def closed_fit(
+    evidence: Floats,
+    y: Codes,
+    log_prior: Floats,
+    weight: Floats | None,
+    last: int,
+    usual: Usual,
+    doubts: Sequence[Doubt],
+    times: float,
+) -> tuple[Chosen, float]:
+    """The pool of rows that are many, and the log loss that new rows would have.
+
+    What the fit owes to its rows, in nats in all, is the number of weights that they have set (Akaike), `times` over:
+    see `ByForm`. By that the best of the doubts is found, in ascending order, until one is worse.
+    """
+    rows, best, before = Vectors(evidence, y, log_prior, weight), None, None
+    for doubt in doubts:
+        ridge, default = usual.ridge * doubt.times, usual.weights * doubt.share
+        before, loss = rows.fit(ridge, default, before, 1e-8, usual.offset_ridge)
+        at, inverse, freedom = rows.bend(before, ridge, usual.offset_ridge)
+        expected = loss + times * freedom / rows.total
+        if best is not None and expected >= best[0]:
             break
-    return Pool(r / spread, shift), -float(share @ scores[rows, y])
-
-
-def freedom(
-    pool: Pool, evidence: Floats, log_prior: Floats, weight: Floats | None, ridge: Floats, offset_ridge: float
-) -> float:
-    """How many weights and offsets the rows, rather than the ridge, have set: tr H(H + Λ)⁻¹.
-
-    On the rows it was fitted on, a pool looks better by about this many nats in all than on others (Akaike).
-    """
-    (n, g, k), spread = evidence.shape, spreads(evidence)
-    total = float(n) if weight is None else float(weight.sum())
-    share = np.full(n, 1.0 / total) if weight is None else weight / total
-    flat = (evidence / spread[:, None]).transpose(0, 2, 1).reshape(n * k, g)
-    scores = pool.pooled(evidence) + log_prior
-    p = np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
-    doubt = np.append(ridge / spread**2, np.full(k, offset_ridge)) / total
-    free = np.append(pool.weights > 0, np.isfinite(log_prior))
-    at = np.flatnonzero(free)
-    curve = curvature(flat, p, share, free, doubt)[np.ix_(at, at)]
-    return float(len(at) - doubt[at] @ np.diagonal(np.linalg.inv(curve)))
-
-
-def curvature(flat: Floats, p: Floats, share: Floats, free: Array, doubt: Floats) -> Floats:
-    """The second derivatives, (g + k, g + k), where they are free.
-
-    They are only a guide to the step, so some of the rows do, and classes that a row all but rules out are left out.
-    """
-    (n, k), g = p.shape, flat.shape[1]
-    used, some = np.flatnonzero(free[:g]), np.arange(0, n, max(1, n // ROWS))
-    share = share[some] / share[some].sum()
-    row, c = np.nonzero(p[some] >= np.minimum(RULED_OUT, p[some].max(axis=1, keepdims=True)))
-    q = p[some][row, c]
-    q /= np.bincount(row, q, minlength=len(some))[row]
-    columns = np.zeros((len(row), len(used) + k))
-    columns[:, : len(used)] = flat[some[row] * k + c][:, used]
-    columns[np.arange(len(row)), len(used) + c] = 1.0
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
-    mean = np.add.reduceat(columns * q[:, None], starts, axis=0)
-    at = np.concatenate([used, g + np.arange(k)])
-    out = np.zeros((g + k, g + k))
-    out[np.ix_(at, at)] = products(columns, q * share[row]) - products(mean, share)
-    out[np.diag_indices(g + k)] += doubt
-    return out
-
-
-def products(X: Floats, weight: Floats) -> Floats:
-    """Σ w x xᵀ, by our own kernel: BLAS would wait for threads that others keep busy."""
-    d = X.shape[1]
-    one, x, xy = np.zeros((1, 1)), np.zeros((1, d)), np.zeros((1, d, d))
-    scatter.class_scatter(X, np.zeros(len(X), dtype=np.int32), weight, np.zeros((1, d)), one, x, xy)
-    return np.asarray(xy[0])
-
-
-def newton_step(curve: Floats, down: Floats, free: Array, r: Floats) -> Floats:
-    """Newton's step in the free coordinates; weights at nothing that would go below it are held there."""
-    g = len(r)
-    while True:
-        at, step = np.flatnonzero(free), np.zeros(len(down))
-        step[at] = -np.linalg.solve(curve[np.ix_(at, at)], down[at])
-        stuck = free[:g] & (r <= 0) & (step[:g] < 0)
-        if not stuck.any():
-            return step
-        free = np.concatenate([free[:g] & ~stuck, free[g:]])
+        best = expected, before, at, inverse, doubt
+    assert best is not None
+    expected, pool, at, inverse, doubt = best
+    g = evidence.shape[1]
+    left_out = ByForm(at[at < g], at[at >= g] - g, inverse, last, times)
+    return Chosen(pool, left_out, ((doubt, 1.0),)), expected
 
 
 def spreads(evidence: Floats) -> Floats:

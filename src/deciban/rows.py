@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deciban._scipy import issparse
-from deciban._typing import Array, Floats, Matrix
+from deciban._typing import Array, Data, Floats, Matrix
 from deciban.errors import DecibanError
 from deciban.schema import Columns
 
@@ -27,6 +27,30 @@ def value_range(values: Array) -> tuple[float, float]:
     if np.isnan(low):
         low, high = float(np.fmin.reduce(values, axis=None)), float(np.fmax.reduce(values, axis=None))
     return (low, high) if low <= high else (0.0, 0.0)
+
+
+def mixed(values: Array) -> Array:
+    """Bits so stirred that each depends on all (the finaliser of splitmix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(values ^ (values >> np.uint64(31)))
+
+
+def marks(data: Data) -> Array:
+    """A number for each row, (n,) uint64, by nothing but its entries; `data` is a matrix for each block."""
+    mark = np.zeros(data[0].shape[0], dtype=np.uint64)
+    for X in data:
+        odd = mixed(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
+        if issparse(X):
+            rows = X.tocsr()
+            bits = (rows.data.astype(np.float64) + 0.0).view(np.uint64)
+            said = np.where(rows.data != 0, mixed(bits) * odd[rows.indices], np.uint64(0))
+            total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(said, dtype=np.uint64)])
+            mark = mixed(mark + total[rows.indptr[1:]] - total[rows.indptr[:-1]])
+        elif X.shape[1]:
+            bits = (np.ascontiguousarray(X, dtype=np.float64) + 0.0).view(np.uint64)
+            mark = mixed(mark + mixed(bits) @ odd)
+    return mark
 
 
 def has_missing(X: Matrix) -> bool:

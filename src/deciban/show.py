@@ -211,11 +211,13 @@ def _cell(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """A number to four digits, or to the whole: 22,263.4 is not 2.226e+04 to anybody.
+    """A number to four digits, or to the whole: 22,263.4 is not 2.226e+04 to anybody. What is not known is a dash.
 
-    >>> number(1 / 3), number(22_263.4), number(1e20)
-    ('0.3333', '22263', '1e+20')
+    >>> number(1 / 3), number(22_263.4), number(1e20), number(math.nan)
+    ('0.3333', '22263', '1e+20', '–')
     """
+    if math.isnan(value):
+        return "–"
     return f"{value:.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 

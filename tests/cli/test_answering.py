@@ -13,7 +13,7 @@ import pytest
 
 import deciban as api
 
-from .customers import read_people
+from .customers import people, read_people, write_people
 from .shell import deciban, well
 
 
@@ -258,3 +258,55 @@ def test_explaining_imports_nothing_that_takes_long(model, arguments, slow, shop
     done = deciban("explain", f"{model}.deciban", *arguments, cwd=shop.folder, PYTHONPATH=str(tmp_path))
     assert "rather than" in well(done).out
     assert done.err == "SEEN\n"
+
+
+# ------------------------------------------------------------------ prediction sets
+
+
+def test_sets_come_from_the_file_alone(shop, inside):
+    done = well(inside("predict", shop.churn, shop.customers, "--coverage", "0.9", "--proba", "-o", "out.csv"))
+    assert "About 90 % of new rows have their class in the set" in done.err
+    found, model = read_back(inside.folder / "out.csv"), api.load(shop.churn)
+    expected = model.predict_set(read_people(shop.customers).drop(columns="leaves"), 0.9)
+    assert expected.way == "jackknife"
+    assert found.columns[-3:].tolist() == ["set", "p-value(no)", "p-value(yes)"]
+    assert np.array_equal(found[["p-value(no)", "p-value(yes)"]].to_numpy(), expected.p_values)
+    assert found["set"].fillna("").tolist() == ["|".join(one) for one in expected.sets]
+
+
+def test_sets_by_the_rows_that_were_learned(shop, inside):
+    train = ("train", shop.customers, "-t", "leaves", "--model", "naive-bayes", "-o", "nb.deciban")
+    well(inside(*train))
+    done = well(
+        inside(
+            "predict",
+            "nb.deciban",
+            shop.customers,
+            "--coverage",
+            "0.8",
+            "--by-class",
+            "--rows",
+            shop.customers,
+            "--only",
+        )
+    )
+    assert "At least 80 % of new rows of every class" in done.err
+    frame = read_people(shop.customers)
+    model = api.load(inside.folder / "nb.deciban")
+    rows = (frame.drop(columns="leaves"), frame["leaves"])
+    said = [line.split(",")[-1].strip('"') for line in done.out.splitlines()[1:]]
+    assert said == ["|".join(one) for one in model.predict_set(rows[0], 0.8, by_class=True, rows=rows).sets]
+    other = write_people(people(60, seed=5), inside.folder / "other.csv")
+    done = inside("predict", shop.churn, shop.customers, "--coverage", "0.8", "--rows", other, "--only")
+    assert "was not trained on" in done.err
+
+
+def test_sets_that_cannot_be_had_are_refused(shop, inside):
+    done = inside("predict", shop.churn, shop.customers, "--by-class")
+    assert (done.code, "go with --coverage" in done.err) == (2, True)
+    done = inside("predict", shop.churn, shop.customers, "--coverage", "90")
+    assert (done.code, "between 0 and 1" in done.err) == (2, True)
+    (inside.folder / "m.deciban").write_bytes(shop.churn.read_bytes())
+    well(inside("learn", "m.deciban", shop.customers))
+    done = inside("predict", "m.deciban", shop.customers, "--coverage", "0.9")
+    assert (done.code, "with --rows" in done.err) == (2, True)

@@ -72,7 +72,7 @@ def test_rows_without_a_label_are_passed_over(inside, tmp_path):
 def test_a_classifier_chooses_by_itself(inside, shops):
     model, done = trained(inside, shops / "people.csv", "--engine", "stream")
     assert type(model).__name__ == "Classifier"
-    assert "Left out one by one" in done.out
+    assert "Cross-fitted leave-one-out: accuracy" in done.out
     assert inside("predict", "m.deciban", shops / "people.csv", "--only").code == 0
 
 

@@ -52,7 +52,7 @@ def test_train_tells_what_it_learned_and_writes_a_model(shop, either, tmp_path):
     assert type(model).__name__ == "TextClassifier"
     frame = pd.read_csv(shop.messages, comment="#")
     found = model.leave_one_out(frame["message"].tolist(), frame["label"].tolist())
-    assert f"{found.accuracy:.1%} of rows" in done.out
+    assert f"Cross-fitted leave-one-out: accuracy {found.accuracy:.1%}" in done.out
     assert f"log loss {found.log_loss:.4g} nats" in done.out
 
 
@@ -66,7 +66,11 @@ def test_train_says_the_same_to_programs(shop, tmp_path):
     assert facts["classes"] == frame["leaves"].value_counts().to_dict()
     assert facts["target"] == "leaves"
     summary = api.load(tmp_path / "m.deciban").summary()
-    assert facts["leave_one_out"] == {"accuracy": summary.accuracy, "log_loss": summary.loss}
+    assert facts["leave_one_out"] == {
+        "accuracy": summary.accuracy,
+        "log_loss": summary.loss,
+        "how": "cross-fitted leave-one-out",
+    }
     assert (tmp_path / "m.deciban").read_bytes() == shop.churn.read_bytes(), "the same choices, in any process"
 
 
@@ -104,7 +108,7 @@ def test_explain_says_why(shop, tmp_path):
 
 def test_evaluate_judges_by_leave_one_out_or_as_new(shop, inside):
     seen = well(inside("evaluate", shop.churn, shop.customers))
-    assert seen.out.startswith("leave-one-out: 200 rows")
+    assert seen.out.startswith("cross-fitted leave-one-out: 200 rows")
     other = write_people(people(80, seed=9), inside.folder / "other.csv")
     new = call("evaluate", shop.churn, other, cwd=inside.folder)
     assert new.out.startswith("new rows: 80 rows")

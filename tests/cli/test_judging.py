@@ -36,7 +36,11 @@ def as_new(model, path) -> tuple[float, float]:
 def test_rows_that_were_learned_are_left_out_one_by_one(shop, inside):
     done = well(inside("evaluate", shop.churn, shop.customers))
     expected = left_out(shop.churn, shop.customers)
-    assert told(done) == ("leave-one-out", float(f"{expected.accuracy:.4g}"), float(f"{expected.log_loss:.4g}"))
+    assert told(done) == (
+        "cross-fitted leave-one-out",
+        float(f"{expected.accuracy:.4g}"),
+        float(f"{expected.log_loss:.4g}"),
+    )
     said = well(inside("evaluate", shop.churn, shop.customers, "--json")).json()
     assert said["accuracy"] == expected.accuracy
     assert said["log_loss"] == pytest.approx(expected.log_loss, abs=1e-12)
@@ -44,7 +48,7 @@ def test_rows_that_were_learned_are_left_out_one_by_one(shop, inside):
 
 def test_a_file_is_known_by_what_it_holds_not_by_its_name(shop, inside):
     (inside.folder / "copy.csv").write_bytes(shop.customers.read_bytes())
-    assert told(well(inside("evaluate", shop.churn, "copy.csv")))[0] == "leave-one-out"
+    assert told(well(inside("evaluate", shop.churn, "copy.csv")))[0] == "cross-fitted leave-one-out"
 
 
 def test_other_rows_are_judged_as_they_are(shop, inside):
@@ -64,17 +68,17 @@ def test_who_knows_better_is_obeyed(shop, inside):
     head = shop.customers.read_text().splitlines(keepends=True)[:51]
     (inside.folder / "some.csv").write_text("".join(head))
     assert told(well(inside("evaluate", shop.churn, "some.csv")))[0] == "new rows", "some of the rows are another file"
-    assert told(well(inside("evaluate", shop.churn, "some.csv", "--leave-one-out")))[0] == "leave-one-out"
+    assert told(well(inside("evaluate", shop.churn, "some.csv", "--leave-one-out")))[0] == "cross-fitted leave-one-out"
 
 
 def test_what_is_learned_later_is_left_out_too_and_what_is_forgotten_is_new(shop, inside):
     model = copy(shop.churn, inside.folder)
     path = write_people(people(40, seed=5), inside.folder / "more.csv")
     well(inside("learn", model, path))
-    assert told(well(inside("evaluate", model, path)))[0] == "leave-one-out"
+    assert told(well(inside("evaluate", model, path)))[0] == "cross-fitted leave-one-out"
     well(inside("forget", model, path))
     assert told(well(inside("evaluate", model, path)))[0] == "new rows"
-    assert told(well(inside("evaluate", model, shop.customers)))[0] == "leave-one-out"
+    assert told(well(inside("evaluate", model, shop.customers)))[0] == "cross-fitted leave-one-out"
 
 
 def test_a_pipe_is_judged_as_new(shop, tmp_path):
@@ -154,3 +158,17 @@ def test_a_report_replaces_the_one_before(shop, inside):
     (inside.folder / "report.html").write_text("old")
     well(inside("report", shop.spam))
     assert (inside.folder / "report.html").stat().st_size > 1000
+
+
+def test_prediction_sets_are_judged_too(shop, inside):
+    done = well(inside("evaluate", shop.churn, shop.customers))
+    assert "Prediction sets of 90 %: they hold the class of" in done.out
+    said = well(inside("evaluate", shop.churn, shop.customers, "--coverage", "0.8", "--json")).json()["prediction_sets"]
+    assert said["asked"] == 0.8
+    assert 0.75 <= said["coverage"] <= 0.85  # each row beside all others
+    path = write_people(people(300, seed=8), inside.folder / "other.csv")
+    new = well(inside("evaluate", shop.churn, path, "--json")).json()["prediction_sets"]
+    frame, model = read_people(path), api.load(shop.churn)
+    expected = model.predict_set(frame.drop(columns="leaves")).evaluate(frame["leaves"])
+    assert (new["coverage"], new["mean_size"]) == (expected.coverage, expected.mean_size)
+    assert inside("evaluate", shop.churn, path, "--coverage", "0").code == 2

@@ -202,7 +202,23 @@ def test_a_row_for_which_no_class_is_left_is_not_right():
     alone = LeaveOneOut(np.array([0, 1]), np.full((1, 2), -np.inf), np.array([0]))
     assert alone.accuracy == 0.0
     assert alone.confusion.sum() == 0
-    assert GaussianNB().fit([[1.0]], [0]).leave_one_out([[1.0]], [0]).accuracy == 0.0
+
+
+def test_what_cannot_be_known_is_said():
+    nobody = GaussianNB().fit([[1.0], [2.0]], [0, 1]).leave_one_out([[1.0], [2.0]], [0, 1])
+    assert (nobody.judged, nobody.counted.tolist()) == (0, [False, False])
+    assert "No class has two rows, so how good the model is cannot be known." in repr(nobody)
+    X, y = [[1.0], [2.0], [7.0], [8.0], [100.0]], [0, 0, 1, 1, 2]
+    found = GaussianNB().fit(X, y).leave_one_out(X, y)
+    assert found.judged == 4
+    assert np.isfinite([found.accuracy, found.log_loss, found.brier, found.calibration_error]).all()
+    assert "1 row is alone in its class and cannot be judged; about 20% of new rows may be" in repr(found)
+    single = GaussianNB().fit([[1.0], [2.0]], [0, 0]).leave_one_out([[1.0], [2.0]], [0, 0])
+    assert single.accuracy == 1.0
+    assert "There is only one class" in repr(single)
+    for result in (nobody, found, single):
+        said = result.to_dict()
+        assert json.loads(json.dumps(said, allow_nan=False)) == said
 
 
 def test_no_rows_have_no_measures():
@@ -312,8 +328,11 @@ def test_leave_one_out_is_short_unless_it_is_asked_for_details():
     assert repr(left_out) == "leave-one-out over 4 rows\nmeasure    value\naccuracy    0.75\nlog_loss  0.5108"
     assert repr(left_out.details()) == repr(BY_HAND).replace("new rows", "leave-one-out")
     assert left_out.details().to_table().rows[0][:2] == ("accuracy", 0.75)
-    assert left_out.to_dict() | {"how": "new rows"} == {
-        key: value for key, value in BY_HAND.to_dict().items() if not key.startswith("unknown")
+    assert left_out.to_dict() == {
+        **{key: value for key, value in BY_HAND.to_dict().items() if not key.startswith("unknown")},
+        "how": "leave-one-out",
+        "judged_rows": 4,
+        "note": None,
     }
 
 

@@ -418,7 +418,7 @@ def assert_same_stats(found, expected):
     moved = found.embed(expected.schema)
     np.testing.assert_array_equal(moved.weight, expected.weight)
     for block, columns, own in zip(moved.sums, expected.schema.blocks, expected.sums, strict=True):
-        assert block.keys() == own.keys()
+        assert block.keys() - {"lost"} == own.keys() - {"lost"}  # what rounding took is no sum of the rows
         counts = {"one", "is", "pair", "above"} | ({"x"} if columns.pivot is None else set())
         for name in counts & own.keys():
             assert (block[name] == own[name]).all(), f"counts of {name} differ"

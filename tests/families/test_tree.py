@@ -23,31 +23,95 @@ from deciban.schema import Bins, Columns, Schema, downwards, is_forest
 seeds = st.integers(0, 10_000)
 
 
-def by_loops(world, row, c):
-    """log P(row | class c), from the equations: every count anew."""
-    columns, total = world.schema.blocks[0], 0.0
+def by_loops(world, row, c, left_out=None):
+    """log P(row | class c), from the equations: every count anew, and a sum over all values of what is missing."""
+    columns, alpha = world.schema.blocks[0], world.alpha
+    sizes = [len(values) for values in columns.categories]
     weight = np.ones(len(world.y)) if world.weight is None else world.weight
-    mine = [(x, w) for x, y, w in zip(world.X, world.y, weight, strict=True) if y == c]
-    for j, on in enumerate(columns.parents):
-        size = len(columns.categories[j])
-        if np.isnan(row[j]):
-            continue
-        known = on >= 0 and not np.isnan(row[on]) and row[on] < len(columns.categories[on])
-        beside = [(x[j], w) for x, w in mine if not np.isnan(x[j]) and (not known or x[on] == row[on])]
-        n, here = sum(w for _, w in beside), sum(w for v, w in beside if v == row[j])
-        sizes = size if row[j] < size else size + 1  # a value never seen is one more
-        total += np.log((here + world.alpha) / (n + world.alpha * sizes))
-    return total
+    mine = [i for i in range(len(world.y)) if world.y[i] == c and i != left_out]
+
+    def law(j, v, u):
+        """P(x_j = v | its parent is u): None is no parent, and one past the last was never seen."""
+        on = columns.parents[j]
+        here = [i for i in mine if not np.isnan(world.X[i, j]) and (u is None or world.X[i, on] == u)]
+        n, hit = (sum(weight[i] for i in rows) for rows in (here, [i for i in here if world.X[i, j] == v]))
+        return (hit + alpha) / (n + alpha * (sizes[j] + (v >= sizes[j])))
+
+    total, gone = 0.0, np.flatnonzero(np.isnan(row))
+    for values in itertools.product(*(range(sizes[j]) for j in gone)):
+        full = row.copy()
+        full[gone] = values
+        parents = [None if on < 0 else full[on] for on in columns.parents]
+        total += np.prod([law(j, full[j], parents[j]) for j in range(len(full))])
+    return np.log(total)
 
 
-@given(seeds, st.booleans(), st.booleans(), st.sampled_from([0.1, 1.0, 2.5]))
-def test_says_what_the_equations_say(seed, missing, weighted, alpha):
-    world = make("tree", seed, 20, 4, 2, missing, weighted, alpha)
-    rows = np.random.default_rng(seed).integers(-1, 6, (8, 4)).astype(float)  # missing and never seen ones, too
+def some_rows(seed, d):
+    """Rows with entries that are missing, and some that were never seen."""
+    rows = np.random.default_rng(seed).integers(-2, 6, (8, d)).astype(float)
     rows[rows < 0] = np.nan
+    return rows
+
+
+@given(seeds, st.integers(1, 5), st.booleans(), st.booleans(), st.sampled_from([0.1, 1.0, 2.5]))
+def test_says_what_the_equations_say(seed, d, missing, weighted, alpha):
+    world = make("tree", seed, 20, d, 2, missing, weighted, alpha)
+    rows = some_rows(seed, d)
     found = world.family.log_prob(world.model().params[0], world.schema.blocks[0], rows)
     expected = [[by_loops(world, row, c) for c in range(2)] for row in rows]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(seeds, st.integers(2, 5), st.booleans(), st.sampled_from([0.1, 1.0]))
+def test_rows_with_gaps_are_left_out_as_the_equations_say(seed, d, weighted, alpha):
+    world = make("tree", seed, 14, d, 2, True, weighted, alpha)
+    found = world.family.leave_one_out(
+        world.collect().sums[0], alpha, world.schema.blocks[0], world.X, world.y, world.weight
+    )
+    expected = [[by_loops(world, row, c, left_out=i) for c in range(2)] for i, row in enumerate(world.X)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(seeds, st.integers(2, 5))
+def test_what_columns_say_adds_up_where_some_are_missing(seed, d):
+    world = make("tree", seed, 20, d, 3, True, False, 0.5)
+    params, columns = world.model().params[0], world.schema.blocks[0]
+    for row in some_rows(seed, d):
+        at, said = world.family.terms(params, columns, row[None])
+        assert sorted(at) == np.flatnonzero(~np.isnan(row)).tolist()
+        np.testing.assert_allclose(said.sum(axis=0), world.family.log_prob(params, columns, row[None])[0], atol=1e-9)
+
+
+def test_a_column_is_known_through_the_one_between():
+    """a – b – c with b missing: c tells of the class only beside a, and a only through b."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4000)
+    a = rng.integers(0, 4, 4000)
+    b = np.where(rng.random(4000) < 0.97, a, rng.integers(0, 4, 4000))
+    c = np.where(rng.random(4000) < 0.97, (b + 2 * y) % 4, rng.integers(0, 4, 4000))
+    columns = Columns(3, categories=(range(4),) * 3, parents=(-1, 0, 1))
+    joint, X = Joint((Block(Tree(), 1.0),)), np.column_stack([a, b, c]).astype(float)
+    model = Model(joint, local.collect([X], joint, Schema(np.arange(2), (columns,)), y.astype(np.int32)))
+    X[:, 1] = np.nan
+    assert (model.log_joint([X]).argmax(axis=1) == y).mean() > 0.9
+
+
+def test_a_parent_of_which_nothing_was_seen_is_none():
+    columns = Columns(2, categories=((), range(2)), parents=(-1, 0))
+    joint, X = Joint((Block(Tree(), 1.0),)), np.array([[np.nan, 0.0], [np.nan, 0.0], [np.nan, 1.0]])
+    model = Model(joint, local.collect([X], joint, Schema(np.arange(1), (columns,)), np.zeros(3, dtype=np.int32)))
+    said = model.log_likelihood([np.array([[np.nan, 0.0], [0.0, 0.0], [np.nan, np.nan]])])
+    np.testing.assert_allclose(np.exp(said[:, 0]), [3 / 5, 1 / 2, 1.0])
+
+
+def test_nothing_is_possible_where_no_value_is():
+    """Without smoothing a sum can be of nothing but zeros: −∞, and its terms add up to it."""
+    world = make("tree", 3, 20, 4, 2, False, False, 0.0)
+    columns, params = world.schema.blocks[0], world.model().params[0]
+    for row in some_rows(1, 4):
+        said = world.family.log_prob(params, columns, row[None])[0]
+        assert not np.isnan(said).any()
+        np.testing.assert_allclose(world.family.terms(params, columns, row[None])[1].sum(axis=0), said, atol=1e-9)
 
 
 @given(seeds, st.booleans())

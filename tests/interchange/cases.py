@@ -88,6 +88,22 @@ def categories(rng, n=150):
     return words, y.astype(bool)
 
 
+def hanging(rng, n=200):
+    """Seven columns of words, each leaning on the one before."""
+    y = rng.integers(0, 3, n)
+    rows = np.empty((n, 7), dtype=int)
+    rows[:, 0] = rng.integers(0, 3, n)
+    for j in range(1, 7):
+        rows[:, j] = np.where(rng.random(n) < 0.7, (rows[:, j - 1] + y) % (j % 3 + 2), rng.integers(0, j % 3 + 2, n))
+    return np.array(["p", "q", "r", "s"], dtype=object)[rows], y
+
+
+def gappy(rows, rng):
+    """Half of the entries missing, and a few never seen."""
+    chance = rng.random(rows.shape)
+    return np.where(chance < 0.5, None, np.where(chance < 0.55, "new", rows))
+
+
 MAKERS = {
     "gaussian": lambda r: matrix(GaussianNB(), *reals(r), holes(reals(r)[0], r)),
     "gaussian far from zero": lambda r: matrix(GaussianNB(), *reals(r, far=1e9), reals(r, far=1e9)[0]),
@@ -110,6 +126,12 @@ MAKERS = {
         CategoricalNB(alpha=0.5), counts(r)[0] % 4, counts(r)[1], holes(counts(r)[0] % 6, r)
     ),
     "tree": lambda r: matrix(TreeAugmentedNB(), *categories(r), categories(r)[0]),
+    "tree with gaps": lambda r: matrix(
+        TreeAugmentedNB(parents=[-1, 0, 1, 1, 3, 3, 5], alpha=0.5), *hanging(r), gappy(hanging(r)[0], r)
+    ),
+    "tree with gaps, impossible values": lambda r: matrix(
+        TreeAugmentedNB(parents=[1, -1, 1, 2, 3, -1, 5], alpha=0.0), *hanging(r, 40), gappy(hanging(r)[0], r)
+    ),
     "tree of numbers": lambda r: matrix(TreeAugmentedNB(), *reals(r), holes(reals(r)[0], r)),
     "linear discriminant": lambda r: matrix(LinearDiscriminantAnalysis(), *reals(r), reals(r)[0]),
     "linear discriminant far from zero": lambda r: matrix(

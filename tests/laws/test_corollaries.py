@@ -11,9 +11,11 @@ from worlds import GENERATIVE, make, worlds
 from deciban.bayes import DECIBANS
 from deciban.corollaries.explain import explain
 from deciban.corollaries.forget import forget, prune
+from deciban.corollaries.leave_one_out import leave_one_out
 from deciban.errors import ForgetError
 from deciban.families import FAMILIES
-from deciban.joint import log_class_prior_without
+from deciban.families.gaussian import doubtful, without_row
+from deciban.joint import Model, log_class_prior_without
 
 
 @given(worlds(), st.integers(0, 100))
@@ -37,6 +39,64 @@ def test_what_was_never_learned_cannot_be_forgotten(world):
         forget(world.model(), world.collect().scale(1.5))
 
 
+PIVOTED = worlds(("gaussian",), least_rows=4, smoothing=(1e-9, 0.0)) | worlds(
+    ("multivariate_gaussian",), least_rows=4, covariance=("full", "tied", "diag", "EVI")
+)
+
+
+def with_far_rows(world, seed, power, few):
+    """Some rows of the world moved far out in one column each, and which."""
+    rng = np.random.default_rng(seed)
+    far = rng.choice(len(world.y), min(few, len(world.y)), replace=False)
+    world.X[far, rng.integers(0, world.X.shape[1], len(far))] += 10.0 ** (power + rng.normal(size=len(far)))
+    return far
+
+
+@given(PIVOTED, st.integers(0, 1000), st.floats(0, 12), st.booleans())
+def test_what_a_far_row_leaves_is_right_or_refused(world, seed, power, in_turn):
+    """A far value swallows the digits of the others: what they spread is known without it, or there is an error."""
+    far = with_far_rows(world, seed, power, 3)
+    rest = np.setdiff1d(np.arange(len(world.y)), far)
+    left, refit = world.model(), Model(world.joint, prune(world.collect(rest), None))
+    if world.weight is not None:  # several rows that weigh less than two together may be taken for one
+        several = np.bincount(world.y[rest][world.weight[rest] > 0])[refit.classes] > 1
+        assume((refit.stats.sums[0]["one"].min(axis=1)[several] >= 2).all())
+    refused = ""
+    try:
+        for rows in [[i] for i in far] if in_turn else [far]:
+            left = forget(left, prune(world.collect(rows), None))
+    except ForgetError as error:
+        refused = str(error)
+    if refused or len(refit.classes) == 0:
+        assert "rounding" in refused or len(left.classes) == 0
+        return
+    assert left.classes.tolist() == refit.classes.tolist()
+    wide = np.ma.masked_invalid(world.X[rest]).var(axis=0).filled(0.0) if len(rest) else np.zeros(world.X.shape[1])
+    for name in ("mean", "variance"):
+        ours, theirs = (m.joint.blocks[0].family.table(m.params[0], m.columns())[name] for m in (left, refit))
+        size = np.sqrt(wide) + np.abs(theirs) if name == "mean" else wide * 2.0**-40 + theirs
+        spaced = 2.0**-50 * np.ma.masked_invalid(np.abs(world.X)).max() if name == "mean" else 1e-300
+        np.testing.assert_array_less(np.abs(ours - theirs), 1e-3 * size + spaced)
+
+
+@given(PIVOTED, st.integers(0, 1000), st.floats(3, 12))
+def test_a_far_row_is_left_out_as_by_refitting(world, seed, power):
+    far = [i for i in with_far_rows(world, seed, power, 2) if (np.delete(world.y, i) == world.y[i]).sum() > 2]
+    whole = world.model()
+    learned = np.flatnonzero(~np.isnan(world.X).any(axis=1)) if world.family.whole_rows else np.arange(len(world.y))
+    weight = None if world.weight is None else world.weight[learned]
+    found = leave_one_out(whole, [world.X[learned]], world.y[learned], weight).log_proba
+    for i in np.intersect1d(far, learned):
+        refit = world.model(np.delete(np.arange(len(world.y)), i))
+        if not (refit.stats.weight > 0)[world.y[i]]:
+            continue  # nothing is left of its class
+        log_joint = refit.log_joint([world.X[i : i + 1]])[0]
+        literal = log_joint - np.logaddexp.reduce(log_joint)
+        deepest = np.abs(log_joint[np.isfinite(log_joint)]).max(initial=1.0)
+        ours = found[np.searchsorted(learned, i)]
+        np.testing.assert_allclose(np.exp(ours), np.exp(literal), atol=min(1.0, 1e-6 * deepest))
+
+
 SETTINGS = {
     "multivariate_gaussian": [
         {},
@@ -51,7 +111,7 @@ SETTINGS = {
     "gaussian": [
         {"predictive": p, "smoothing": s, "guess_mean": m}
         for p in (False, True)
-        for s in (1e-9, 0.1)
+        for s in (0.0, 1e-9, 0.1)
         for m in (None, 1.0)
     ],
     "multinomial": [{}, {"predictive": True}],
@@ -88,6 +148,10 @@ def test_leave_one_out_is_refitting(name, seed, n, d, k, missing, weighted, alph
             assert not np.isnan(quick[i]).any()
             continue  # a column of which nothing is left: there is no law to compare with
         literal = world.family.log_prob(refit.params[0], columns, world.X[i : i + 1])[0]
+        if np.isnan(quick[i]).any():  # the sums without it are in doubt, and the corollary learns the others anew
+            w = 1.0 if world.weight is None else world.weight[i]
+            assert doubtful(without_row(sums, columns, world.X[i : i + 1], int(world.y[i]), w)).any()
+            continue
         # Rounding of moments about a pivot, and of a log-density that is thousands of nats deep, is relative.
         scale = 1.0 + np.abs(np.where(np.isfinite(literal), literal, 0.0))
         tolerance = 2e-6 if world.family.pivoted else 1e-9

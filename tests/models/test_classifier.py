@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import subprocess
 import sys
@@ -341,7 +342,7 @@ def test_weights_are_rows(world):
     )
     np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-9)
     gone = Classifier().fit(X, y, sample_weight=(y != "cow").astype(float))  # a class of which nothing counts
-    assert gone.predict_proba(X)[:, 0].tolist() == [0.0] * 120
+    assert gone.classes_.tolist() == [c for c in model.classes_.tolist() if c != "cow"]
     assert np.isfinite([law[2:] for law in gone.model_.record.laws]).all()
     with pytest.raises(ValueError, match="sample_weight"):
         Classifier().fit(X, y, sample_weight=weight[:3])
@@ -884,6 +885,18 @@ def mixed_table(n=200, seed=0):
     return X, y
 
 
+@pytest.mark.parametrize("far", [1e3, 1e9, 1e15])
+def test_far_values_can_be_forgotten(far):
+    """Coordinates end at twenty deviations, so that no value swallows the others' digits."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3)), np.arange(300) % 2
+    X[11, 1], X[200, 2] = far, -far
+    gone = np.isin(np.arange(300), [11, 200])
+    model = Classifier().fit(X, y)
+    never = model.empty().partial_fit(X[~gone], y[~gone])
+    np.testing.assert_allclose(model.forget(X[gone], y[gone]).predict_proba(X), never.predict_proba(X), atol=1e-9)
+
+
 def test_forgetting_what_was_never_learned_is_seen_by_every_expert():
     X, y = mixed_table()
     model = Classifier().fit(X, y)
@@ -1034,3 +1047,27 @@ def test_a_summary_says_what_it_is_of():
     model.partial_fit(X, y)
     assert [row[2] for row in model.summary().columns.rows] == told
     assert "200 rows that fit saw; 400 are learned now" in model.summary().notes[-1]
+
+
+@pytest.mark.parametrize("where", ["among others", "at the end"])
+def test_rows_of_weight_zero_change_nothing(where):
+    """Not where numbers are cut, nor what columns are, nor how many rows there are."""
+    rng = np.random.default_rng(0)
+    n = 120
+    y = rng.integers(0, 2, n).astype(object)
+    X = {"size": rng.normal(size=n) + y.astype(float), "colour": rng.choice(["a", "b"], n).astype(object)}
+    weight = rng.integers(1, 3, n).astype(float)
+    gone = np.arange(3) if where == "among others" else np.arange(n - 3, n)
+    weight[gone], y[gone] = 0.0, [7, None, 0]
+    X["size"][gone], X["colour"][gone] = [1e9, np.nan, -1e9], ["q", "r", "s"]
+    left = np.flatnonzero(weight)
+    some = {name: values[left] for name, values in X.items()}
+    with_them, without = Classifier().fit(X, y, weight), Classifier().fit(some, y[left], weight[left])
+    assert repr(with_them.summary()) == repr(without.summary())
+    np.testing.assert_array_equal(with_them.predict_proba(X), without.predict_proba(X))
+    assert with_them.classes_.tolist() == [0, 1]
+    more, fewer = (copy.deepcopy(m) for m in (with_them, without))
+    more.partial_fit(X, np.where(y == None, 0, y), sample_weight=weight * (weight > 1))  # noqa: E711
+    fewer.partial_fit({k: v[weight > 1] for k, v in X.items()}, y[weight > 1], sample_weight=weight[weight > 1])
+    np.testing.assert_array_equal(more.predict_proba(some), fewer.predict_proba(some))
+    with_them.predict_set(some)

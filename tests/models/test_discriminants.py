@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -23,11 +24,16 @@ from deciban import (
     ForgetError,
     GaussianDiscriminant,
     GaussianMixture,
+    GaussianNB,
     LinearDiscriminantAnalysis,
+    NaiveBayes,
     NearestCentroid,
     QuadraticDiscriminantAnalysis,
     SingularWarning,
 )
+from deciban.corollaries.leave_one_out import together
+from deciban.pool import Folds
+from deciban.rows import marks
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::deciban.errors.SingularWarning"),
@@ -228,13 +234,29 @@ def test_leave_one_out_far_from_zero(Model, offset):
 
 
 def test_leave_one_out_of_what_was_chosen():
-    """The default chooses its shrinkage; leaving a row out keeps the choice."""
+    """The default chooses its shrinkage: of all rows each by what other folds choose, of some as it was chosen."""
     X, y = blobs(60)
     model = GD().fit(X, y)
-    found = model.leave_one_out(X, y).log_proba
+    found = held(model, X, y)
+    assert found.how == "leave-one-out, choices held"
     for i in range(0, 60, 7):
         left = copy.deepcopy(model).forget(X[i : i + 1], y[i : i + 1])
-        close(found[i : i + 1], left.predict_log_proba(X[i : i + 1]))
+        close(found.log_proba[i : i + 1], left.predict_log_proba(X[i : i + 1]))
+    found, mark = model.leave_one_out(X, y), marks([X])
+    assert found.how == "cross-fitted leave-one-out"
+    code = np.unique(y, return_inverse=True)[1].astype(np.int32)
+    fold = Folds.of(mark, code, 3).which(mark, code)
+    for i in range(0, 60, 13):
+        chosen = GD().fit(X[fold != fold[i]], y[fold != fold[i]]).model_.joint
+        left = copy.deepcopy(model).forget(X[i : i + 1], y[i : i + 1])
+        left.model_ = left.model_.with_joint(chosen)
+        close(found.log_proba[i : i + 1], left.predict_log_proba(X[i : i + 1]))
+
+
+def held(model, X, y):
+    """Leave-one-out under what all rows have chosen: each half is some of the rows, and they choose nothing."""
+    half = len(y) // 2
+    return together([model.leave_one_out(X[:half], y[:half]), model.leave_one_out(X[half:], y[half:])])
 
 
 @pytest.mark.parametrize("covariance", ["full", "tied"])
@@ -245,7 +267,7 @@ def test_chosen_shrinkage_has_the_least_loss(table, covariance, name):
     within = np.sqrt(np.diagonal(LDA(store_covariance=True).fit(X, y).covariance_))
     X = X / np.where(within > 0, within, 1.0)  # units in which the chosen sphere is round
     model = GD(covariance=covariance).fit(X, y)
-    chosen = model.leave_one_out(X, y)
+    chosen = held(model, X, y)
     others = {}
     for pair in [(0.0, 0.001), (0.05, 0.05), (0.2, 0.01), (0.5, 0.2), (0.95, 0.001), (0.8, 0.0)]:
         given = pair if covariance == "full" else pair[1]
@@ -551,6 +573,97 @@ def test_forgetting_a_class_is_never_having_seen_it(Model, options):
     same(model.partial_fit(X, y), Model(**options).fit(X, y), X, max(tolerance, 1e-7))
 
 
+GD_AS_GIVEN = partial(GD, shrinkage=(0.0, 0.1))
+FAR_MODELS = [
+    GaussianNB,
+    NaiveBayes,
+    LDA,
+    QDA,
+    GD,
+    partial(NearestCentroid, priors="empirical"),
+    partial(GD, covariance="diag", shrinkage=None),
+    partial(GD, covariance="VEI", shrinkage=None),
+]
+
+
+@pytest.mark.parametrize("Model", FAR_MODELS)
+@pytest.mark.parametrize("far", [1e7, 1e9, 1e15])
+@pytest.mark.parametrize("ways", ["at once", "in turn", "saved between"])
+def test_what_a_far_value_has_swallowed_is_not_made_up(Model, far, ways, tmp_path):
+    """(1e9)² takes all digits of 0, 1, 2 from their sum of squares: without it their variance is not known any more."""
+    X = np.array([[0.0], [1.0], [2.0], [far], [far / 3e3], [5.0], [6.0], [7.0]])
+    y = np.array([0, 0, 0, 0, 0, 1, 1, 1])
+    model = Model().fit(X, y)
+    if ways != "at once":
+        model.forget(X[3:4], y[3:4])  # what is left is as wide as far/3000, and that is known
+        wide = X[np.arange(8) != 3], y[np.arange(8) != 3]
+        np.testing.assert_allclose(means_of(model), means_of(Model().fit(*wide)), rtol=1e-6)
+    if ways == "saved between":
+        model.save(tmp_path / "model")
+        model = deciban.load(tmp_path / "model")
+    gone = slice(4, 5) if ways != "at once" else slice(3, 5)
+    before = model.predict_joint_log_proba(X) if hasattr(model, "predict_joint_log_proba") else model.predict(X)
+    with pytest.raises(
+        ForgetError, match=r"left of column 'x0' in class 0 .* rounding .* Fit again without these rows"
+    ):
+        model.forget(X[gone], y[gone])
+    after = model.predict_joint_log_proba(X) if hasattr(model, "predict_joint_log_proba") else model.predict(X)
+    np.testing.assert_array_equal(before, after)
+
+
+def means_of(model):
+    return model.theta_ if isinstance(model, GaussianNB) else model.model_.params[0].mean
+
+
+def test_far_rows_are_left_out_of_choices_too():
+    X, y = blobs(60)
+    X[3, 0] = 1e12
+    found = GD().fit(X, y).leave_one_out(X, y)
+    assert found.how == "cross-fitted leave-one-out"
+    assert np.isfinite(found.log_proba[3]).all()
+
+
+@pytest.mark.parametrize("Model", [GD_AS_GIVEN if Model is GD else Model for Model in FAR_MODELS])
+@pytest.mark.parametrize("far", [1e4, 1e9, 1e15])
+def test_far_rows_are_left_out_as_by_refitting(Model, far):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(24, 2)) + np.arange(24)[:, None] % 2, np.arange(24) % 2
+    X[3, 0], X[8, 1] = far, -3 * far
+    model = Model().fit(X, y)
+    found = model.leave_one_out(X, y).proba
+    for i in range(24):
+        left = Model().fit(np.delete(X, i, axis=0), np.delete(y, i))
+        np.testing.assert_allclose(found[i], left.predict_proba(X[i : i + 1])[0], atol=1e-6)
+    if far > 1e5 and not isinstance(model, GaussianNB):  # whose floor is wider than the doubt as long as one is far
+        with pytest.raises(ForgetError, match=r"row 3 lies so far out .* all rows of the class"):
+            model.leave_one_out(X[:9], y[:9])
+
+
+@pytest.mark.parametrize("Model", FAR_MODELS)
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_forgetting_nearly_all_rows_is_no_far_value(Model, offset):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20_000, 2)) + offset, np.arange(20_000) % 2
+    model = Model().fit(X, y).forget(X[:-20], y[:-20])
+    left = Model().fit(X[-20:], y[-20:])
+    left.model_ = left.model_.with_joint(model.model_.joint)
+    np.testing.assert_allclose(model.predict_proba(X[-20:]), left.predict_proba(X[-20:]), atol=1e-6)
+
+
+@pytest.mark.parametrize("Model", FAR_MODELS)
+def test_a_mark_that_one_row_of_a_class_had_can_be_forgotten(Model):
+    """The class is constant afterwards, which is known beside the spread that the column has in the other."""
+    rng = np.random.default_rng(0)
+    X, y = np.c_[rng.random(60) < 0.3, rng.normal(size=60)].astype(float), np.arange(60) % 2
+    X[y == 0, 0] = 0.0
+    X[6, 0] = 1.0
+    rest = np.arange(60) != 6
+    model = Model().fit(X, y).forget(X[6:7], y[6:7])
+    left = Model().fit(X[rest], y[rest])
+    left.model_ = left.model_.with_joint(model.model_.joint)
+    np.testing.assert_allclose(model.predict_proba(X), left.predict_proba(X), atol=1e-9)
+
+
 @pytest.mark.parametrize(("Model", "options"), [(LDA, {}), (QDA, {}), (GD, {})], ids=named)
 def test_what_was_never_learned_is_not_forgotten(Model, options):
     X, y = blobs(60)
@@ -575,7 +688,7 @@ def test_far_offsets(Model):
     near = far - 1e9  # the same digits
     a, b = Model().fit(far, y), Model().fit(near, y)
     close(a.predict_log_proba(far), b.predict_log_proba(near), 10.0, 1e-5)
-    close(a.leave_one_out(far, y).log_proba, b.leave_one_out(near, y).log_proba, 10.0, 1e-5)
+    close(held(a, far, y).log_proba, held(b, near, y).log_proba, 10.0, 1e-5)
     halves = Model().fit(far[:30], y[:30]) + Model().fit(far[30:], y[30:])
     if Model is not GD:  # which chooses by leave-one-out
         close(halves.predict_log_proba(far), b.predict_log_proba(near), 10.0, 1e-5)
@@ -1240,7 +1353,7 @@ def test_leave_one_out_chooses_a_shape():
     X, y = shaped("EEI", 60)
     model = GD(covariance="loo", shrinkage=None).fit(X, y)
     assert model.covariance_shape_ in SHAPES
-    loss = model.leave_one_out(X, y).log_loss
+    loss = held(model, X, y).log_loss
     for other in ("VVV", "EII", "EEE", "VVI", "EEI", "unit"):
         assert loss <= GD(covariance=other, shrinkage=None).fit(X, y).leave_one_out(X, y).log_loss + 1e-9
 

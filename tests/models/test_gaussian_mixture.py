@@ -479,3 +479,18 @@ def test_one_component_is_a_gaussian():
     model = GaussianMixture(reg_covar=0.0).fit(X)
     np.testing.assert_allclose(model.means_[0], X.mean(axis=0))
     np.testing.assert_allclose(model.covariances_[0], np.cov(X.T, bias=True))
+
+
+@pytest.mark.parametrize("init", ["kmeans", "k-means++", "random", "random_from_data"])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("offset", [1e8, -(2.0**30)])
+def test_where_zero_is_makes_no_difference(init, missing, offset):
+    """Rows that are moved by a constant have the same clusters, moved: starts are found on exact differences."""
+    rng = np.random.default_rng(3)
+    X = np.vstack([rng.normal(c, 1.0, (50, 2)) for c in rng.normal(0, 2.5, (4, 2))])
+    X = np.round(X * 1024) / 1024  # so that the offset costs no digits
+    X[rng.random(X.shape) < 0.1 * missing] = np.nan
+    near, far = (GaussianMixture(3, init_params=init, n_init=3, random_state=0).fit(rows) for rows in (X, X + offset))
+    np.testing.assert_allclose(far.means_ - offset, near.means_, atol=1e-5)
+    np.testing.assert_allclose(far.covariances_, near.covariances_, atol=1e-5)
+    assert far.lower_bound_ == pytest.approx(near.lower_bound_, abs=1e-7)

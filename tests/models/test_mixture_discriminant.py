@@ -1292,3 +1292,16 @@ def test_marks_that_cannot_be():
         GaussianNB().fit(rows, np.full(len(rows), -1), unlabelled=-1)
     with pytest.raises(ValueError, match="one label a row"):
         GaussianNB().fit(rows, np.eye(3)[truth], unlabelled=-1)
+
+
+@pytest.mark.parametrize("init", ["kmeans", "k-means++"])
+@pytest.mark.parametrize("offset", [1e8, -(2.0**30)])
+def test_where_zero_is_makes_no_difference(init, offset):
+    """Components are those of the rows moved by a constant, moved."""
+    rng = np.random.default_rng(1)
+    X = np.vstack([rng.normal(c, 1.0, (60, 2)) for c in rng.normal(0, 2.5, (4, 2))])
+    X, y = np.round(X * 1024) / 1024, np.arange(240) // 120
+    near, far = (MixtureDiscriminant(init_params=init).fit(rows, y) for rows in (X, X + offset))
+    assert far.n_components_ == near.n_components_
+    np.testing.assert_allclose(far.means_ - offset, near.means_, atol=1e-5)
+    np.testing.assert_allclose(far.predict_proba(X + offset), near.predict_proba(X), atol=1e-6)

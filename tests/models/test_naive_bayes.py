@@ -573,7 +573,8 @@ def test_alpha_is_chosen_block_by_block():
     chosen = NaiveBayes({**LAWS, "calls": ("poisson", 0.25)}, alpha="loo").fit(table, y)
     plain = NaiveBayes({**LAWS, "calls": ("poisson", 0.25)}).fit(table, y)
     assert chosen.alpha_[1] == 0.25
-    assert chosen.leave_one_out(table, y).log_loss < plain.leave_one_out(table, y).log_loss
+    some = rows(table, range(79)), y[:79]  # not all that was learned: choices are held
+    assert chosen.leave_one_out(*some).log_loss < plain.leave_one_out(*some).log_loss
     kept = chosen.alpha_
     assert chosen.partial_fit(table, y).alpha_ == kept
     other = NaiveBayes({**LAWS, "calls": ("poisson", 0.25)}, alpha="loo").fit(rows(table, range(40)), y[:40])

@@ -87,7 +87,8 @@ def test_a_declared_class_stays_without_its_only_row():
 
 def test_the_only_row_left_out_leaves_no_class():
     found = GaussianNB().fit([[1.0]], [0]).leave_one_out([[1.0]], [0])
-    assert found.log_loss == np.inf
+    assert found.log_losses.tolist() == [np.inf]
+    assert found.judged == 0
 
 
 @pytest.mark.parametrize(
@@ -220,3 +221,13 @@ def test_a_prior_still_on_the_move_says_so():
     posteriors = np.random.default_rng(0).dirichlet([50, 50], 200)
     with pytest.warns(UserWarning, match="still moved after 3 steps"):
         adapt_prior(posteriors, np.array([0.5, 0.5]), max_iter=3)
+
+
+@pytest.mark.parametrize("model", [MultinomialNB, BernoulliNB, ComplementNB])
+def test_leave_one_out_with_a_strength_for_every_feature_is_a_refit(model):
+    rows, labels, alpha = np.random.default_rng(0).poisson(1.0, (12, 4)), np.arange(12) % 2, np.linspace(0.1, 1.0, 4)
+    found = model(alpha=alpha).fit(rows, labels).leave_one_out(rows, labels)
+    for i in range(len(labels)):
+        rest = np.arange(len(labels)) != i
+        refit = model(alpha=alpha).fit(rows[rest], labels[rest])
+        np.testing.assert_allclose(found.log_proba[i], refit.predict_log_proba(rows[i : i + 1])[0], atol=1e-12)

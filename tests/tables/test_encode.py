@@ -16,6 +16,7 @@ from deciban.tables.encode import (
     BINS,
     COORDINATES,
     FAR,
+    IN_BIN,
     LEVELS,
     NEVER,
     RARE,
@@ -72,12 +73,14 @@ def test_bins_hold_the_values_between_their_ends(values):
 
 def test_few_values_are_a_bin_each_and_many_share():
     rng = np.random.default_rng(0)
-    few = choose_cuts(Numbers(rng.integers(0, BINS, 500).astype(float)), "x")
+    least, most = BINS
+    few = choose_cuts(Numbers(rng.integers(0, most, 500).astype(float)), "x")
     assert (few.low == few.high).all()
-    assert few.size == BINS + 1
+    assert few.size == most + 1
     many = choose_cuts(Numbers(rng.normal(size=3200)), "x")
-    assert len(many.low) == BINS
-    np.testing.assert_allclose(many.mass, 1 / BINS, atol=1 / 3200)
+    assert len(many.low) == most
+    np.testing.assert_allclose(many.mass, 1 / most, atol=1 / 3200)
+    assert [len(choose_cuts(Numbers(rng.normal(size=n)), "x").low) for n in (3, 10, 40)] == [3, least, 40 // IN_BIN]
     atom = rng.normal(size=3200)
     atom[:800] = 0.0  # a quarter of the rows
     heavy = choose_cuts(Numbers(atom), "x")
@@ -160,7 +163,7 @@ def test_numbers_too_large_to_square_are_refused_by_name():
 def test_bins_have_names():
     coded = choose_cuts(Numbers(np.array([1.0, 2.0, np.nan])), "x")
     assert [coded.label(code) for code in range(3)] == ["missing", "1", "2"]
-    assert choose_cuts(Numbers(np.arange(64.0)), "x").label(1) == "0 to 1"
+    assert choose_cuts(Numbers(np.arange(64.0)), "x").label(1) == "0 to 3"
 
 
 # ------------------------------------------------------------------ categories

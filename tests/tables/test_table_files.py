@@ -14,7 +14,7 @@ from small_tables import random_frame
 
 from deciban import files
 from deciban.errors import FileError, ForgetError
-from deciban.tables import speak
+from deciban.tables import density, speak
 from deciban.tables.choose import choose
 from deciban.tables.columns import Levels
 from deciban.tables.files import digest, parts, rebuild
@@ -121,9 +121,9 @@ def survives(document, tensors, new, y) -> bool:
         model.learned(new, np.zeros(new.size, dtype=np.int32), model.classes[:1])
         speak.summary(model)
         speak.explain(model, new.take([0]), None, None)
-        speak.log_density(model, new)
+        density.log_density(model, new)
         speak.strongest(model, 2)
-        speak.sample(model, 5, np.random.default_rng(0), None)
+        density.sample(model, 5, np.random.default_rng(0), None)
         parts(model)
     return True
 

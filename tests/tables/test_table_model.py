@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from small_tables import random_frame, random_sample
 
+import deciban
 from deciban.bayes import DECIBANS
 from deciban.errors import ForgetError, SchemaError
 from deciban.tables import choose as choosing
+from deciban.tables import density, speak
 from deciban.tables import model as modelling
-from deciban.tables import speak
 from deciban.tables.choose import choose, grouped
 from deciban.tables.columns import Levels, Numbers
 from deciban.tables.encode import Cuts
@@ -94,17 +97,17 @@ def test_left_out_is_what_each_expert_says_without_the_row(weighted):
     weight = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 60) if weighted else None
     model = chosen(frame, y, weight=weight)
     rows, w = model.encoding.rows(frame, marked=True), np.ones(60) if weight is None else weight
-    scores = model.log_joint_without(frame, y, weight)
+    scores, fold = model.log_joint_without(frame, y, weight), model.left_out.folds.which(rows.mark, y)
     for i in range(0, 60, 5):
         rest = np.delete(np.arange(60), i)
         less = model.none().plus(model.none().batch(frame.take(rest), y[rest], None if weight is None else w[rest]))
-        mine = rows.take([i])
-        expected = less.log_prior + model.pool.offsets
+        mine, pool = rows.take([i]), model.left_out.pools[fold[i]]
+        expected = less.log_prior + pool.offsets
         each, _ = less.columns.terms(mine)
         each -= each.mean(axis=1, keepdims=True)
         m = len(model.experts)
-        expected = expected + (model.pool.weights[0] + model.pool.weights[m:]) @ each
-        for r, expert in zip(model.pool.weights[1:m], model.experts[1:], strict=True):
+        expected = expected + (pool.weights[0] + pool.weights[m:]) @ each
+        for r, expert in zip(pool.weights[1:m], model.experts[1:], strict=True):
             expected += r * centred(expert.evidence_without(mine, y[[i]], w[[i]]), MOST)[0]
         np.testing.assert_allclose(scores[i], expected, atol=1e-7)
 
@@ -396,11 +399,49 @@ def test_the_strongest_evidence_is_that_of_single_columns(model):
 def test_the_density_of_columns(model):
     """Bins by their width; beyond the last one, a nat for every standard deviation."""
     frame, _ = table(1, 5)
-    plain = speak.log_density(model, frame)
+    plain = density.log_density(model, frame)
     coded = model.encoding.columns[0]
     ends = [coded.high[-1], coded.high[-1] + 3 * coded.scale, coded.low[0] - 50 * coded.scale]
     far = Frame(frame.names, (Numbers(np.array(ends)), *(c.take([0, 0, 0]) for c in frame.columns[1:])), 3)
-    found = speak.log_density(model, far)
+    found = density.log_density(model, far)
     np.testing.assert_allclose(found[1], found[0] - 3, atol=1e-9)
     assert found[2] < found[0] - 40
     assert np.isfinite(plain).all()
+
+
+# ------------------------------------------------------------------ one law of rows
+
+
+@pytest.fixture(scope="module")
+def crossed():
+    """A table whose third column is the first two's together: only a network of columns can know."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3000)
+    a, b = rng.integers(0, 2, 3000), rng.integers(0, 3, 3000)
+    c = np.where(rng.random(3000) < 0.9, (a + b + y) % 3, rng.integers(0, 3, 3000))
+    frame = {"a": np.array(["p", "q"])[a], "b": np.array(["u", "v", "w"])[b], "c": c * 10}
+    return deciban.Classifier(schema={"c": "number"}).fit(frame, y)
+
+
+def test_the_density_sums_to_one_and_is_what_samples_follow(crossed):
+    """p(x) of every row there can be, beside how often it is drawn."""
+    assert density.Density.of(crossed.model_).network is not None
+    every = list(product("pq", "uvw", np.arange(21)))
+    rows = {name: np.array(column) for name, column in zip("abc", zip(*every, strict=True), strict=True)}
+    p = np.exp(crossed.score_samples(rows))
+    inside = np.isin(rows["c"], [0, 10, 20])  # others are in no bin, and their density is that of the nearest
+    assert p[inside].sum() == pytest.approx(1.0, abs=1e-9)
+    drawn, _ = crossed.sample(200_000, random_state=0)
+    found = pd.DataFrame(drawn).value_counts(normalize=True)
+    for a, b, c, expected in zip(*(rows[name][inside] for name in "abc"), p[inside], strict=True):
+        assert found.get((a, b, c), 0.0) == pytest.approx(expected, abs=4 * np.sqrt(expected / 200_000) + 1e-5)
+    strange = crossed.score_samples({"a": ["p", "p"], "b": ["u", "u"], "c": [0, 20]})
+    assert strange[0] > strange[1] + 1.0, "20 is as common as 0 by itself, but not beside these"
+
+
+def test_whole_numbers_fill_their_bins_evenly():
+    x = np.repeat(np.arange(1, 5), 50)
+    model = deciban.Classifier().fit({"x": x, "z": np.tile([0.0, 1.0], 100)}, np.tile(["a", "b"], 100))
+    drawn = np.asarray(model.sample(20_000, random_state=0)[0]["x"], dtype=float)
+    counts = np.bincount(drawn.astype(int))[1:]
+    np.testing.assert_allclose(counts / 20_000, 0.25, atol=0.02)

@@ -297,11 +297,12 @@ def test_partial_fit_holds_what_was_chosen():
 
 
 def test_nothing_is_chosen_before_there_is_something_to_choose_by():
-    """One document of each class: without it there is no class. Then words speak by what they know, and no more."""
+    """One document of each class: without it there is no class. Then every block speaks alike, and no more."""
     learned = TextClassifier(n_jobs=1).fit(["win cash", "see lunch"], ["spam", "ham"])
     assert learned.model_.choice is None
     assert learned.predict(["cash", "lunch"]).tolist() == ["spam", "ham"]
-    assert [row[:3] for row in learned.reliability_.rows] == [("words", 1.0, "by what they know")]
+    kinds = [row[1:3] for row in learned.reliability_.rows]
+    assert kinds == [(1.0, "all alike"), (1.0, "by what they know")] * len(learned.model_.sums.blocks)
     learned.partial_fit(["win prize", "lunch noon"], ["spam", "ham"])
     assert learned.model_.choice is not None, "now there is"
 
@@ -312,7 +313,7 @@ def test_a_class_that_comes_later_has_no_offset():
     choice = learned.model_.choice
     learned.partial_fit(["goulash recipe", "recipe of goulash"], ["cooking"] * 2)
     assert learned.classes_.tolist() == ["cooking", "ham", "spam"]
-    assert choice.offsets(learned.classes_).tolist() == [0.0, *choice.pool.offsets.tolist()]
+    assert choice.of_classes(learned.classes_).pool.offsets.tolist() == [0.0, *choice.pool.offsets.tolist()]
     assert learned.predict(["goulash recipe"]).tolist() == ["cooking"]
 
 
@@ -403,7 +404,7 @@ def test_offsets_and_weights_are_found_by_block_and_class():
     )
     assert choice.weights("pairs")[0, 0] == PER_BLOCK
     assert choice.weights("words")[1, 2] == VECTORS + 2
-    assert choice.offsets(np.array(["b", "c"])).tolist() == [2.0, 0.0]
+    assert choice.of_classes(np.array(["b", "c"])).pool.offsets.tolist() == [2.0, 0.0]
 
 
 @given(st.lists(st.tuples(texts, st.integers(0, 1)), min_size=4, max_size=8))

@@ -21,7 +21,7 @@ import deciban
 from deciban import CountVectorizer, MultinomialNB, TextClassifier
 from deciban.bayes import DECIBANS
 from deciban.errors import ForgetError
-from deciban.pool import Pool
+from deciban.pool import Chosen, Pool
 from deciban.text import graded
 from deciban.text.items import BLOCKS, PAIRED
 
@@ -67,10 +67,11 @@ def any_reliability():
         del y, others
         rng = np.random.default_rng(evidence.shape[1])
         believed = rng.random(evidence.shape[1]) < 0.6
-        return Pool(rng.exponential(0.3, evidence.shape[1]) * believed, rng.normal(size=len(log_prior)))
+        pool = Pool(rng.exponential(0.3, evidence.shape[1]) * believed, rng.normal(size=len(log_prior)))
+        return Chosen(pool, None, ())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graded, "choose_pool", choose)
+        patch.setattr(graded, "cross_fit", choose)
         yield
 
 
@@ -612,7 +613,8 @@ def test_what_was_learned_can_be_left_out_with_the_same_weights(kind):
 def test_a_document_that_is_all_there_is(kind):
     learned = fit(kind, [("cash win", "a")])
     found = learned.leave_one_out(["cash win"], ["a"])
-    assert found.log_loss == np.inf, "without it there is no class at all"
+    assert found.log_losses.tolist() == [np.inf], "without it there is no class at all"
+    assert found.judged == 0
     two = fit(kind, [("cash win", "a"), ("lunch", "b")])
     assert two.leave_one_out(["cash win", "lunch"], ["a", "b"]).log_losses.tolist() == [np.inf, np.inf]
 

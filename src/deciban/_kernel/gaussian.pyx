@@ -12,8 +12,8 @@ cdef extern from "loops.h":
         TILE  # rows transposed at a time
     void squares_tile(const double*, const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t,
                       double*) noexcept nogil
-    double own_law(const double*, const double*, const double*, const double*, double, double, double, double,
-                   Py_ssize_t, double*, double*) noexcept nogil
+    double own_law(const double*, const double*, const double*, const double*, const double*, double, double, double,
+                   double, Py_ssize_t, double*, double*) noexcept nogil
 
 cdef enum:
     STRIP = 64  # columns transposed at a time: a tile stays in the first-level cache
@@ -125,13 +125,17 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                   double smoothing, double floor, bint predictive, bint missing,
                   const double[:, ::1] mean, const double[:, ::1] precision,
                   const double[::1] inverse, const double[::1] inverse2, const double[::1] inverse3,
-                  const double[::1] widest, double[:, ::1] out):
+                  const double[::1] widest, const double[:, ::1] doubt, double[:, ::1] out,
+                  unsigned char[::1] slow):
     """Turn out[i, c] = log p(x_i | c) into what n − 1 rows give: row i is taken out of its class, of the pooled law
     behind the variance floor, and of the prior's guess.
 
     Only the row's own class needs new means and variances. The floor f moves by a δ that is tiny beside most
     variances u = σ² + f: other classes stay as they are while d·|δ|/u < 1e-12, follow from log(1 + δ/u) and
     1/(1 + δ/u) in three terms while |δ|/u < 1e-4 (error below 1e-16), and are computed anew beyond.
+
+    slow[i] = 1 where so little is left that rounding may hide it: no more than `doubt` of a scatter of the row's class,
+    or next to nothing of the pooled one.
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = mean.shape[0], i, j, c, own, at
     cdef Py_ssize_t wide = 1 if one.shape[1] > 1 else 0
@@ -177,6 +181,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                     v = value[j]
                     if v == v:
                         p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], pooled_noise[j], v - pooled_pivot[j], w)
+                        slow[i] |= p.variance * p.weight <= RESIDUE * pooled_xx[j] and pooled_xx[j] > 0.0
                     else:
                         p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], pooled_noise[j], 0.0, 0.0)
                     if fixed:
@@ -210,9 +215,9 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                     out[i, c] += total
                     continue
                 if c == own and quick and one[c, 0] - w > one[c, 0] * RESIDUE:
-                    total = own_law(value, &pivot[c, 0], &x[c, 0], &xx[c, 0], one[c, 0] - w, w, row_floor, ROUNDING,
-                                    d, scale + d, &product)
-                    if total >= 0.0:  # not so where an entry is missing, or a variance vanishes
+                    total = own_law(value, &pivot[c, 0], &x[c, 0], &xx[c, 0], &doubt[c, 0], one[c, 0] - w, w, row_floor,
+                                    ROUNDING, d, scale + d, &product)
+                    if total >= 0.0:  # not so where an entry is missing, or a variance vanishes or is in doubt
                         out[i, c] = -0.5 * (total + product + d * LOG_2PI)
                         continue
                 if not prepared:
@@ -239,6 +244,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                             weight_left -= w
                             s -= w * t
                             q -= w * t * t
+                            slow[i] |= q - s * s / weight_left <= doubt[c, j]
                     if kappa > 0.0 or weight_left <= 0.0:
                         if scale[j] < 0.0:
                             p = pooled_without(pooled_one[j], pooled_x[j], pooled_xx[j], pooled_noise[j], v - pooled_pivot[j], w)

@@ -175,22 +175,25 @@ DEFINE_DOT_ROWS(dot_rows_long, long long)
 /* The law of a complete row under its own class without it: for each column the mean and variance that n_left rows
  * leave, then sum (t - mu)^2 / u, returned, and sum log u, through `log_sum`. Logarithms are taken of a product of
  * mantissas in [1, 2) beside a sum of exponents: one for up to 512 columns. Returns -1 where some u is not a positive
- * normal number (the caller does such rows with care). scratch has room for 2 d numbers. */
+ * normal number, or where no more than `doubt` is left of a scatter (the caller does such rows with care). scratch has
+ * room for 2 d numbers. */
 CLONES static double own_law(const double *restrict row, const double *restrict pivot, const double *restrict x,
-                             const double *restrict xx, double n_left, double w, double floor_, double rounding,
-                             ptrdiff_t d, double *restrict scratch, double *restrict log_sum) {
+                             const double *restrict xx, const double *restrict doubt, double n_left, double w,
+                             double floor_, double rounding, ptrdiff_t d, double *restrict scratch,
+                             double *restrict log_sum) {
     const double inverse = 1.0 / n_left;
     double *restrict quotient = scratch + d;
+    int64_t exponents = 0, wrong = 0;
     for (ptrdiff_t j = 0; j < d; j++) {
         const double t = row[j] - pivot[j];
         const double mu = (x[j] - w * t) * inverse;
         const double spread = (xx[j] - w * t * t) * inverse - mu * mu;
         const double u = (spread <= rounding * xx[j] * inverse ? 0.0 : spread) + floor_;
         const double gap = t - mu;
+        wrong += spread * n_left <= doubt[j];
         scratch[j] = u;
         quotient[j] = gap * gap / u;
     }
-    int64_t exponents = 0, wrong = 0;
     for (ptrdiff_t j = 0; j < d; j++) { /* u = 2^exponent * mantissa: the mantissa stays in scratch */
         uint64_t bits;
         memcpy(&bits, &scratch[j], sizeof bits);

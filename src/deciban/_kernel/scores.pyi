@@ -1,4 +1,4 @@
-from deciban._typing import Array, Floats
+from deciban._typing import Array, Codes, Floats
 
 def code_scores(X: Array, offset: Array, table: Floats, unseen: Floats, out: Floats) -> None: ...
 def code_own(X: Array, y: Array, offset: Array, table: Floats, out: Floats) -> None: ...
@@ -22,4 +22,20 @@ def csr_dot(
     out: Floats,
     binary: bool = False,
     threshold: float = 0.0,
+) -> None: ...
+def code_evidence_without(
+    X: Codes,
+    y: Codes,
+    taken: Floats,
+    offset: Array,
+    counts: Floats,
+    back: Floats,
+    own: Floats,
+    strength: Floats,
+    total: Floats,
+    faint: float,
+    weights: Floats,
+    place: Array,
+    out: Floats,
+    each: Floats,
 ) -> None: ...

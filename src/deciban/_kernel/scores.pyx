@@ -74,6 +74,61 @@ def code_own(const code[:, :] X, const int[::1] y, const Py_ssize_t[::1] offset,
             out[i] += total
 
 
+def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::1] taken, const Py_ssize_t[::1] offset,
+                          const double[:, ::1] counts, const double[::1] back, const double[::1] own,
+                          const double[::1] strength, const double[:, ::1] total, double faint,
+                          const double[::1] weights, const Py_ssize_t[::1] place, double[:, ::1] out,
+                          double[:, :, ::1] each):
+    """What columns of codes say of rows of classes y that were learned, each without it, about the mean over the classes.
+
+    `counts` (cells, k) are those of values in each class, spread as the column's law has it, `back` (cells,) those in
+    all classes, `own` how much of a row's weight stays in its own cell, `total` (d, k) how much each class has.
+    Column j adds weights[j] times what it says to out (n, k), and if place[j] ≥ 0 it is each[:, place[j]].
+    """
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j, c, cell
+    cdef double s, gone, rest, sum_, mean, less, prior
+    cdef double* said = <double*> malloc(max(1, k) * sizeof(double))
+    cdef double* all_ = <double*> malloc(max(1, d) * sizeof(double))
+    if said == NULL or all_ == NULL:
+        free(said)
+        free(all_)
+        raise MemoryError()
+    with nogil:
+        for j in range(d):
+            all_[j] = 0.0
+            for c in range(k):
+                all_[j] += total[j, c]
+        for i in range(n):
+            for j in range(d):
+                if X[i, j] < 0 or (weights[j] == 0.0 and place[j] < 0):
+                    continue
+                cell = offset[j] + X[i, j]
+                s = strength[j]
+                gone = taken[i] * own[cell]
+                rest = back[cell] - gone if back[cell] > gone else 0.0
+                less = all_[j] - taken[i]
+                if rest <= faint * less:  # nobody else has the value, and no neighbour is near
+                    continue
+                prior = s * rest / less
+                mean = 0.0
+                for c in range(k):
+                    sum_ = counts[cell, c]
+                    less = total[j, c]
+                    if c == y[i]:
+                        sum_ = sum_ - gone if sum_ > gone else 0.0
+                        less = less - taken[i] if less > taken[i] else 0.0
+                    said[c] = log((sum_ + prior) / (less + s))
+                    mean += said[c]
+                mean /= k
+                for c in range(k):
+                    out[i, c] += weights[j] * (said[c] - mean)
+                if place[j] >= 0:
+                    for c in range(k):
+                        each[i, place[j], c] = said[c] - mean
+    free(said)
+    free(all_)
+
+
 def csr_own_logs(const value[::1] data, const index[::1] indices, const index[::1] indptr, const int[::1] y,
                  const double[::1] weight, const double[:, ::1] counts, const double[:, ::1] prior,
                  const double[:, ::1] once, double residue, double[::1] out):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deciban.cli import options
 from deciban.cli.data import Reading, Rows, check_not_among
-from deciban.cli.models import TEXT_MODELS, kind_of, open_model, rows_for
+from deciban.cli.models import TEXT_MODELS, kind_of, learned_before, open_model, rows_for
 from deciban.cli.screen import on_screen
-from deciban.cli.terminal import several, show, show_json
+from deciban.cli.terminal import note, several, show, show_json
 from deciban.errors import DecibanError
 from deciban.show import Table, bar, plain
+
+if TYPE_CHECKING:
+    from deciban.corollaries.conformal import PredictionSets
 
 SHOWN = 20  # rows of predictions on a terminal
 
@@ -28,6 +31,17 @@ def predict(
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="A column with the probability of every class.")] = False,
     only: Annotated[bool, typer.Option("--only", help="The predictions alone, without the columns of DATA.")] = False,
+    coverage: Annotated[
+        float | None,
+        typer.Option(help="A column `set`: classes that cannot be ruled out, with the true one in this share of rows."),
+    ] = None,
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="With --coverage: in this share of the rows of every class.")
+    ] = False,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option("--rows", help="With --coverage: the data that the model was trained on, for exact sets."),
+    ] = None,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
@@ -45,23 +59,64 @@ def predict(
       deciban predict churn.deciban new.parquet --proba -o judged.parquet
       cat new.csv | deciban predict churn.deciban - --only | sort | uniq -c
       deciban predict filter.deciban Inbox.mbox
+      deciban predict churn.deciban new.csv --coverage 0.95 --rows customers.csv
     """
     from deciban.sources import write_rows
 
-    check_not_among(output, [model, *data])
-    found = open_model(model)
-    rows = rows_for(found, data, Reading(format, delimiter, encoding, missing), labelled=False)
-    names = None if only else rows.source.columns
+    check_not_among(output, [model, *data, *(rows or [])])
+    found, reading = open_model(model), Reading(format, delimiter, encoding, missing)
+    new = rows_for(found, data, reading, labelled=False)
+    sets = sets_of(found, model, coverage, by_class, rows, reading)
+    names = None if only else new.source.columns
     if output is None and not json and sys.stdout.isatty():
-        show(first_rows(judged(found, rows, names, proba), 2 + proba * len(found.classes_)))
+        answers = (2 + (sets is not None)) + proba * len(found.classes_) * (1 + (sets is not None))
+        show(first_rows(judged(found, new, names, proba, sets), answers))
         return
-    with bar("judging", rows.source.size) as watch:
-        write_rows(
-            output, judged(found, rows, names, proba, watch), format="jsonl" if json and output is None else None
+    with bar("judging", new.source.size) as watch:
+        tables = judged(found, new, names, proba, sets, watch)
+        write_rows(output, tables, format="jsonl" if json and output is None else None)
+
+
+def sets_of(
+    found: Any, path: str, coverage: float | None, by_class: bool, rows: list[str] | None, reading: Reading
+) -> Callable[[Any], PredictionSets] | None:
+    """What gives prediction sets of rows, where they are asked for; what they promise is said once."""
+    if coverage is None:
+        if rows or by_class:
+            raise DecibanError("--rows and --by-class go with --coverage, the share of rows whose class is in the set")
+        return None
+    from deciban.corollaries.conformal import STORED, check_coverage, promise
+
+    check_coverage(coverage)
+    if not rows:
+        if found.calibration_ is None:
+            raise DecibanError(
+                f"{path!r} has no scores for prediction sets: name the data that it was trained on, with --rows"
+            )
+        note("note", promise(STORED, coverage, by_class, found.calibration_.rows))
+        return lambda X: found.predict_set(X, coverage, by_class=by_class)
+    from deciban.models.load import load
+    from deciban.models.prediction_sets import KEPT_ROWS
+
+    estimator = load(path)
+    learned = rows_for(estimator, rows, reading)
+    X, y, all_here = learned.sample(KEPT_ROWS)
+    if not all_here and not estimator._sums_decide():
+        raise DecibanError(
+            f"{learned.source.name} has more than {KEPT_ROWS:,} rows, too many to fit the model anew without a part of "
+            "them: leave out --rows"
         )
+    if not learned_before(estimator, learned):
+        note("note", f"the model was not trained on {learned.source.name}: sets promise nothing for other rows")
+    with learned.numbered():
+        compared = estimator.compared_with((X, y))
+    note("note", promise(compared.way, coverage, by_class, compared.rows, compared.folds))
+    return lambda X: estimator.predict_set(X, coverage, by_class=by_class, rows=compared)
 
 
-def judged(model: Any, rows: Rows, names: tuple[str, ...] | None, proba: bool, watch: Any = None) -> Iterator[Any]:
+def judged(
+    model: Any, rows: Rows, names: tuple[str, ...] | None, proba: bool, sets: Any = None, watch: Any = None
+) -> Iterator[Any]:
     """Tables of rows with what is predicted of them."""
     import pyarrow as pa
 
@@ -82,6 +137,11 @@ def judged(model: Any, rows: Rows, names: tuple[str, ...] | None, proba: bool, w
             if proba:
                 for c, label in enumerate(model.classes_):
                     columns[unused(f"P({plain(label)})", columns)] = pa.array(said[:, c])
+            if sets is not None:
+                found = sets(X)
+                columns[unused("set", columns)] = pa.array(["|".join(map(str, one)) for one in found.sets], pa.string())
+                for c, label in enumerate(model.classes_) if proba else ():
+                    columns[unused(f"p-value({plain(label)})", columns)] = pa.array(found.p_values[:, c])
             yield pa.table(columns)
 
 

@@ -18,6 +18,7 @@ from deciban.show import bar
 
 if TYPE_CHECKING:
     from deciban._typing import Array, Floats
+    from deciban.corollaries.leave_one_out import LeaveOneOut as LeftOut
 
 IN_REPORT = 20_000  # rows of data that a report looks at
 COMPARED = 20_000  # rows that learning curves are drawn on
@@ -37,6 +38,8 @@ def evaluate(
     data: options.Data,
     target: options.Target = None,
     leave_one_out: LeaveOneOut = None,
+    coverage: Annotated[float, typer.Option(help="The coverage of the prediction sets that are judged too.")] = 0.9,
+    by_class: Annotated[bool, typer.Option("--by-class", help="Whether each class is to have that coverage.")] = False,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
@@ -56,13 +59,18 @@ def evaluate(
     """
     found = open_model(model)
     rows = rows_for(found, data, Reading(format, delimiter, encoding, missing), target)
+    from deciban.corollaries.conformal import check_coverage, judged_sets
+    from deciban.corollaries.judged import Details
+
+    check_coverage(coverage)
     judged = judge(found, model, rows, leave_one_out)
+    sets = judged_sets(judged, getattr(found, "calibration_", None), coverage, by_class)
     if rows.unlabelled:
         note("note", f"{several(rows.unlabelled, 'row')} without a label were left out")
     if json:
-        show_json(judged.to_dict())
+        show_json({**judged.to_dict(), "prediction_sets": None if sets is None else sets.to_dict()})
     else:
-        show(judged.details())
+        show(Details((*judged.details().parts, *([] if sets is None else [sets.in_words()]))))
 
 
 def judge(found: Any, path: str, rows: Rows, leave_one_out: bool | None) -> Any:
@@ -71,6 +79,7 @@ def judge(found: Any, path: str, rows: Rows, leave_one_out: bool | None) -> Any:
 
     parts: list[Floats] = []
     labels: list[Array] = []
+    left: list[LeftOut] = []
     if leave_one_out is None:
         leave_one_out = learned_before(found, rows)
     estimator = None
@@ -80,19 +89,19 @@ def judge(found: Any, path: str, rows: Rows, leave_one_out: bool | None) -> Any:
         estimator = load(path)
     with bar("judging", rows.source.size) as watch, rows.numbered():
         for X, y in rows.batches(watch):
-            parts.append(found.predict_log_proba(X) if estimator is None else estimator.leave_one_out(X, y).log_proba)
+            if estimator is None:
+                parts.append(found.predict_log_proba(X))
+            else:
+                left.append(estimator.leave_one_out(X, y))
             labels.append(y)
     if not labels:
         raise DecibanError(f"{rows.source.name} has no rows with a label: there is nothing to judge by")
     y = np.concatenate(labels)
     if estimator is None:
         return judged.evaluate(Said(found.classes_, np.vstack(parts)), None, y)
-    from deciban.corollaries.leave_one_out import LeaveOneOut
-    from deciban.schema import find
+    from deciban.corollaries.leave_one_out import together
 
-    own, codes = np.unique(y.astype(object) if y.dtype.kind == "O" else y, return_inverse=True)
-    where = find(np.asarray(own.tolist() if own.dtype.kind == "O" else own), found.classes_)
-    return LeaveOneOut(found.classes_, np.vstack(parts), where[codes])
+    return together(left)
 
 
 class Said:

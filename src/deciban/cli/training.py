@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from deciban.cli.data import LABEL, TEXT, Reading, Rows, check_classes, check_no
 from deciban.cli.elsewhere import Where
 from deciban.cli.models import digests_of
 from deciban.cli.terminal import bytes_in_words, counted, note, say, several, show_json
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, ForgetError
 from deciban.show import bar, plain
 
 if TYPE_CHECKING:
@@ -276,14 +277,14 @@ def make(how: str, schema: dict[str, str], jobs: int | None) -> Any:
 
 
 def learn_all(estimator: Any, rows: Rows, X: Any, y: Array, all_here: bool, how: str) -> tuple[Any, Any]:
-    """The estimator with everything learned, and its leave-one-out where that is at hand."""
+    """The estimator with everything learned, and how good it is where that is at hand."""
     with bar("learning", rows.source.size) as watch, rows.numbered():
         if all_here and how != "like":
             if rows.source.size is None:  # of what is piped in, the digest is known when all was read
                 for _ in rows.source.batches():
                     pass
             estimator.fit(X, y)
-            return estimator, judge(estimator, X, y)
+            return calibrated(estimator, X, y), judge(estimator, X, y)
         if how == "classifier":
             known = set(y.tolist())
             estimator.fit_batches(X, y, rows.batches(watch))
@@ -294,25 +295,34 @@ def learn_all(estimator: Any, rows: Rows, X: Any, y: Array, all_here: bool, how:
                     f"class {later[0]!r} was not in the sample that the choices were made on: put the rows in random "
                     "order, or give files instead of a pipe",
                 )
-            return estimator, judge(estimator, None, y)
+            return calibrated(estimator, X, y), judge(estimator, None, y)
         for part, labels in rows.batches(watch):
             estimator.partial_fit(part, labels)
     if how in ("text", "spam"):
         estimator.refit_reliability()
-    return estimator, None
+    return calibrated(estimator, X, y), None
+
+
+def calibrated(estimator: Any, X: Any, y: Array) -> Any:
+    """The estimator with scores for prediction sets, by leave-one-out over some of the rows, where that can be done."""
+    with contextlib.suppress(ForgetError):
+        estimator.calibrate(X, y)
+    return estimator
 
 
 def judge(estimator: Any, X: Any, y: Array) -> Any:
-    """(accuracy, log loss) by leave-one-out: as `fit` found them, or found now where that is quick."""
+    """What new rows would see: as `fit` found it, or found now where that is quick."""
     if len(estimator.classes_) < 2:
         return None
     if hasattr(estimator, "summary"):
         found = estimator.summary()
-        return found.accuracy, found.loss
+        return {"accuracy": found.accuracy, "log_loss": found.loss, "how": found.how} if found.judged else None
     if len(y) > JUDGED:
         return None
     found = estimator.leave_one_out(X, y)
-    return found.accuracy, found.log_loss
+    if not found.judged:
+        return None
+    return {"accuracy": found.accuracy, "log_loss": found.log_loss, "how": found.how}
 
 
 def described(estimator: Any, path: str, judged: Any) -> dict[str, Any]:
@@ -330,7 +340,7 @@ def described(estimator: Any, path: str, judged: Any) -> dict[str, Any]:
         "text": estimator.origin_["text"],
     }
     if judged is not None:
-        facts["leave_one_out"] = dict(zip(("accuracy", "log_loss"), judged, strict=True))
+        facts["leave_one_out"] = judged
     return facts
 
 
@@ -341,6 +351,8 @@ def tell(facts: dict[str, Any]) -> None:
     say(f"Learned {several(facts['rows'], 'row')} of {several(len(most), 'class')}: {shares}{more}.")
     if "leave_one_out" in facts:
         found = facts["leave_one_out"]
-        right, loss = found["accuracy"], found["log_loss"]
-        say(f"Left out one by one, {right:.1%} of rows are told right; log loss {loss:.4g} nats.")
+        way = found["how"].capitalize()
+        say(f"{way}: accuracy {found['accuracy']:.1%}, log loss {found['log_loss']:.4g} nats.")
+    elif len(most) > 1 and most[0][1] <= 1:
+        say("No class has two rows, so how good the model is cannot be known.")
     say(f"Wrote {facts['file']} ({facts['model']}, {bytes_in_words(facts['bytes'])}).")

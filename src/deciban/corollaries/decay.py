@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Floats, Sums
-from deciban.algebra import RESIDUE, Stats
+from deciban.algebra import RESIDUE, Stats, second_moments
 from deciban.errors import DecibanError
 from deciban.joint import Model
 from deciban.schema import Columns
@@ -74,9 +74,8 @@ def following(columns: Columns, sums: Sums) -> Columns:
     if pivot is None:
         return columns
     n = np.broadcast_to(sums["one"], pivot.shape)
-    squares = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)
     mean = np.divide(sums["x"], n, out=np.zeros(pivot.shape), where=n > 0)
     with np.errstate(over="ignore", invalid="ignore"):  # of what is as large as that, nothing is far
-        far = n * mean**2 > FAR * np.maximum(squares - n * mean**2, 0.0)
+        far = n * mean**2 > FAR * np.maximum(second_moments(sums) - n * mean**2, 0.0)
     far &= np.abs(mean) > RESIDUE * np.abs(pivot)  # more than what rounding makes of a column that does not vary
     return replace(columns, pivot=np.where(far, pivot + mean, pivot)) if far.any() else columns

@@ -8,24 +8,30 @@ from itertools import pairwise
 import numpy as np
 
 from deciban._typing import Array, Categories, Floats, Sums
-from deciban.algebra import RESIDUE, Stats, column_totals, pair_positions
+from deciban.algebra import RESIDUE, Stats, column_totals, gross, pair_positions, second_moments
 from deciban.errors import ForgetError
-from deciban.families.gaussian import ROUNDING
+from deciban.families.gaussian import constant, settled
 from deciban.joint import Model
 from deciban.schema import Bins, Columns, Schema
+from deciban.show import plain
 
 
 def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> Model:
     """The model without these statistics; classes and categories that nothing is left of go too.
 
-    Raises ForgetError, and changes nothing, where the statistics hold what the model never learned. `least` is
-    how many integer categories each column keeps in any case.
+    Raises ForgetError, and changes nothing, where the statistics hold what the model never learned, or where so little
+    is left of a sum that rounding hides it. `least` is how many integer categories each column keeps in any case.
     """
+    return Model(model.joint, prune(subtract(model, stats), least))
+
+
+def subtract(model: Model, stats: Stats) -> Stats:
+    """The model's statistics without these, which must be a part of them."""
     check_classes(model, stats.classes)
     before = model.stats
     after = before - stats
     weight = subtract_checked(before.weight, after.weight, "rows of class {}", [str(c) for c in before.classes])
-    blocks = []
+    blocks, schema = [], []
     for b, sums in enumerate(after.sums):
         columns, family = after.schema.blocks[b], model.joint.blocks[b].family
         was = before.embed(after.schema).sums[b]
@@ -38,16 +44,19 @@ def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> 
         if "pair" in left:
             what = "values of column {} beside the one it hangs on"
             left["pair"] = subtract_checked(was["pair"], left["pair"], what, pair_columns(columns))
-        if "xy" in left:
-            left = settle_scatter(was, left, columns)
-        elif "xx" in left:
-            left = settle_moments(was, left, columns)
+        if family.pivoted:
+            check_moments(was, left, columns)
         elif "x" in left:
             left["x"] = subtract_checked(was["x"], left["x"], "counts of column {}", names)
         check_consistent(left, weight, columns, family.name)
+        if family.pivoted:
+            before_too = constant(was)
+            left["lost"] = np.where(before_too, 0.0, left["lost"])
+            check_known(family.unknown(left, columns) & ~before_too, before.classes, columns)
+            left, columns = settled(left, columns)
         blocks.append(left)
-    settled = Stats(after.schema, weight, tuple(blocks))
-    return Model(model.joint, prune(settled, least))
+        schema.append(columns)
+    return Stats(replace(after.schema, blocks=tuple(schema)), weight, tuple(blocks))
 
 
 def check_classes(model: Model, classes: Array) -> None:
@@ -94,6 +103,17 @@ def check_consistent(left: Sums, weight: Floats, columns: Columns, family: str) 
         )
 
 
+def check_known(unknown: Array, classes: Array, columns: Columns) -> None:
+    """What is left must be more than the rounding of what it was a part of."""
+    if unknown.any():
+        c, j = np.argwhere(unknown)[0]
+        raise ForgetError(
+            f"cannot forget these rows: what would be left of column {columns.name(int(j))!r} in class "
+            f"{plain(classes[c])!r} is less than the rounding of the sums they are part of, so its spread would not be "
+            "known. Fit again without these rows"
+        )
+
+
 def more_pairs_than_values(left: Sums, columns: Columns) -> Array:
     """Where a column's values beside its parent's are more than its values, (k, d)."""
     out, offsets = np.zeros((len(left["is"]), columns.size), dtype=bool), columns.offsets
@@ -106,45 +126,30 @@ def more_pairs_than_values(left: Sums, columns: Columns) -> Array:
     return out
 
 
-def settle_moments(was: Sums, left: dict[str, Floats], columns: Columns) -> dict[str, Floats]:
-    """Moments of nothing are zero; a sum of squares below zero was never learned."""
-    nothing = np.broadcast_to(left["one"], left["x"].shape) <= 0
-    residue = RESIDUE * np.sqrt(np.abs(was["xx"] * was["one"]))
-    if (nothing & (np.abs(left["x"]) > residue)).any():
-        at = np.argwhere(nothing & (np.abs(left["x"]) > residue))[0]
+def check_moments(was: Sums, left: Sums, columns: Columns) -> None:
+    """Of no rows no sum is left, and no sum of squares is below zero: otherwise they were never learned."""
+    n = np.broadcast_to(left["one"], left["x"].shape)
+    nothing, size = n <= 0, gross(was)
+    assert columns.pivot is not None
+    remains = nothing & (
+        np.abs(left["x"]) > RESIDUE * (np.sqrt(size * was["one"]) + np.abs(columns.pivot) * was["one"])
+    )
+    if remains.any():
+        column = columns.name(int(np.argwhere(remains)[0][1]))
         raise ForgetError(
-            f"cannot forget these values of column {columns.name(int(at[1]))!r}: no row is left of the class, but a "
-            "sum of values is, so the model never learned them as they are"
+            f"cannot forget these values of column {column!r}: no row is left of the class, but a sum of values is, so "
+            "the model never learned them as they are"
         )
-    left["x"] = np.where(nothing, 0.0, left["x"])
-    left["xx"] = np.where(nothing, 0.0, left["xx"])
-    n = np.where(nothing, 1.0, np.broadcast_to(left["one"], left["x"].shape))
-    scatter = left["xx"] - left["x"] ** 2 / n
+    squares = np.where(nothing, 0.0, left["x"] ** 2 / np.where(nothing, 1.0, n))
+    second = np.where(nothing, 0.0, second_moments(left))
     # Rounding can take a scatter below zero by a share of what was subtracted, not by more.
-    if (scatter < -RESIDUE * (np.abs(was["xx"]) + np.abs(left["xx"]) + left["x"] ** 2 / n)).any():
-        at = np.argwhere(scatter < 0)[0]
+    negative = second - squares < -RESIDUE * (size + np.abs(second) + squares)
+    if negative.any():
+        column = columns.name(int(np.argwhere(negative)[0][1]))
         raise ForgetError(
-            f"cannot forget these values of column {columns.name(int(at[1]))!r}: the model never learned them "
-            "(its sum of squares would be negative)"
+            f"cannot forget these values of column {column!r}: the model never learned them (its sum of squares would "
+            "be negative)"
         )
-    # What rounding leaves of a scatter that is gone is not a variance.
-    left["xx"] = np.where(np.abs(scatter) <= ROUNDING * np.abs(was["xx"]), left["x"] ** 2 / n, left["xx"])
-    return left
-
-
-def settle_scatter(was: Sums, left: dict[str, Floats], columns: Columns) -> dict[str, Floats]:
-    """The same for scatter matrices: each column's own moments first, then what a settled column shares with others."""
-    diagonal = {
-        name: {**sums, "xx": np.diagonal(sums["xy"], axis1=1, axis2=2).copy()}
-        for name, sums in (("was", was), ("left", left))
-    }
-    settled = settle_moments(diagonal["was"], diagonal["left"], columns)
-    x, n = settled["x"], np.where(left["one"] > 0, left["one"], 1.0)
-    alone = x[:, :, None] * x[:, None, :] / n[..., None]  # the scatter of a column that does not vary any more
-    still = settled["xx"] == x**2 / n
-    out = {name: np.where((left["one"] > 0)[..., None], sums, 0.0) for name, sums in left.items() if sums.ndim == 3}
-    out["xy"] = np.where(still[:, :, None] | still[:, None, :], alone, out["xy"])
-    return {**left, "x": x, **out}
 
 
 def cell_columns(columns: Columns) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Details(Result):
     parts: tuple[Table | str, ...]
 
     def to_table(self) -> Table:
-        return next(part for part in self.parts if isinstance(part, Table))
+        return next((part for part in self.parts if isinstance(part, Table)), Table("", ("measure", "value", ""), []))
 
     def _parts(self) -> tuple[Table | str, ...]:
         return self.parts
@@ -72,7 +72,10 @@ class Judged(Result):
     truth: Array  # class codes
     weight: Floats | None = None
 
-    how: ClassVar[str] = "judged rows"
+    @property
+    def how(self) -> str:
+        """How rows were judged, in a few words."""
+        return "judged rows"
 
     # ------------------------------------------------------------------ row by row
 
@@ -107,17 +110,27 @@ class Judged(Result):
     def _weights(self) -> Floats:
         return np.ones(len(self.truth)) if self.weight is None else self.weight
 
+    @property
+    def counted(self) -> Array:
+        """Which rows are judged: those with some weight whose class the model can know, (n,)."""
+        return np.asarray(self._weights > 0)
+
+    @property
+    def judged(self) -> int:
+        """How many rows are judged."""
+        return int(np.count_nonzero(self.counted))
+
     # ------------------------------------------------------------------ on the whole
 
     @property
     def accuracy(self) -> float:
         """The share of rows that are predicted right."""
-        return average(self.right, self.weight)
+        return average(self.right, self._weights)
 
     @property
     def log_loss(self) -> float:
         """The mean of −log P(true class), in nats."""
-        return average(self.log_losses, self.weight)
+        return average(self.log_losses, self._weights)
 
     @property
     def impossible(self) -> int:
@@ -147,7 +160,7 @@ class Judged(Result):
         """The mean of Σ_c (P(c) − [c is true])²; of two classes half of it, which is (1 − P(true class))²."""
         off = self.proba
         off[np.arange(len(off)), self.truth] -= 1.0
-        return average((off**2).sum(axis=1), self.weight) / (2.0 if len(self.classes) == 2 else 1.0)
+        return average((off**2).sum(axis=1), self._weights) / (2.0 if len(self.classes) == 2 else 1.0)
 
     @property
     def calibration_error(self) -> float:
@@ -300,7 +313,7 @@ class Judged(Result):
     def to_table(self) -> Table:
         """The measures, each with what it means."""
         top = int(np.argmax(np.nan_to_num(self.shares))) if len(self.classes) else 0
-        usual = f"always {plain(self.classes[top])}: {self.shares[top]:.4g}" if len(self.truth) else ""
+        usual = f"always {plain(self.classes[top])}: {self.shares[top]:.4g}" if self.judged else ""
         rows: list[tuple[Any, ...]] = [
             ("accuracy", self.accuracy, f"share of rows predicted right ({usual})" if usual else ""),
             ("log loss", self.log_loss, f"nats a row (class shares alone: {self.baseline:.4g})"),
@@ -311,7 +324,7 @@ class Judged(Result):
             rows.append(("AUC", self.auc, f"pairs of rows ranked right, for {plain(self.classes[1])}; 0.5 is chance"))
         if self.impossible and math.isfinite(self.possible_log_loss):
             rows.insert(2, ("… of the others", self.possible_log_loss, self._impossible()))
-        n = len(self.truth)
+        n = self.judged
         return Table(f"{self.how}: {n:,} row{'s' * (n != 1)}", ("measure", "value", ""), rows, width=WIDTH)
 
     def _impossible(self) -> str:
@@ -384,7 +397,9 @@ class Evaluation(Judged):
 
     unknown: tuple[Any, ...] = ()  # labels that the model does not know, the last of `classes`
 
-    how: ClassVar[str] = "new rows"
+    @property
+    def how(self) -> str:
+        return "new rows"
 
     @property
     def unknown_rows(self) -> int:
@@ -496,7 +511,7 @@ def draw_reliability(judged: Judged, ax: Any) -> None:
     ax.plot([0.0, 1.0], [0.0, 1.0], color="grey", linestyle=":", linewidth=1)
     (line,) = ax.plot(said, found, marker="o", markersize=4)
     ax.vlines(said, np.maximum(0.0, found - error), np.minimum(1.0, found + error), color=line.get_color(), alpha=0.4)
-    ax.set_xlabel("probability of the prediction" + ", without the row" * (judged.how == "leave-one-out"))
+    ax.set_xlabel("probability of the prediction" + ", without the row" * ("leave-one-out" in judged.how))
     ax.set_ylabel("share of rows that are right")
     ax.set_title(f"log loss {judged.log_loss:.4g} nats, accuracy {judged.accuracy:.4g}", fontsize="medium")
 

@@ -2,69 +2,190 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from deciban._typing import Array, Data, Floats, Labels
 from deciban.algebra import RESIDUE
+from deciban.corollaries.forget import subtract
 from deciban.corollaries.judged import Judged, average
 from deciban.engines import local
+from deciban.errors import ForgetError
 from deciban.families import Family
 from deciban.joint import Model
+from deciban.pool import Folds
 from deciban.priors import search
+from deciban.rows import marks
 from deciban.show import Table
 
 ENOUGH = 2000  # rows: a log loss averaged over so many tells candidates apart
 FEW = 200  # where every row costs an estimate of its own
 
 
+# By which way a row is judged as if the model had never seen it.
+EXACT = "leave-one-out"  # the model is its sums: they are those without the row
+CROSS_FITTED = "cross-fitted leave-one-out"  # and what was chosen was chosen without the row, or its fold
+HELD = "leave-one-out, choices held"  # what was chosen had the row's say, too
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LeaveOneOut(Judged):
     """Every row's posterior under the model that never saw it.
 
-    A row whose class has no other row counts as a mistake with infinite log loss: without it, its class is unknown.
-    It prints in short; `details()` shows all that an `Evaluation` does.
+    `how` is the way: "leave-one-out" where the model is nothing but sums; "cross-fitted leave-one-out" where something
+    was chosen (strengths, shapes, weights), and the row had no part in that either; "leave-one-out, choices held" where
+    it had.
+
+    Rows that are `alone` in their class are not judged: without them, the class is unknown. They do not count in any
+    measure; their share is about that of new rows of classes never seen (Good and Turing). It prints in short;
+    `details()` shows all that an `Evaluation` does.
     """
 
-    how: ClassVar[str] = "leave-one-out"
+    alone: Array | None = None  # (n,) bool
+    way: str = EXACT
+
+    @property
+    def how(self) -> str:
+        return self.way
+
+    @property
+    def _weights(self) -> Floats:
+        weights = np.ones(len(self.truth)) if self.weight is None else self.weight
+        return weights if self.alone is None else np.where(self.alone, 0.0, weights)
 
     def to_table(self) -> Table:
-        rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss)]
-        return Table(f"leave-one-out over {len(self.truth)} rows", ("measure", "value"), rows)
+        rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss)] if self.judged else []
+        return Table(f"{self.how} over {self.judged} row{'s' * (self.judged != 1)}", ("measure", "value"), rows)
+
+    @property
+    def note(self) -> str:
+        """What cannot be known from these rows, in a sentence; empty if nothing."""
+        if len(self.classes) == 1 and len(self.truth):
+            return "There is only one class, so every row is predicted to be of it."
+        alone = 0 if self.alone is None else int(self.alone.sum())
+        if not alone:
+            return ""
+        if not self.judged:
+            return "No class has two rows, so how good the model is cannot be known."
+        rows = "1 row is" if alone == 1 else f"{alone} rows are"
+        share = alone / max(1, len(self.truth))
+        return (
+            f"{rows} alone in {'its' if alone == 1 else 'their'} class and cannot be judged; about {share:.0%} of new "
+            "rows may be of classes never seen."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**Judged.to_dict(self), "judged_rows": self.judged, "note": self.note or None}
+
+    def _all(self) -> list[Table | str]:
+        return [*Judged._all(self), *self._note()] if self.judged or not self.note else self._parts()
 
     def _parts(self) -> list[Table | str]:
-        return [self.to_table()]
+        return [*([self.to_table()] if self.judged or not self.note else []), *self._note()]
+
+    def _note(self) -> list[Table | str]:
+        return [self.note] if self.note else []
 
 
 def leave_one_out(
     model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
 ) -> LeaveOneOut:
-    """Posterior of every row without itself. The rows must be among those the model learned."""
+    """Posterior of every row without itself. The rows must be among those the model learned.
+
+    A row so far out that rounding may hide what is left without it is judged by its class's other rows, learned anew;
+    where they are not all among the rows, it is forgotten, and NaN where it cannot be.
+    """
     log_proba = local.leave_one_out(data, model, y, weight, n_jobs)
+    for i in rows_in_doubt(log_proba):
+        log_proba[i] = learned_anew(model, data, y, weight, i)
     total = float(model.stats.weight.sum())
-    alone = total - (1.0 if weight is None else weight) <= total * RESIDUE
-    if np.any(alone) and not model.schema.closed:  # the row was all there was: without it there is no class at all
-        log_proba[np.broadcast_to(alone, len(log_proba))] = -np.inf
-    return LeaveOneOut(model.classes, log_proba, y, weight)
+    last = total - (1.0 if weight is None else weight) <= total * RESIDUE
+    if np.any(last) and not model.schema.closed:  # the row was all there was: without it there is no class at all
+        log_proba[np.broadcast_to(last, len(log_proba))] = -np.inf
+    return LeaveOneOut(model.classes, log_proba, y, weight, alone_in_class(model.stats.weight, y, weight))
+
+
+def cross_fitted(
+    model: Model,
+    choose: Callable[[Data, Labels, Floats | None], Model],
+    data: Data,
+    y: Labels,
+    weight: Floats | None = None,
+    n_jobs: int | None = None,
+) -> LeaveOneOut:
+    """The same of a model that has chosen something: every fold of the rows under what the others choose without it.
+
+    The rows are all that the model has learned. `choose(rows)` is a model with the law that such rows by themselves ask
+    for, and with sums of all of them under that law.
+    """
+    fold = Folds.of(mark := marks(data), y, len(model.classes)).which(mark, y)
+    out = np.empty((len(y), len(model.classes)))
+    for f in np.unique(fold):
+        mine, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+        held = choose([X[rest] for X in data], y[rest], None if weight is None else weight[rest])
+        some = [X[mine] for X in data], y[mine], None if weight is None else weight[mine]
+        out[mine] = leave_one_out(held, *some, n_jobs).log_proba
+        for i in rows_in_doubt(out[mine]):
+            out[mine[i]] = learned_anew(held, data, y, weight, int(mine[i]))
+    alone = alone_in_class(model.stats.weight, y, weight)
+    return LeaveOneOut(model.classes, out, y, weight, alone, CROSS_FITTED)
+
+
+def together(parts: Sequence[LeaveOneOut]) -> LeaveOneOut:
+    """One result of several batches of rows."""
+    ways = {part.way for part in parts}
+    arrays: dict[str, Any] = {}
+    for name in ("log_proba", "truth", "weight", "alone"):
+        each = [getattr(part, name) for part in parts]
+        arrays[name] = None if any(part is None for part in each) else np.concatenate(each)
+    return LeaveOneOut(parts[0].classes, **arrays, way=ways.pop() if len(ways) == 1 else HELD)
+
+
+def alone_in_class(learned: Floats, y: Array, weight: Floats | None) -> Array:
+    """Which rows are all that was learned of their class, (n,)."""
+    return np.asarray(learned[y] <= (1.0 if weight is None else weight) * (1.0 + RESIDUE))
+
+
+def rows_in_doubt(log_proba: Floats) -> list[int]:
+    """Rows that are NaN. Among NaN nothing is least, so that one look tells where there are none."""
+    return np.flatnonzero(np.isnan(log_proba).any(axis=1)).tolist() if np.isnan(log_proba.min(initial=0.0)) else []
+
+
+def learned_anew(model: Model, data: Data, y: Labels, weight: Floats | None, row: int) -> Floats:
+    """A row's posterior under its class's other rows, learned anew; NaN where they are not all there."""
+    left = local.learned_without(data, model, y, weight, row) or forgotten(data, model, y, weight, row)
+    if left is None:
+        return np.full(len(model.classes), np.nan)
+    return np.asarray(local.apply([X[row : row + 1] for X in data], left, "log_posterior", 1)[0])
+
+
+def forgotten(data: Data, model: Model, y: Labels, weight: Floats | None, row: int) -> Model | None:
+    """The model without one row; None where rounding hides what is left of its sums."""
+    rows = slice(row, row + 1)
+    each = None if weight is None else weight[rows]
+    part = local.collect([X[rows] for X in data], model.joint, model.schema, y[rows], each, 1)
+    try:
+        return Model(model.joint, subtract(model, part))
+    except ForgetError:
+        return None
 
 
 def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> float:
     """The prior strength with the least exact leave-one-out log loss.
 
-    Rows whose class has no other row are left out of the comparison: no prior helps them.
+    Rows whose class has no other row are left out of the comparison, for no prior helps them, and so are rows of which
+    it is not known what is left without them.
     """
     if not model.joint.blocks[0].family.downdates(1.0):
         rows = some_of(np.arange(len(y)), FEW)
         data, y, weight = [X[rows] for X in data], y[rows], None if weight is None else weight[rows]
-    alone = model.stats.weight[y] <= (1.0 if weight is None else weight) * (1.0 + RESIDUE)
 
     def loss(alpha: float) -> float:
-        losses = leave_one_out(model.with_joint(model.joint.with_alpha(alpha)), data, y, weight, n_jobs).log_losses[
-            ~alone
-        ]
-        return average(losses, None if weight is None else weight[~alone])
+        found = leave_one_out(model.with_joint(model.joint.with_alpha(alpha)), data, y, weight, n_jobs)
+        return average(found.log_losses, np.where(np.isnan(found.log_losses), 0.0, found._weights))
 
     return search(loss, tolerance=1e-3)
 
@@ -89,7 +210,7 @@ def best_family(
 
     Every candidate reads the same sums. A candidate under which some class has no covariance of its own is passed
     over while another is left: what it does then is a repair, not a choice. Rows whose class has no other row are
-    left out: no candidate helps them.
+    left out: no candidate helps them. So are those of which it is not known what is left without them.
     """
     rows = np.flatnonzero(model.stats.weight[y] > (1.0 if weight is None else weight) * (1.0 + RESIDUE))
     quick = all(family.downdates(model.alpha()) for family in candidates)
@@ -103,6 +224,10 @@ def best_family(
     ]
     sound = [m for m in models if not getattr(m.params[0].repairs, "helped", ())] or models[-1:]
     left = [leave_one_out(m, part, codes, w, n_jobs) for m in sound]
+    known = ~np.isnan([found.log_losses for found in left]).any(axis=0)
+    left = [replace(found, log_proba=found.log_proba[known], truth=codes[known]) for found in left]
+    if w is not None:
+        left = [replace(found, weight=w[known]) for found in left]
     losses = [found.log_loss if np.isfinite(found.log_loss) else np.inf for found in left]
     errors = [0.0 if criterion == "log_loss" else 1.0 - found.accuracy for found in left]
     return min(zip(errors, losses, range(len(sound)), sound, strict=True))[3].joint.blocks[0].family

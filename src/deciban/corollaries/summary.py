@@ -26,8 +26,8 @@ class Summary(Result):
     """What a model chose and why: how it reads each column, and what it tried, judged by exact leave-one-out.
 
     `columns` is a table of any columns, one of which may say why; `candidates` is one of `candidates_table`. `loss` and
-    `accuracy` are the whole model's by leave-one-out, log loss in nats; `baseline` is the log loss of the class prior
-    alone, which knows no column.
+    `accuracy` are the whole model's, log loss in nats: what new rows would see, by the way that `how` says. `baseline`
+    is the log loss of the class prior alone, which knows no column.
 
     >>> columns = Table("columns", ("column", "kind", "why"), [("age", "number", "74 distinct values in 1000 rows")])
     >>> tried = candidates_table([("columns", "gaussian", 0.41, 1.0, True), ("columns", "bins", 0.47, None, False)])
@@ -56,6 +56,7 @@ class Summary(Result):
     accuracy: float
     notes: tuple[str, ...] = ()
     baseline: float | None = None
+    how: str = "leave-one-out"  # by which way the whole model was judged
 
     def __post_init__(self) -> None:
         missing = [name for name in ("candidate", "log loss", "chosen") if name not in self.candidates.columns]
@@ -69,11 +70,17 @@ class Summary(Result):
             "classes": [plain(label) for label in self.classes],
             "columns": self.columns.to_dict(),
             "candidates": self.candidates.to_dict(),
-            "loss": self.loss,
-            "accuracy": self.accuracy,
+            "loss": self.loss if self.judged else None,
+            "accuracy": self.accuracy if self.judged else None,
             "baseline": self.baseline,
+            "how": self.how,
             "notes": list(self.notes),
         }
+
+    @property
+    def judged(self) -> bool:
+        """Whether any row could be judged: not where no class has two rows."""
+        return math.isfinite(self.loss)
 
     def to_frame(self) -> Any:
         """A pandas data frame of the candidates (an optional dependency)."""
@@ -93,10 +100,13 @@ class Summary(Result):
         labels = [str(plain(label)) for label in self.classes]
         named = ", ".join(labels[:FEW]) + (", …" if len(labels) > FEW else "")
         alone = "" if self.baseline is None else f" ({self.baseline:.4g} for the class prior alone)"
-        return (
-            f"{self.title}: {self.rows:,} row{'s' * (self.rows != 1)}, {len(labels)} class{'es' * (len(labels) != 1)} "
-            f"({named}). By leave-one-out: log loss {self.loss:.4g} nats{alone}, accuracy {self.accuracy:.4g}."
+        what = (
+            f"{self.title}: {self.rows:,} row{'s' * (self.rows != 1)}, {len(labels)} class{'es' * (len(labels) != 1)}"
         )
+        if not self.judged:
+            why = "there is only one class" if len(labels) == 1 else "too few rows of a class have another beside them"
+            return f"{what} ({named}). How good it is cannot be known: {why}."
+        return f"{what} ({named}). By {self.how}: log loss {self.loss:.4g} nats{alone}, accuracy {self.accuracy:.4g}."
 
     def plot(self, ax: Any = None) -> Any:
         """Bars of the candidates' leave-one-out log loss, with matplotlib (an optional dependency); returns the axes.

@@ -8,6 +8,7 @@ import numpy as np
 
 from deciban._typing import Array, Floats
 from deciban.corollaries.judged import Judged
+from deciban.corollaries.leave_one_out import HELD
 from deciban.schema import find, union_classes
 from deciban.show import Result, Table, plain
 
@@ -26,6 +27,8 @@ class Tally(Result):
     impossible: float  # rows whose class was given none
     brier_sum: float
     confusion: Floats  # (k, k)
+    alone: float = 0.0  # rows that are all of their class, and so were not judged
+    how: str = ""  # by which way they were judged
 
     @classmethod
     def of(cls, judged: Judged) -> Tally:
@@ -45,6 +48,8 @@ class Tally(Result):
             float(weight[~possible].sum()),
             float((miss**2).sum(axis=1) @ weight),
             confusion,
+            float((np.ones(len(weight)) if judged.weight is None else judged.weight).sum() - weight.sum()),
+            judged.how,
         )
 
     def __add__(self, other: Tally) -> Tally:
@@ -61,6 +66,8 @@ class Tally(Result):
             self.impossible + other.impossible,
             self.brier_sum + other.brier_sum,
             confusion,
+            self.alone + other.alone,
+            self.how if self.how == other.how or not other.rows else other.how if not self.rows else HELD,
         )
 
     @property
@@ -84,7 +91,10 @@ class Tally(Result):
         rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss), ("brier", self.brier)]
         if self.impossible:
             rows.append(("impossible", self.impossible))
-        return Table(f"{self.rows:,.10g} rows", ("measure", "value"), rows)
+        if self.alone:
+            rows.append(("alone in their class, not judged", self.alone))
+        title = f"{self.how} over {self.rows:,.10g} rows" if self.how else f"{self.rows:,.10g} rows"
+        return Table(title, ("measure", "value"), rows)
 
     def confusions(self) -> Table:
         """The confusion matrix: a row a true class, a column an answer."""

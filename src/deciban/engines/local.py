@@ -19,7 +19,7 @@ from deciban._kernel import posterior as posterior_kernel
 from deciban._kernel import scatter as scatter_kernel
 from deciban._scipy import issparse
 from deciban._typing import Array, Data, Floats, Labels, Matrix
-from deciban.algebra import Stats, shift
+from deciban.algebra import RESIDUE, Stats, second_moments, shift
 from deciban.bayes import report
 from deciban.engines.threads import ENTRIES, threads
 from deciban.errors import DecibanError
@@ -156,7 +156,7 @@ def collect_block(
     # below 1e-305 neither has digits to tell by.
     vanishing = np.zeros((0, 0), dtype=bool)
     if "xx" in sums or "xy" in sums:
-        second = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)
+        second = second_moments(sums)
         least, first = 1e-280 * sums["one"], np.abs(sums["x"])
         vanishing = (second < least) & (first > 0.0)
         if labels.ndim == 2:
@@ -421,8 +421,7 @@ def centred(model: Model) -> Model:
             continue
         n = np.where(sums["one"] > 0, sums["one"], 1.0)
         offset = sums["x"] / n
-        squares = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)
-        far = offset**2 > 0.99 * squares / n  # ten standard deviations
+        far = offset**2 > 0.99 * second_moments(sums) / n  # ten standard deviations
         if far.any():
             blocks[b] = replace(columns, pivot=np.where(far, columns.pivot + offset, columns.pivot))
     if all(a is b for a, b in zip(blocks, model.schema.blocks, strict=True)):
@@ -445,6 +444,7 @@ def learn_hidden(
     `model` has learned the rows that hide nothing; `hidden_weight` is what a row without a label counts beside one
     that has one (Nigam et al. 2000).
     """
+    data, codes, weight = that_weigh(data, codes, weight)
     known, rows = model.stats, HiddenRows.of(data, model, codes, weight, hidden_weight)
 
     def step(model: Model) -> tuple[float, Stats]:
@@ -452,7 +452,15 @@ def learn_hidden(
         return total, known + sums
 
     start = first_guess(data, model, codes, weight) if rows.gaps else model
-    return em.learn(start, step, rows=len(codes), **how)
+    return em.learn(start, step, rows=rows.total, **how)
+
+
+def that_weigh(data: Data, codes: Array, weight: Floats | None) -> tuple[Data, Array, Floats | None]:
+    """Rows but those of weight zero, which are as good as not there."""
+    if weight is None or weight.all():
+        return data, codes, weight
+    some = np.flatnonzero(weight)
+    return [X[some] for X in data], codes[some], weight[some]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -469,6 +477,7 @@ class HiddenRows:
 
     @classmethod
     def of(cls, data: Data, model: Model, codes: Array, weight: Floats | None, hidden_weight: float) -> HiddenRows:
+        data, codes, weight = that_weigh(data, codes, weight)
         gaps = rows_with_gaps(data, model.joint)
         hidden, seen = np.flatnonzero((codes < 0) | gaps), np.flatnonzero((codes >= 0) & ~gaps)
         each = np.where(codes[hidden] < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight[hidden])
@@ -481,6 +490,12 @@ class HiddenRows:
             None if weight is None else weight[seen],
             bool(gaps.any()),
         )
+
+    @property
+    def total(self) -> float:
+        """What all rows weigh."""
+        settled = float(len(self.settled_codes) if self.settled_weight is None else self.settled_weight.sum())
+        return settled + float(self.weight.sum())
 
     def expected(self, model: Model, n_jobs: int | None = None) -> tuple[float, Stats]:
         """Σ log p of all rows under their labels, and the sums of those that hide something."""
@@ -510,7 +525,7 @@ def first_guess(data: Data, model: Model, codes: Array, weight: Floats | None) -
         if block.family.whole_rows:
             loose = block.family.first_guess(columns, X, shares)
             filled = block.family.expected_sums(loose, columns, X[rows], shares[rows])
-            known = {name: known[name] + filled[name] for name in known}
+            known = {**known, **{name: known[name] + filled[name] for name in filled}}
         sums.append(known)
     return Model(model.joint, Stats(model.schema, model.stats.weight + shares[rows].sum(axis=0), tuple(sums)))
 
@@ -531,6 +546,7 @@ def learn_clusters(
     A start is a way to share rows out that `first` draws, or a row drawn for each class, those far from the ones before
     being likelier, beside a share of what all rows together say.
     """
+    data, _, weight = that_weigh(data, np.zeros(data[0].shape[0]), weight)
     n, k = data[0].shape[0], len(empty.classes)
     joint, schema = empty.joint, empty.schema
     even = np.full((n, k), 1.0 / k)
@@ -547,7 +563,7 @@ def learn_clusters(
         start = seeded(data, whole, weight, rng, n_jobs)
         if shares is not None:
             start = Model(joint, collect(data, joint, schema, shares, weight, n_jobs, whole))
-        return em.learn(start, step, rows=n, **how)
+        return em.learn(start, step, rows=n if weight is None else float(weight.sum()), **how)
 
     return em.best_of(partial(attempt, first(rng) if first else None) for _ in range(starts))
 
@@ -619,7 +635,10 @@ def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None =
 def leave_one_out(
     data: Data, model: Model, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
 ) -> Floats:
-    """log P(y | x_i) without row i, (n, k), in threads. Where nothing is possible, the prior without row i."""
+    """log P(y | x_i) without row i, (n, k), in threads. Where nothing is possible, the prior without row i.
+
+    A row that lies so far out that rounding hides what the sums of its class are without it is NaN.
+    """
     out = np.empty((data[0].shape[0], len(model.classes)))
     for b in range(len(data)):
         model.alpha(b)
@@ -636,3 +655,41 @@ def leave_one_out(
     if len(out) and any(over_rows(data, n_jobs, work, long_blocks(data, n_jobs))):
         check_finite(data, model)
     return out
+
+
+def learned_without(data: Data, model: Model, y: Labels, weight: Floats | None, row: int) -> Model | None:
+    """The model with its row's class learned anew from the class's other rows; None where they are not all here."""
+    c, stats = int(y[row]), model.stats
+    mine = np.flatnonzero(y == c)
+    each = np.ones(len(mine)) if weight is None else weight[mine]
+    if abs(float(each.sum()) - float(stats.weight[c])) > RESIDUE * float(stats.weight[c]):
+        return None
+    others, each = mine[mine != row], each[mine != row]
+    rows = [X[others] for X in data]
+    blocks = tuple(about_rows(columns, X, c) for columns, X in zip(model.schema.blocks, rows, strict=True))
+    alone = Schema(model.classes[c : c + 1], blocks)
+    fresh = collect(rows, model.joint, alone, np.zeros(len(others), dtype=np.int32), each, 1)
+    return Model(model.joint, but_class(stats, c) + fresh)
+
+
+def about_rows(columns: Columns, X: Matrix, c: int) -> Columns:
+    """The columns as one class has them, with a pivot at the mean of its rows."""
+    if columns.pivot is None:
+        return columns
+    if issparse(X):  # summed about zero, where most of the entries are
+        return replace(columns, pivot=np.zeros((1, columns.size)))
+    gap = X - columns.pivot[c]
+    there = ~np.isnan(gap)
+    mean = np.where(there, gap, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    return replace(columns, pivot=(columns.pivot[c] + mean)[None])
+
+
+def but_class(stats: Stats, c: int) -> Stats:
+    """The statistics of all classes but one."""
+    keep = np.arange(len(stats.classes)) != c
+    blocks = [
+        columns if columns.pivot is None else replace(columns, pivot=columns.pivot[keep])
+        for columns in stats.schema.blocks
+    ]
+    sums = tuple({name: array[keep] for name, array in block.items()} for block in stats.sums)
+    return Stats(Schema(stats.classes[keep], tuple(blocks)), stats.weight[keep], sums)

@@ -28,6 +28,7 @@ class Family(ABC):
     says_evidence: ClassVar[bool] = False  # what `typical` gives
     pivoted: ClassVar[bool] = False  # whether its sums are moments about a pivot
     generative: ClassVar[bool] = True  # whether log_prob is a log-density, so that p(x) and samples exist
+    apart: ClassVar[bool] = False  # whether a class's law depends on the sums of that class alone
 
     @property
     def whole_rows(self) -> bool:
@@ -45,6 +46,10 @@ class Family(ABC):
     @abstractmethod
     def estimate(self, sums: Sums, columns: Columns) -> Any:
         """Parameters from statistics to which the prior's have been added."""
+
+    def unknown(self, sums: Sums, columns: Columns) -> Array:
+        """Where subtraction has left less of a sum than its rounding, by class and column: (k, d). Counts are exact."""
+        return np.zeros((len(next(iter(sums.values()))), columns.size), dtype=bool)
 
     @abstractmethod
     def expect(self, params: Any, columns: Columns) -> Sums:
@@ -74,6 +79,18 @@ class Family(ABC):
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
     ) -> Floats:
         """log p(x_i | class) under the statistics without row i, shape (n, k); exactly what a refit gives."""
+
+    def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
+        """log p(x_i | class) with row i taken out of every class's sums, all of which have it, shape (n, k).
+
+        Of laws that are `apart`: there it is leave-one-out of each class by itself.
+        """
+        own = np.zeros(X.shape[0], dtype=np.int32)
+        parts = [
+            self.leave_one_out({name: array[c : c + 1] for name, array in sums.items()}, alpha, columns, X, own, None)
+            for c in range(len(next(iter(sums.values()))))
+        ]
+        return np.hstack(parts)
 
     def downdates(self, alpha: Array | float | str) -> bool:
         """Whether leave-one-out costs about a prediction, or an estimate from the sums for every row."""

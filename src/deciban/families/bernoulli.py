@@ -27,6 +27,7 @@ class Bernoulli(Family):
     """Presence and absence. x counts as present above `threshold` (None: it is 0 or 1 already)."""
 
     name: ClassVar[str] = "bernoulli"
+    apart: ClassVar[bool] = True
     threshold: float | None = 0.0
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
@@ -63,18 +64,16 @@ class Bernoulli(Family):
         prior = self.pseudo(alpha, columns, sums)
         params = self.estimate(add_prior(sums, prior), columns)
         out = score(X, params.log_absent, params.log_present, above=self.threshold)
+        seen = np.broadcast_to(sums["one"], sums["x"].shape)
         for c, w, rows in groups(y, weight):
-            present, seen = sums["x"][c], np.broadcast_to(sums["one"], sums["x"].shape)[c]
-            pseudo = prior["x"][c]
-            present_left, absent_left = without(present, w), without(without(seen, present), w)
-            left = without(seen, w) + 2.0 * pseudo
-            with np.errstate(divide="ignore", invalid="ignore"):
-                # Where fewer than w rows had the word (or not), no row of this group did: the entry is never read.
-                said = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
-                unsaid = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
-            said, unsaid = (np.where(left > 0, v, -np.log(2.0)) for v in (said, unsaid))
+            said, unsaid = laws_without(sums["x"][c], seen[c], prior["x"][c], w)
             out[rows, c] = score(X[rows], unsaid[None], said[None], above=self.threshold)[:, 0]
         return out
+
+    def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
+        seen = np.broadcast_to(sums["one"], sums["x"].shape)
+        said, unsaid = laws_without(sums["x"], seen, self.pseudo(alpha, columns, sums)["x"], 1.0)
+        return score(X, unsaid, said, above=self.threshold)
 
     def sample(
         self, params: BernoulliParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
@@ -108,3 +107,15 @@ class Bernoulli(Family):
             raise ValueError("a probability is exactly 0 or 1, so its weight would be infinite: use alpha > 0")
         names = [columns.name(j) for j in range(columns.size)]
         return names, params.log_present - params.log_absent, params.log_absent.sum(axis=1)
+
+
+def laws_without(present: Floats, seen: Floats, pseudo: Floats, weight: float) -> tuple[Floats, Floats]:
+    """log φ once a row of this weight that has the word has left, and log (1 − φ) once one that has not."""
+    present_left, absent_left = without(present, weight), without(without(seen, present), weight)
+    left = without(seen, weight) + 2.0 * pseudo
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Where fewer than that had the word (or not), no such row did: the entry is never read.
+        said = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
+        unsaid = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
+    half = -np.log(2.0)
+    return np.where(left > 0, said, half), np.where(left > 0, unsaid, half)

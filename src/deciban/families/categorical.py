@@ -32,6 +32,7 @@ class Categorical(Family):
     """One table of category probabilities per column and class."""
 
     name: ClassVar[str] = "categorical"
+    apart: ClassVar[bool] = True
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
         return (Is(tuple(columns.offsets.tolist())),)
@@ -87,6 +88,18 @@ class Categorical(Family):
                 X if everything else X[rows], y if everything else y[rows], offsets, np.ascontiguousarray(table), own
             )
             out[rows, y[rows]] = own
+        return out
+
+    def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
+        table = said_without(
+            sums["is"],
+            column_totals(sums["is"], columns),
+            self.pseudo(alpha, columns, sums),
+            np.diff(columns.offsets),
+            1.0,
+        )
+        out = np.zeros((X.shape[0], len(table)))
+        kernel.code_scores(X, columns.offsets, np.ascontiguousarray(table.T), np.zeros((columns.size, len(table))), out)
         return out
 
     def sample(

@@ -27,6 +27,7 @@ class Complement(Multinomial):
 
     name: ClassVar[str] = "complement"
     generative: ClassVar[bool] = False
+    apart: ClassVar[bool] = False
     norm: bool = False
 
     def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from deciban._kernel import gaussian as kernel
 from deciban._scipy import gammaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import add_prior
+from deciban.algebra import CANCELLED, RESIDUE, add_prior, gross, second_moments, without
 from deciban.families.base import Family
 from deciban.families.linear import dot
 from deciban.measure import XX, Measure, One, X
@@ -20,6 +21,7 @@ from deciban.schema import Columns
 LOG_2PI = float(np.log(2.0 * np.pi))
 EPSILON = float(np.finfo(np.float64).eps)
 ROUNDING = 2.0**-46  # a variance this small beside the mean square it is a difference of is zero
+SLIGHT = 2.0**-42  # rounding this small beside the least that a column is known to vary by hides nothing
 DENSE = 1 << 22  # entries of a sparse block spelled out at a time
 
 
@@ -68,7 +70,7 @@ class Gaussian(Family):
         seen = np.broadcast_to(sums["one"], sums["x"].shape)
         total, all_mean, all_variance = pooled(sums, columns)
         observed = total > 0
-        floor = self.smoothing * float(all_variance[observed].max()) if observed.any() else 0.0
+        floor = self.floor(all_variance[observed])
         n = np.where(seen > 0, seen, 1.0)
         offset = sums["x"] / n
         # A class without a value in some column has the column's law over all classes.
@@ -81,6 +83,13 @@ class Gaussian(Family):
         spaced = np.where(all_variance > 0, EPSILON**2 * (all_mean**2 + all_variance), 1.0)
         variance = np.where(variance > 0, variance, spaced)
         return GaussianParams(mean, variance, floor, seen + 0.0 if self.predictive else None)
+
+    def floor(self, variance: Floats) -> float:
+        """What is added to every variance, from those of the columns over all classes."""
+        return self.smoothing * float(variance.max(initial=0.0))
+
+    def unknown(self, sums: Sums, columns: Columns) -> Array:
+        return unknown_spreads(sums, columns, self.floor)
 
     def expect(self, params: GaussianParams, columns: Columns) -> Sums:
         assert columns.pivot is not None
@@ -153,12 +162,14 @@ class Gaussian(Family):
             params.floor,
             self.predictive,
         )
-        # A class without a value in some column follows the pooled law, which every row moves: never the short way.
-        gaps = (np.broadcast_to(sums["one"], sums["x"].shape) <= 0).any(axis=1)
-        widest = np.where(gaps, np.inf, inverse.max(axis=1))
+        # A class without a value or a spread in some column follows the pooled law, which every row moves: never the
+        # short way.
+        n = np.broadcast_to(sums["one"], sums["x"].shape)
+        flat = (n <= 0) | ((scatter_of(sums) <= ROUNDING * sums["xx"]) & (params.floor == 0.0))
+        widest = np.where(flat.any(axis=1), np.inf, inverse.max(axis=1))
         sums_of = (inverse.sum(axis=1), (inverse**2).sum(axis=1), (inverse**3).sum(axis=1), widest)
-        out = np.zeros((X.shape[0], len(mean)))
-        sparse = issparse(X)
+        out, slow = np.zeros((X.shape[0], len(mean))), np.zeros(X.shape[0], dtype=np.uint8)
+        sparse, doubt = issparse(X), self._doubt(sums, 1.0 if weight is None else float(weight.max(initial=0.0)))
         for rows in dense_blocks(X.shape[0], columns.size) if sparse else [slice(0, X.shape[0])]:
             block = X[rows].toarray().astype(np.float64) if sparse else X
             part = out[rows]
@@ -166,8 +177,23 @@ class Gaussian(Family):
             w = None if weight is None else np.ascontiguousarray(weight[rows])
             missing = sums["one"].shape[1] > 1
             labels = np.ascontiguousarray(y[rows])
-            kernel.leave_one_out(block, labels, w, *shared, missing, mean, precision, *sums_of, part)
+            kernel.leave_one_out(block, labels, w, *shared, missing, mean, precision, *sums_of, doubt, part, slow[rows])
+        for i in np.flatnonzero(slow):
+            row = X[i : i + 1].toarray() if sparse else X[i : i + 1]
+            w_i = 1.0 if weight is None else float(weight[i])
+            out[i] = log_prob_without(self, sums, kappa, columns, row, int(y[i]), w_i)
         return out
+
+    def _doubt(self, sums: Sums, weight: float) -> Floats:
+        """Up to which scatter a class and column without a row of at most this weight must be looked at closely.
+
+        None is, −1, where the scatter of the other classes alone makes a floor beside which the doubt is little.
+        """
+        n, size = np.broadcast_to(sums["one"], sums["x"].shape), gross(sums)
+        scatter = scatter_of(sums)
+        others = (scatter.sum(axis=0) - scatter) / max(float(n.sum(axis=0).max(initial=0.0)), 1.0)
+        floors = np.array([[self.floor(variance)] for variance in others])
+        return np.where((scatter > RESIDUE * size) & (RESIDUE * size > (n - weight) * floors), RESIDUE * size, -1.0)
 
     def sample(
         self, params: GaussianParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
@@ -267,6 +293,74 @@ def spread_of(mean_square: Floats, offset: Floats, noise: Floats) -> Floats:
     return np.where(variance <= noise, 0.0, variance)
 
 
+def doubtful(sums: Sums) -> Array:
+    """Where a scatter, by class and column, is less than the rounding of the squares that were ever in its sum."""
+    n = np.broadcast_to(sums["one"], sums["x"].shape)
+    scatter = second_moments(sums) - sums["x"] ** 2 / np.where(n > 0, n, 1.0)
+    return np.asarray((n > 0) & (scatter <= RESIDUE * gross(sums)))
+
+
+def unknown_spreads(sums: Sums, columns: Columns, floor: Callable[[Floats], float]) -> Array:
+    """Where what subtraction has left of a scatter, by class and column, may be more than nothing and is not known.
+
+    What is `doubtful` may be anything up to `RESIDUE` of the squares that were ever in the sum. It is nothing to speak
+    of where that is little beside the `floor` that is added to a variance, or where the sum has no digit of it and
+    rounding is little beside the least that is known of the column's spread. It is nothing at all where one row is
+    left, if its value is known. Of weights that are not whole, less than two may be one row: it is taken for one where
+    rounding is little beside the column's spread over all classes, or, where it has none, beside the value.
+    """
+    assert columns.pivot is not None
+    found = doubtful(sums)
+    if not found.any():
+        return found
+    n, size = np.broadcast_to(sums["one"], sums["x"].shape), gross(sums)
+    safe = np.where(n > 0, n, 1.0)
+    mean, scatter = columns.pivot + sums["x"] / safe, second_moments(sums) - sums["x"] ** 2 / safe
+    wide = pooled(*settled(sums, columns))[2]
+    least = floor(wide)
+    error = np.where(n > 0, ROUNDING**2 * size / safe, np.inf)  # of the mean, squared
+    within = np.where((n > 0) & ~found, scatter / safe, np.inf).min(axis=0, initial=np.inf)
+    known = np.minimum(within, least_gaps(mean, error))
+    known = np.where(np.isfinite(known), known, 0.0)
+    beside = np.where(wide > 0, wide, mean**2)
+    alone = (n == 1) & ((error <= RESIDUE * beside) | (beside == 0.0))
+    alone |= (n < 2) & (ROUNDING * size <= CANCELLED**-2 * n * beside)
+    little = ROUNDING * size <= n * np.maximum(SLIGHT * known, least / CANCELLED)
+    gone = (scatter <= ROUNDING * size) & (alone | little)
+    return np.asarray(found & ~gone & (RESIDUE * size > n * least))
+
+
+def least_gaps(mean: Floats, error: Floats) -> Floats:
+    """The least squared distance between classes' means, by column: those that are more than their squared errors."""
+    order = np.argsort(mean, axis=0)
+    mean, error = (np.take_along_axis(table, order, axis=0) for table in (mean, error))
+    with np.errstate(invalid="ignore"):
+        gaps, doubt = np.diff(mean, axis=0) ** 2, 4.0 * (error[1:] + error[:-1])
+        return np.asarray(np.where(gaps > doubt, gaps, np.inf).min(axis=0, initial=np.inf))
+
+
+def settled(sums: Sums, columns: Columns) -> tuple[dict[str, Floats], Columns]:
+    """Where no value is left, nothing is; where only rounding is left of a scatter, moments are zero about the mean."""
+    assert columns.pivot is not None
+    if "lost" not in sums:
+        return dict(sums), columns
+    n = np.broadcast_to(sums["one"], sums["x"].shape)
+    offset = np.where(n > 0, sums["x"], 0.0) / np.where(n > 0, n, 1.0)
+    still = second_moments(sums) - n * offset**2 <= ROUNDING * gross(sums)
+    still = (n <= 0) | (still & (sums["lost"] > 0))
+    flat = {2: still, 3: still[:, :, None] | still[:, None, :]}
+    out = {name: array if name == "one" else np.where(flat[array.ndim], 0.0, array) for name, array in sums.items()}
+    out["lost"] = np.where(n > 0, sums["lost"], 0.0)
+    return out, replace(columns, pivot=np.where(still, columns.pivot + offset, columns.pivot))
+
+
+def constant(sums: Sums) -> Array:
+    """Where a scatter is next to nothing beside the squares it is a difference of, though nothing was taken away."""
+    n, size = np.broadcast_to(sums["one"], sums["x"].shape), second_moments(sums)
+    small = size - sums["x"] ** 2 / np.where(n > 0, n, 1.0) <= RESIDUE * size
+    return np.asarray(small & (sums["lost"] == 0.0) if "lost" in sums else small)
+
+
 def scatter_of(sums: Sums) -> Floats:
     """Σ(x − mean)²."""
     n = np.broadcast_to(sums["one"], sums["x"].shape)
@@ -276,3 +370,37 @@ def scatter_of(sums: Sums) -> Floats:
 def dense_blocks(n: int, d: int) -> list[slice]:
     step = max(1, DENSE // max(1, d))
     return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+
+
+def log_prob_without(
+    family: Family, sums: Sums, alpha: Array | float, columns: Columns, row: Array, c: int, weight: float
+) -> Floats:
+    """log p(x | class) of a row under the sums without it, (k,); NaN where rounding may hide what is left of them."""
+    if np.isinf(row).any():
+        return np.full(len(sums["x"]), np.nan)
+    left = without_row(sums, columns, row, c, weight)
+    several = np.broadcast_to(left["one"], left["x"].shape) >= 2
+    doubt = (doubtful(left) & several) | family.unknown(left, columns)
+    if (doubt & ~constant(sums))[c].any():  # the other classes have lost nothing
+        return np.full(len(sums["x"]), np.nan)
+    left, columns = settled(left, columns)
+    params = family.estimate(add_prior(left, family.pseudo(alpha, columns, left)), columns)
+    return np.asarray(family.log_prob(params, columns, row)[0])
+
+
+def without_row(sums: Sums, columns: Columns, row: Array, c: int, weight: float) -> dict[str, Floats]:
+    """A block's sums without one row of class c."""
+    assert columns.pivot is not None
+    left = {name: array.copy() for name, array in sums.items()}
+    there = ~np.isnan(row[0])
+    if "xy" in left and not there.all():
+        return left  # a row with missing entries is not among whole rows
+    t = np.where(there, row[0].astype(np.float64) - columns.pivot[c], 0.0)
+    moments = {"x": t, "xx": t**2, "xy": np.outer(t, t), "xxy": np.outer(t**2, t), "xxyy": np.outer(t**2, t**2)}
+    left["one"][c] = without(left["one"][c], weight * (there if left["one"].shape[1] > 1 else 1.0))
+    for name, moment in moments.items():
+        if name in left:
+            left[name][c] -= weight * moment
+    left["lost"] = sums["lost"].copy() if "lost" in sums else np.zeros_like(sums["x"])
+    left["lost"][c] += weight * t**2
+    return left

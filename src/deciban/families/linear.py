@@ -84,7 +84,7 @@ def score(
 
 def spread(alpha: Array | float, k: int, d: int) -> Floats:
     """alpha as a (k, d) table."""
-    return np.array(np.broadcast_to(np.asarray(alpha, dtype=np.float64), (k, d)))
+    return np.array(np.broadcast_to(np.asarray(alpha, dtype=np.float64), (k, d)), order="C")  # as kernels read it
 
 
 def groups(y: Array, weight: Floats | None) -> list[tuple[int, float, Array]]:

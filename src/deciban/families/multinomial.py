@@ -17,6 +17,8 @@ from deciban.measure import Measure, X
 from deciban.rows import as_value, entries, row_length, row_sums
 from deciban.schema import Columns
 
+DISTINCT = 32  # numbers of times that words stand in documents, for which tables are made
+
 
 @dataclass(frozen=True, slots=True)
 class MultinomialParams:
@@ -29,6 +31,7 @@ class Multinomial(Family):
     """Counts of words. `predictive` integrates θ out: the Dirichlet-multinomial law of a whole document."""
 
     name: ClassVar[str] = "multinomial"
+    apart: ClassVar[bool] = True
     predictive: bool = False
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
@@ -91,6 +94,22 @@ class Multinomial(Family):
         known = y >= 0
         out[known, y[known]] = said[known]
         return out
+
+    def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
+        values = np.unique(entries(X)[2])
+        if self.predictive or len(values) > DISTINCT:
+            return super().without_each(sums, alpha, columns, X)
+        counts, prior, length = sums["x"], self.pseudo(alpha, columns, sums)["x"], row_length(X)[:, None]
+        out = np.zeros((X.shape[0], len(counts)))
+        for value in values:  # words that stand as often in a document share a table
+            left = without(counts, value)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                table = np.where(left < 0, 0.0, np.log(left + prior))
+            out += value * score((X == value).astype(np.float64), None, table)
+        total = without(counts.sum(axis=1), length) + prior.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            said = np.where(total > 0, out - xlogy(length, total), -length * np.log(max(1, columns.size)))
+        return np.asarray(said)
 
     def sample(
         self, params: MultinomialParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array

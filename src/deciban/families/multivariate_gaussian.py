@@ -15,10 +15,19 @@ import numpy as np
 from deciban._kernel import scatter as kernel
 from deciban._scipy import gammaln, multigammaln
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import RESIDUE, add_prior
+from deciban.algebra import CANCELLED, RESIDUE, add_prior, gross, second_moments
 from deciban.families import covariance as shapes
 from deciban.families.base import Family
-from deciban.families.gaussian import LOG_2PI, ROUNDING, Gaussian, GaussianParams, pooled_moments, spread_of
+from deciban.families.gaussian import (
+    LOG_2PI,
+    ROUNDING,
+    Gaussian,
+    GaussianParams,
+    log_prob_without,
+    pooled_moments,
+    spread_of,
+    unknown_spreads,
+)
 from deciban.families.roots import NONE, TINY, Repairs, Roots, roots
 from deciban.measure import XX, XY, Measure, One, X, incomplete
 from deciban.rows import has_missing
@@ -149,6 +158,35 @@ class MultivariateGaussian(Family):
             found.mean, rooted.covariance, weight, found.common, rooted, rows, rooted.repairs, shape
         )
 
+    def unknown(self, sums: Sums, columns: Columns) -> Array:
+        """Columns by themselves, and where they are known, the directions of covariances that are not diagonal.
+
+        Where classes share what they vary by, it is enough to know that.
+        """
+        found = unknown_spreads({**sums, "xx": second_moments(sums)}, columns, lambda _: self.ridge + self.unit)
+        n, size = np.where(sums["one"] > 0, sums["one"], 1.0), gross(sums)
+        spread = np.where(sums["one"] > 0, second_moments(sums) - sums["x"] ** 2 / n, 0.0)
+        shared = self.shape in ("EEE", "EEI", "EII")
+        if shared:
+            size, spread = size.sum(axis=0, keepdims=True), spread.sum(axis=0, keepdims=True)
+            found &= spread <= RESIDUE * size
+        if "xxyy" in sums:  # fourth powers lose twice as many digits as squares
+            found |= (spread > ROUNDING * size) & (spread <= RESIDUE**0.5 * size)
+        if self.aligned or found.any():
+            return found
+        times = np.divide(size, spread, out=np.ones_like(size), where=spread > ROUNDING * size)
+        free = np.maximum(sums["one"][:, 0] - 1.0, 0.0)  # with fewer degrees of freedom than columns none is regular
+        for c in np.flatnonzero(times.max(axis=1, initial=1.0) > CANCELLED):
+            if (free.sum() if shared else free[c]) < columns.size:
+                continue
+            scatter = central(sums)[slice(None) if shared else slice(c, c + 1)].sum(axis=0)
+            live = np.flatnonzero(spread[c] > ROUNDING * size[c])
+            unit = np.sqrt(spread[c, live])
+            least = np.linalg.eigvalsh(scatter[np.ix_(live, live)] / np.outer(unit, unit))[0]
+            if least <= RESIDUE * times[c].max():
+                found[slice(None) if shared else c, int(np.argmax(times[c]))] = True
+        return found
+
     def expect(self, params: MultivariateParams, columns: Columns) -> Sums:
         assert columns.pivot is not None
         offset = params.mean - columns.pivot
@@ -246,9 +284,7 @@ class MultivariateGaussian(Family):
             slow[incomplete(X)] = 1
         for i in np.flatnonzero(slow):  # no short way for these: the sums without the row, and the estimate from them
             row = X[i : i + 1].toarray() if hasattr(X, "toarray") else X[i : i + 1]
-            left = without_row(sums, columns, row, int(y[i]), 1.0 if weight is None else float(weight[i]))
-            params = self.estimate(add_prior(left, self.pseudo(alpha, columns, left)), columns)
-            out[i] = self.log_prob(params, columns, row)[0]
+            out[i] = log_prob_without(self, sums, alpha, columns, row, int(y[i]), 1.0 if weight is None else weight[i])
         return out
 
     def downdates(self, alpha: Array | float | str) -> bool:
@@ -409,8 +445,8 @@ class MultivariateGaussian(Family):
         seen = np.broadcast_to(one, sums["x"].shape)
         n = np.where(seen > 0, seen, 1.0)
         offset = sums["x"] / n
-        diagonal = sums["xx"] if self.aligned else np.diagonal(sums["xy"], axis1=1, axis2=2)
-        total, x, xx, noise, pivot = pooled_moments({"one": one, "x": sums["x"], "xx": diagonal}, columns)
+        diagonal = second_moments(sums)
+        total, x, xx, noise, pivot = pooled_moments({**sums, "xx": diagonal}, columns)
         safe = np.where(total > 0, total, 1.0)
         overall = np.where(total > 0, pivot + x / safe, 0.0)
         spread = np.where(total > 0, spread_of(xx / safe, x / safe, noise / safe), 1.0)  # of all rows, by column
@@ -426,7 +462,7 @@ class MultivariateGaussian(Family):
         scatter = np.where(still[:, :, None] | still[:, None, :], 0.0, scatter)
         within = scatter.sum(axis=0) / degrees[:1, None] if d else np.zeros((d, d))
         left = np.diagonal(scatter, axis1=1, axis2=2)
-        slack = np.where(left > 0, diagonal / np.where(left > 0, left, 1.0), 1.0).max(axis=1, initial=1.0)
+        slack = np.where(left > 0, gross(sums) / np.where(left > 0, left, 1.0), 1.0).max(axis=1, initial=1.0)
         return Moments(np.asarray(one), mean, scatter, within, overall, spread, slack)
 
     def units(self, sums: Sums, columns: Columns) -> tuple[float, ...]:
@@ -634,36 +670,3 @@ def patterns(X: Array) -> list[tuple[Array, Array]]:
     cuts = np.flatnonzero(np.diff(which.ravel()[order])) + 1
     groups = np.split(rows[order], cuts) if len(rows) else []
     return [(group, np.flatnonzero(~gone[group[0]])) for group in groups]
-
-
-def without_row(sums: Sums, columns: Columns, row: Array, c: int, weight: float) -> dict[str, Floats]:
-    """A block's sums without one row of class c."""
-    assert columns.pivot is not None
-    left = {name: array.copy() for name, array in sums.items()}
-    there = ~np.isnan(row[0])
-    if "xy" in left and not there.all():
-        return left  # a row with missing entries is not among whole rows
-    t = np.where(there, row[0].astype(np.float64) - columns.pivot[c], 0.0)
-    moments = {"x": t, "xx": t**2, "xy": np.outer(t, t), "xxy": np.outer(t**2, t), "xxyy": np.outer(t**2, t**2)}
-    left["one"][c] -= weight * (there if left["one"].shape[1] > 1 else 1.0)
-    for name, moment in moments.items():
-        if name in left:
-            left[name][c] -= weight * moment
-    return settle(left, sums, c)
-
-
-def settle(left: dict[str, Floats], was: Sums, c: int) -> dict[str, Floats]:
-    """What rounding leaves of class c where no value, or no spread, is left is nothing."""
-    n = np.where(np.abs(left["one"][c]) <= was["one"][c] * RESIDUE, 0.0, left["one"][c])
-    left["one"][c] = n
-    x = left["x"][c] = np.where(n > 0, left["x"][c], 0.0)
-    alone = np.where(n > 0, x / np.where(n > 0, n, 1.0), 0.0)  # the mean
-    if "xx" in left:
-        still = left["xx"][c] - alone * x <= ROUNDING * was["xx"][c]
-        left["xx"][c] = np.where(still, alone * x, left["xx"][c])
-        return left
-    still = np.diagonal(left["xy"][c]) - alone * x <= ROUNDING * np.diagonal(was["xy"][c])
-    left["xy"][c] = np.where(still[:, None] | still, np.outer(alone, x), left["xy"][c])
-    for name in {"xxy", "xxyy"} & set(left):
-        left[name][c] = np.where(n > 0, left[name][c], 0.0)
-    return left

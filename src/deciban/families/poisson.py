@@ -31,6 +31,7 @@ class Poisson(Family):
     """
 
     name: ClassVar[str] = "poisson"
+    apart: ClassVar[bool] = True
     predictive: bool = False
     guess: float = 1.0
 

@@ -3,9 +3,11 @@
 P(x | y) = Π_j P(x_j | x_parent(j), y), where the columns' parents make a tree, or several. It is between naive Bayes,
 where no column has a parent, and the product over all columns before, which has too many parameters to learn.
 
-Each column has a law of its own, and one for every value of its parent; a row reads one of them. Rows come as category
-codes, as for `Categorical`: a missing entry says nothing, and where the parent is missing or its value was never seen,
-the column's own law speaks. Every law is smoothed by Laplace's rule: θ_(v|u) = (n_uv + α)/(n_u + α|V|).
+Each column has a law for every value of its parent, and one without. Every law is smoothed by Laplace's rule,
+θ_(v|u) = (n_uv + α)/(n_u + α|V|). Rows come as category codes, as for `Categorical`. Where entries are missing, what is
+there has the probability that the tree gives it: the sum over all values of what is not, from the leaves to the roots.
+A value that was never seen is one that is known but was never counted: as a value it has α/(n_u + α(|V| + 1)), and
+where it is the parent's, all values of the column are alike, 1/|V|.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from deciban._kernel import scores as kernel
-from deciban._typing import Array, Floats, Matrix, Sums
+from deciban._typing import Array, Codes, Floats, Matrix, Sums
 from deciban.algebra import add_prior, column_totals, without
 from deciban.families.base import Family
 from deciban.families.categorical import Categorical, CategoricalParams, said_without
@@ -36,6 +38,7 @@ class Tree(Family):
     """
 
     name: ClassVar[str] = "tree"
+    apart: ClassVar[bool] = True
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
         return (Is(tuple(columns.offsets.tolist())), pairs_of(columns))
@@ -67,9 +70,13 @@ class Tree(Family):
 
     def log_prob(self, params: CategoricalParams, columns: Columns, X: Matrix) -> Floats:
         pairs, k = pairs_of(columns), len(params.log_theta)
-        out = np.zeros((X.shape[0], k))
-        table = np.ascontiguousarray(by_place(params.log_theta, params.log_unseen, columns).T)
-        kernel.code_scores(pairs.places(X), pairs.offsets, table, np.zeros((columns.size, k)), out)
+        codes = pairs.codes(X)
+        whole, table = pairs.whole(codes), by_place(params.log_theta, params.log_unseen, columns)
+        places, out = read_places(codes, pairs, whole), np.zeros((X.shape[0], k))
+        kernel.code_scores(places, pairs.offsets, np.ascontiguousarray(table.T), np.zeros((columns.size, k)), out)
+        if not whole:
+            rows = pairs.loose(codes)
+            out[rows] += summed(codes[rows], pairs, table)
         return out
 
     def leave_one_out(
@@ -81,15 +88,32 @@ class Tree(Family):
         pairs, laws = pairs_of(columns), laws_of(columns)
         counts, prior = together(sums)["is"], together(prior)
         total, sizes = column_totals(counts, laws), np.diff(laws.offsets)
-        places, y = pairs.places(X), np.ascontiguousarray(y, dtype=np.int32)
+        codes, y = pairs.codes(X), np.ascontiguousarray(y, dtype=np.int32)
+        whole, law = pairs.whole(codes), by_place(params.log_theta, params.log_unseen, columns)
+        places, gaps = read_places(codes, pairs, whole), np.zeros(len(y), dtype=bool)
+        if not whole:
+            gaps[pairs.loose(codes)] = True
         for w in np.ones(1) if weight is None else np.unique(weight):  # rows of one weight share a table
             said = said_without(counts, total, prior, sizes, float(w))
-            # A value that is not in the schema was not counted, and nothing changes without it.
+            # A value that is not in the schema was not counted, and nothing changes without it. Nor does a law that is
+            # summed over: the row was not counted in it.
             table = np.ascontiguousarray(by_place(said, params.log_unseen, columns))
             rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
             own = np.zeros(len(rows))
             kernel.code_own(places[rows], y[rows], pairs.offsets, table, own)
             out[rows, y[rows]] = own
+            for c in np.unique(y[rows[gaps[rows]]]):
+                some = rows[gaps[rows] & (y[rows] == c)]
+                out[some, c] += summed(codes[some], pairs, law[[c]])[:, 0]
+        return out
+
+    def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
+        pairs, laws, k = pairs_of(columns), laws_of(columns), len(sums["is"])
+        counts, prior = together(sums)["is"], together(self.pseudo(alpha, columns, sums))
+        said = said_without(counts, column_totals(counts, laws), prior, np.diff(laws.offsets), 1.0)
+        table = np.ascontiguousarray(by_place(said, np.zeros((k, laws.size)), columns).T)
+        out = np.zeros((X.shape[0], k))
+        kernel.code_scores(pairs.places(X), pairs.offsets, table, np.zeros((columns.size, k)), out)
         return out
 
     def sample(
@@ -125,12 +149,23 @@ class Tree(Family):
         return total
 
     def terms(self, params: CategoricalParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
-        """What each column says, given its parent's value where that is known."""
+        """What each column says, given its parent's value where that is known.
+
+        Where it is not, given all values that come before its own, from the roots to the leaves.
+        """
         pairs = pairs_of(columns)
-        place = pairs.places(np.asarray(X).reshape(1, -1))[0]
-        at = np.flatnonzero(place >= 0)
-        table = by_place(params.log_theta, params.log_unseen, columns)
-        return at, np.ascontiguousarray(table[:, pairs.offsets[at] + place[at]].T)
+        codes = pairs.codes(np.asarray(X).reshape(1, -1))
+        if not len(pairs.loose(codes)):
+            at, places = np.flatnonzero(codes[0] >= 0), read_places(codes, pairs, False)[0]
+            table = by_place(params.log_theta, params.log_unseen, columns)
+            return at, np.ascontiguousarray(table[:, pairs.offsets[at] + places[at]].T)
+        at = np.array([j for j in downwards(pairs.parents) if codes[0, j] >= 0], dtype=np.intp)
+        growing = np.full((len(at) + 1, columns.size), -1, dtype=np.int32)
+        for i, j in enumerate(at):
+            growing[i + 1 :, j] = codes[0, j]
+        so_far = self.log_prob(params, columns, growing)
+        with np.errstate(invalid="ignore"):  # what is impossible already is no less so
+            return at, np.where(np.isneginf(so_far[:-1]), 0.0, np.diff(so_far, axis=0))
 
     def typical(self, params: CategoricalParams, columns: Columns) -> tuple[list[str], Floats]:
         """A value of a column for every value of its parent, or by itself where it has none."""
@@ -183,6 +218,67 @@ def by_place(cells: Floats, unseen: Floats, columns: Columns) -> Floats:
         found.append(np.hstack([starts[:, None] + np.arange(size), last[:, None]]).ravel())
         law += above
     return np.hstack([cells, unseen])[:, np.concatenate(found).astype(np.intp)]
+
+
+def read_places(codes: Codes, pairs: Pairs, whole: bool) -> Codes:
+    """Which entry of which law each value is, −1 where it is missing, or its parent's is missing or was never seen.
+
+    A column that is missing and of which no value was ever seen is no parent.
+    """
+    if whole:
+        return pairs.beside(codes, whole, codes)
+    otherwise = np.full_like(codes, -1)
+    for j, parent in enumerate(pairs.parents):
+        if parent >= 0 and pairs.sizes[parent] == 0:
+            otherwise[:, j] = np.where(codes[:, parent] < 0, codes[:, j], -1)
+    return pairs.beside(codes, whole, otherwise)
+
+
+def summed(codes: Codes, pairs: Pairs, table: Floats) -> Floats:
+    """What is said of rows by values whose parent's is missing or was never seen, (n, k), from the laws (k, places).
+
+    log Σ over the values of what is missing, from the leaves to the roots: each column passes on what it and those that
+    hang on it say of its parent's values (Pearl's message passing).
+    """
+    n, k = len(codes), len(table)
+    out, at = np.zeros((n, k)), np.empty(codes.shape, dtype=np.intp)  # at: which one of the column's missing
+    waiting: dict[int, Floats] = {}  # what is said of the values of a missing column, (m, k, values)
+
+    def tell(parent: int, rows: Array, said: Floats) -> None:
+        if parent not in waiting:
+            missing = np.flatnonzero(codes[:, parent] < 0)
+            at[missing, parent] = np.arange(len(missing))
+            waiting[parent] = np.zeros((len(missing), k, pairs.sizes[parent]))
+        waiting[parent][at[rows, parent]] += said
+
+    for j in reversed(downwards(pairs.parents)):
+        size, parent = pairs.sizes[j], pairs.parents[j]
+        laws = table[:, pairs.offsets[j] : pairs.offsets[j + 1]].reshape(k, -1, size + 1)  # without a parent, and by it
+        alike = -np.log(max(1, size))
+        above = codes[:, parent] if parent >= 0 else np.full(n, -1)
+        values = pairs.sizes[parent] if parent >= 0 else 0
+        up, new, there = (above < 0) & (values > 0), (above == values) & (parent >= 0), codes[:, j] >= 0
+        out[new & there] += np.where(codes[new & there, j] < size, alike, -np.log(size + 1.0))[:, None]
+        rows = np.flatnonzero(up & there)
+        if len(rows):
+            tell(parent, rows, laws[:, 1:, codes[rows, j]].transpose(2, 0, 1))
+        if j in waiting:  # otherwise nothing that is there hangs on it, and its values sum to one
+            said, rows = waiting.pop(j), np.flatnonzero(~there)
+            on = up[rows]
+            top = rows[~on]
+            given = laws[:, np.where(new[top], 0, above[top] + 1), :size].transpose(1, 0, 2)
+            out[top] += log_sum(np.where(new[top, None, None], alike, given) + said[~on])
+            if on.any():
+                tell(parent, rows[on], log_sum(laws[:, 1:, :size] + said[on, :, None, :]))
+    return out
+
+
+def log_sum(said: Floats) -> Floats:
+    """log Σ exp over the last axis; −∞ of nothing but −∞."""
+    top = said.max(axis=-1, keepdims=True, initial=-np.inf)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.exp(said - safe).sum(axis=-1)) + safe[..., 0])
 
 
 def by_parent(pairs: Floats, columns: Columns, j: int) -> Floats:

@@ -145,6 +145,40 @@ class Walks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Below:
+    """A column that hangs on one that is missing: what its place says of each of the other's values.
+
+    Beside the most that it says of any, so that products of many keep their digits; 1 where it is missing as well.
+    """
+
+    own: int
+    shares: Floats  # (values, places, k)
+    hidden: int = -1  # which one it is among those that something hangs on; −1: none
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hidden:
+    """A column that others hang on, where it is missing: log Σ_v P(v | given) Π what they say of v.
+
+    `laws` has P(v | given) for every place of the column that it hangs on itself; where that is missing too (place 0)
+    and `passes`, it is among those that speak there, and says nothing here.
+    """
+
+    own: int
+    given: int  # −1: none
+    laws: Floats  # (places of the given, or 1, values, k)
+    passes: bool
+    below: tuple[Below, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaps:
+    """What a tree of columns says where some are missing on which others hang; those that hang on others come first."""
+
+    columns: tuple[Hidden, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Absent:
     """What Gaussians say where one column's value was never seen: the law of the other coordinates.
 
@@ -193,7 +227,7 @@ class Forest:
     values: Floats  # (nodes, k)
 
 
-Term: TypeAlias = "Slopes | Bells | Walks | Forms | Forest"
+Term: TypeAlias = "Slopes | Bells | Walks | Gaps | Forms | Forest"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,6 +278,8 @@ def cells_of(term: Term) -> int:
         return 3 * (term.mean if isinstance(term, Bells) else term.slope).size
     if isinstance(term, Walks):
         return sum(walk.values.size for walk in term.walks)
+    if isinstance(term, Gaps):
+        return sum(one.laws.size + sum(each.shares.size for each in one.below) for one in term.columns)
     if isinstance(term, Forms):
         return int(term.root.size + term.mean.size + sum(one.turn.size for one in term.absent))
     return int(term.values.size)

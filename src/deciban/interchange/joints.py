@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from deciban._typing import Codes, Floats
+from deciban._typing import Floats
 from deciban.errors import DecibanError
 from deciban.families import (
     Bernoulli,
@@ -23,11 +23,14 @@ from deciban.families import (
 )
 from deciban.families.gaussian import GaussianParams
 from deciban.families.linear import finite
-from deciban.families.tree import by_place, parents_of
+from deciban.families.tree import by_place, pairs_of
 from deciban.interchange.formula import (
     Bells,
+    Below,
     Forms,
     Formula,
+    Gaps,
+    Hidden,
     Input,
     Part,
     Place,
@@ -40,7 +43,7 @@ from deciban.interchange.formula import (
     Walks,
 )
 from deciban.joint import Model
-from deciban.schema import Bins, Columns
+from deciban.schema import Bins, Columns, downwards
 from deciban.tables.columns import as_name
 
 
@@ -74,17 +77,28 @@ def scores_of(model: Model, how: Reading, sketch: Sketch) -> Scores:
     for b, block in enumerate(model.joint.blocks):
         columns = model.columns(b)
         names = columns.names or tuple(how.features)
-        parts.append(Part(term_of(block.family, model.params[b], columns, names, how, sketch)))
+        parts += [Part(term) for term in terms_of(block.family, model.params[b], columns, names, how, sketch)]
     plain = model.generative or len(model.classes) == 1
     return Scores(tuple(parts), model.log_prior + 0.0 if plain else np.zeros(len(model.classes)))
 
 
-def term_of(
+def terms_of(
     family: Family, params: Any, columns: Columns, names: tuple[str, ...], how: Reading, sketch: Sketch
-) -> Term:
+) -> tuple[Term, ...]:
     """What a block says."""
-    if isinstance(family, Categorical | Tree):
-        return walks_of(family, params, columns, names, how, sketch)
+    if not isinstance(family, Categorical | Tree):
+        return (term_of(family, params, names, how, sketch),)
+    assert columns.categories is not None
+    places = [
+        sketch.place(place_of(name, known, how, sketch)) for name, known in zip(names, columns.categories, strict=True)
+    ]
+    if isinstance(family, Tree):
+        return tree_of(params, columns, places, sketch)
+    return (Walks(tuple(alone(place, own) for place, own in zip(places, categories_of(params, columns), strict=True))),)
+
+
+def term_of(family: Family, params: Any, names: tuple[str, ...], how: Reading, sketch: Sketch) -> Term:
+    """What a block of numbers says."""
     inputs = tuple(sketch.input(Input(name, number_kind(name, how))) for name in names)
     if isinstance(family, Gaussian):
         return bells_of(family, params, inputs)
@@ -140,37 +154,60 @@ def forms_of(family: MultivariateGaussian, params: Any, inputs: tuple[int, ...],
     return Forms(coordinates, params.mean, params.roots.root, constant, each, np.zeros(k), scale, power)
 
 
-def walks_of(
-    family: Family, params: Any, columns: Columns, names: tuple[str, ...], how: Reading, sketch: Sketch
-) -> Walks:
-    """Categories, each column by itself or given another."""
+def categories_of(params: Any, columns: Columns) -> list[Floats]:
+    """What each place of each column says by itself, (places, k)."""
     assert columns.categories is not None
-    places = [
-        sketch.place(place_of(name, known, how, sketch)) for name, known in zip(names, columns.categories, strict=True)
+    cells = np.split(params.log_theta, columns.offsets[1:-1], axis=1)
+    return [
+        own_places(own, params.log_unseen[:, j : j + 1], known)
+        for j, (own, known) in enumerate(zip(cells, columns.categories, strict=True))
     ]
-    k, sizes = len(params.log_theta), np.diff(columns.offsets)
-    parents = parents_of(columns) if isinstance(family, Tree) else (-1,) * columns.size
-    if isinstance(family, Tree):
-        table, start = by_place(params.log_theta, params.log_unseen, columns), 0
-    walks = []
-    for j, place in enumerate(places):
-        if not isinstance(family, Tree):
-            own = params.log_theta[:, columns.offsets[j] : columns.offsets[j + 1]]
-            walks.append(alone(place, own_places(own, params.log_unseen[:, j : j + 1], columns.categories[j])))
-            continue
-        above, size = (int(sizes[parents[j]]) if parents[j] >= 0 else 0), int(sizes[j]) + 1
-        mine = table[:, start : start + (1 + above) * size].reshape(k, 1 + above, size)
-        start += (1 + above) * size
-        values = np.stack(
-            [own_places(mine[:, u, :-1], mine[:, u, -1:], columns.categories[j]) for u in range(1 + above)]
-        )
-        steps: tuple[Codes, ...] = ()
-        if above:
-            ways = np.full((1 + above, sketch.places[places[parents[j]]].size), -1, dtype=np.int32)
-            ways[0, 1 : above + 1] = np.arange(1, above + 1)
-            steps = (ways,)
-        walks.append(Walk((places[parents[j]],) if above else (), place, steps, values))
-    return Walks(tuple(walks))
+
+
+def tree_of(params: Any, columns: Columns, places: Sequence[int], sketch: Sketch) -> tuple[Term, ...]:
+    """Categories, each given the one that its column hangs on; and what they say of one that is missing.
+
+    There a column says the most that it says of any value of the missing one, and what it says of each beside that
+    goes into the sum over them.
+    """
+    assert columns.categories is not None
+    pairs, table = pairs_of(columns), by_place(params.log_theta, params.log_unseen, columns)
+    k, walks, laws = len(table), [], []
+    for j, (place, known, parent) in enumerate(zip(places, columns.categories, pairs.parents, strict=True)):
+        own = table[:, pairs.offsets[j] : pairs.offsets[j + 1]].reshape(k, -1, pairs.sizes[j] + 1)
+        each = np.stack([own_places(own[:, u, :-1], own[:, u, -1:], known) for u in range(own.shape[1])])
+        even = -np.log([[max(1.0, len(known))] * len(known) + [len(known) + 1.0]] * k)
+        above = sketch.places[places[parent]].size if parent >= 0 else 1
+        several = each.shape[0] > 1  # the parent is missing, has one of its values, or one that was never seen
+        each = np.concatenate([each, own_places(even[:, :-1], even[:, -1:], known)[None]])[:above]
+        laws.append(np.exp(each[:, 1 : 1 + len(known)]))
+        if several:
+            each[0] = each[1 : 1 + pairs.sizes[parent]].max(axis=0)
+        ways = np.arange(above, dtype=np.int32)
+        ways[0] = -1
+        given = ((places[parent],), (np.tile(ways, (above, 1)),)) if parent >= 0 else ((), ())
+        walks.append(Walk(given[0], place, given[1], each))
+    hanging: dict[int, list[int]] = {}
+    for j, parent in enumerate(pairs.parents):
+        if parent >= 0 and pairs.sizes[parent]:
+            hanging.setdefault(parent, []).append(j)
+    order = [j for j in reversed(downwards(pairs.parents)) if j in hanging]
+    hidden = []
+    for j in order:
+        below = [
+            Below(places[i], shares_of(walks[i].values, pairs.sizes[j]), order.index(i) if i in hanging else -1)
+            for i in hanging[j]
+        ]
+        parent = pairs.parents[j]
+        passes = parent >= 0 and pairs.sizes[parent] > 0
+        hidden.append(Hidden(places[j], places[parent] if parent >= 0 else -1, laws[j], passes, tuple(below)))
+    return (Walks(tuple(walks)), Gaps(tuple(hidden))) if hidden else (Walks(tuple(walks)),)
+
+
+def shares_of(values: Floats, size: int) -> Floats:
+    """What each place says of each of its parent's values, beside the most that it says of any: (size, places, k)."""
+    with np.errstate(invalid="ignore"):  # where it is impossible beside all of them, that is said already
+        return np.asarray(np.nan_to_num(np.exp(values[1 : 1 + size] - values[0]), nan=1.0))
 
 
 def own_places(cells: Floats, unseen: Floats, known: Any) -> Floats:

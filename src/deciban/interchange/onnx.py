@@ -19,6 +19,7 @@ from deciban.interchange.formula import (
     Forest,
     Forms,
     Formula,
+    Gaps,
     Input,
     Part,
     Place,
@@ -255,6 +256,8 @@ class Graph:
             return self.bells(term)
         if isinstance(term, Walks):
             return self.total([self.walk(walk) for walk in term.walks] or [self.nothing()])
+        if isinstance(term, Gaps):
+            return self.gaps(term)
         if isinstance(term, Forest):
             return self.forest(term)
         return self.forms(term)
@@ -305,6 +308,35 @@ class Graph:
         if node:
             at = self.op("Add", self.op("Mul", node, self.whole(walk.values.shape[1])), at)
         return self.op("Gather", self.constant(walk.values.reshape(-1, self.k)), at)
+
+    def gaps(self, term: Gaps) -> str:
+        """log Σ_v P(v | given) Π what hangs on a missing column says of v, from the leaves to the roots."""
+        likely: list[str] = []  # by column: what those that hang on it say of each of its values, (n, values, k)
+        said = []
+        for one in term.columns:
+            product = ""
+            for each in one.below:
+                mine = self.op("Gather", self.constant(each.shares.transpose(1, 0, 2)), self.places[each.own])
+                if each.hidden >= 0:
+                    laws = self.constant(term.columns[each.hidden].laws[None, 1 : 1 + each.shares.shape[0]])
+                    over = self.op("Mul", self.op("Unsqueeze", likely[each.hidden], self.whole([1])), laws)
+                    gone = self.op("Unsqueeze", self.missing(each.own), self.whole([1, 2]))
+                    mine = self.op("Where", gone, self.op("ReduceSum", over, self.whole([2]), keepdims=0), mine)
+                product = self.op("Mul", product, mine) if product else mine
+            likely.append(product)
+            law = self.constant(one.laws)
+            if one.given >= 0:
+                law = self.op("Gather", law, self.places[one.given])
+            found = self.op("Log", self.op("ReduceSum", self.op("Mul", product, law), self.whole([1]), keepdims=0))
+            here = self.missing(one.own)
+            if one.passes:
+                here = self.op("And", here, self.op("Not", self.missing(one.given)))
+            said.append(self.op("Where", self.op("Unsqueeze", here, self.whole([1])), found, self.constant(0.0)))
+        return self.total(said)
+
+    def missing(self, place: int) -> str:
+        """Whether a column is missing, (n,)."""
+        return self.op("Equal", self.places[place], self.whole(0))
 
     def forms(self, term: Forms) -> str:
         plain_ones = [self.formula.coordinates[i] for i in term.coordinates]

@@ -15,11 +15,13 @@ from deciban.errors import DecibanError
 from deciban.interchange.dialects import DIALECTS, Dialect
 from deciban.interchange.formula import (
     Bells,
+    Below,
     Bent,
     Coordinate,
     Forest,
     Forms,
     Formula,
+    Gaps,
     Part,
     Place,
     Plain,
@@ -93,10 +95,14 @@ class Writer:
 
     def total(self, parts: Sequence[str]) -> str:
         """A sum, in which no expression is deep."""
+        return self.joined(parts, " + ") or self.number(0.0)
+
+    def joined(self, parts: Sequence[str], by: str) -> str:
+        """Terms side by side, few at a time."""
         said = [part for part in parts if part]
         while len(said) > TOGETHER:
-            said = [f"({' + '.join(said[i : i + TOGETHER])})" for i in range(0, len(said), TOGETHER)]
-        return " + ".join(said) if said else self.number(0.0)
+            said = [f"({by.join(said[i : i + TOGETHER])})" for i in range(0, len(said), TOGETHER)]
+        return by.join(said)
 
     # ------------------------------------------------------------------ the whole
 
@@ -269,6 +275,8 @@ class Writer:
         if isinstance(term, Walks):
             each = [[self.walk(walk, c, relative) for walk in term.walks] for c in range(self.k)]
             return [self.total(said) if c or not relative else "" for c, said in enumerate(each)], SPEAK
+        if isinstance(term, Gaps):
+            return self.gaps(term)
         if isinstance(term, Forest):
             each_class = [self.forest(term, c, relative) for c in range(self.k)]
             return [said for said, _ in each_class], max(step for _, step in each_class)
@@ -305,6 +313,46 @@ class Writer:
             return f"CASE {self.places[walk.given[t]]} {' '.join(whens)} ELSE {alone} END" if whens else alone
 
         return at(0, 0) if values.any() else ""
+
+    def gaps(self, term: Gaps) -> Said:
+        """log Σ_v P(v | given) Π what hangs on a missing column says of v, from the leaves to the roots."""
+        likely: list[list[list[str]]] = []  # by column, class and value: what those that hang on it say of it
+        at: list[int] = []
+        said: list[list[str]] = [[] for _ in range(self.k)]
+        for one in term.columns:
+            own, values = self.places[one.own], one.laws.shape[1]
+            step = max([SPEAK, *(at[each.hidden] + 1 for each in one.below if each.hidden >= 0)])
+            names = []
+            for c in range(self.k):
+                products = [
+                    self.joined([self.below(term, likely, each, v, c) for each in one.below], " * ")
+                    for v in range(values)
+                ]
+                names.append([self.put(step, f"CASE WHEN {own} = 0 THEN {product} END") for product in products])
+                sums = [
+                    self.total([f"{self.number(by)} * {name}" for name, by in zip(names[c], law[:, c], strict=True)])
+                    for law in one.laws
+                ]
+                if one.passes:
+                    sums[0] = "NULL"
+                given = sums[0] if one.given < 0 else self.chosen(self.places[one.given], sums)
+                found = self.put(step + 1, f"CASE WHEN {own} = 0 THEN {given} END")
+                nothing, never = self.number(0.0), self.number(-np.inf)
+                said[c].append(
+                    f"CASE WHEN {found} IS NULL THEN {nothing} WHEN {found} > 0 THEN ln({found}) ELSE {never} END"
+                )
+            likely.append(names)
+            at.append(step)
+        return [self.total(own) for own in said], max(at) + 2
+
+    def below(self, term: Gaps, likely: list[list[list[str]]], one: Below, v: int, c: int) -> str:
+        """What a column says of the value v of the one that it hangs on."""
+        here = self.chosen(self.places[one.own], [self.number(share) for share in one.shares[v, :, c]])
+        if one.hidden < 0:
+            return here
+        laws = term.columns[one.hidden].laws[1 + v, :, c]
+        gone = self.total([f"{self.number(by)} * {name}" for name, by in zip(likely[one.hidden][c], laws, strict=True)])
+        return f"CASE WHEN {self.places[one.own]} = 0 THEN {gone} ELSE {here} END"
 
     def forest(self, term: Forest, c: int, relative: bool) -> tuple[str, int]:
         """The sum over the trees. Where CASE inside of CASE gets too deep, what is below stands in a step before."""

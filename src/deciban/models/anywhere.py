@@ -453,7 +453,7 @@ def learn_by_em(
     learned = em.learn(Model(first.joint, stats), step, rows=rows, before=total, **estimator._em_settings())
     estimator.em_ = replace(learned, log_likelihood=[total, *learned.log_likelihood])
     if not learned.converged and not learned.interrupted:
-        warn(f"EM did not come to rest in {len(estimator.em_.log_likelihood)} steps", ConvergenceWarning)
+        warn(f"EM did not converge in {len(estimator.em_.log_likelihood)} steps", ConvergenceWarning)
     if unlabelled:
         estimator.n_unlabelled_ = unlabelled
     estimator.model_ = learned.model.with_joint(start.joint)

@@ -10,6 +10,7 @@ import copy
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -24,15 +25,24 @@ from deciban._typing import Array, Data, Floats, Matrix
 from deciban.algebra import Stats
 from deciban.corollaries.decay import decay, share_left
 from deciban.corollaries.forget import check_classes, forget
-from deciban.corollaries.leave_one_out import LeaveOneOut, best_alpha, leave_one_out
+from deciban.corollaries.leave_one_out import (
+    HELD,
+    LeaveOneOut,
+    alone_in_class,
+    best_alpha,
+    cross_fitted,
+    leave_one_out,
+    rows_in_doubt,
+)
 from deciban.corollaries.tally import Tally
 from deciban.engines import local
 from deciban.errors import DecibanError, ForgetError, warn
 from deciban.families import Family
 from deciban.joint import Block, Joint, Model
 from deciban.measure import Measure, incomplete
-from deciban.models.answers import Answers, is_generative
+from deciban.models.answers import is_generative
 from deciban.models.labels import Labels, read_labels, read_weights, without_mark
+from deciban.models.prediction_sets import PredictsSets
 from deciban.priors import Alpha
 from deciban.rows import complain, has_missing, value_range
 from deciban.schema import Columns, Schema
@@ -53,7 +63,7 @@ class HowHidden:
     random_state: Any = 0
 
 
-class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
+class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]  # scikit-learn has no types
     """Everything a model that is a sum can do, in scikit-learn's words and its own."""
 
     alpha: Any
@@ -157,11 +167,14 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 y = self._no_labels(X, clusters)
             elif clusters is not None:
                 raise ValueError("clusters= is for y=None: with labels, their number is known")
+            given = X, y
             X, labels, weight = self._read_rows(X, y, sample_weight, reset=True, mark=unlabelled)
             classes = np.arange(clusters) if clusters is not None else labels.classes
             hidden = HowHidden(float(unlabelled_weight), clusters is not None, random_state)
             self._start(X, labels, classes, False, weight, hidden)
             self._check_fitted(self.model_)
+            if clusters is None:
+                self._keep(*given, labels, weight, {"unlabelled_weight": unlabelled_weight})
         return self
 
     def _no_labels(self, X: Any, clusters: Any) -> Array:
@@ -225,8 +238,9 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
     def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Unlearn rows: afterwards the model is the one that never saw them.
 
-        Rows that were never learned are an error where the sums can tell, and the model stays as it was. After `decay`
-        rows weigh what is left of them, which `sample_weight` must say.
+        Rows that were never learned are an error where the sums can tell, and the model stays as it was. So are rows so
+        far out that what is left without them is less than the rounding of the sums: fit again without them. After
+        `decay` rows weigh what is left of them, which `sample_weight` must say.
         """
         check_is_fitted(self)
         if self._guessed():
@@ -357,7 +371,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         if labels.soft is not None:
             raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
         codes = labels.codes
-        known = np.flatnonzero(codes >= 0)
+        known = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
         if len(known) == 0:
             if len(codes):
                 warn("no row has a label: there is nothing to choose by leave-one-out", UserWarning)
@@ -392,8 +406,12 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         if labels.soft is not None:
             raise ValueError("a matrix of label weights and missing entries cannot go together here: impute them first")
         hidden, joint = hidden or HowHidden(), model.joint
+        counts = np.ones(len(labels.codes), dtype=bool) if weight is None else weight > 0
+        guessed = (int(((labels.codes < 0) & counts).sum()), int((gaps & counts).sum()))
+        if not any(guessed):  # what is hidden weighs nothing
+            return model
         model = model.with_joint(plugged_in(joint))  # EM climbs the likelihood of parameters, not of their average
-        data, codes = self._data(X, model), labels.codes
+        data, codes, weight = local.that_weigh(self._data(X, model), labels.codes, weight)
         with progress("EM") as watch:
             if hidden.cluster:
                 rng = check_random_state(hidden.random_state)
@@ -405,8 +423,8 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 )
         self.em_ = found
         if not found.converged and not found.interrupted:
-            warn(f"EM did not come to rest in {len(found.log_likelihood)} steps", ConvergenceWarning)
-        for name, count in zip(GUESSES, (int((codes < 0).sum()), int(gaps.sum())), strict=True):
+            warn(f"EM did not converge in {len(found.log_likelihood)} steps", ConvergenceWarning)
+        for name, count in zip(GUESSES, guessed, strict=True):
             if count:
                 setattr(self, name, getattr(self, name, 0) + count)
         return found.model.with_joint(joint)
@@ -444,6 +462,22 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
     def _chooses(self) -> bool:
         """Whether leave-one-out chooses a parameter once the rows are there."""
         return self._wants("loo")
+
+    def _looks_at_labels(self) -> bool:
+        """Whether something beside the sums was found by looking at labels."""
+        return self._chooses()
+
+    def _chosen_by_rows(self) -> str:
+        """What was chosen by looking at rows, so that one row more might change it; nothing in most models."""
+        if self._chooses():
+            return "leave-one-out chose a part of it"
+        if any(getattr(block.family, "shape", "") == "bic" for block in self.model_.joint.blocks):
+            return "the shape of its covariances was chosen by BIC"
+        return self._guessed()
+
+    def _sums_decide(self) -> bool:
+        quick = all(block.family.downdates(block.alpha) for block in self.model_.joint.blocks)
+        return quick and not self._chosen_by_rows()
 
     def _choose(self, model: Model, data: Data, codes: Array, weight: Floats | None) -> Model:
         return model.with_joint(model.joint.with_alpha(best_alpha(model, data, codes, weight, self.n_jobs)))
@@ -488,7 +522,8 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             return
         X, labels, weight = self._read_rows(X, y, weight, reset=False, least=0)
         data, codes = self._data(X, self.model_), labels.among(self.model_.classes)
-        rows = np.flatnonzero((codes >= 0) & ~local.rows_with_gaps(data, self.model_.joint))
+        counted = (codes >= 0) & ~local.rows_with_gaps(data, self.model_.joint)
+        rows = np.flatnonzero(counted if weight is None else counted & (weight > 0))
         if len(rows):
             some = [part[rows] for part in data], codes[rows], None if weight is None else weight[rows]
             self.model_ = self._choose(self.model_, *some)
@@ -509,8 +544,8 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
         return rows.expected(self.model_, self.n_jobs)
 
     def _em_settings(self) -> dict[str, Any]:
-        """What EM is told: how long, and how exactly."""
-        return {}
+        """What EM is told where every step goes over all rows wherever they are: how long, and how exactly."""
+        return {"max_iter": 200}
 
     def _question(self, split: Any) -> Any:
         """What a database is asked for, where it can add up by itself what this model learns; None where it cannot."""
@@ -651,9 +686,15 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut | Tally:
         """Every row's posterior under the model that never saw it, exactly and without refitting.
 
+        Where leave-one-out has chosen something (alpha, shrinkage, a shape), each fifth of the rows is judged under
+        what the others choose without it, if all that was learned is given; of some of the rows, under what was chosen.
+        `how` says which.
+
         The rows must be (some of) those the model has learned, with the same weights: others give numbers that mean
         nothing, and cannot always be noticed. With many different weights, Bernoulli and Poisson models take a pass
-        over all features for each of them. Of rows that are elsewhere, the answer is a `Tally`: sums over them all.
+        over all features for each of them. A row so far out that rounding hides what is left without it is judged by
+        its class's other rows, learned anew, which must all be given. Of rows that are elsewhere, the answer is a
+        `Tally`: sums over them all.
         """
         source = self._elsewhere(X, y)
         if source is not None:
@@ -661,7 +702,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
 
             return anywhere.leave_one_out(self, source, y, sample_weight)
         data, codes, weight = self._read_with_labels(X, y, sample_weight)
-        self._check_learned(codes, weight)
+        learned = self._check_learned(codes, weight)
         families = self._families()
         if any(law.whole_rows or not law.downdates(self.model_.alpha(b)) for b, law in enumerate(families)):
             local.check_finite(data, self.model_)
@@ -669,7 +710,32 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             if gaps.any():
                 row = int(np.argmax(gaps))
                 raise ForgetError(f"row {row} has a missing entry, and this model has learned none that had")
-        return leave_one_out(self.model_, data, codes, weight, self.n_jobs)
+        if learned and self._looks_at_labels() and len(codes):
+            chosen = partial(self._as_chosen_by, data, codes, weight)
+            found = cross_fitted(self.model_, chosen, data, codes, weight, self.n_jobs)
+        else:
+            found = leave_one_out(self.model_, data, codes, weight, self.n_jobs)
+            found = replace(found, way=HELD) if self._looks_at_labels() and len(codes) else found
+        for row in rows_in_doubt(found.log_proba):
+            raise ForgetError(
+                f"row {row} lies so far out that what is left of class {plain(self.classes_[codes[row]])!r} without it "
+                "is less than the rounding of its sums: give all rows of the class at once, in memory"
+            )
+        return found
+
+    def _as_chosen_by(
+        self, data: Data, codes: Array, weight: Floats | None, rows: Data, y: Array, rows_weight: Floats | None
+    ) -> Model:
+        """The model of all rows, `data`, under what some of them, `rows`, choose."""
+        del data, codes, weight
+        joint, model = self._joint(), self.model_
+        if not self._chooses():
+            return model
+        part = Model(joint, local.collect(rows, joint, model.schema, y, rows_weight, self.n_jobs))
+        able = ~alone_in_class(part.stats.weight, y, rows_weight)
+        if len(np.unique(y[able])) < 2:  # nothing to choose by
+            return model.with_joint(replace(joint, class_prior=model.joint.class_prior))
+        return model.with_joint(self._choose(part, rows, y, rows_weight).joint)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows that are predicted right."""
@@ -680,8 +746,8 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
             return anywhere.score(self, source, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
-    def _check_learned(self, codes: Array, weight: Floats | None) -> None:
-        """Rows of a class cannot outweigh what was learned of it."""
+    def _check_learned(self, codes: Array, weight: Floats | None) -> bool:
+        """Rows of a class cannot outweigh what was learned of it. Whether they are all that was learned."""
         asked = np.bincount(codes, weights=weight, minlength=len(self.classes_))
         over = np.flatnonzero(asked > self.model_.stats.weight * (1 + 1e-9))
         if len(over):
@@ -690,6 +756,7 @@ class GenerativeClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # s
                 f"leave-one-out takes rows the model has learned: of class {plain(self.classes_[c])!r} it learned "
                 f"{self.model_.stats.weight[c]:g}, and {asked[c]:g} were given"
             )
+        return bool(np.allclose(asked, self.model_.stats.weight, rtol=1e-9, atol=0.0))
 
     def with_prior(self: Self, prior: Any) -> Self:
         """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform".

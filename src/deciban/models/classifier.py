@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from deciban import bayes, files
 from deciban._typing import Array, Floats
 from deciban.corollaries.decay import share_left
 from deciban.corollaries.explain import Evidence
-from deciban.corollaries.leave_one_out import LeaveOneOut
+from deciban.corollaries.leave_one_out import LeaveOneOut, alone_in_class
 from deciban.corollaries.summary import Summary
 from deciban.corollaries.tally import Tally
 from deciban.errors import DecibanError, ForgetError, SchemaError, warn
@@ -24,11 +24,12 @@ from deciban.models.labels import Labels, read_labels, read_weights, without_mar
 from deciban.models.pooled import PooledClassifier
 from deciban.models.tabular import read_table
 from deciban.show import Table, plain, progress
-from deciban.tables import speak
+from deciban.tables import density, speak
 from deciban.tables.choose import choose, choose_by_sample
 from deciban.tables.columns import Levels
 from deciban.tables.files import parts, rebuild
 from deciban.tables.frame import Frame, split_target
+from deciban.tables.given import Rows, take_values
 from deciban.tables.kinds import kinds_table
 from deciban.tables.model import TableModel
 from deciban.tables.native import to_native
@@ -141,12 +142,16 @@ class Classifier(PooledClassifier):
             self._validate_params()
             if not 0 <= unlabelled_weight < np.inf:
                 raise ValueError(f"unlabelled_weight is {unlabelled_weight}: it must be a number ≥ 0")
+            X, y, sample_weight = that_count(X, y, sample_weight, some=True)
             frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=True, mark=unlabelled)
             if frame.size == 0:
                 raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: the table has no rows")
             if len(labels.classes) == 0:
                 raise ValueError("every label is missing: at least one row of each class needs one")
             self._start(frame, labels, labels.classes, False, weight, float(unlabelled_weight))
+            self._keep(
+                frame if isinstance(X, Iterator) else X, y, labels, weight, {"unlabelled_weight": unlabelled_weight}
+            )
         return self
 
     def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -164,6 +169,7 @@ class Classifier(PooledClassifier):
             self._validate_params()
             first = not self.__sklearn_is_fitted__()
             declared = self._declared(classes, first)
+            X, y, sample_weight = that_count(X, y, sample_weight, some=first)
             frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=first)
             if labels.any_missing:
                 raise DecibanError(
@@ -260,7 +266,7 @@ class Classifier(PooledClassifier):
         if source is not None:
             raise DecibanError("forget takes rows in memory here: read them in batches, and forget one after the other")
         with self._unchanged_on_error():
-            frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=False)
+            frame, labels, weight = self._read_labelled(*that_count(X, y, sample_weight), reset=False)
             if labels.any_missing:
                 raise DecibanError("rows to forget need their labels")
             rows = self.model_.read(frame)
@@ -315,8 +321,6 @@ class Classifier(PooledClassifier):
         weight: Floats | None,
         hidden_weight: float = 0.0,
     ) -> None:
-        if weight is not None and not weight[labels.codes >= 0].any():
-            raise ValueError("sample_weight is zero in every row that has a label: at least one must count")
         warn_of_labels(frame, labels)
         reader = Reader.of(frame, self.schema)
         prior = self._class_prior(classes)
@@ -368,20 +372,21 @@ class Classifier(PooledClassifier):
         return float(super().score(X, y, sample_weight))
 
     def score_samples(self, X: Any) -> Floats:
-        """log p(x), each column by its own law: low for rows unlike anything learned.
+        """log p(x) under the law that `sample` draws from: low for rows unlike anything learned.
 
         A number counts by its bin's share and width; one beyond all that was seen loses a nat for every standard
-        deviation that it is off.
+        deviation that it is off. Columns of texts say nothing here.
         """
         frame = self._table(X)
-        return speak.log_density(self.model_, frame)
+        return density.log_density(self.model_, frame)
 
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut | Tally:
         """Every row's posterior under the sums that never saw it, exactly and without refitting.
 
-        What was chosen is held; structures that look at labels (trees, parents) are those that never saw the row, so
-        that this is not quite what `forget` and `predict_proba` give. The rows must be among those the model has
-        learned. Of rows that are elsewhere, the answer is a `Tally`: sums over them all.
+        What was chosen is chosen without the row: structures that look at labels (trees, parents) are those that never
+        saw it, and weights those of the other folds, or of all rows with its pull taken out. So this is not quite what
+        `forget` and `predict_proba` give. The rows must be among those the model has learned. Of rows that are
+        elsewhere, the answer is a `Tally`: sums over them all.
         """
         source = self._elsewhere(X, y)
         if source is not None:
@@ -409,7 +414,8 @@ class Classifier(PooledClassifier):
         self.model_.check_learned(rows, codes, weight)
         scores = self.model_.log_joint_without(rows, codes, weight, self.n_jobs)
         log_proba = bayes.posterior(scores, self.model_.log_prior, logs=True, quiet=True)
-        return LeaveOneOut(self.classes_, log_proba, codes, weight)
+        alone = alone_in_class(self.model_.weight, codes, weight)
+        return LeaveOneOut(self.classes_, log_proba, codes, weight, alone, self.model_.way)
 
     def explain(self, X: Any, target: Any = None, against: Any = None, by: str = "column") -> Evidence | list[Evidence]:
         """Why: what each column says, with its value, in decibans for `target` over `against`.
@@ -444,7 +450,7 @@ class Classifier(PooledClassifier):
         if n < 0:
             raise ValueError(f"n is {n}: it must not be negative")
         rng = generator(random_state)
-        frame, codes = speak.sample(self.model_, n, rng, None if given is None else self._class_index(given))
+        frame, codes = density.sample(self.model_, n, rng, None if given is None else self._class_index(given))
         names = [kind.name for kind in self.model_.reader.used]
         return to_native(self.table_kind_, names, [frame[name] for name in names]), self.classes_[codes]
 
@@ -523,3 +529,21 @@ def warn_of_labels(frame: Frame, labels: Labels) -> None:
             codes = np.array([*(place.get(str(level), -2) for level in column.levels), -2])[column.codes[known]]
             if np.array_equal(codes, labels.codes[known]):
                 warn(f"column {name!r} is the same as the labels: leave it out, or give its name as y", UserWarning)
+
+
+def that_count(X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
+    """The rows of some weight: others must not change anything, not even where numbers are cut.
+
+    Whether there must be `some` with a label.
+    """
+    weight = None if sample_weight is None else np.asarray(sample_weight)
+    if weight is None or weight.ndim != 1 or weight.all() or y is None or isinstance(X, Iterator):
+        return X, y, sample_weight
+    X, y = split_target(X, y) if isinstance(y, str) else (X, y)
+    given = Rows.of(X)
+    if given.size != len(weight):
+        return X, y, sample_weight  # whose length is complained of where weights are read
+    rows, labels = np.flatnonzero(weight), read_labels(y, given.size)
+    if some and labels.soft is None and len(labels.classes) and not (labels.codes[rows] >= 0).any():
+        raise ValueError("sample_weight is zero in every row that has a label: at least one must count")
+    return given.take(rows), take_values(y, rows), weight[rows]

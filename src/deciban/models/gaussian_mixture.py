@@ -30,7 +30,7 @@ from deciban.families.roots import roots
 from deciban.joint import Block, Joint, Model
 from deciban.models.answers import Answers, anywhere
 from deciban.models.labels import read_weights
-from deciban.models.real import filled_with_means, leading_mean
+from deciban.models.real import filled_with_means, first_values, leading_mean
 from deciban.rows import LARGEST, complain, value_range
 from deciban.schema import Columns, Schema
 from deciban.show import progress
@@ -293,6 +293,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             weight = read_weights(sample_weight, X.shape[0])
             if (weight < 0).any() or (least and not weight.any()):
                 raise ValueError("sample_weight must not be negative, nor zero everywhere")
+            X, weight = X[weight > 0], weight[weight > 0]  # a row of weight zero is as good as none
         if least and X.shape[0] < self.n_components:
             raise ValueError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
@@ -336,10 +337,12 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             zero = np.zeros((k, d))
             params = MultivariateParams(zero, zero, np.zeros(k), np.zeros(d))
         else:
-            filled = filled_with_means(X)
-            shares = self._shares(filled, weight, rng)
-            centre = (shares.T @ filled) / np.maximum(shares.sum(axis=0), np.finfo(float).tiny)[:, None]
+            zero = first_values(X)
+            near = filled_with_means(X - zero)
+            shares = self._shares(near, weight, rng)
+            centre = zero + (shares.T @ near) / np.maximum(shares.sum(axis=0), np.finfo(float).tiny)[:, None]
             schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.ascontiguousarray(centre, dtype=float)),))
+            filled = np.where(np.isnan(X), near + zero, X) if np.isnan(X).any() else X
             model = Model(joint, local.collect([filled], joint, schema, shares, weight, self.n_jobs))
             if all(value is None for value in said):
                 return model

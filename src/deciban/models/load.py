@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from deciban import files
+from deciban.corollaries.conformal import Strangeness
 from deciban.errors import FileError
 
 # A file names its model; only these names are known, so a file cannot ask for other code.
@@ -55,4 +56,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         else:
             estimator._restore(files.rebuild(document, tensors), about)
         estimator.origin_ = files.checked_origin(about)
+        if "sets" in about:
+            estimator.calibration_ = Strangeness.from_dict(about["sets"], len(estimator.classes_))
     return estimator

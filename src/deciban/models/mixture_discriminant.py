@@ -207,6 +207,7 @@ class MixtureDiscriminant(Discriminant):
             complain(rows, Columns(rows.shape[1], self._names()))
         for leftover in ("n_unlabelled_", "n_incomplete_", "em_"):
             self.__dict__.pop(leftover, None)
+        (rows,), codes, weight = local.that_weigh([rows], codes, weight)
         rng = check_random_state(self.random_state)
         with progress("mixtures") as watch:
             parts = self._choose_parts(rows, codes, classes, weight, rng)
@@ -227,7 +228,7 @@ class MixtureDiscriminant(Discriminant):
                 found = em.Learned(start, [], False, float(each.sum()), interrupted=True)
         self.em_ = found
         if not found.converged and not found.interrupted:
-            warn("EM did not come to rest: increase max_iter or tol", ConvergenceWarning)
+            warn("EM did not converge: raise max_iter or tol", ConvergenceWarning)
         unlabelled = int((codes < 0).sum())
         if unlabelled:
             self.n_unlabelled_ = unlabelled
@@ -246,6 +247,7 @@ class MixtureDiscriminant(Discriminant):
         X, y, weight = fit_mixture(self, engine, split, hidden_weight)
         X, labels, weight = self._read_rows(X, y, weight, reset=False)
         rows, codes = self._rows(X, self.model_.columns()), labels.among(self.labels_)
+        (rows,), codes, weight = local.that_weigh([rows], codes, weight)
         chosen = self._choose_shrinkage(self.model_, rows, codes, weight) if self._chooses() else self._family()
         self.model_ = self._with_priors(self.model_.stats, chosen)
 
@@ -258,6 +260,7 @@ class MixtureDiscriminant(Discriminant):
                 "for a mixture of its own. Leave its rows out, or put the rows in random order"
             )
         rows, codes = self._rows(X, self.model_.columns()), labels.among(self.labels_)
+        (rows,), codes, weight = local.that_weigh([rows], codes, weight)
         each = np.where(codes < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight)
         return local.expect([rows], self.model_, codes, self._allowed(), each, self.n_jobs)
 
@@ -370,9 +373,7 @@ class MixtureDiscriminant(Discriminant):
         if self._names() is not None:
             mixture.feature_names_in_ = self.feature_names_in_
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # what counts is whether all classes together come to rest
+            warnings.simplefilter("ignore", ConvergenceWarning)  # what counts is whether all classes together converge
             return mixture._fit_rows(X, weight).em_
 
     def _bic(self, found: em.Learned, m: int) -> float:
@@ -689,7 +690,7 @@ def side_by_side(several: Iterable[Stats]) -> Stats:
     blocks = [part.schema.blocks[0] for part in parts]
     pivot = np.concatenate([block.pivot for block in blocks if block.pivot is not None])
     sums = {}
-    for name in parts[0].sums[0]:
+    for name in set(parts[0].sums[0]) - {"lost"}:  # rows of a mixture are never taken away
         arrays = [part.sums[0][name] for part in parts]
         widest = max(array.shape[1:] for array in arrays)  # `one` is wide only where entries were missing
         sums[name] = np.concatenate([np.broadcast_to(array, (len(array), *widest)) for array in arrays])

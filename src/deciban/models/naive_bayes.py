@@ -443,8 +443,9 @@ def best_strength(model: Model, block: int, data: Data, y: Array, weight: Floats
 
     def loss(alpha: float) -> float:
         tried = model.with_joint(with_strength(model.joint, block, alpha))
-        losses = leave_one_out(tried, data, y, weight, n_jobs).log_losses[counts]
-        return float(np.average(losses, weights=own[counts])) if counts.any() else float("nan")
+        losses = leave_one_out(tried, data, y, weight, n_jobs).log_losses
+        known = counts & ~np.isnan(losses)
+        return float(np.average(losses[known], weights=own[known])) if known.any() else float("nan")
 
     return search(loss, tolerance=1e-3)
 

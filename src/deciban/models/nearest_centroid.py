@@ -193,6 +193,8 @@ for _name in (
     "predict_proba",
     "predict_log_proba",
     "predict_joint_log_proba",
+    "predict_set",
+    "calibrate",
     "score_samples",
     "decide",
     "explain",

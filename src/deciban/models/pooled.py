@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from deciban import bayes
 from deciban._typing import Array, Floats
-from deciban.models.answers import Answers
 from deciban.models.labels import Labels, given_prior
+from deciban.models.prediction_sets import PredictsSets
 
 Self = TypeVar("Self", bound="PooledClassifier")
 
 
-class PooledClassifier(ClassifierMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
+class PooledClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]  # scikit-learn has no types
     """An estimator around a model that has classes, their weights and a prior, and says by itself what it scores."""
 
     model_: Any  # not a joint of blocks

@@ -53,7 +53,7 @@ class RealClassifier(GenerativeClassifier):
         X = data[0]
         if sp.issparse(X):
             return None
-        X = filled_with_means(X)
+        X = filled_with_means(X - first_values(X))
         spread = X.std(axis=0, dtype=np.float64)
         scaled = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
@@ -93,6 +93,14 @@ def sparse_or_dense(X: Matrix) -> Matrix:
     return X.toarray() if X.nnz > 0.25 * X.shape[0] * X.shape[1] else X.tocsr()
 
 
+def first_values(X: Array) -> Array:
+    """Each column's first value that is there, 0 where there is none. Differences from it are exact, and the same
+    wherever all values are moved by a constant: starts that are found on them do not hang on where zero is."""
+    there = np.isfinite(X)
+    first = X[np.argmax(there, axis=0), np.arange(X.shape[1])]
+    return np.asarray(np.where(there.any(axis=0), first, X.dtype.type(0)))
+
+
 def filled_with_means(X: Array) -> Array:
     """Missing entries as their column's mean, or 0 where a column has none: good enough for a start of EM."""
     gone = np.isnan(X)
@@ -117,7 +125,8 @@ def pivots(X: Matrix, labels: Labels, weight: Floats | None) -> Floats:
     k, d = len(labels.classes), X.shape[1]
     if sp.issparse(X) or X.shape[0] == 0:
         return np.zeros((k, d))
-    overall = leading_mean(X, np.arange(min(LEADING, len(X))), np.zeros(d))
+    some = np.arange(min(LEADING, len(X))) if weight is None else np.flatnonzero(weight)[:LEADING]
+    overall = leading_mean(X, some, np.zeros(d))
     pivot = np.tile(overall, (k, 1))
     for c in range(k):
         if labels.soft is not None:

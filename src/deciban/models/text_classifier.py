@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -17,21 +18,23 @@ from sklearn.utils.validation import check_is_fitted
 from deciban import bayes, files
 from deciban._typing import Array, Floats
 from deciban.corollaries.decay import share_left
-from deciban.corollaries.leave_one_out import LeaveOneOut
+from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD, LeaveOneOut, alone_in_class
 from deciban.corollaries.tally import Tally
 from deciban.errors import DecibanError, ForgetError, SchemaError
 from deciban.families import Bernoulli, Complement, Family, Multinomial
 from deciban.models.answers import generator
 from deciban.models.labels import Labels, read_labels, read_weights, without_mark
 from deciban.models.pooled import PooledClassifier
+from deciban.models.prediction_sets import LearnedRows
 from deciban.show import Table, plain, progress
+from deciban.tables.given import Rows
 from deciban.text.documents import Lines, arrow_column, as_texts, batches, check, decoded
 from deciban.text.evidence import TOKEN, TextEvidence
 from deciban.text.files import parts, rebuild
 from deciban.text.graded import Graded
 from deciban.text.hashed import MOST as MOST_BUCKETS
 from deciban.text.items import BLOCKS, choose_blocks
-from deciban.text.kept import MOST, Kept, smallest
+from deciban.text.kept import MOST, Kept, marks, smallest
 from deciban.text.plain import SHORTEST, Plain
 from deciban.text.raw import Documents
 from deciban.text.tables import KNOTS, STRENGTHS
@@ -194,6 +197,9 @@ class TextClassifier(PooledClassifier):
             self._start(texts, labels, labels.classes, False, weight)
             if labels.any_missing:
                 self._fill(texts, labels, weight, float(unlabelled_weight))
+            if not self._kept_all() and len(labels.codes) <= MOST:
+                how = {"unlabelled_weight": unlabelled_weight}
+                self._keep(chosen(texts, np.arange(len(labels.codes))), None, labels, weight, how)
         return self
 
     def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -301,7 +307,8 @@ class TextClassifier(PooledClassifier):
                     "(a model read from a file has none): give some of them, refit_reliability(X, y)"
                 )
             self._check_learned(labels, weight)
-            self.model_ = self.model_.chosen(self._batches(texts), labels.among(self.classes_), weight, self.n_jobs)
+            known = (self._batches(texts), labels.among(self.classes_), marks(strings(texts)))
+            self.model_ = self.model_.chosen(*known, weight, self.n_jobs)
             self._choosing = True
         return self
 
@@ -364,8 +371,9 @@ class TextClassifier(PooledClassifier):
         if isinstance(empty, Graded):
             known = np.flatnonzero(labels.codes >= 0)
             some = smallest([text for text, _, _ in learned.rows], self._enough(classes))
+            mark = marks(learned.rows[i][0] for i in some)
             self.model_ = empty.learned_and_chosen(
-                self._batches(texts), labels.codes, classes, weight, self.n_jobs, known[some]
+                self._batches(texts), labels.codes, classes, weight, self.n_jobs, known[some], mark
             )
             return
         self.model_ = empty.learned(self._batches(texts), labels.codes, classes, weight, self.n_jobs)
@@ -388,8 +396,8 @@ class TextClassifier(PooledClassifier):
     def _fill(self, texts: Any, labels: Labels, weight: Floats | None, hidden_weight: float) -> None:
         """Labels that are missing, as the others have it."""
         with progress("labels") as watch:
-            codes = labels.among(self.classes_)
-            self.model_ = self.model_.filled(self._batches(texts), codes, weight, hidden_weight, self.n_jobs, watch)
+            known = (self._batches(texts), labels.among(self.classes_), marks(strings(texts)))
+            self.model_ = self.model_.filled(*known, weight, hidden_weight, self.n_jobs, watch)
         self.n_unlabelled_ = int((labels.codes < 0).sum())
 
     def _labelled(self, texts: Any, labels: Labels, weight: Floats | None) -> Kept:
@@ -399,6 +407,41 @@ class TextClassifier(PooledClassifier):
         names, weights = labels.classes.tolist(), np.ones(len(known)) if weight is None else weight[known]
         said = [names[code] for code in labels.codes[known].tolist()]
         return Kept(tuple(zip(strings, said, weights.tolist(), strict=True)))
+
+    # ------------------------------------------------------------------ prediction sets
+
+    def _kept_all(self) -> bool:
+        """Whether every document that was learned is kept, once or several times."""
+        weights = [weight for _, _, weight in self.kept_.rows]
+        return bool(weights) and not self.n_unlabelled_ and sum(weights) == float(self.class_count_.sum())
+
+    def _kept_rows(self) -> LearnedRows | None:
+        if not self._kept_all():
+            return super()._kept_rows()
+        texts, labels, weights = (list(part) for part in zip(*self.kept_.rows, strict=True))
+        weight = None if all(w == 1.0 for w in weights) else np.array(weights)
+        return read_already(texts, read_labels(labels, len(labels)), weight)
+
+    def _as_learned(self, X: Any, y: Any, weight: Any = None) -> LearnedRows:
+        texts, labels, weight = self._read_to_learn(X, y, weight)
+        return read_already(chosen(texts, np.arange(len(labels.codes))), labels, weight)
+
+    def _refit(self: Self, learned: LearnedRows, rows: Array) -> Self:
+        part, texts = clone(self), learned.rows.take(rows)
+        labels = read_labels(learned.y[rows], len(rows))
+        weight = None if learned.weight is None else learned.weight[rows]
+        part._check_parameters()
+        part._start(texts, labels, labels.classes, False, weight)
+        if labels.any_missing:
+            part._fill(texts, labels, weight, float(learned.how.get("unlabelled_weight", 0.1)))
+        return part  # type: ignore[no-any-return]  # scikit-learn has no types
+
+    def _log_proba_of(self, learned: LearnedRows, rows: Array) -> Floats:
+        scores = self.model_.log_joint(self._batches(learned.rows.take(rows)), self.n_jobs)
+        return self._posterior(scores, "log_posterior")
+
+    def _left_out(self, learned: LearnedRows) -> LeaveOneOut:
+        return self._leave_out(learned.rows.X, learned.labels, learned.weight)
 
     # ------------------------------------------------------------------ texts that are elsewhere
 
@@ -511,7 +554,8 @@ class TextClassifier(PooledClassifier):
         if self.n_unlabelled_:
             raise ForgetError(f"some labels were guessed, by what all the others said, and {so}")
 
-    def _check_learned(self, labels: Labels, weight: Floats | None) -> None:
+    def _check_learned(self, labels: Labels, weight: Floats | None) -> bool:
+        """Documents of a class cannot outweigh what was learned of it. Whether they are all that was learned."""
         unknown = np.setdiff1d(labels.classes, self.classes_)
         if len(unknown):
             raise ForgetError(f"the model has learned nothing of class {plain(unknown[0])!r}")
@@ -525,6 +569,7 @@ class TextClassifier(PooledClassifier):
                 f"leave-one-out takes documents that the model has learned: of class {plain(self.classes_[c])!r} it "
                 f"learned {self.model_.weight[c]:g}, and {asked[c]:g} were given"
             )
+        return bool(np.allclose(asked, self.model_.weight, rtol=1e-9, atol=0.0))
 
     # ------------------------------------------------------------------ answering
 
@@ -545,8 +590,9 @@ class TextClassifier(PooledClassifier):
     def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut | Tally:
         """Every document's posterior under the sums that never saw it, exactly and without refitting.
 
-        What was chosen (reliabilities, alpha) is held. The documents must be among those the model has learned. Of rows
-        that are elsewhere, the answer is a `Tally`: sums over them all.
+        Reliabilities are those that the document had no part in: of few documents those that were chosen without its
+        fold, of many those that are left when its pull is taken out in closed form. The documents must be among those
+        the model has learned. Of rows that are elsewhere, the answer is a `Tally`: sums over them all.
         """
         source = self._elsewhere(X, y)
         if source is not None:
@@ -554,13 +600,21 @@ class TextClassifier(PooledClassifier):
 
             return anywhere.leave_one_out(self, source, y, sample_weight)
         self._check_classes()
+        return self._leave_out(*self._read_labelled(X, y, sample_weight))
+
+    def _leave_out(self, texts: Any, labels: Labels, weight: Floats | None) -> LeaveOneOut:
         self._check_exact("no document can be taken out exactly")
-        texts, labels, weight = self._read_labelled(X, y, sample_weight)
         if labels.any_missing:
             raise DecibanError("leave-one-out needs every document's label")
-        self._check_learned(labels, weight)
+        learned = self._check_learned(labels, weight)
         codes = labels.among(self.classes_)
-        scores = self.model_.log_joint_without(self._batches(texts), codes, weight, self.n_jobs)
+        rows, way = (self._batches(texts), codes, weight, self.n_jobs, marks(strings(texts))), EXACT
+        if isinstance(self.model_, Graded):
+            scores, way = self.model_.log_joint_without(*rows), self.model_.way
+        else:
+            if self._chooses():
+                way = CROSS_FITTED if learned else HELD
+            scores = self.model_.log_joint_without(*rows, way == CROSS_FITTED)
         amount = np.broadcast_to(1.0 if weight is None else weight, len(codes)) * (1.0 + 1e-9)
         if not self.model_.closed:  # a class that the document was all of is gone without it
             alone = self.model_.weight[codes] <= amount
@@ -568,7 +622,8 @@ class TextClassifier(PooledClassifier):
         log_proba = bayes.posterior(scores, self.model_.log_prior, logs=True, quiet=True)
         if not self.model_.closed:
             log_proba[self.model_.weight.sum() <= amount] = -np.inf
-        return LeaveOneOut(self.classes_, log_proba, codes, weight)
+        alone = alone_in_class(self.model_.weight, codes, weight)
+        return LeaveOneOut(self.classes_, log_proba, codes, weight, alone, way)
 
     def explain(  # type: ignore[override]  # a list of texts' evidence is what a list of evidence is
         self, X: Any, target: Any = None, against: Any = None, names: Any = None
@@ -658,7 +713,7 @@ class TextClassifier(PooledClassifier):
         check_is_fitted(self)
         if not isinstance(self.model_, Graded):
             raise AttributeError("a plain model believes its family: reliability is None")
-        choice = self.model_.choice or self.model_.unchosen()
+        choice = self.model_.believed
         kinds = [f"know {np.exp(knot):.3g}" for knot in KNOTS] + ["all alike", "by what they know"]
         rows = [
             (block, mu, kind, float(weight))
@@ -698,12 +753,6 @@ class TextClassifier(PooledClassifier):
         if self.n_unlabelled_ < 0:
             raise ValueError("fewer than no documents were without a label")
 
-    def __copy__(self: Self) -> Self:
-        """A copy in memory keeps what a pickle leaves out."""
-        other = type(self).__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
-
     def __getstate__(self) -> dict[str, Any]:
         """Kept documents stay where they are: a pickled model has none."""
         state = dict(super().__getstate__())
@@ -720,12 +769,22 @@ class TextClassifier(PooledClassifier):
         return tags
 
 
+def read_already(texts: list[str], labels: Labels, weight: Floats | None) -> LearnedRows:
+    """Documents as they were read."""
+    return LearnedRows(Rows(texts, len(texts), "texts"), labels, weight)
+
+
 def as_string(text: Any, number: int = 0) -> str:
     """A document as Python has it."""
     if hasattr(text, "as_py"):
         text = text.as_py()
     check(text, number)
     return decoded(text, f"document {number}") if isinstance(text, bytes) else str(text)
+
+
+def strings(texts: Any) -> Iterator[str]:
+    """All documents, as Python has them."""
+    return (as_string(text, i) for i, text in enumerate(texts))
 
 
 def chosen(texts: Any, which: Array) -> list[str]:

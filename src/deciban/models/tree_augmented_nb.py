@@ -12,15 +12,17 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from deciban._typing import Array, Categories, Codes, Floats, Matrix
+from deciban._typing import Array, Categories, Codes, Data, Floats, Matrix
 from deciban.corollaries.bins import bins_at, quantile_bins, usual_bins
 from deciban.corollaries.categories import from_codes
 from deciban.corollaries.missing import unmask
 from deciban.corollaries.structure import Structure, structure
+from deciban.engines import local
 from deciban.errors import DecibanError, warn
 from deciban.families import Family, Tree
 from deciban.families.chow_liu import chow_liu
 from deciban.families.tree import parents_of
+from deciban.joint import Model
 from deciban.models.answers import Answers
 from deciban.models.categorical_nb import mixed_rows
 from deciban.models.discrete import LINEAR_CONSTRAINTS, DiscreteClassifier
@@ -48,8 +50,9 @@ class TreeAugmentedNB(DiscreteClassifier):
     The columns' parents make the tree of greatest information given the class, without the edges that tell no more
     than chance would. It sees what naive Bayes counts twice, and costs about as little. Any table will do: strings,
     categories, booleans, and numbers, which are cut into intervals without looking at labels. Whole numbers of at most
-    ten distinct values are taken for categories. Missing entries drop out; where a column's parent is missing or was
-    never seen, its own law in the class speaks.
+    ten distinct values are taken for categories. Missing entries are summed over: what is there has the probability
+    that the tree gives it, whatever the rest. A value never seen has that of one known but never counted, and beside it
+    all values of a column that hangs on it are alike.
 
     The tree and the intervals are chosen by `fit` or the first batch, and then kept: later batches, `forget` and
     `a + b` add and subtract counts under them. Models with trees of their own do not merge: see `parents`.
@@ -207,6 +210,20 @@ class TreeAugmentedNB(DiscreteClassifier):
     def _rows(self, X: Any, columns: Columns) -> Matrix:
         return read_codes(X.frame, columns)
 
+    def _looks_at_labels(self) -> bool:
+        return self.parents is None or super()._looks_at_labels()
+
+    def _as_chosen_by(
+        self, data: Data, codes: Array, weight: Floats | None, rows: Data, y: Array, rows_weight: Floats | None
+    ) -> Model:
+        """Another tree asks for other sums of all rows."""
+        found, columns = super()._as_chosen_by(data, codes, weight, rows, y, rows_weight), self.model_.columns()
+        if self.parents is not None:
+            return found
+        parents = chow_liu(rows[0], np.diff(columns.offsets), y, rows_weight, len(self.classes_))
+        schema = replace(self.model_.schema, blocks=(replace(columns, parents=parents),))
+        return Model(found.joint, local.collect(data, found.joint, schema, codes, weight, self.n_jobs))
+
     def _question(self, split: Any) -> Any:
         question = super()._question(split)
         known = self.model_.columns().categories or ()
@@ -225,6 +242,15 @@ class TreeAugmentedNB(DiscreteClassifier):
     def _check_mergeable(self, other: Answers, parameters: Iterable[str]) -> None:
         """Trees and cuts must be the same, whether they were given or found: the schemas tell."""
         super()._check_mergeable(other, [name for name in parameters if name not in ("parents", "bins")])
+
+    def _chosen_by_rows(self) -> str:
+        if self.parents is None:
+            return "its tree was found by looking at rows"
+        cuts = self._given_cuts() or [None] * self.n_features_in_
+        for given, known in zip(cuts, self.categories_, strict=True):
+            if given is None and (isinstance(known, Bins) or not all(isinstance(v, str | bool) for v in known)):
+                return "how its numbers are cut was found by looking at rows"
+        return super()._chosen_by_rows()
 
     def _given_parents(self) -> tuple[int, ...] | None:
         """parents= as places, one a column."""

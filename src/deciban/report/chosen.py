@@ -42,8 +42,8 @@ def chosen_section(material: Material) -> list[Markup]:
         return the_law(material)
     return [
         paragraph(
-            "Several experts look at each row, each in its own way. How much each of them is believed was found by "
-            "leave-one-out: every row was judged without itself, and the weights that judged best were kept."
+            "Several experts look at each row, each in its own way. How far each of them is believed was judged by "
+            "rows that had no part in it: the weights that predicted such rows best were kept."
         ),
         heading("What each column tells"),
         paragraph("dB: how much the column tells of a row's class by itself, on average.", class_="note"),

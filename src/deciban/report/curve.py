@@ -11,8 +11,9 @@ import numpy as np
 from deciban._typing import Array, Floats
 from deciban.corollaries.compare import LEAST, Comparison, learning_curves, standard_error
 from deciban.report.markup import Markup, count, figure, number, paragraph, percent, several, table, tag
-from deciban.report.rows import Material, Rows
+from deciban.report.rows import Material
 from deciban.report.svg import Plane
+from deciban.tables.given import Rows
 
 ROWS = 2000  # that the curve is drawn on
 FEWEST = 60  # with which a curve says something

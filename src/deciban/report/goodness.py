@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from deciban.bayes import DECIBANS
+from deciban.corollaries.conformal import judged_sets
 from deciban.corollaries.judged import Evaluation, Judged
+from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD
 from deciban.report.chosen import summary_of
 from deciban.report.markup import (
     Markup,
@@ -34,18 +36,27 @@ NUMBERS = 12  # classes whose confusions are written out
 SHADES = 60  # classes whose confusions are drawn
 LINES = 20  # classes that are listed
 LITTLE = 0.03  # a calibration error that is seldom worth a thought
+COVERAGE = 0.9  # of the prediction sets that are judged
+# How rows were judged that the model had learned.
+WAYS = {
+    EXACT: "Every row is judged by the model without it (leave-one-out). ",
+    CROSS_FITTED: "Every row is judged by the model without it, under choices made without it (cross-fitted "
+    "leave-one-out). ",
+    HELD: "Every row is judged by the model without it, under choices it had a part in (leave-one-out, choices held): "
+    "new rows may do a little worse. ",
+}
 CHANCE = 1.5  # a calibration error that is less than so many times what chance makes is no error
 
 
 def verdict(material: Material) -> Markup:
     """The answer in two sentences."""
     judged, summary = material.judged, summary_of(material.model)
-    if judged is not None and len(judged.truth):
+    if judged is not None and judged.judged:
         how = "each judged by the model without it" if material.learned else "none of which it had learned"
         top = int(np.argmax(judged.shares))
         return joined(
             [
-                f"Right on {percent(judged.accuracy)} of {several(len(judged.truth), 'row')}, {how}. Always answering ",
+                f"Right on {percent(judged.accuracy)} of {several(judged.judged, 'row')}, {how}. Always answering ",
                 data(plain(judged.classes[top]), 40),
                 f" would be right on {percent(judged.shares[top])}.",
             ]
@@ -61,7 +72,7 @@ def figures(material: Material) -> Markup | None:
     """The numbers that most people ask for."""
     judged, summary = material.judged, summary_of(material.model)
     said: list[tuple[str, Any, str]] = []
-    if judged is not None and len(judged.truth):
+    if judged is not None and judged.judged:
         said = [
             ("accuracy", percent(judged.accuracy), f"± {percent(standard_error(judged))}"),
             ("log loss", number(judged.log_loss, 3), f"{number(judged.baseline, 3)} by class shares alone"),
@@ -71,7 +82,7 @@ def figures(material: Material) -> Markup | None:
             said.append(("AUC", number(judged.auc, 3), "0.5 is chance, 1 is perfect"))
     elif summary is not None and math.isfinite(summary.loss):
         said = [
-            ("accuracy", percent(summary.accuracy), "by leave-one-out, when it was fitted"),
+            ("accuracy", percent(summary.accuracy), f"by {summary.how}, when it was fitted"),
             ("log loss", number(summary.loss, 3), f"{number(summary.baseline, 3)} by class shares alone"),
         ]
     if not said:
@@ -82,14 +93,14 @@ def figures(material: Material) -> Markup | None:
 
 def standard_error(judged: Judged) -> float:
     """Of the accuracy."""
-    n = max(1, len(judged.truth))
+    n = max(1, judged.judged)
     return math.sqrt(judged.accuracy * (1.0 - judged.accuracy) / n)
 
 
 def goodness_section(material: Material) -> list[Markup]:
     """How good: words, measures, each class, and what is taken for what."""
     judged = material.judged
-    if judged is None or not len(judged.truth):
+    if judged is None or not judged.judged:
         return without_rows(material)
     out = [paragraph(*in_words(judged, material.learned)), paragraph(*about_probabilities(judged))]
     if isinstance(judged, Evaluation) and judged.unknown:
@@ -101,7 +112,7 @@ def goodness_section(material: Material) -> list[Markup]:
                 class_="note",
             )
         )
-    out.append(measure_table(judged))
+    out.append(measure_table(judged, material.model))
     out += [heading("Class by class"), class_table(judged)]
     if len(judged.per_class.rows) > LINES:
         out.append(paragraph(f"The {LINES} largest of {count(len(judged.classes))} classes.", class_="note"))
@@ -117,7 +128,7 @@ def without_rows(material: Material) -> list[Markup]:
     gain = (summary.baseline - summary.loss) * DECIBANS if summary.baseline is not None else math.nan
     return [
         paragraph(
-            f"When it was fitted, each row was judged by the model without it. It was right on "
+            f"When it was fitted, each row was judged by the model without it ({summary.how}). It was right on "
             f"{percent(summary.accuracy)} of them, at a log loss of {number(summary.loss)} nats"
             + (f", where the class shares alone have {number(summary.baseline)}. " if summary.baseline else ". ")
             + (f"So a row tells {number(gain, 3)} dB of its class on average." if math.isfinite(gain) else "")
@@ -128,14 +139,10 @@ def without_rows(material: Material) -> list[Markup]:
 
 def in_words(judged: Judged, learned: bool) -> list[Any]:
     """Accuracy and log loss for somebody who has never heard of them."""
-    mistakes = int(np.count_nonzero(~judged.right))
+    mistakes = int(np.count_nonzero(~judged.right & judged.counted))
     said: list[Any] = [
-        "Every row was taken out of the model and then judged by what was left, exactly; so these figures are what "
-        "new rows of the same kind would see. "
-        if learned
-        else "The rows are new to the model. ",
-        f"It is wrong on {count(mistakes)} of {several(len(judged.truth), 'row')}, one in "
-        f"{len(judged.truth) / mistakes:,.0f}. "
+        WAYS.get(judged.how, "") if learned else "The rows are new to the model. ",
+        f"It is wrong on {count(mistakes)} of {several(judged.judged, 'row')}, one in {judged.judged / mistakes:,.0f}. "
         if mistakes
         else "It is wrong on none of them. ",
     ]
@@ -159,7 +166,7 @@ def about_probabilities(judged: Judged) -> list[Any]:
     chance = float(np.sum(rows * error) / total) * math.sqrt(2.0 / math.pi)  # the mean of |a normal deviate|
     sure = float(np.sum(rows * (said - found)) / total)
     if off <= CHANCE * chance:
-        return [f"Its probabilities mean what they say, as closely as {several(len(judged.truth), 'row')} can tell."]
+        return [f"Its probabilities mean what they say, as closely as {several(judged.judged, 'row')} can tell."]
     much = "a little " if off < LITTLE else ""
     lean = f"{much}too sure of itself" if sure > off / 2 else f"{much}too cautious" if sure < -off / 2 else ""
     return [
@@ -168,7 +175,7 @@ def about_probabilities(judged: Judged) -> list[Any]:
     ]
 
 
-def measure_table(judged: Judged) -> Markup:
+def measure_table(judged: Judged, model: Any) -> Markup:
     """Every measure, beside what it means."""
     known = judged.known() if isinstance(judged, Evaluation) and judged.unknown else None
     top = int(np.argmax(judged.shares))
@@ -220,6 +227,13 @@ def measure_table(judged: Judged) -> Markup:
             ["of a row of ", second, " and one of ", first, ", how often the first has more probability of ", second]
         )
         lines.append(("AUC", number(of_two.auc), about))
+    sets = judged_sets(judged, getattr(model, "calibration_", None), COVERAGE, by_class=False)
+    if sets is not None:
+        size = (
+            f"classes in a prediction set of {percent(COVERAGE, 0)} coverage; the true class is among them in "
+            f"{percent(sets.coverage)} of rows, and {percent(sets.single)} of the sets name a single class"
+        )
+        lines.append(("Mean set size", number(sets.mean_size, 3), size))
     return table(("measure", "value", "what it is"), lines, "Measures", "measures")
 
 
@@ -240,7 +254,7 @@ def class_table(judged: Judged) -> Markup:
 def confusion_section(material: Material) -> list[Markup]:
     """What is taken for what."""
     judged = material.judged
-    if judged is None or not len(judged.truth):
+    if judged is None or not judged.judged:
         return [paragraph("Left out: there are no rows with labels.", class_="note")]
     k = len(judged.classes)
     out = []
@@ -301,7 +315,7 @@ def confusion_table(judged: Judged) -> Markup:
 def calibration_section(material: Material) -> list[Markup]:
     """Whether probabilities are what they say; and for two classes, what other thresholds would give."""
     judged = material.judged
-    if judged is None or not len(judged.truth):
+    if judged is None or not judged.judged:
         return [paragraph("Left out: there are no rows with labels.", class_="note")]
     of_two = judged.known() if isinstance(judged, Evaluation) and judged.unknown else judged
     out = [columns(reliability_figure(judged), reliability_table(judged), class_="pair")]

@@ -1,86 +1,26 @@
-"""Rows of any make, a few at a time, and their columns as a person would look at them."""
+"""Rows to judge by, and their columns as a person would look at them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from deciban._scipy import issparse
 from deciban._typing import Array
 from deciban.corollaries.judged import Judged
 from deciban.corollaries.missing import is_missing
 from deciban.errors import DecibanError
 from deciban.show import Table
-from deciban.tables.columns import Column, Levels, as_series
+from deciban.tables.columns import Column, Levels
 from deciban.tables.convert import as_kind
-from deciban.tables.frame import Frame, library_frame, read_frame, split_target, target_values
+from deciban.tables.frame import Frame, split_target, target_values
+from deciban.tables.given import Rows
 from deciban.tables.kinds import LEFT_OUT, infer
 
 MOST = 20_000  # rows that are looked at: of more, so many from all over
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Rows as they were given: a table, a sparse matrix, or texts."""
-
-    X: Any
-    size: int
-    make: str  # "table", "sparse" or "texts"
-
-    @classmethod
-    def of(cls, X: Any) -> Rows:
-        if issparse(X):
-            return cls(X.tocsr(), int(X.shape[0]), "sparse")
-        if isinstance(X, Frame):
-            return cls(X, X.size, "table")
-        if isinstance(X, Mapping):
-            return cls(X, len(next(iter(X.values()), ())), "table")
-        if isinstance(X, np.ndarray) and (X.ndim == 2 or X.dtype.names):
-            return cls(X, len(X), "table")
-        if (frame := None if isinstance(X, np.ndarray | list | tuple) else library_frame(X)) is not None:
-            return cls(frame.to_native(), len(frame), "table")
-        if isinstance(X, str | bytes):
-            raise DecibanError("X is one text: give a list of them, or a table")
-        rows = X if isinstance(X, list | tuple) else as_list(X)
-        tabular = bool(rows) and isinstance(rows[0], Mapping | list | tuple | np.ndarray)
-        return cls(rows, len(rows), "table" if tabular else "texts")
-
-    def take(self, rows: Array) -> Any:
-        """Some of the rows, of the same make."""
-        if isinstance(self.X, Frame):
-            return self.X.take(rows)
-        if isinstance(self.X, Mapping):
-            return {name: take_values(values, rows) for name, values in self.X.items()}
-        if isinstance(self.X, np.ndarray) or self.make == "sparse":
-            return self.X[rows]
-        if isinstance(self.X, list | tuple):
-            return [self.X[i] for i in rows.tolist()]
-        frame = library_frame(self.X)
-        assert frame is not None  # it was one before
-        return frame[rows.tolist()].to_native()
-
-    def frame(self) -> Frame | None:
-        """The columns of a table; None where there are none to look at one by one."""
-        return read_frame(self.X) if self.make == "table" else None
-
-
-def as_list(X: Any) -> list[Any]:
-    """Texts of any make."""
-    if (series := as_series(X)) is not None:
-        return series.to_list()
-    return list(X)
-
-
-def take_values(values: Any, rows: Array) -> Any:
-    if isinstance(values, np.ndarray):
-        return values[rows]
-    if (series := as_series(values)) is not None:
-        return series[rows.tolist()].to_native()
-    return [values[i] for i in rows.tolist()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

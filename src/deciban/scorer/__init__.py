@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from typing import Any
 
 from deciban import files
 from deciban.errors import FileError
@@ -43,13 +45,22 @@ def try_read(path: str | os.PathLike[str], n_jobs: int | None = None) -> Scorer 
             from deciban.scorer.table import TableScorer
             from deciban.tables import files as table_files
 
-            return TableScorer(table_files.rebuild(document, tensors), name, origin, n_jobs)
+            return calibrated(TableScorer(table_files.rebuild(document, tensors), name, origin, n_jobs), about)
         if name in ("TextClassifier", "SpamFilter"):
             from deciban.scorer.text import MailScorer, TextScorer
             from deciban.text import files as text_files
 
             model, said = text_files.rebuild(document, tensors), about["parameters"]
             if name == "TextClassifier":
-                return TextScorer(model, name, origin, n_jobs, bool(said["lowercase"]))
-            return MailScorer.of(model, origin, n_jobs, said)
+                return calibrated(TextScorer(model, name, origin, n_jobs, bool(said["lowercase"])), about)
+            return calibrated(MailScorer.of(model, origin, n_jobs, said), about)
     return None
+
+
+def calibrated(scorer: Scorer, about: dict[str, Any]) -> Scorer:
+    """The scorer with the scores of learned rows, where `calibrate` stored them."""
+    if "sets" not in about:
+        return scorer
+    from deciban.corollaries.conformal import Strangeness
+
+    return replace(scorer, calibration_=Strangeness.from_dict(about["sets"], len(scorer.classes_)))

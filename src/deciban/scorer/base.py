@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from deciban._typing import Array, Floats
 from deciban.corollaries.explain import Evidence
 from deciban.errors import DecibanError
 from deciban.show import Table, plain
+
+if TYPE_CHECKING:
+    from deciban.corollaries.conformal import PredictionSets, Strangeness  # few ask for sets
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -23,6 +26,7 @@ class Scorer(ABC):
     name: str = "Classifier"  # the estimator that was saved
     origin_: dict[str, Any] | None = None  # where its rows came from
     n_jobs: int | None = None
+    calibration_: Strangeness | None = field(default=None, kw_only=True)  # how strange learned rows are
 
     @property
     def classes_(self) -> Array:
@@ -69,6 +73,17 @@ class Scorer(ABC):
             raise DecibanError(f"costs must be {k} by {k} finite numbers, truth by answer, got shape {table.shape}")
         chosen = bayes.decide(self.predict_proba(X), table, reject)
         return [None if c < 0 else plain(self.classes_[c]) for c in chosen]
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, by_class: bool = False, allow_empty: bool = True
+    ) -> PredictionSets:
+        """For every row the classes that cannot be ruled out, by the scores that `calibrate` stored with the model."""
+        if self.calibration_ is None:
+            raise DecibanError("the model has no scores to go by: store them with calibrate(X, y) before it is saved")
+        from deciban.corollaries.conformal import stored_sets
+
+        log_proba = self.predict_log_proba(X)
+        return stored_sets(self.calibration_, self.classes_, log_proba, coverage, by_class, allow_empty)
 
     def explain(self, X: Any, target: Any = None, against: Any = None) -> Evidence | list[Evidence]:
         """Why, in decibans, for `target` over `against`, or the likeliest class over the next."""

@@ -1,14 +1,14 @@
 """How a model of a table is chosen: experts by exact leave-one-out, and how far each is to be believed.
 
 Bins and scales look at no label. Structures that do (trees, parents) are judged by rows they never saw. Of what is left
-to choose (strengths, shapes), little enough is tried that leave-one-out can tell. Sums are taken over all rows; what is
-chosen is judged on some.
+to choose (strengths, shapes), the usual is left only for a clear gain where rows are few. How far experts are believed
+is judged by rows that are out of the sums: see pool.py. Sums are taken over all rows; what is chosen is judged on some.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -18,8 +18,8 @@ import numpy as np
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.engines.threads import own_threads, threads
-from deciban.joint import log_class_prior
-from deciban.pool import Pool, fit_pool, freedom
+from deciban.joint import log_class_prior, log_class_prior_without
+from deciban.pool import ENOUGH, Doubt, Folds, Part, Pool, Usual, closed_fit, cross_fit
 from deciban.schema import find
 from deciban.tables.encode import Cuts, Encoding, Rows, choose_encoding, coarse
 from deciban.tables.experts import contexts, forest, gaussians
@@ -38,7 +38,20 @@ GRID = (500, 1500)  # rows that candidates are compared on: between these,
 GRID_ENTRIES = 50_000  # and for Gaussians no more entries than this
 MANY = 50  # classes from which on contexts are one parent deep: counts are kept for every class
 MUCH = 1.5  # times the loss of whole classes: pieces that do worse are not looked at further
+FOLDS = 3  # of rows that judge weights, where they are few
+TOO_FEW = 40  # rows, below which nothing but the usual settings is tried: the best of many is so by chance
+GAIN = 6.0  # nats in all that a setting must win over the usual one by, below ENOUGH rows
 EXPERT_DOUBT, COLUMN_DOUBT, OFFSET_DOUBT = 10.0, 30.0, 1.0  # pseudo-rows behind what is believed of weights beforehand
+BELIEVED_AT = np.log([30.0, 100.0, 300.0])  # rows at which the weights below are right, on average over many tables
+BELIEVED = {
+    "columns": (0.12, 0.08, 0.02),
+    "real": (0.02, 0.08, 0.16),
+    "scores": (0.03, 0.09, 0.10),
+    "pieces": (0.05, 0.06, 0.07),
+    "contexts": (0.11, 0.06, 0.08),
+    "finer contexts": (0.07, 0.01, 0.0),
+    "trees": (0.19, 0.35, 0.48),
+}
 ALONE = 100  # columns at most that get a weight of their own
 PRODUCTS = 1 << 25  # numbers in the scatters of all classes
 WIDE = 400  # columns or coordinates from which on their products are too many
@@ -171,6 +184,7 @@ class Chooser:
         self.judged = np.ascontiguousarray(y[self.judges])
         self.judge_weight = None if weight is None else grouped(weight[self.judges])
         self.workers = threads(n_jobs, rows.codes.size * WORTH)
+        self.too_few = len(self.judges) < TOO_FEW
         # With few rows a column, near-singular covariances and chosen laws fit chance.
         self.cramped = len(encoding.columns) > len(y) / 2
         self.laws: tuple[tuple[str, str, float, float], ...] = ()
@@ -192,7 +206,8 @@ class Chooser:
         asked: list[Callable[[], list[Tried]]] = []
         d, numbers = len(self.encoding.columns), any(isinstance(c, Cuts) for c in self.encoding.columns)
         sizes = sorted({max(1, int(np.sqrt(d))), max(1, d // 3)}) if d else []
-        asked += [partial(self._forest, tries, forest.PILOTS) for tries in sizes]
+        sizes = sizes[:1] if self.too_few else sizes
+        asked += [partial(self._forest, tries, forest.PILOTS) for tries in sizes if len(sizes) > 1]
         D = len(self.encoding.owner)
         if 0 < D <= WIDE and self.k * D * D <= PRODUCTS:
             asked += [partial(self._gaussians, view) for view in (("real", "scores") if numbers else ("real",))]
@@ -203,16 +218,26 @@ class Chooser:
         for done in in_threads(lambda i: asked[i](), len(asked), self.workers):
             found.append(done)
             watch(len(found), min(loss for tried in done for loss, _ in tried))
-        ways = [tried for ways in found[len(sizes) :] for tried in ways]
+        piloted = len(sizes) if len(sizes) > 1 else 0
+        ways = [tried for ways in found[piloted:] for tried in ways]
         if sizes:
-            pilots = [min(loss for loss, _ in tried) for tried, *_ in found[: len(sizes)]]
+            pilots = [min(loss for loss, _ in tried) for tried, *_ in found[:piloted]] or [0.0]
             trees = int(np.clip(forest.ROWS_TIMES_TREES / len(self.y), *forest.TREES))
             ways += self._forest(sizes[int(np.argmin(pilots))], trees, self.workers)
         return (first, *map(self._recorded, ways))
 
-    def _recorded(self, tried: Tried) -> Expert:
-        """The best of one way to look at a row; all that was tried is put on record."""
+    def _best(self, tried: Tried) -> int:
+        """Which of one way's settings to take: the one with the least loss, unless chance may have made it so."""
         best = min(range(len(tried)), key=lambda i: tried[i][0])
+        usual = [i for i, (_, expert) in enumerate(tried) if expert.usual]
+        if len(self.judges) >= ENOUGH or not usual:
+            return best
+        rows = len(self.judges) if self.judge_weight is None else float(self.judge_weight.sum())
+        return best if (tried[usual[0]][0] - tried[best][0]) * rows > GAIN else usual[0]
+
+    def _recorded(self, tried: Tried) -> Expert:
+        """The chosen setting of one way to look at a row; all that was tried is put on record."""
+        best = self._best(tried)
         self.candidates += [
             Candidate(expert.name, expert.settings, loss, None, i == best) for i, (loss, expert) in enumerate(tried)
         ]
@@ -224,7 +249,8 @@ class Chooser:
         counts = empty.learned(self.rows, self.y, self.weight).counts
         binned = self.encoding.ordered
         gone = 1.0 if self.weight is None else float(self.weight.sum() / max(1, (self.weight > 0).sum()))
-        laws, losses, usual = choose_laws(counts, offsets, binned, self.log_prior, gone, not self.cramped)
+        may = not (self.cramped or self.too_few)
+        laws, losses, usual = choose_laws(counts, offsets, binned, self.log_prior, gone, may)
         seen = self.count > 0
         alone = -float(self.count[seen] @ self.log_prior[seen])
         self.laws = tuple(
@@ -240,6 +266,9 @@ class Chooser:
         leans: Sequence[float] = gaussians.LEANS[1:] if cramped else gaussians.LEANS
         diagonals: Sequence[float] = gaussians.DIAGONALS[1:] if cramped else gaussians.DIAGONALS
         cut = gaussians.Pieces.whole(self.k, X.shape[1])
+        if self.too_few:
+            usual = gaussians.USUAL
+            return [self._shapes(view, cut, [usual.lean], [usual.diagonal], [usual.tails])]
         whole = self._shapes(view, cut, leans, diagonals)
         least, best = min(whole, key=lambda tried: tried[0])
         assert isinstance(best, gaussians.Gaussians)
@@ -259,7 +288,14 @@ class Chooser:
                 break
         return [whole, pieces] if pieces and min(pieces, key=lambda t: t[0])[0] < MUCH * least else [whole]
 
-    def _shapes(self, view: str, cut: gaussians.Pieces, leans: Sequence[float], diagonals: Sequence[float]) -> Tried:
+    def _shapes(
+        self,
+        view: str,
+        cut: gaussians.Pieces,
+        leans: Sequence[float],
+        diagonals: Sequence[float],
+        tails_tried: Sequence[float] = gaussians.TAILS,
+    ) -> Tried:
         """Shapes over pieces, judged by rows left out."""
         X = getattr(self.rows, view)
         D, parts = X.shape[1], len(cut.owner)
@@ -272,10 +308,14 @@ class Chooser:
         target = (np.diagonal(within) + 1.0) / (max(0.0, float(self.count.sum()) - parts) + 1.0)
         own = cut.of(X_some, y)
         tried: Tried = []
-        for diagonal in diagonals:
+        for diagonal in sorted(diagonals, key=lambda g: g != gaussians.USUAL.diagonal):
+            if tried and len(self.judges) < ENOUGH:  # where rows are few, one thing is moved at a time
+                best = min(tried, key=lambda tried: tried[0])[1]
+                assert isinstance(best, gaussians.Gaussians)
+                leans, tails_tried = [best.shape.lean], [best.shape.tails]
             axes = gaussians.Axes(X_some, moments, diagonal, target, own, gone)
             for lean, (q, log_det, left) in zip(leans, axes.forms(leans), strict=True):
-                for tails in gaussians.TAILS:
+                for tails in tails_tried:
                     said = gaussians.by_class(gaussians.density(q, log_det, tails, D), left, cut.owner, self.k)
                     shape = gaussians.Shape(lean, diagonal, tails)
                     expert = gaussians.Gaussians(view, shape, cut, target, moments, self.encoding.owner)
@@ -290,8 +330,8 @@ class Chooser:
         trees = contexts.ContextTrees.chosen(self.rows, self.y, self.k, maps, levels, self.weight)
         trees = trees.learned(self.rows, self.y, self.weight)
         deepest = min(contexts.DEEPEST if self.k <= MANY else 1, len(levels) - 1)
-        depths = np.arange(1, deepest + 1, dtype=np.int32)
-        strengths = np.array(contexts.STRENGTHS)
+        depths = np.arange(1, 2 if self.too_few else deepest + 1, dtype=np.int32)
+        strengths = np.array([contexts.USUAL] if self.too_few else contexts.STRENGTHS)
         some = GRID[1]
         y, w = self.judged[:some], self._weights(some)
         said = trees.each_without(self.judging.take(slice(some)), y, w, depths, strengths)
@@ -300,7 +340,7 @@ class Chooser:
             for b, strength in enumerate(strengths):
                 loss = log_loss(centred(said[:, a, b], MOST), self.log_prior, y, w)
                 tried.append((loss, replace(trees, depth=int(depth), strength=float(strength))))
-        best = min(range(len(tried)), key=lambda i: tried[i][0])
+        best = self._best(tried)
         loss, chosen = tried[best]
         assert isinstance(chosen, contexts.ContextTrees)
         tried[best] = loss, chosen.trimmed().learned(self.rows, self.y, self.weight)
@@ -323,7 +363,7 @@ class Chooser:
         grown = grown.counted(leaves, self.y, self.weight)
         tried: Tried = []
         at = leaves[self.judges[:some]]
-        for strength in forest.STRENGTHS:
+        for strength in (forest.USUAL,) if self.too_few else forest.STRENGTHS:
             expert = replace(grown, strength=strength)
             said = expert.evidence_without(judging, y, w, at)
             tried.append((log_loss(centred(said, MOST), self.log_prior, y, w), expert))
@@ -337,54 +377,85 @@ class Chooser:
 
     def weighed(self, model: TableModel) -> TableModel:
         """With the weights that rows left out ask for."""
-        m, d = len(model.experts), len(model.encoding.columns)
-        n = len(self.judges)
-        if len(np.unique(self.judged)) < 2:
-            return model
+        m, d, n = len(model.experts), len(model.encoding.columns), len(self.judges)
+        if len(np.unique(self.judged)) < 2:  # nothing shows that evidence is worth anything
+            return replace(model, pool=Pool.nothing(m + d, len(model.classes)))
         # To pick the best of many columns would be to look at labels: all may have a weight of their own, or none.
         some = np.arange(d if d <= ALONE else 0)
-        vectors = self._vectors(model, some)
-        log_prior = log_class_prior("empirical", model.weight)
-        doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(len(some), COLUMN_DOUBT * np.sqrt(500 / n)))
-        pool, loss = fit_pool(
-            vectors,
-            self.judged,
-            log_prior,
-            self.judge_weight,
-            doubt,
-            np.append(np.full(m, 1.0 / (m + 1)), np.zeros(len(some))),
-            tolerance=1e-7,
-            offset_ridge=OFFSET_DOUBT,
-        )
-        scores = pool.pooled(vectors) + log_prior
-        accuracy = float(np.average(scores.argmax(axis=1) == self.judged, weights=self.judge_weight))
-        alone = log_loss(vectors[:, 0], log_prior, self.judged, self.judge_weight)
+        vectors, mark, w = self._vectors(model, some), self.judging.mark, self.judge_weight
+        log_prior, usual = log_class_prior("empirical", model.weight), self._usual(model, len(some))
+        if n >= ENOUGH:
+            last = int(mark.max())
+            chosen, _ = closed_fit(vectors, self.judged, log_prior, w, last, usual, (Doubt(1.0, 1.0),), 1.0)
+        else:
+            folds = Folds.of(mark, self.judged, self.k, FOLDS)
+            parts = self._folded(model, some, folds.which(mark, self.judged), folds.count)
+            chosen = cross_fit(vectors, self.judged, log_prior, w, folds, mark, parts, usual)
+        assert chosen.left_out is not None
+        table, which = log_class_prior_without("empirical", model.weight, self.judged, w)
+        prior = table[which]
+        scores = chosen.left_out.pooled(chosen.pool, vectors, self.judged, mark, prior, w) + prior
+        accuracy = float(np.average(scores.argmax(axis=1) == self.judged, weights=w))
+        loss = log_loss(scores, np.zeros(self.k), self.judged, w)
+        alone = log_loss(vectors[:, 0], log_prior, self.judged, w)
         found = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *self.candidates]
-        weights = iter(pool.weights)
+        weights = iter(chosen.pool.weights)
         found = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in found]
-        # Weights that were chosen by these rows suit them better than others: what that gains is taken back.
-        loss += freedom(pool, vectors, log_prior, self.judge_weight, doubt, OFFSET_DOUBT) / n
-        spread = np.zeros(m + d)
-        spread[:m], spread[m + some] = pool.weights[:m], pool.weights[m:]
         record = Record(tuple(found), self.laws, loss, accuracy, n, float(model.weight.sum()))
-        return replace(model, pool=Pool(spread, pool.offsets), record=record)
+        place = np.append(np.arange(m), m + some)
+        pool, left_out = chosen.pool.spread(place, m + d), chosen.left_out.spread(place, m + d)
+        return replace(model, pool=pool, left_out=left_out, record=record)
 
-    def _vectors(self, model: TableModel, columns: Array) -> Floats:
-        """Evidence of the judges, each without itself: of every expert, then of these columns; (n, g, k)."""
-        m, about = len(model.experts), (self.judging, self.judged, self.judge_weight)
-        out = np.zeros((len(self.judges), m + len(columns), self.k))
-        place = {int(j): m + i for i, j in enumerate(columns)}
-        for j in range(len(model.encoding.columns)):
-            said = model.columns.column_without(j, *about)
-            out[:, 0] += said
-            if j in place:
-                out[:, place[j]] = said
+    def _usual(self, model: TableModel, columns: int) -> Usual:
+        """What is believed of weights before any row is seen; the fewer there are, the more firmly."""
+        n, m = len(self.judges), len(model.experts)
+        kinds = ways(model.experts)
+        believed = [float(np.interp(np.log(n), BELIEVED_AT, BELIEVED.get(kind, [1.0 / (m + 1)] * 3))) for kind in kinds]
+        few = max(1.0, ENOUGH / n)
+        doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(columns, COLUMN_DOUBT * np.sqrt(500 / n)))
+        return Usual(doubt * few, np.append(believed, np.zeros(columns)), OFFSET_DOUBT)
+
+    def _folded(self, model: TableModel, columns: Array, fold: Array, folds: int) -> Iterator[Part]:
+        """The judges' evidence, one fold after the other out of the sums."""
+        amount = np.ones(len(fold)) if self.judge_weight is None else self.judge_weight
+        learned = model.weight
+        for f in range(folds):
+            out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+            gone, y = self.judging.take(out), np.ascontiguousarray(self.judged[out])
+            w = None if self.judge_weight is None else np.ascontiguousarray(amount[out])
+            experts = tuple(expert.plus(expert.scaled(0.0).learned(gone, y, w), -1.0) for expert in model.experts)
+            left = np.maximum(learned - np.bincount(y, w, minlength=self.k), 0.0)
+            left[left <= 1e-9 * learned] = 0.0
+            rest, out = rest[left[self.judged[rest]] > amount[rest] * (1.0 + 1e-9)], out[left[self.judged[out]] > 0]
+            without = replace(model, experts=experts, weight=left)
+            inside, outside = self._vectors(without, columns, rest), self._vectors(without, columns, out, False)
+            yield Part(rest, inside, out, outside, log_class_prior("empirical", left))
+
+    def _vectors(self, model: TableModel, columns: Array, some: Array | None = None, learned: bool = True) -> Floats:
+        """Evidence of (some of) the judges, each without itself: of every expert, then of these columns; (n, g, k)."""
+        rows, y, w = self.judging, self.judged, self.judge_weight
+        if some is not None:
+            rows, y, w = rows.take(some), np.ascontiguousarray(y[some]), None if w is None else w[some]
+        m, taken = len(model.experts), w if learned else np.zeros(len(rows))
+        out = np.zeros((len(rows), m + len(columns), self.k))
+        out[:, 0], out[:, m:] = model.columns.said_without(rows, y, taken, np.ones(len(model.columns.laws)), columns)
 
         def work(i: int) -> None:
-            out[:, i] = centred(model.experts[i].evidence_without(*about), MOST)
+            expert = model.experts[i]
+            said = expert.evidence_without(rows, y, w) if learned else expert.evidence_unlearned(rows, y)
+            out[:, i] = centred(said, MOST)
 
         list(in_threads(lambda i: work(i + 1), m - 1, self.workers))
         return out
+
+
+def ways(experts: Sequence[Expert]) -> list[str]:
+    """How each expert looks at a row, in a word."""
+    found: list[str] = []
+    for expert in experts:
+        again = expert.way == "contexts" and "contexts" in found
+        found.append("finer contexts" if again else expert.way)
+    return found
 
 
 def grouped(weight: Floats, most: int = 16) -> Floats:

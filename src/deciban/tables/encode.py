@@ -16,12 +16,13 @@ import numpy as np
 from deciban._scipy import ndtri
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError
-from deciban.rows import LARGEST
+from deciban.rows import LARGEST, mixed
 from deciban.show import number
 from deciban.tables.columns import Column, Levels, Numbers, as_name
 from deciban.tables.frame import Frame
 
-BINS = 32  # of numbers: label-free quantiles, a heavy value by itself
+BINS = (4, 32)  # of numbers, between these: label-free quantiles, a heavy value by itself
+IN_BIN = 4  # rows of a bin, where they are few: a row that is alone in its bin says nothing when it is left out
 KNOTS = 129  # quantiles between which normal scores are interpolated
 FAR = 20.0  # standard deviations: what lies further counts as so far
 LEVELS = 20  # categories of a column that get a coordinate of their own
@@ -169,8 +170,9 @@ def indicator(here: Array, share: float) -> Floats:
     return np.asarray((here - share) / np.sqrt(share * (1.0 - share)))
 
 
-def choose_cuts(column: Numbers, name: str, bins: int = BINS) -> Cuts:
+def choose_cuts(column: Numbers, name: str) -> Cuts:
     """Bins of about equal weight; a value that alone weighs as much as a bin is one."""
+    bins = int(np.clip(len(column.values) // IN_BIN, *BINS))
     there = np.sort(column.values)  # missing ones come last
     n = int(np.searchsorted(there, np.nan)) if len(there) and np.isnan(there[-1]) else len(there)
     missing, there = 1.0 - n / max(1, len(there)), there[:n]
@@ -359,13 +361,6 @@ def marks(codes: Codes, real: Floats, texts: tuple[list[str], ...]) -> Array:
             mark + np.array([crc32(text.encode("utf-8", "surrogatepass")) for text in column], dtype=np.uint64)
         )
     return mark
-
-
-def mixed(values: Array) -> Array:
-    """Bits so stirred that each depends on all (the finaliser of splitmix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(values ^ (values >> np.uint64(31)))
 
 
 def choose_encoding(frame: Frame, texts: tuple[str, ...] = ()) -> Encoding:

@@ -13,7 +13,7 @@ from deciban import files
 from deciban._kernel import forest as forest_kernel
 from deciban._typing import Array
 from deciban.errors import FileError
-from deciban.files import checked, checked_classes, decode, flag
+from deciban.files import checked, checked_classes, decode, flag, left_out_kind, left_out_parts, read_left_out
 from deciban.files import encode as spelled
 from deciban.pool import Pool
 from deciban.tables.encode import NEVER, SMALL, Coded, Cuts, Encoding, Known
@@ -40,6 +40,7 @@ def parts(model: TableModel) -> tuple[dict[str, Any], dict[str, Array]]:
         "weight": model.weight,
         "pool.weights": model.pool.weights,
         "pool.offsets": model.pool.offsets,
+        **left_out_parts(model.left_out),
     }
     columns = []
     for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
@@ -60,6 +61,7 @@ def parts(model: TableModel) -> tuple[dict[str, Any], dict[str, Array]]:
             "kinds": [[k.name, k.kind, k.why, k.distinct, k.missing] for k in model.reader.kinds],
             "columns": columns,
             "experts": spelled(experts),
+            "left_out": left_out_kind(model.left_out),
             "record": spelled(
                 {
                     "candidates": [[c.expert, c.setting, c.loss, c.weight, c.chosen] for c in record.candidates],
@@ -137,7 +139,9 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableM
     pool = Pool(weights, own.floats("pool.offsets", (k,)))
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
     record = read_record(decode(table["record"]))
-    return TableModel(classes, weight, reader, encoding, experts, pool, class_prior, flag(document["closed"]), record)
+    left_out = read_left_out(table.get("left_out"), tensors, len(weights), k)
+    closed = flag(document["closed"])
+    return TableModel(classes, weight, reader, encoding, experts, pool, class_prior, closed, record, left_out)
 
 
 def coded_as(reader: Reader) -> list[type[Coded]]:

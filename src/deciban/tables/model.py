@@ -17,10 +17,11 @@ import numpy as np
 
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
+from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD
 from deciban.engines.threads import own_threads, threads
 from deciban.errors import ForgetError, SchemaError
 from deciban.joint import log_class_prior, log_class_prior_without
-from deciban.pool import Pool
+from deciban.pool import LeftOut, Pool
 from deciban.schema import find, union_classes
 from deciban.show import plain
 from deciban.tables.columns import Levels, Numbers
@@ -34,6 +35,7 @@ from deciban.text.sharing import in_threads
 BLOCK = 16_384  # rows encoded at a time
 FEW = 64  # rows: too few to share out, for us and for BLAS
 WORTH = 30  # times as much is done with an entry here as where it is only added up
+AT_ONCE = 1 << 22  # numbers of evidence of rows left out that are held at a time
 MOST = 50.0  # nats: what one expert says at most, so that none can overrule all others on a strange row
 
 Result = TypeVar("Result")
@@ -75,6 +77,7 @@ class TableModel:
     class_prior: str | Floats = "empirical"
     closed: bool = False
     record: Record = field(default_factory=Record)
+    left_out: LeftOut | None = None  # what weighs evidence of rows that the weights were chosen by
 
     def read(self, X: Any) -> Frame:
         """Rows of the table that was learned."""
@@ -138,12 +141,39 @@ class TableModel:
         return out
 
     def pooled_without(self, rows: Rows, y: Codes, log_prior: Floats, weight: Floats | None = None) -> Floats:
-        """What `pooled` says of rows that were learned as of class y, each by the sums without it."""
-        out = self.columns.weighed_without(rows, y, self.column_weights, weight)
-        for share, expert in zip(self.pool.weights[1:], self.experts[1:], strict=False):
-            if share > 0:
-                out += share * centred(expert.evidence_without(rows, y, weight), MOST)
-        return np.asarray(out + self.pool.offsets + log_prior)
+        """What `pooled` says of rows that were learned as of class y, each by the sums without it, and by weights that
+        it had no part in."""
+        if self.left_out is None:
+            out, _ = self.columns.said_without(rows, y, weight, self.column_weights, np.zeros(0, dtype=np.intp))
+            for share, expert in zip(self.pool.weights[1:], self.experts[1:], strict=False):
+                if share > 0:
+                    out += share * centred(expert.evidence_without(rows, y, weight), MOST)
+            return np.asarray(out + self.pool.offsets + log_prior)
+        used = self.left_out.used(self.pool)
+        pool, left_out = self.pool.narrowed(used), self.left_out.narrowed(used)
+        out, step = np.empty(log_prior.shape), max(1, AT_ONCE // max(1, len(used) * len(self.classes)))
+        for start in range(0, len(rows), step):
+            at = slice(start, start + step)
+            w = None if weight is None else weight[at]
+            evidence = self._vectors_without(rows.take(at), y[at], w, used)
+            out[at] = left_out.pooled(pool, evidence, y[at], rows.mark[at], log_prior[at], w) + log_prior[at]
+        return out
+
+    def _vectors_without(self, rows: Rows, y: Codes, weight: Floats | None, used: Array) -> Floats:
+        """Evidence that these weights are for, (n, used, k): of experts, then of columns by themselves."""
+        m, out = len(self.experts), np.empty((len(rows), len(used), len(self.classes)))
+        whole = np.full(len(self.encoding.columns), float(len(used) > 0 and used[0] == 0))
+        together, alone = self.columns.said_without(rows, y, weight, whole, used[used >= m] - m)
+        out[:, used >= m] = alone
+        for i, j in enumerate(used[used < m].tolist()):
+            said = centred(self.experts[j].evidence_without(rows, y, weight), MOST) if j else together
+            out[:, i] = said
+        return out
+
+    @property
+    def way(self) -> str:
+        """By which way rows that were learned are judged."""
+        return (CROSS_FITTED if self.left_out is not None else HELD) if self.pool.weights.any() else EXACT
 
     def _ready(self) -> None:
         """What is derived from the sums, derived before threads share it."""
@@ -167,12 +197,16 @@ class TableModel:
         if len(classes) == len(self.classes):
             return self
         where, k = find(self.classes, classes), len(classes)
-        weight, offsets = np.zeros(k), np.zeros(k)
-        weight[where], offsets[where] = self.weight, self.pool.offsets
+        weight = np.zeros(k)
+        weight[where] = self.weight
         if not isinstance(self.class_prior, str):
             raise SchemaError("a class prior that was given cannot speak of classes that came later: fit again")
         experts = tuple(expert.in_classes(where, k) for expert in self.experts)
-        return replace(self, classes=classes, weight=weight, experts=experts, pool=Pool(self.pool.weights, offsets))
+        places = np.full(k, -1)
+        places[where] = np.arange(len(where))
+        left_out = None if self.left_out is None else self.left_out.in_classes(places)
+        pool = self.pool.in_classes(places)
+        return replace(self, classes=classes, weight=weight, experts=experts, pool=pool, left_out=left_out)
 
     def in_encoding(self, encoding: Encoding) -> TableModel:
         """Room for categories that came later."""

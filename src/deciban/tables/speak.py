@@ -1,4 +1,4 @@
-"""What a model of a table says beside probabilities: why, how strange a row is, rows of its own, what it chose."""
+"""What a model of a table says beside probabilities: why, and what it chose."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from deciban._typing import Codes, Floats
+from deciban._typing import Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import Evidence
 from deciban.corollaries.summary import Summary, candidates_table
 from deciban.show import Table, plain
-from deciban.tables.columns import Column, Levels, Numbers
-from deciban.tables.encode import Cuts
+from deciban.tables.columns import Column, Levels
 from deciban.tables.experts.columns import centred
-from deciban.tables.experts.contexts import ContextTrees
 from deciban.tables.frame import Frame
 from deciban.tables.kinds import LEFT_OUT
 from deciban.tables.model import MOST, TableModel
@@ -98,72 +96,6 @@ def value_of(column: Column) -> Any:
     return int(value) if column.whole and abs(value) < 2**53 else value
 
 
-def log_density(model: TableModel, frame: Frame) -> Floats:
-    """log p(x) under the expert of columns, (n,): bins have a width, and what lies outside of them is far off."""
-    rows = model.encoding.rows(frame)
-    out = log_evidence(model.columns.log_prob(rows) + model.log_prior)
-    for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
-        column = frame[name]
-        if isinstance(coded, Cuts) and isinstance(column, Numbers):
-            there = np.flatnonzero(rows.codes[:, j] > 0)
-            bins, x = rows.codes[there, j] - 1, column.values[there]
-            low, high = coded.low[bins], coded.high[bins]
-            wide = high > low
-            off = np.maximum(0.0, np.maximum(low - x, x - high)) / coded.scale
-            out[there] -= np.where(wide, np.log(np.where(wide, high - low, 1.0) / coded.scale), 0.0) + off
-    return np.asarray(out)
-
-
-def sample(model: TableModel, n: int, rng: np.random.Generator, given: int | None) -> tuple[Frame, Codes]:
-    """n rows and their classes: y from the prior, then codes from the networks, then values from within the codes."""
-    if given is None:
-        prior = np.exp(model.log_prior - log_evidence(model.log_prior[None]))
-        y = rng.choice(len(model.classes), size=n, p=prior).astype(np.int32)
-    else:
-        y = np.full(n, given, dtype=np.int32)
-    network = next((e for e in reversed(model.experts) if isinstance(e, ContextTrees)), None)
-    drawn = None if network is None or not len(network.sums[0].keys) else network.sample(y, rng)
-    columns: list[Column] = []
-    for j, coded in enumerate(model.encoding.columns):
-        counts = model.columns.counts[:, model.encoding.offsets[j] : model.encoding.offsets[j + 1]]
-        likely = counts[y] + 1e-9 * counts.sum(axis=0)
-        if drawn is not None and network is not None:
-            cells = model.encoding.small_of(j, np.arange(coded.size, dtype=np.int32))
-            group = network.maps[j][cells]
-            likely = likely * (group == drawn[:, j, None])
-        codes = draw(likely, rng)
-        if isinstance(coded, Cuts):
-            columns.append(Numbers(values_within(coded, codes, rng), coded.whole, coded.dates))
-        else:
-            columns.append(Levels(codes - 1, coded.levels))
-    from deciban.tables.experts.words import Words  # most tables have no texts, and much comes with them
-
-    words = {e.column: e for e in model.experts if isinstance(e, Words)}
-    for name in model.encoding.texts:
-        texts = [""] * n
-        for c in np.unique(y) if name in words else ():
-            at = np.flatnonzero(y == c)
-            for i, text in zip(at, words[name].graded.sample(len(at), rng, int(c), None)[0], strict=True):
-                texts[i] = text
-        columns.append(Levels(np.arange(n, dtype=np.int32), tuple(texts)))
-    return Frame((*model.encoding.names, *model.encoding.texts), tuple(columns), n), y
-
-
-def draw(weights: Floats, rng: np.random.Generator) -> Codes:
-    """A column number for each row, with these chances."""
-    total = np.cumsum(weights, axis=1)
-    at = rng.random(len(weights)) * total[:, -1]
-    return np.asarray(np.minimum((total <= at[:, None]).sum(axis=1), weights.shape[1] - 1), dtype=np.int32)
-
-
-def values_within(coded: Cuts, codes: Codes, rng: np.random.Generator) -> Floats:
-    """Numbers from within their bins; code 0 is missing."""
-    at = np.maximum(codes - 1, 0)
-    values = coded.low[at] + rng.random(len(codes)) * (coded.high[at] - coded.low[at])
-    values = np.round(values) if coded.whole else values
-    return np.where(codes == 0, np.nan, values)
-
-
 def summary(model: TableModel) -> Summary:
     """What was chosen and why: columns with what each tells alone, and candidates, those in use first."""
     laws = {name: (law, gain) for name, law, gain, _ in model.record.laws}
@@ -194,6 +126,7 @@ def summary(model: TableModel) -> Summary:
         model.record.accuracy,
         tuple(notes),
         abs(float(share @ np.log(share))),
+        model.way,
     )
 
 

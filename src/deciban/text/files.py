@@ -9,7 +9,17 @@ import numpy as np
 from deciban import files
 from deciban._typing import Array
 from deciban.errors import FileError
-from deciban.files import checked, checked_alpha, checked_classes, decode, encode, flag
+from deciban.files import (
+    checked,
+    checked_alpha,
+    checked_classes,
+    decode,
+    encode,
+    flag,
+    left_out_kind,
+    left_out_parts,
+    read_left_out,
+)
 from deciban.pool import Pool
 from deciban.text.graded import Choice, Graded
 from deciban.text.hashed import MOST, Buckets, HashedLexicon
@@ -52,9 +62,11 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     if model.n_features is not None:
         document["graded"]["n_features"] = model.n_features
     if model.choice is not None:
-        document["choice"] = {"classes": encode(model.choice.classes)}
+        left_out = model.choice.left_out
+        document["choice"] = {"classes": encode(model.choice.classes), "left_out": left_out_kind(left_out)}
         tensors |= {"choice.weights": model.choice.pool.weights, "choice.offsets": model.choice.pool.offsets}
         tensors["choice.strengths"] = np.stack([model.choice.strengths[block] for block in sums.blocks])
+        tensors |= {f"choice.{name}": array for name, array in left_out_parts(left_out).items()}
     return document, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
 
 
@@ -144,7 +156,9 @@ def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tup
     if (weights < 0).any() or not (strengths > 0).all():
         raise FileError("its reliabilities or strengths are negative")
     offsets = checked(tensors, "choice.offsets", (len(classes),))
-    return Choice(dict(zip(blocks, strengths, strict=True)), Pool(weights, offsets), classes)
+    own = {name.removeprefix("choice."): array for name, array in tensors.items() if name.startswith("choice.left_out")}
+    left_out = read_left_out(document["choice"].get("left_out"), own, len(weights), len(classes))
+    return Choice(dict(zip(blocks, strengths, strict=True)), Pool(weights, offsets), classes, left_out)
 
 
 def read_words(tensors: dict[str, Array], block: str) -> Words:

@@ -21,8 +21,9 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
+from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD
 from deciban.joint import log_class_prior, log_class_prior_without
-from deciban.pool import Pool, choose_pool
+from deciban.pool import ENOUGH, Chosen, Doubt, Folds, LeftOut, Part, Pool, Usual, Vectors, closed_fit, cross_fit
 from deciban.text import words as speaking
 from deciban.text.evidence import TextEvidence
 from deciban.text.hashed import HashedLexicon
@@ -45,29 +46,33 @@ from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Tables, shares
 
 AT_ONCE = 1 << 25  # numbers of evidence that are held at a time
 MANY = 16  # distinct weights: with more, rows of about the same weight are judged by one table of shares
-UNTRIED = 0.3  # the belief in what words know that suits one document a class: with more, there is a choice
+UNTRIED = 0.3  # the belief in what items know, and in all of them alike, that suits a few documents
+DOUBT = 30.0  # pseudo-documents behind what is believed of weights beforehand, and behind offsets one
+FEW_DOUBTS = tuple(Doubt(times, share) for share in (0.0, 0.5, 1.0) for times in (10.0, 1.0))
+MANY_DOUBTS = tuple(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1000.0))
+PAIRWISE = 2.0  # what a document's label adds to the evidence of others, they add to its own: see pool.ByForm
 FOLDS = 3  # parts of the labelled documents that are judged by the others, where labels are missing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What leave-one-out chose: pseudo-counts by block, and the reliability of every vector."""
+    """What was chosen: pseudo-counts by block, the reliability of every vector, and how documents that had a part in
+    that are judged without it."""
 
     strengths: dict[str, Floats]
     pool: Pool
     classes: Array  # that the pool's offsets belong to
+    left_out: LeftOut | None = None
+    doubts: tuple[tuple[Doubt, float], ...] = ()
 
-    def offsets(self, classes: Array) -> Floats:
-        """The classes' offsets; a class that came later has none."""
-        known = dict(zip(self.classes.tolist(), self.pool.offsets.tolist(), strict=True))
-        return np.array([known.get(label, 0.0) for label in classes.tolist()])
-
-    def among(self, classes: Array) -> Choice:
-        """The same without classes that are gone."""
-        left = np.isin(self.classes, classes)
-        if left.all():
+    def of_classes(self, classes: Array) -> Choice:
+        """The same for other classes; one that came later has no offset."""
+        if classes is self.classes or np.array_equal(classes, self.classes):
             return self
-        return replace(self, pool=Pool(self.pool.weights, self.pool.offsets[left]), classes=self.classes[left])
+        where = {label: i for i, label in enumerate(self.classes.tolist())}
+        places = np.array([where.get(label, -1) for label in classes.tolist()], dtype=np.intp)
+        left_out = None if self.left_out is None else self.left_out.in_classes(places)
+        return replace(self, pool=self.pool.in_classes(places), classes=classes, left_out=left_out)
 
     def weights(self, block: str) -> Floats:
         """A block's reliabilities, (strengths, vectors)."""
@@ -157,9 +162,10 @@ class Graded:
         weight: Floats | None,
         n_jobs: int | None,
         wanted: Array,
+        mark: Array,
     ) -> Graded:
-        """The same of a model that has learned nothing yet, with reliabilities chosen by the `wanted` documents: what
-        `learned` and `chosen` do, reading each document once."""
+        """The same of a model that has learned nothing yet, with reliabilities chosen by the `wanted` documents, whose
+        marks are given: what `learned` and `chosen` do, reading each document once."""
         part, rows = self._collected(batches, y, classes, weight, n_jobs, wanted)
         fresh = not self.prior
         total = part if fresh else self.sums + part
@@ -167,14 +173,14 @@ class Graded:
         if not fresh:  # words of the prior have their numbers too
             to = total.lexicon.places(part.lexicon)
             rows = {block: (indptr, to[block][indices]) for block, (indptr, indices) in rows.items()}
-        return model._chosen_by(rows, y[wanted], None if weight is None else weight[wanted], n_jobs)
+        return model._chosen_by(rows, y[wanted], mark, None if weight is None else weight[wanted], n_jobs)
 
     def forgotten(
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> Graded:
         """Without these documents."""
         left = self.sums - self._collected(batches, y, classes, weight, n_jobs)[0]
-        choice = self.choice.among(left.classes) if self.choice is not None and left.weight.any() else None
+        choice = self.choice.of_classes(left.classes) if self.choice is not None and left.weight.any() else None
         return replace(self, sums=left.with_words(self.prior), choice=choice)
 
     def scale(self, share: float) -> Graded:
@@ -284,8 +290,19 @@ class Graded:
 
     def pooled(self, evidence: Floats, log_prior: Floats) -> Floats:
         """log π_k + b_k + Σ_g r_g F_gk, (n, k), up to what all classes share."""
-        choice = self.choice or self.unchosen()
-        return Pool(choice.pool.weights, choice.offsets(self.classes)).pooled(evidence) + log_prior
+        return self.believed.pool.pooled(evidence) + log_prior
+
+    @property
+    def way(self) -> str:
+        """By which way documents that were learned are judged."""
+        return EXACT if self.choice is None else HELD if self.choice.left_out is None else CROSS_FITTED
+
+    @property
+    def believed(self) -> Choice:
+        """What was chosen, or is believed before there is anything to choose by; of the classes there are."""
+        if "believed" not in self._cache:
+            self._cache["believed"] = (self.choice or self.unchosen()).of_classes(self.classes)
+        return self._cache["believed"]  # type: ignore[no-any-return]  # put there above
 
     def log_joint(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Floats:
         """The same of documents, a row each."""
@@ -299,15 +316,25 @@ class Graded:
         return out
 
     def log_joint_without(
-        self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+        self,
+        batches: Iterable[Documents],
+        own: Codes,
+        weight: Floats | None = None,
+        n_jobs: int | None = None,
+        mark: Array | None = None,
     ) -> Floats:
-        """The same of documents that were learned as of class `own`, each by the sums without it."""
-        out = np.empty((len(own), len(self.classes)))
+        """The same of documents that were learned as of class `own`, each by the sums without it; and if their marks
+        are given, by reliabilities that it had no part in."""
+        out, left_out = np.empty((len(own), len(self.classes))), self.believed.left_out
         prior, row_prior = log_class_prior_without(self.class_prior, self.sums.weight, own, weight, self.sums.closed)
         for at, rows in self._numbered(batches, n_jobs):
             check_known(at if weight is None else at[weight[at] > 0], at, rows)
-            evidence = self.evidence_without(rows, own[at], None if weight is None else weight[at], n_jobs)
-            out[at] = self.pooled(evidence, prior[row_prior[at]])
+            taken, mine = None if weight is None else weight[at], prior[row_prior[at]]
+            evidence = self.evidence_without(rows, own[at], taken, n_jobs)
+            if left_out is None or mark is None:
+                out[at] = self.pooled(evidence, mine)
+            else:
+                out[at] = left_out.pooled(self.believed.pool, evidence, own[at], mark[at], mine, taken) + mine
         return out
 
     def _numbered(self, batches: Iterable[Documents], n_jobs: int | None) -> Iterator[tuple[Array, dict[str, Rows]]]:
@@ -338,7 +365,12 @@ class Graded:
     # ------------------------------------------------------------------ choosing
 
     def chosen(
-        self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+        self,
+        batches: Iterable[Documents],
+        own: Codes,
+        mark: Array,
+        weight: Floats | None = None,
+        n_jobs: int | None = None,
     ) -> Graded:
         """With the reliabilities that leave-one-out evidence of these documents, learned as of class `own`, asks for.
 
@@ -350,26 +382,63 @@ class Graded:
             check_known(at[own[at] >= 0] if weight is None else at[(own[at] >= 0) & (weight[at] > 0)], at, piece)
         order = np.concatenate([np.zeros(0, dtype=np.intp), *(at for at, _ in pieces)])
         rows = {block: stacked([piece[block] for _, piece in pieces]) for block in self.sums.blocks}
-        return self._chosen_by(rows, own[order], None if weight is None else weight[order], n_jobs)
+        return self._chosen_by(rows, own[order], mark[order], None if weight is None else weight[order], n_jobs)
 
-    def _chosen_by(self, rows: dict[str, Rows], own: Codes, weight: Floats | None, n_jobs: int | None) -> Graded:
-        free = replace(self, choice=None)
+    def _chosen_by(
+        self, rows: dict[str, Rows], own: Codes, mark: Array, weight: Floats | None, n_jobs: int | None
+    ) -> Graded:
         amount = np.ones(len(own)) if weight is None else weight
         useful = np.flatnonzero((amount > 0) & (own >= 0) & (self.sums.weight[own] > amount * (1.0 + 1e-9)))
         if len(np.unique(own[useful])) < 2:  # nothing to choose by: what was chosen stays
             return self
         if len(useful) < len(own):
             rows = taken_rows(rows, useful)
-        y, w = own[useful], None if weight is None else weight[useful]
+        y, mark, w = own[useful], mark[useful], None if weight is None else weight[useful]
+        free = self.untried()
         evidence = free.evidence_without(rows, y, w, n_jobs, about=True)
         log_prior = log_class_prior("empirical", self.sums.weight)
-        pool = choose_pool(evidence, y, log_prior, w, free.unchosen().pool.weights)
-        return replace(self, choice=Choice(free.strengths(), pool, self.classes))
+        if len(y) >= ENOUGH:
+            last = int(mark.max())
+            found, _ = closed_fit(evidence, y, log_prior, w, last, free.usual(), MANY_DOUBTS, PAIRWISE)
+        else:
+            folds = Folds.of(mark, y, len(self.classes))
+            parts = free._folded(rows, y, w, folds.which(mark, y), folds.count, n_jobs)
+            found = cross_fit(evidence, y, log_prior, w, folds, mark, parts, free.usual(), FEW_DOUBTS)
+        return free.settled(found)
+
+    def untried(self) -> Graded:
+        """With pseudo-counts as the sums have them now, and nothing else chosen."""
+        return replace(self, choice=replace(self, choice=None).unchosen())
+
+    def settled(self, found: Chosen) -> Graded:
+        """With what was chosen, under the pseudo-counts that it has."""
+        return replace(self, choice=Choice(self.strengths(), found.pool, self.classes, found.left_out, found.doubts))
+
+    def usual(self) -> Usual:
+        """What is believed of reliabilities before any document is seen."""
+        return Usual(DOUBT, self.unchosen().pool.weights, 1.0)
+
+    def _folded(
+        self, rows: dict[str, Rows], y: Codes, weight: Floats | None, fold: Array, folds: int, n_jobs: int | None
+    ) -> Iterator[Part]:
+        """The documents' evidence, one fold after the other out of the sums."""
+        amount = np.ones(len(y)) if weight is None else weight
+        for f in range(folds):
+            out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+            gone = sums_of(self.sums.lexicon, taken_rows(rows, out), y[out], self.classes, amount[out])
+            model = replace(self, sums=self.sums.less(gone))
+            left = model.sums.weight
+            rest, out = rest[left[y[rest]] > amount[rest] * (1.0 + 1e-9)], out[left[y[out]] > 0]
+            w = None if weight is None else weight[rest]
+            inside = model.evidence_without(taken_rows(rows, rest), y[rest], w, n_jobs, about=True)
+            outside = model.evidence(taken_rows(rows, out), n_jobs)
+            yield Part(rest, inside, out, outside, log_class_prior("empirical", left))
 
     def filled(
         self,
         batches: Iterable[Documents],
         codes: Codes,
+        mark: Array,
         weight: Floats | None,
         hidden_weight: float,
         n_jobs: int | None,
@@ -378,7 +447,8 @@ class Graded:
         """With documents whose label is missing (code −1), shared out as this model, of the others, judges them.
 
         A document that had a part in those judgements looks surer than it is. So reliabilities are fitted on documents
-        whose own label was left out while the others were judged: each third in turn.
+        whose own label was left out while the others were judged: each third in turn. How much doubt there is about
+        them, the labelled documents alone have shown.
         """
         lexicon, rows = in_order(batches, self.sums.lexicon, self.sums.blocks, n_jobs)
         base = replace(self, sums=self.sums.in_lexicon(lexicon))
@@ -400,19 +470,22 @@ class Graded:
             watch(f + 1, 0.0)
             rest, out = known[fold != f], known[fold == f]
             part = sums_of(lexicon, taken_rows(rows, rest), codes[rest], self.classes, amount[rest])
-            model = replace(self, sums=part)._chosen_by(taken_rows(rows, rest), codes[rest], amount[rest], n_jobs)
+            model = replace(self, sums=part)._chosen_by(
+                taken_rows(rows, rest), codes[rest], mark[rest], amount[rest], n_jobs
+            )
             out = out[part.weight[codes[out]] > 0]  # a class that is there without them
             if len(out) and model.choice is not None:
-                judge = replace(with_hidden(model), choice=Choice(whole.strengths(), model.choice.pool, self.classes))
+                judge = replace(with_hidden(model), choice=whole.choice)  # the pseudo-counts are those of all
                 vectors.append(judge.evidence(taken_rows(rows, out), n_jobs))
                 order.append(out)
         which = np.concatenate([np.zeros(0, dtype=np.intp), *order])
-        if len(np.unique(codes[which])) < 2:
+        if len(np.unique(codes[which])) < 2 or base.choice is None:
             return whole
         log_prior = log_class_prior("empirical", whole.sums.weight)
-        w = None if weight is None else amount[which]
-        pool = choose_pool(np.concatenate(vectors), codes[which], log_prior, w, whole.unchosen().pool.weights)
-        return replace(whole, choice=Choice(whole.strengths(), pool, self.classes))
+        labelled = Vectors(np.concatenate(vectors), codes[which], log_prior, None if weight is None else amount[which])
+        doubts, shares = zip(*(base.choice.doubts or ((MANY_DOUBTS[0], 1.0),)), strict=True)
+        pools = whole.usual().fit(labelled, doubts, 1e-7)
+        return whole.settled(Chosen(Pool.mean(pools, np.array(shares)), None, base.choice.doubts))
 
     def posterior(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
         """P(y | x) of rows numbered as the lexicon numbers them."""
@@ -428,10 +501,10 @@ class Graded:
         return (np.arange(first, min(n, first + step)) for first in range(0, n, step))
 
     def unchosen(self) -> Choice:
-        """Before there are documents to choose by: words alone, by what they know, and not too sure of it."""
-        blocks = list(self.sums.blocks)
-        weights = np.zeros((len(blocks), len(STRENGTHS), VECTORS))
-        weights[blocks.index("words"), STRENGTHS.index(1.0), -1] = UNTRIED
+        """Before there are documents to choose by: every block alike, and not too sure of what it says."""
+        weights = np.zeros((len(self.sums.blocks), len(STRENGTHS), VECTORS))
+        weights[:, STRENGTHS.index(1.0), -2] = UNTRIED
+        weights[:, STRENGTHS.index(1.0), -1] = UNTRIED / np.sqrt(len(weights))
         return Choice(self.strengths(), Pool(weights.ravel(), np.zeros(len(self.classes))), self.classes)
 
 

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from deciban._typing import Array
 from deciban.text.evidence import TOKEN
 from deciban.text.items import LONGEST
 
@@ -83,9 +86,15 @@ def words_of(text: str) -> str:
     return " ".join(sorted({word[:LONGEST] for word in TOKEN.findall(text.lower())}))
 
 
+def marks(texts: Iterable[str]) -> Array:
+    """A number for each text that depends on nothing but the text."""
+    digests = [zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in texts]
+    return np.array(digests, dtype=np.uint64)
+
+
 def smallest(texts: Sequence[str], most: int) -> list[int]:
-    """Which texts have the smallest digests, ascending; all of them if there are no more than that."""
+    """Which texts have the smallest marks, ascending; all of them if there are no more than that."""
     if len(texts) <= most:
         return list(range(len(texts)))
-    digests = [zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in texts]
+    digests = marks(texts).tolist()
     return sorted(sorted(range(len(texts)), key=lambda i: (digests[i], texts[i]))[:most])

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from deciban._kernel import text as kernel
-from deciban._typing import Array, Codes, Floats, Labels, Matrix
+from deciban._typing import Array, Codes, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats
 from deciban.corollaries.decay import scaled
 from deciban.corollaries.explain import explain, strongest
 from deciban.corollaries.forget import forget
-from deciban.corollaries.leave_one_out import best_alpha, leave_one_out
+from deciban.corollaries.leave_one_out import best_alpha, cross_fitted, leave_one_out
 from deciban.corollaries.sample import sample
 from deciban.engines import local
 from deciban.errors import ForgetError
@@ -222,23 +222,45 @@ class Plain:
         return local.apply([self.rows(batches, n_jobs)], self.model, "log_joint", n_jobs)
 
     def log_joint_without(
-        self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+        self,
+        batches: Iterable[Documents],
+        own: Codes,
+        weight: Floats | None = None,
+        n_jobs: int | None = None,
+        mark: Array | None = None,
+        chosen: bool = False,
     ) -> Floats:
-        """log P(y | x) of documents that were learned as of class `own`, each by the sums without it."""
+        """log P(y | x) of documents that were learned as of class `own`, each by the sums without it; where alpha was
+        `chosen`, and these are all documents, under the alpha that the other folds choose."""
+        del mark
         words, counts = count_words(batches, n_jobs, self.n_features)
         to = self.words.locate(words)
         which = np.arange(len(own))
         learned = which if weight is None else which[weight > 0]
         check_known(learned, which, {"words": (counts.indptr, to[counts.indices])})
         X = columns_moved(counts, to, len(self.words))
-        return leave_one_out(self.model, [X], own, weight, n_jobs).log_proba
+        if not chosen:
+            return leave_one_out(self.model, [X], own, weight, n_jobs).log_proba
+
+        def choose(rows: Data, y: Codes, some: Floats | None) -> Model:
+            part = Model(self.model.joint, local.collect(rows, self.model.joint, self.model.schema, y, some, n_jobs))
+            alpha = best_alpha(part, rows, y, some, n_jobs)
+            return replace(self, alpha=alpha)._with_pseudo_counts().model
+
+        return cross_fitted(self.model, choose, [X], own, weight, n_jobs).log_proba
 
     # ------------------------------------------------------------------ choosing
 
     def chosen(
-        self, batches: Iterable[Documents], own: Codes, weight: Floats | None = None, n_jobs: int | None = None
+        self,
+        batches: Iterable[Documents],
+        own: Codes,
+        mark: Array,
+        weight: Floats | None = None,
+        n_jobs: int | None = None,
     ) -> Plain:
         """With the alpha that has the least leave-one-out log loss on documents learned as of class `own`."""
+        del mark
         known = np.flatnonzero(own >= 0)
         X = self.rows(batches, n_jobs)[known]
         alpha = best_alpha(self.model, [X], own[known], None if weight is None else weight[known], n_jobs)
@@ -248,12 +270,14 @@ class Plain:
         self,
         batches: Iterable[Documents],
         codes: Codes,
+        mark: Array,
         weight: Floats | None,
         hidden_weight: float,
         n_jobs: int | None,
         watch: Callable[[int, float], None] = lambda step, total: None,  # noqa: ARG005 - nobody watches
     ) -> Plain:
         """With labels found by EM where codes are −1."""
+        del mark
         data = [self.rows(batches, n_jobs)]
         found = local.learn_hidden(
             data, self.model, codes, weight, hidden_weight=hidden_weight, n_jobs=n_jobs, watch=watch

@@ -165,6 +165,17 @@ class TextSums:
         left = TextSums(a.classes, weight, lexicon, cells, mass, a.closed)
         return left if a.closed else left.only(weight > 0)
 
+    def less(self, other: TextSums) -> TextSums:
+        """Without what `other` learned, which is among it; all classes and items stay, whether or not any is left."""
+        weight = self.weight - other.weight
+        cells = {
+            block: mine.combined(other.cells[block], np.arange(mine.size, dtype=np.int32), -1.0)[0]
+            for block, mine in self.cells.items()
+        }
+        mass = {block: max(0.0, self.mass[block] - other.mass[block]) for block in self.mass}
+        weight = np.where(np.abs(weight) <= self.weight * RESIDUE, 0.0, weight)
+        return replace(self, weight=weight, cells=cells, mass=mass)
+
     def scale(self, share: float) -> TextSums:
         """Every sum times a number, which is decay. Items of which less than a grain is left go; classes stay."""
         lexicon, cells = self.lexicon, {block: mine.scale(share) for block, mine in self.cells.items()}

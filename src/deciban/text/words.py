@@ -58,7 +58,7 @@ def said(model: Graded, block: str, rows: Rows, target: int, against: int) -> tu
     if not len(items):
         return which[items], np.zeros(0)
     kappa = knowledge(table, items, float(entropy[-1]))
-    weights = (model.choice or model.unchosen()).weights(block)
+    weights = model.believed.weights(block)
     graded = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)]) / np.sqrt(kappa.sum(axis=0))
     alike = weights[:, -2] * float(damped(rows)[0])
     weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
@@ -77,7 +77,7 @@ def explain(
 ) -> TextEvidence:
     """One document's evidence for a class over another, item by item; without them, for the likeliest over the next."""
     target, against = sides(log_joint, model.classes, target, against)
-    offsets, prior = (model.choice or model.unchosen()).offsets(model.classes), model.log_prior
+    offsets, prior = model.believed.pool.offsets, model.log_prior
     items = [("(correction of the prior)", "", float((offsets[target] - offsets[against]) * DECIBANS))]
     words: dict[str, float] = {}
     pairs: dict[tuple[str, ...], float] = {}

@@ -21,6 +21,16 @@ class Expert(ABC):
     name: ClassVar[str]
 
     @property
+    def way(self) -> str:
+        """How it looks at a row, more closely than its name says."""
+        return self.name
+
+    @property
+    def usual(self) -> bool:
+        """Whether its settings are those to take unless rows clearly ask for others."""
+        return False
+
+    @property
     @abstractmethod
     def settings(self) -> str:
         """What was chosen, for a person."""
@@ -59,6 +69,11 @@ class Expert(ABC):
     @abstractmethod
     def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
         """The same of rows that were learned as of class y, each by the sums without it, (n, k)."""
+
+    def evidence_unlearned(self, rows: Rows, y: Codes) -> Floats:
+        """The same of rows that are not in the sums, but of which the structure may have been found: (n, k)."""
+        del y
+        return self.evidence(rows)
 
     @abstractmethod
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:

@@ -25,6 +25,7 @@ from deciban.schema import category_positions
 from deciban.tables.encode import Encoding, Known, Rows
 from deciban.tables.experts.base import Expert
 
+FAINT = 1e-12  # of all rows: as little is left by rounding, or has been spread from bins far off
 SLIGHT = 1e-6  # rows: less than this below nothing is rounding
 GAIN = 3.0  # nats that a law must win over the default by: the best of many is often so by chance
 
@@ -76,15 +77,14 @@ def tables(counts: Floats, laws: tuple[Law, ...], gone: float = 0.0) -> tuple[Fl
     else:  # categories may be many
         smooth, back, own = counts[None], n_v[None], np.ones((1, size))
         strength = np.array([law.strength for law in laws])
-    s = strength[:, None, None]
+    s, rest, total = strength[:, None, None], np.maximum(back - gone * own, 0.0), float(n_v.sum()) - gone
     with np.errstate(divide="ignore", invalid="ignore"):
-        prior = s * (np.maximum(back - gone * own, 0.0) / (float(n_v.sum()) - gone))[:, None]
+        prior = s * (rest / total)[:, None]
         others = np.log((smooth + prior) / (n_y + s))
         left = np.maximum(smooth - gone * own[:, None], 0.0)
         mine = np.log((left + prior) / (np.maximum(n_y - gone, 0.0) + s))
-    lost = n_v - gone <= RESIDUE * n_v  # a value that nobody else has says nothing
-    others[:, :, lost], mine[:, :, lost] = 0.0, 0.0
-    return others, mine
+    lost = (rest <= FAINT * total)[:, None]  # a value that nobody else has, and no neighbour is near, says nothing
+    return np.where(lost, 0.0, others), np.where(lost, 0.0, mine)
 
 
 def law_losses(counts: Floats, laws: tuple[Law, ...], log_prior: Floats, gone: float) -> Floats:
@@ -198,49 +198,75 @@ class ColumnLaws(Expert):
     def evidence(self, rows: Rows) -> Floats:
         return self.weighed(rows, np.ones(len(self.laws)))
 
-    def column_without(self, j: int, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
-        """What column j says of rows that were learned, without them, (n, k)."""
-        out = np.empty((len(rows), len(self.counts)))
-        taken = np.ones(len(rows)) if weight is None else weight
-        for gone in np.unique(taken):
-            at = np.flatnonzero(taken == gone)
-            others, own = tables(self._counts(j), (self.laws[j],), float(gone))
-            known = rows.codes[at, j] >= 0
-            mine, codes = y[at], rows.codes[at, j] * known
-            said = others[0].T[codes]
-            said[np.arange(len(at)), mine] = own[0][mine, codes]
-            out[at] = said * known[:, None]
-        out -= out.mean(axis=1, keepdims=True)
-        return out
+    def said_without(
+        self, rows: Rows, y: Codes, weight: Floats | None, weights: Floats, alone: Array
+    ) -> tuple[Floats, Floats]:
+        """Of rows that were learned, without them: Σ_j w_j times what column j says, (n, k), and what the columns
+        `alone` say by themselves, (n, columns, k)."""
+        n, d, k = len(rows), len(self.laws), len(self.counts)
+        out, each, place = np.zeros((n, k)), np.zeros((n, len(alone), k)), np.full(d, -1, dtype=np.intp)
+        place[alone] = np.arange(len(alone))
+        taken = np.ones(n) if weight is None else np.ascontiguousarray(weight)
+        strength, codes = np.array([law.strength for law in self.laws]), np.ascontiguousarray(rows.codes)
+        weights = np.ascontiguousarray(weights)
+        kernel.code_evidence_without(
+            codes, y, taken, self.offsets, *self._spread(), strength, self._totals(), FAINT, weights, place, out, each
+        )
+        return out, each
 
-    def weighed_without(self, rows: Rows, y: Codes, weights: Floats, weight: Floats | None = None) -> Floats:
-        """Σ_j w_j times what column j says of rows that were learned, without them, (n, k)."""
-        out = np.zeros((len(rows), len(self.counts)))
-        for j in np.flatnonzero(weights):
-            out += weights[j] * self.column_without(int(j), rows, y, weight)
-        return out
+    def _spread(self) -> tuple[Floats, Floats, Floats]:
+        """Counts as the columns spread them: by class (cells, k), and in all (cells,), and what stays in a cell."""
+        if "spread" not in self._cache:
+            by_class, own = self.counts.T.copy(order="C"), np.ones(self.counts.shape[1])
+            for j, law in enumerate(self.laws):
+                if law.spread:
+                    mine = slice(self.offsets[j], self.offsets[j + 1])
+                    (by,), (stays,), _ = spreading(int(self.offsets[j + 1] - self.offsets[j]), (law,))
+                    by_class[mine], own[mine] = by @ self.counts[:, mine].T, stays
+            self._cache["spread"] = by_class, np.ascontiguousarray(by_class.sum(axis=1)), own
+        return self._cache["spread"]  # type: ignore[no-any-return]  # put there above
+
+    def _totals(self) -> Floats:
+        """How much of each class every column has seen, (d, k)."""
+        if not self.laws:
+            return np.zeros((0, len(self.counts)))
+        return np.ascontiguousarray(np.add.reduceat(self.counts, self.offsets[:-1], axis=1).T)
 
     def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
-        return self.weighed_without(rows, y, np.ones(len(self.laws)), weight)
+        return self.said_without(rows, y, weight, np.ones(len(self.laws)), np.zeros(0, dtype=np.intp))[0]
 
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
         codes, table = rows.codes[0], self.pointed()
         at = self.offsets[:-1] + np.maximum(codes, 0)
         return np.where(codes[:, None] >= 0, table[at], 0.0), np.zeros(len(self.counts))
 
+    def chances(self) -> list[Floats]:
+        """p(v | y) of every column, (k, v) each; columns that were never seen are even."""
+        if "chances" not in self._cache:
+            out = []
+            for j, law in enumerate(self.laws):
+                counts = self._counts(j)
+                known = counts.sum(axis=0) > 0
+                known = known if known.any() else ~known
+                chances = np.where(known, np.exp(tables(counts, (law,))[0][0]), 0.0)
+                total = chances.sum(axis=1, keepdims=True)  # laws of neighbouring bins reach into empty ones
+                out.append(chances / np.where(total > 0, total, 1.0))
+            self._cache["chances"] = out
+        return self._cache["chances"]  # type: ignore[no-any-return]  # put there above
+
     def log_prob(self, rows: Rows) -> Floats:
-        """log p(codes | class), (n, k): what was never seen, or of which nothing is left, counts as half a row.
+        """log p(codes | class), (n, k): what was never seen counts as half a row.
 
         A missing entry where none was missing says nothing.
         """
         total = np.maximum(self.counts.sum(axis=1) / max(1, len(self.laws)), 1.0)
         rare = np.log(0.5 / (total + 1.0))
         parts = []
-        for j, law in enumerate(self.laws):
-            counts = self._counts(j)
-            table = tables(counts, (law,))[0][0]
-            table[:, counts.sum(axis=0) <= 0] = rare[:, None]
-            if counts[:, 0].sum() <= 0:
+        for chances in self.chances():
+            with np.errstate(divide="ignore"):
+                table = np.log(chances)
+            table[:, ~chances.any(axis=0)] = rare[:, None]
+            if not chances[:, 0].any():
                 table[:, 0] = 0.0
             parts.append(table)
         whole = np.ascontiguousarray(np.concatenate(parts, axis=1).T) if parts else np.zeros((0, len(self.counts)))

@@ -20,12 +20,13 @@ import numpy as np
 from deciban._kernel import contexts as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.tables.encode import Rows, mixed
+from deciban.rows import mixed
+from deciban.tables.encode import Rows
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT
 
 DEEPEST = 4  # parents
-STRENGTHS = (2.0, 8.0)
+STRENGTHS, USUAL = (2.0, 8.0), 8.0
 COLUMN = np.uint64(48)  # bits below the column's number in a key
 
 
@@ -127,6 +128,10 @@ class ContextTrees(Expert):
         return replace(self.scaled(0.0), parents=(one, two))
 
     @property
+    def usual(self) -> bool:
+        return self.depth == 1 and self.strength == USUAL
+
+    @property
     def settings(self) -> str:
         cells = f"{int(self.levels.sum())} values in all"
         parents = f"{self.depth} parent{'s' * (self.depth > 1)} a column"
@@ -199,6 +204,9 @@ class ContextTrees(Expert):
     def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
         depth, strength = np.array([self.depth], dtype=np.int32), np.array([self.strength])
         return self.each_without(rows, y, weight, depth, strength)[:, 0, 0]
+
+    def evidence_unlearned(self, rows: Rows, y: Codes) -> Floats:
+        return self.evidence_without(rows, y, np.zeros(len(rows)))
 
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
         codes, out = self.codes(rows)[0], np.zeros((2, len(self.maps), self.k))

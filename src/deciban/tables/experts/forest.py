@@ -23,7 +23,8 @@ import numpy as np
 from deciban._kernel import forest as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.tables.encode import Rows, mixed
+from deciban.rows import mixed
+from deciban.tables.encode import Rows
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT
 from deciban.text.sharing import in_threads
@@ -32,7 +33,7 @@ TREES = (24, 40)  # between these,
 ROWS_TIMES_TREES = 400_000  # and fewer where there are many rows
 PILOTS = 8  # trees that show how many columns to try at a split
 SHARE = 0.7  # of the rows that a tree grows on: the others can judge it
-STRENGTHS = (0.5, 2.0, 8.0)
+STRENGTHS, USUAL = (0.5, 2.0, 8.0), 2.0
 DEEPEST = 40
 CELLS = 1 << 25  # counts by node and class, at most: with many rows and classes leaves are larger
 
@@ -107,6 +108,10 @@ class Forest(Expert):
 
         whole = Trees.joined(list(in_threads(work, len(edges) - 1, workers)))
         return cls(whole, levels, ordered, np.zeros((len(whole.column), k)), 1.0, tries)
+
+    @property
+    def usual(self) -> bool:
+        return self.strength == USUAL
 
     @property
     def settings(self) -> str:
@@ -186,6 +191,9 @@ class Forest(Expert):
             )
             out[at] = said
         return out
+
+    def evidence_unlearned(self, rows: Rows, y: Codes) -> Floats:
+        return self.evidence_without(rows, y, np.zeros(len(rows)))
 
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
         t = self.trees

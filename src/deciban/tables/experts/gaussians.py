@@ -48,6 +48,9 @@ class Shape:
         return f"{own}, g = {self.diagonal:g}{tails}"
 
 
+USUAL, USUAL_OF_PIECES = Shape(np.inf, 0.1, 20.0), Shape(8.0, 0.1, 20.0)  # what suits most tables of few rows
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
     """How each class is cut: through a piece's mean, across its longest axis, again and again."""
@@ -271,6 +274,14 @@ class Gaussians(Expert):
     @property
     def k(self) -> int:
         return len(self.pieces.first)
+
+    @property
+    def way(self) -> str:
+        return "pieces" if len(self.pieces.owner) > self.k else self.view
+
+    @property
+    def usual(self) -> bool:
+        return self.shape == (USUAL_OF_PIECES if self.way == "pieces" else USUAL)
 
     @property
     def settings(self) -> str:

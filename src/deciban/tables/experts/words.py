@@ -37,7 +37,7 @@ class Words(Expert):
         (documents,) = batches(texts, True)
         none = Graded.none(np.arange(k), choose_blocks(documents), {}, True, "uniform")
         wanted = np.sort(able[:JUDGES])
-        graded = none.learned_and_chosen(read(texts), y, np.arange(k), weight, 1, wanted)
+        graded = none.learned_and_chosen(read(texts), y, np.arange(k), weight, 1, wanted, rows.mark[wanted])
         return cls(column, place, graded)
 
     @property
@@ -77,7 +77,10 @@ class Words(Expert):
         return self.graded.log_joint(read(rows.texts[self.place]), 1)
 
     def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
-        return self.graded.log_joint_without(read(rows.texts[self.place]), y, weight, 1)
+        return self.graded.log_joint_without(read(rows.texts[self.place]), y, weight, 1, rows.mark)
+
+    def evidence_unlearned(self, rows: Rows, y: Codes) -> Floats:
+        return self.evidence_without(rows, y, np.zeros(len(rows)))
 
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
         return np.zeros((rows.codes.shape[1], self.k)), self.evidence(rows)[0]

@@ -1,0 +1,244 @@
+/* The pool of evidence vectors with the least log loss: a convex problem in few unknowns, by Newton's method. */
+
+#ifndef DECIBAN_POOL_LOOPS_H
+#define DECIBAN_POOL_LOOPS_H
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
+#define CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define CLONES
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+enum { HELD = 32 }; /* vectors whose products are taken at a time */
+typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));
+
+typedef struct {
+    int64_t n, k, g;
+    const double *x;         /* (n, k, g) evidence */
+    const int32_t *y;        /* (n,) classes */
+    const double *share;     /* (n,) what each row counts: adds up to one */
+    const double *log_prior; /* (k,) −∞ for a class that no row can be of */
+    const double *doubt;     /* (g,) how firmly each weight is held */
+    const double *start;     /* (g,) where */
+    double tie;              /* how firmly offsets are held at nothing */
+} Problem;
+
+INLINE double dot(const double *a, const double *b, int64_t g) {
+    lanes one = {0, 0, 0, 0}, two = {0, 0, 0, 0};
+    int64_t j = 0;
+    for (; j + 8 <= g; j += 8) {
+        one += *(const lanes *)(a + j) * *(const lanes *)(b + j);
+        two += *(const lanes *)(a + j + 4) * *(const lanes *)(b + j + 4);
+    }
+    one += two;
+    double sum = (one[0] + one[1]) + (one[2] + one[3]);
+    for (; j < g; j++) sum += a[j] * b[j];
+    return sum;
+}
+
+/* The objective at weights r and offsets b; posteriors p (n, k), and if asked the slope (g + k). `loss` is the log loss
+   alone. */
+CLONES double pool_value(const Problem *t, const double *r, const double *b, double *p, double *slope, double *loss) {
+    const int64_t n = t->n, k = t->k, g = t->g;
+    double total = 0.0, held = 0.0;
+    if (slope) memset(slope, 0, (g + k) * sizeof(double));
+    for (int64_t i = 0; i < n; i++) {
+        const double *row = t->x + i * k * g;
+        double *q = p + i * k, top = -INFINITY, sum = 0.0;
+        for (int64_t c = 0; c < k; c++) {
+            q[c] = t->log_prior[c] > -INFINITY ? dot(row + c * g, r, g) + t->log_prior[c] + b[c] : -INFINITY;
+            if (q[c] > top) top = q[c];
+        }
+        const double mine = q[t->y[i]];
+        for (int64_t c = 0; c < k; c++) sum += q[c] = exp(q[c] - top);
+        total += t->share[i] * (log(sum) + top - mine);
+        for (int64_t c = 0; c < k; c++) q[c] /= sum;
+        if (!slope) continue;
+        for (int64_t c = 0; c < k; c++) {
+            const double by = t->share[i] * (q[c] - (c == t->y[i]));
+            if (by == 0.0) continue;
+            const double *at = row + c * g;
+            for (int64_t j = 0; j < g; j++) slope[j] += by * at[j];
+            slope[g + c] += by;
+        }
+    }
+    for (int64_t j = 0; j < g; j++) {
+        const double away = r[j] - t->start[j];
+        held += t->doubt[j] * away * away;
+        if (slope) slope[j] += t->doubt[j] * away;
+    }
+    for (int64_t c = 0; c < k; c++) {
+        held += t->tie * b[c] * b[c];
+        if (slope) slope[g + c] += t->tie * b[c];
+    }
+    *loss = total;
+    return total + 0.5 * held;
+}
+
+/* out (m, m), lower half, += sign·Σ_t z_t z_tᵀ of HELD vectors, which stand side by side: z (m, HELD). */
+CLONES void add_products(const double *z, int64_t m, double sign, double *out) {
+    for (int64_t a = 0; a < m; a++) {
+        const lanes *one = (const lanes *)(z + a * HELD);
+        for (int64_t b = 0; b <= a; b++) {
+            const lanes *two = (const lanes *)(z + b * HELD);
+            lanes sum = one[0] * two[0];
+            for (int t = 1; t < HELD / 4; t++) sum += one[t] * two[t];
+            out[a * m + b] += sign * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
+        }
+    }
+}
+
+typedef struct { /* vectors that wait for their products to be taken */
+    double *z; /* (m, HELD) */
+    int64_t count;
+    double sign;
+} Waiting;
+
+INLINE void flush(Waiting *w, int64_t m, double *out) {
+    if (!w->count) return;
+    for (int64_t a = 0; a < m; a++)
+        for (int64_t t = w->count; t < HELD; t++) w->z[a * HELD + t] = 0.0;
+    add_products(w->z, m, w->sign, out);
+    w->count = 0;
+}
+
+/* How the objective bends: second derivatives by the coordinates `at` (m of them; weights, then offsets), (m, m), lower
+   half. Every step-th row stands for all. A class that a row gives less than `least` does not bend it enough to matter. */
+CLONES void pool_curvature(const Problem *t, const double *p, const int64_t *at, int64_t m, int64_t step, double least,
+                           double *room, double *out) {
+    const int64_t n = t->n, k = t->k, g = t->g;
+    int64_t used = 0;
+    while (used < m && at[used] < g) used++;
+    Waiting plus = {room, 0, 1.0}, minus = {room + m * HELD, 0, -1.0};
+    double *mean = room + 2 * m * HELD, all = 0.0;
+    memset(out, 0, m * m * sizeof(double));
+    for (int64_t i = 0; i < n; i += step) all += t->share[i];
+    for (int64_t i = 0; i < n; i += step) {
+        const double *q = p + i * k;
+        const double share = t->share[i] / all;
+        double top = 0.0, kept = 0.0;
+        if (!(share > 0.0)) continue;
+        for (int64_t c = 0; c < k; c++) top = q[c] > top ? q[c] : top;
+        const double bar = top < least ? top : least;
+        for (int64_t c = 0; c < k; c++) kept += q[c] >= bar ? q[c] : 0.0;
+        memset(mean, 0, m * sizeof(double));
+        for (int64_t c = 0; c < k; c++) {
+            if (q[c] < bar || !(q[c] > 0.0)) continue;
+            const double by = q[c] / kept, root = sqrt(by * share);
+            const double *row = t->x + (i * k + c) * g;
+            double *z = plus.z + plus.count;
+            for (int64_t a = 0; a < used; a++) {
+                const double value = row[at[a]];
+                z[a * HELD] = root * value;
+                mean[a] += by * value;
+            }
+            for (int64_t a = used; a < m; a++) {
+                z[a * HELD] = at[a] - g == c ? root : 0.0;
+                if (at[a] - g == c) mean[a] += by;
+            }
+            if (++plus.count == HELD) flush(&plus, m, out);
+        }
+        const double root = sqrt(share);
+        for (int64_t a = 0; a < m; a++) minus.z[a * HELD + minus.count] = root * mean[a];
+        if (++minus.count == HELD) flush(&minus, m, out);
+    }
+    flush(&plus, m, out);
+    flush(&minus, m, out);
+    for (int64_t a = 0; a < m; a++) out[a * m + a] += at[a] < g ? t->doubt[at[a]] : t->tie;
+}
+
+/* Solves the system of a symmetric matrix (m, m), rows `width` apart, whose lower half becomes its Cholesky root; a
+   direction in which nothing bends is left alone. */
+CLONES void solve_in_place(double *a, int64_t width, int64_t m, double *v) {
+    for (int64_t i = 0; i < m; i++) {
+        double *row = a + i * width;
+        const double was = row[i];
+        for (int64_t j = 0; j < i; j++) {
+            const double *other = a + j * width;
+            row[j] = (row[j] - dot(row, other, j)) / other[j];
+        }
+        const double left = row[i] - dot(row, row, i);
+        row[i] = left > 1e-14 * was ? sqrt(left) : INFINITY;
+        v[i] = (v[i] - dot(row, v, i)) / row[i];
+    }
+    for (int64_t i = m - 1; i >= 0; i--) {
+        v[i] /= a[i * width + i];
+        for (int64_t j = 0; j < i; j++) v[j] -= a[i * width + j] * v[i];
+    }
+}
+
+/* Newton's step in the coordinates `at` of the curvature (m, m): step (g + k) is 0 elsewhere. Weights at nothing that
+   would go below it are held there, and the others step again. `root` has room for as much as the curvature. */
+static void newton_step(const double *curve, const int64_t *at, int64_t m, int64_t g, const double *slope,
+                        const double *r, unsigned char *held, double *root, double *v, int64_t q, double *step) {
+    memset(held, 0, m);
+    for (;;) {
+        int64_t some = 0, stuck = 0;
+        for (int64_t a = 0; a < m; a++) {
+            if (held[a]) continue;
+            for (int64_t b = 0, j = 0; b <= a; b++)
+                if (!held[b]) root[some * m + j++] = curve[a * m + b];
+            v[some++] = -slope[at[a]];
+        }
+        solve_in_place(root, m, some, v);
+        memset(step, 0, q * sizeof(double));
+        for (int64_t a = 0, j = 0; a < m; a++)
+            if (!held[a]) step[at[a]] = v[j++];
+        for (int64_t a = 0; a < m && at[a] < g; a++)
+            if (!held[a] && r[at[a]] <= 0.0 && step[at[a]] < 0.0) held[a] = 1, stuck = 1;
+        if (!stuck) return;
+    }
+}
+
+/* The weights r ≥ 0 and offsets b with the least objective, from where they are; returns the log loss there, or NaN if
+   there is no memory. At most `rows` rows show how the objective bends. */
+static double pool_fit(const Problem *t, double *r, double *b, int64_t steps, double tolerance, int64_t rows,
+                       double least) {
+    const int64_t n = t->n, k = t->k, g = t->g, q = g + k;
+    double *const room = malloc((2 * n * k + 5 * q + 2 * q * q + (2 * HELD + 1) * q) * sizeof(double));
+    int64_t *const at = malloc(q * sizeof(int64_t));
+    unsigned char *const held = malloc(q);
+    if (!room || !at || !held) {
+        free(room), free(at), free(held);
+        return NAN;
+    }
+    double *p = room, *new_p = p + n * k, *slope = new_p + n * k, *new_slope = slope + q;
+    double *const step = new_slope + q, *const to = step + q, *const v = to + q;
+    double *const curve = v + q, *const root = curve + q * q, *const waiting = root + q * q;
+    double loss, value = pool_value(t, r, b, p, slope, &loss);
+    for (int64_t count = 0; count < steps; count++) {
+        int64_t m = 0;
+        for (int64_t j = 0; j < q; j++)
+            if (j < g ? r[j] > 0.0 || slope[j] < 0.0 : t->log_prior[j - g] > -INFINITY) at[m++] = j;
+        pool_curvature(t, p, at, m, n > rows ? n / rows : 1, least, waiting, curve);
+        newton_step(curve, at, m, g, slope, r, held, root, v, q, step);
+        double size = 1.0, new_value, new_loss;
+        for (;;) {
+            for (int64_t j = 0; j < g; j++) to[j] = r[j] + size * step[j] > 0.0 ? r[j] + size * step[j] : 0.0;
+            for (int64_t c = 0; c < k; c++) to[g + c] = b[c] + size * step[g + c];
+            new_value = pool_value(t, to, to + g, new_p, new_slope, &new_loss);
+            if (new_value <= value || size < 1e-9) break;
+            size /= 2;
+        }
+        const double gain = value - new_value;
+        if (gain > 0) {
+            double *swap = p;
+            memcpy(r, to, g * sizeof(double));
+            memcpy(b, to + g, k * sizeof(double));
+            p = new_p, new_p = swap;
+            swap = slope, slope = new_slope, new_slope = swap;
+            value = new_value, loss = new_loss;
+        }
+        if (!(gain >= tolerance * (value > 1.0 ? value : 1.0))) break;
+    }
+    free(room), free(at), free(held);
+    return loss;
+}
+
+#endif

@@ -1,0 +1,468 @@
+"""Prediction sets: the classes that cannot be ruled out, with the true one among them as often as promised.
+
+As one of class y, a row is as strange as the odds are against y,
+
+    a(x, y) = log Σ_{c≠y} p(x, c) − log p(x, y),
+
+and the p-value of y is the share of rows, the new one among them, that are at least as strange in their own class. A
+set has every class whose p-value is above ε = 1 − coverage. Rows are compared with all others or, class by class, with
+those of y alone. It is a guarantee where no row is judged by a model that saw more of it than of the others: see
+`full_conformal`, and `promise` for models that choose by looking at rows.
+
+Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array, Floats
+from deciban.corollaries.judged import Judged, as_labels, finite
+from deciban.corollaries.missing import is_missing
+from deciban.errors import DecibanError, FileError
+from deciban.show import WIDTH, Result, Table, plain
+
+TIE = 1e-9  # of the log-densities that a score is a difference of: closer scores are equal, and ties count for the row
+NEXT = 1e-12  # p-values are ratios of whole numbers: one that is so close to ε is equal to it
+KEPT = 2048  # scores that a model carries with it, of all classes together
+FEWEST = 64  # of each class, if it has as many
+SHOWN = 6  # classes whose p-values are shown beside the sets
+
+FULL, CROSS, STORED = "full conformal", "cross-conformal", "jackknife"
+
+
+# ------------------------------------------------------------------ scores
+
+
+def strangeness(log_joint: Floats) -> Floats:
+    """The log-odds against each class, (n, k). With a single class nothing speaks against it: −∞.
+
+    >>> strangeness(np.log([[0.2, 0.6], [0.7, 0.1]])).round(3).tolist()
+    [[1.099, -1.099], [-1.946, 1.946]]
+    """
+    return difference(others(log_joint), log_joint)
+
+
+def thresholds(log_joint: Floats) -> Floats:
+    """What the score of another row must reach to be at least as strange, (n, k): rounding counts for the new row."""
+    rest = others(log_joint)
+    score = difference(rest, log_joint)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(score), score - TIE * (1.0 + np.abs(rest) + np.abs(log_joint)), score)
+
+
+def difference(rest: Floats, own: Floats) -> Floats:
+    """rest − own. Where neither is possible, one class alone is not strange, and one of several is."""
+    with np.errstate(invalid="ignore"):
+        score = rest - own
+    return np.where(np.isnan(score), np.inf if own.shape[-1] > 1 else -np.inf, score)
+
+
+def others(log_joint: Floats) -> Floats:
+    """log Σ over all classes but each one, (n, k): summed from both ends, for a difference would lose digits."""
+    out = np.full(log_joint.shape, -np.inf)
+    if log_joint.shape[-1] > 1:
+        out[..., 1:] = np.logaddexp.accumulate(log_joint[..., :-1], axis=-1)
+        after = np.logaddexp.accumulate(log_joint[..., :0:-1], axis=-1)[..., ::-1]
+        out[..., :-1] = np.logaddexp(out[..., :-1], after)
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strangeness:
+    """How strange rows are in their own class, each by a model that has not seen it."""
+
+    values: tuple[Floats, ...]  # by class, rising
+    above: tuple[Floats, ...]  # the weight of the rows that are at least so strange; behind the last there are none
+
+    @classmethod
+    def of(cls, scores: Floats, codes: Array, k: int, weight: Floats | None = None) -> Strangeness:
+        """Of rows with these scores and classes; a row of weight 2 counts as two."""
+        values, above = [], []
+        for c in range(k):
+            rows = np.flatnonzero(codes == c)
+            rows = rows[np.argsort(scores[rows], kind="stable")]
+            mass = np.ones(len(rows)) if weight is None else weight[rows]
+            values.append(np.asarray(scores[rows], dtype=np.float64))
+            above.append(np.append(np.cumsum(mass[::-1])[::-1], 0.0))
+        return cls(tuple(values), tuple(above))
+
+    @classmethod
+    def of_judged(cls, judged: Judged) -> Strangeness:
+        """Of rows that were left out one by one."""
+        score = strangeness(judged.log_proba)[np.arange(len(judged.truth)), judged.truth]
+        return cls.of(score, judged.truth, len(judged.classes), judged.weight)
+
+    @property
+    def rows(self) -> Floats:
+        """How many rows each class has, (k,)."""
+        return np.array([above[0] for above in self.above])
+
+    def at_least(self, threshold: Floats, by_class: bool) -> Floats:
+        """The weight of rows that reach each threshold, (n, k): of the same class, or of all."""
+        out = np.empty(threshold.shape)
+        if by_class:
+            for c, (values, above) in enumerate(zip(self.values, self.above, strict=True)):
+                out[:, c] = above[np.searchsorted(values, threshold[:, c], side="left")]
+            return out
+        together = np.concatenate(self.values)
+        order = np.argsort(together, kind="stable")
+        mass = np.concatenate([above[:-1] - above[1:] for above in self.above])[order]
+        above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
+        return np.asarray(above[np.searchsorted(together[order], threshold, side="left")])
+
+    def p_values(self, log_joint: Floats, by_class: bool) -> Floats:
+        """The share of rows, the new one among them, that are at least as strange, (n, k)."""
+        return share(self.at_least(thresholds(log_joint), by_class), self.rows, by_class)
+
+    def thinned(self) -> Strangeness:
+        """A few of many, at even distances in their order, which stand for all of them."""
+        most = max(FEWEST, KEPT // max(1, len(self.values)))
+        values, above = [], []
+        for mine, heavier in zip(self.values, self.above, strict=True):
+            if len(mine) > most:
+                at = heavier[0] * (1.0 - (np.arange(most) + 0.5) / most)  # so many are as strange, or stranger
+                mine = mine[np.searchsorted(-heavier, -at, side="right") - 1]
+                heavier = heavier[0] * np.arange(most, -1, -1) / most
+            values.append(mine)
+            above.append(heavier)
+        return Strangeness(tuple(values), tuple(above))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a file has it: scores to five digits, each standing for as many rows as any other of its class."""
+        return {"scores": [[rounded(v) for v in mine] for mine in self.values], "rows": self.rows.tolist()}
+
+    @classmethod
+    def from_dict(cls, said: Any, k: int) -> Strangeness:
+        """What `to_dict` gave, checked."""
+        scores, rows = said["scores"], np.asarray(said["rows"], dtype=np.float64)
+        if not isinstance(scores, list) or len(scores) != k or rows.shape != (k,) or not (rows >= 0).all():
+            raise FileError("the scores of its rows are not those of its classes")
+        values = tuple(np.asarray(mine, dtype=np.float64).reshape(-1) for mine in scores)
+        for mine, n in zip(values, rows, strict=True):
+            if not (mine[1:] >= mine[:-1]).all() or np.isnan(mine[:1]).any() or (len(mine) == 0) != (n == 0):
+                raise FileError("the scores of its rows are not in order")
+        above = tuple(
+            n * np.arange(len(mine), -1, -1) / max(1, len(mine)) for mine, n in zip(values, rows, strict=True)
+        )
+        return cls(values, above)
+
+
+def rounded(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def share(at_least: Floats, rows: Floats, by_class: bool) -> Floats:
+    """p-values from how many rows are at least as strange: the new row is one more of them."""
+    return np.asarray((at_least + 1.0) / ((rows if by_class else rows.sum()) + 1.0))
+
+
+def left_out_p_values(judged: Judged, by_class: bool) -> Floats:
+    """p-values of rows that were left out one by one, each compared with all others, (n, k).
+
+    Every row was judged by a model that has seen the others, and they by one that has seen it: as for stored scores,
+    the guarantee is not exact.
+    """
+    codes, weight = judged.truth, judged._weights
+    limit = thresholds(judged.log_proba)
+    scores = Strangeness.of_judged(judged)
+    counts = scores.at_least(limit, by_class)
+    own = strangeness(judged.log_proba)[np.arange(len(codes)), codes]
+    self_ = own[:, None] >= limit  # where a row counts itself, it is taken out, and so from all there are
+    among = np.arange(len(judged.classes)) == codes[:, None] if by_class else np.ones(limit.shape, dtype=bool)
+    total = (scores.rows if by_class else scores.rows.sum()) - among * weight[:, None]
+    return np.asarray((counts - (self_ & among) * weight[:, None] + 1.0) / (total + 1.0))
+
+
+# ------------------------------------------------------------------ what is promised
+
+
+def check_coverage(coverage: Any) -> float:
+    if isinstance(coverage, bool) or not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage is {coverage!r}: it must be a number between 0 and 1, such as 0.9")
+    return float(coverage)
+
+
+def cross_bound(coverage: float, rows: float, folds: int) -> float:
+    """What cross-conformal sets hold for certain: 1 − 2ε − 2(1 − ε)(K − 1)/(n + K).
+
+    Every fold's p-value is valid, and twice an average of p-values is (Vovk and Wang 2020); the p-value of all folds
+    is ((n + K)·average − (K − 1))/(n + 1), whatever their sizes.
+
+    >>> round(cross_bound(0.9, 1000, 5), 4)
+    0.7928
+    """
+    if folds < 2:  # nothing is ruled out
+        return coverage
+    epsilon = 1.0 - coverage
+    return max(0.0, 1.0 - 2.0 * epsilon - 2.0 * coverage * (folds - 1) / (rows + folds))
+
+
+def promise(way: str, coverage: float, by_class: bool, rows: Floats, folds: int = 0) -> str:
+    """The guarantee in a sentence."""
+    asked = f"{100.0 * coverage:.6g} %"
+    whose = "of new rows of every class" if by_class else "of new rows"
+    like = "if they come from the same source as those learned, whatever their law"
+    if way == FULL:
+        return f"At least {asked} {whose} have their class in the set, {like}."
+    if way == CROSS:
+        some = rows[rows > 0]
+        n = float((some.min() if len(some) else 0.0) if by_class else rows.sum())
+        sure = math.floor(1000.0 * cross_bound(coverage, n, folds)) / 10.0
+        return f"About {asked} {whose} have their class in the set, and at least {sure:.6g} %, {like}."
+    return f"About {asked} {whose} have their class in the set, if one row more or less changes the model little."
+
+
+# ------------------------------------------------------------------ results
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PredictionSets(Result):
+    """For every row the classes that cannot be ruled out: those whose p-value is above 1 − coverage.
+
+    An empty set says that the row is stranger in every class than 1 − coverage of the class's own rows are.
+
+    >>> p = np.array([[0.6, 0.02], [0.2, 0.3], [0.05, 0.04]])
+    >>> found = PredictionSets(np.array(["ham", "spam"]), p, 0.9, False, FULL, "A promise.", np.array([60.0, 40.0]))
+    >>> found.sets
+    [['ham'], ['ham', 'spam'], []]
+    >>> found.evaluate(["ham", "spam", "spam"]).coverage
+    0.6666666666666666
+    """
+
+    classes: Array
+    p_values: Floats  # (n, k)
+    coverage: float  # as asked for
+    by_class: bool
+    way: str
+    guarantee: str
+    rows: Floats  # (k,) how many rows of each class the new ones are compared with
+    likeliest: Array | None = None  # class codes (n,): what a set has that would be empty; None leaves it empty
+
+    @property
+    def mask(self) -> Array:
+        """Which classes are in the set, (n, k)."""
+        found = self.p_values > 1.0 - self.coverage + NEXT
+        if self.likeliest is not None:
+            empty = np.flatnonzero(~found.any(axis=1))
+            found[empty, self.likeliest[empty]] = True
+        return np.asarray(found)
+
+    @property
+    def sets(self) -> list[list[Any]]:
+        """The labels of each row's set."""
+        labels = [plain(label) for label in self.classes]
+        return [[labels[c] for c in np.flatnonzero(row)] for row in self.mask]
+
+    @property
+    def sizes(self) -> Array:
+        """How many classes each set has."""
+        return np.asarray(self.mask.sum(axis=1))
+
+    @property
+    def notes(self) -> list[str]:
+        """Where so few rows are known that nothing can be ruled out."""
+        least = math.ceil(1.0 / (1.0 - self.coverage) - 1.0 - NEXT / (1.0 - self.coverage))
+        if not self.by_class:
+            few = self.rows.sum() < least
+            return [f"Every set has every class: to rule one out takes {least} rows or more."] if few else []
+        few = [str(plain(label)) for label, n in zip(self.classes, self.rows, strict=True) if n < least]
+        if not few:
+            return []
+        named = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
+        return [f"In every set, because it takes {least} rows of a class to rule it out: {named}."]
+
+    def evaluate(self, y: Any) -> SetsEvaluation:
+        """How often the true class is in the set, and how large sets are, over rows whose class is known.
+
+        A label that is none of the classes is in no set.
+        """
+        labels = as_labels(y)
+        if len(labels) != len(self.p_values):
+            raise DecibanError(
+                f"there are {len(self.p_values)} sets, but y has {len(labels)} labels: one each is needed"
+            )
+        place = {plain(label): c for c, label in enumerate(self.classes)}
+        for row, label in enumerate(labels):
+            if is_missing(label):
+                raise DecibanError(f"row {row} of y has no label, and cannot be judged: leave such rows out")
+            place.setdefault(label, len(place))
+        codes = np.fromiter((place[label] for label in labels), dtype=np.int64, count=len(labels))
+        mask, known = self.mask, codes < len(self.classes)
+        hit = np.zeros(len(codes), dtype=bool)
+        hit[known] = mask[known, codes[known]]
+        return SetsEvaluation(tuple(place), self.coverage, codes, hit, mask.sum(axis=1), self.way)
+
+    def to_table(self) -> Table:
+        """A line a row: the set, and the p-values of few classes."""
+        labels = [str(plain(label)) for label in self.classes]
+        several = len(labels) <= SHOWN
+        head = ("row", "set", *(f"p({label})" for label in labels)) if several else ("row", "set", "size")
+        rows = [
+            (i, ", ".join(map(str, found)) or "(none)", *(self.p_values[i].tolist() if several else (len(found),)))
+            for i, found in enumerate(self.sets)
+        ]
+        how = "class by class, " if self.by_class else ""
+        return Table(f"sets of {100.0 * self.coverage:.6g} % coverage, {how}{self.way}", head, rows, 20, WIDTH)
+
+    def _parts(self) -> list[Table | str]:
+        return [self.to_table(), " ".join([self.guarantee, *self.notes])]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON has it."""
+        return {
+            "coverage": self.coverage,
+            "by_class": self.by_class,
+            "way": self.way,
+            "guarantee": self.guarantee,
+            "notes": self.notes,
+            "classes": [plain(label) for label in self.classes],
+            "sets": self.sets,
+            "p_values": self.p_values.tolist(),
+        }
+
+    def to_frame(self) -> Any:
+        """A pandas data frame (an optional dependency), a row each: its set, how large that is, and the p-values."""
+        columns = {"set": self.sets, "size": self.sizes.tolist()}
+        columns |= {f"p({plain(label)})": self.p_values[:, c].tolist() for c, label in enumerate(self.classes)}
+        return Table("", tuple(columns), list(zip(*columns.values(), strict=True))).to_frame()
+
+
+def stored_sets(
+    scores: Strangeness, classes: Array, log_proba: Floats, coverage: float, by_class: bool, allow_empty: bool = True
+) -> PredictionSets:
+    """Sets by the scores that a model carries with it, from what it says of new rows."""
+    coverage = check_coverage(coverage)
+    return PredictionSets(
+        classes,
+        scores.p_values(log_proba, by_class),
+        coverage,
+        by_class,
+        STORED,
+        promise(STORED, coverage, by_class, scores.rows),
+        scores.rows,
+        None if allow_empty else np.argmax(log_proba, axis=1),
+    )
+
+
+def judged_sets(judged: Judged, scores: Strangeness | None, coverage: float, by_class: bool) -> SetsEvaluation | None:
+    """How good the sets are of rows that were judged: left out one by one, or new to a model that has scores."""
+    if not len(judged.truth) or len(judged.classes) < 2:
+        return None
+    if judged.how == "leave-one-out":
+        found = PredictionSets(
+            judged.classes,
+            left_out_p_values(judged, by_class),
+            check_coverage(coverage),
+            by_class,
+            STORED,
+            "",
+            np.bincount(judged.truth, minlength=len(judged.classes)).astype(np.float64),
+        )
+    elif scores is not None:
+        k = len(scores.values)
+        found = stored_sets(scores, judged.classes[:k], judged.log_proba[:, :k], coverage, by_class)
+    else:
+        return None
+    return found.evaluate(judged.classes[judged.truth])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SetsEvaluation(Result):
+    """How good prediction sets are on rows whose class is known."""
+
+    classes: tuple[Any, ...]  # the model's, and behind them labels that it does not know
+    asked: float  # the coverage asked for
+    truth: Array  # class codes
+    hit: Array  # whether the true class is in the set
+    sizes: Array
+    way: str
+
+    @property
+    def coverage(self) -> float:
+        """The share of rows whose class is in the set."""
+        return mean(self.hit)
+
+    @property
+    def error(self) -> float:
+        """The standard error of the coverage, with one more row that is in and one more that is not."""
+        n = len(self.hit) + 2.0
+        p = (float(self.hit.sum()) + 1.0) / n
+        return math.sqrt(p * (1.0 - p) / n)
+
+    @property
+    def mean_size(self) -> float:
+        """How many classes a set has, on average."""
+        return mean(self.sizes)
+
+    @property
+    def empty(self) -> float:
+        """The share of sets that are empty."""
+        return mean(self.sizes == 0)
+
+    @property
+    def single(self) -> float:
+        """The share of sets that name one class."""
+        return mean(self.sizes == 1)
+
+    @property
+    def per_class(self) -> Table:
+        """Coverage and size of the sets of each class's rows."""
+        rows: list[tuple[Any, ...]] = []
+        for c, label in enumerate(self.classes):
+            mine = self.truth == c
+            if mine.any():
+                rows.append((label, int(mine.sum()), mean(self.hit[mine]), mean(self.sizes[mine])))
+        return Table("class by class", ("class", "rows", "coverage", "mean size"), rows)
+
+    @property
+    def worst_class(self) -> float:
+        """The least coverage of a class."""
+        return min((row[2] for row in self.per_class.rows), default=math.nan)
+
+    def in_words(self) -> str:
+        """The whole in a sentence."""
+        worst = f" ({100.0 * self.worst_class:.3g} % of the class that fares worst)" if len(self.classes) > 1 else ""
+        return (
+            f"Prediction sets of {100.0 * self.asked:.6g} %: they hold the class of {100.0 * self.coverage:.3g} % of "
+            f"rows{worst}, {self.mean_size:.3g} classes on average; {100.0 * self.single:.3g} % name one class, "
+            f"{100.0 * self.empty:.3g} % none."
+        )
+
+    def to_table(self) -> Table:
+        rows = [
+            ("coverage", self.coverage, f"share of rows whose class is in the set; {self.asked:g} asked for"),
+            ("mean size", self.mean_size, "classes in a set"),
+            ("single", self.single, "share of sets that name one class"),
+            ("empty", self.empty, "share of sets that name none"),
+        ]
+        n = len(self.hit)
+        return Table(f"prediction sets: {n:,} row{'s' * (n != 1)}", ("measure", "value", ""), rows, width=WIDTH)
+
+    def _parts(self) -> list[Table | str]:
+        return [self.to_table(), self.per_class]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON has them: what is 0/0 is None."""
+        return {
+            "rows": len(self.hit),
+            "way": self.way,
+            "asked": self.asked,
+            "coverage": finite(self.coverage),
+            "error": finite(self.error),
+            "mean_size": finite(self.mean_size),
+            "single": finite(self.single),
+            "empty": finite(self.empty),
+            "classes": self.per_class.to_dict(),
+        }
+
+
+def mean(values: Iterable[Any]) -> float:
+    """The mean; NaN of no rows."""
+    found = np.asarray(values, dtype=np.float64)
+    return float(found.mean()) if len(found) else math.nan

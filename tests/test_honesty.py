@@ -1,0 +1,94 @@
+"""What a model states about itself is what new rows see: with few rows, and with labels that say nothing.
+
+`benchmarks/honesty.py` asks the same of real data, with enough draws to see hundredths.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deciban import CategoricalNB, Classifier, GaussianDiscriminant, GaussianNB, TextClassifier, TreeAugmentedNB
+
+WORDS = np.array([f"word{i}" for i in range(300)])
+
+
+def numbers(y, rng, apart):
+    """Four columns, two of which know something of the class."""
+    return rng.normal(size=(len(y), 4)) + apart * np.column_stack([y, y, 0 * y, 0 * y])
+
+
+def mixed(y, rng, apart):
+    X = numbers(y, rng, apart)
+    names = np.where(rng.random(len(y)) < 0.5 + 0.3 * apart * (y - 0.5), "red", "blue")
+    return {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "colour": names}
+
+
+def codes(y, rng, apart):
+    return rng.integers(0, 3, (len(y), 5)) + (rng.random((len(y), 5)) < 0.3 * apart * y[:, None])
+
+
+def texts(y, rng, apart):
+    """Twenty words each; the class favours some of them."""
+    each = 1.0 / np.arange(1, len(WORDS) + 1)
+    shares = [each, np.where(np.arange(len(WORDS)) % 3, each, each * (1.0 + apart))]
+    shares = [share / share.sum() for share in shares]
+    return [" ".join(rng.choice(WORDS, 20, p=shares[label])) for label in y]
+
+
+MODELS = [
+    pytest.param(Classifier, mixed, id="Classifier"),
+    pytest.param(TextClassifier, texts, id="TextClassifier"),
+    pytest.param(GaussianDiscriminant, numbers, id="GaussianDiscriminant"),
+    pytest.param(lambda: GaussianDiscriminant(covariance="bic", shrinkage=None), numbers, id="bic"),
+    pytest.param(lambda: GaussianNB(alpha="loo"), numbers, id="GaussianNB-loo"),
+    pytest.param(lambda: CategoricalNB(alpha="loo"), codes, id="CategoricalNB-loo"),
+    pytest.param(TreeAugmentedNB, codes, id="TreeAugmentedNB"),
+]
+DOUBTING = ("Classifier", "TextClassifier", "GaussianDiscriminant")  # which come out at the class shares
+
+
+def draws(make, rows, n, seeds, apart):
+    """(stated, true log loss, that of the class shares; stated, true accuracy, the larger share), a draw each."""
+    out = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        y, new = rng.integers(0, 2, n), rng.integers(0, 2, 1000)
+        X, Z = rows(y, rng, apart), rows(new, rng, apart)
+        model = make().fit(X, y)
+        left = model.leave_one_out(X, y)
+        assert left.how == "cross-fitted leave-one-out"
+        said, share = model.predict_log_proba(Z), np.log(np.bincount(y, minlength=2) / n)
+        out.append(
+            (
+                left.log_loss,
+                -said[np.arange(1000), new].mean(),
+                -share[new].mean(),
+                left.accuracy,
+                (said.argmax(axis=1) == new).mean(),
+                np.bincount(y).max() / n,
+            )
+        )
+    return np.array(out)
+
+
+@pytest.mark.parametrize(("make", "rows"), MODELS)
+@pytest.mark.parametrize("n", [30, 100])
+def test_labels_that_say_nothing(make, rows, n, request):
+    found = draws(make, rows, n, 5, 0.0)
+    stated, new, shares, accuracy, _, larger = found.mean(axis=0)
+    slack = 2.0 * found.std(axis=0, ddof=1) / np.sqrt(len(found))  # two standard errors
+    assert stated > np.log(2) - 0.02 - slack[0], "stated better than the class shares"
+    chance = 3.0 * np.sqrt(0.25 / (n * len(found)))  # three standard errors of as many tosses of a coin
+    assert accuracy < larger + chance, "stated to know what cannot be known"
+    if any(f"{name}]" in request.node.name for name in DOUBTING):
+        assert new < shares + (0.02 if n >= 100 else 0.05) + slack[1]
+
+
+@pytest.mark.parametrize(("make", "rows"), MODELS)
+def test_stated_is_what_new_rows_see(make, rows):
+    found = draws(make, rows, 100, 5, 1.0)
+    gaps = np.column_stack([found[:, 1] - found[:, 0], found[:, 3] - found[:, 4]])  # log loss, accuracy
+    slack = 2.0 * gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+    assert (np.abs(gaps.mean(axis=0)) < 0.015 + slack).all(), (gaps.mean(axis=0), slack)
+    assert found[:, 1].mean() < found[:, 2].mean(), "there is something to know"
