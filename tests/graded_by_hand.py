@@ -22,6 +22,8 @@ def items(text: str, block: str) -> set:
         return set(pairwise(marked)) if tokens else set()
     if block == "headers":
         return {(name, token) for name, token in zip(fields, tokens, strict=True) if name}
+    if block == "repeats":
+        return {(token, str(n)) for token, times in Counter(tokens).items() for n in (2, 3, 5) if times >= n}
     if block == "gaps":
         return {(a, b) for gap in (2, 3) for a, b in zip(tokens, tokens[gap:], strict=False)}
     return {run for token in set(tokens) for run in runs(token)}
@@ -76,7 +78,9 @@ def shares(y: list, weight: list, k: int) -> np.ndarray:
     return total / total.sum()
 
 
-def evidence(document: set, N: dict, pi: np.ndarray, strengths, knots, least: float, most: float, size=None):
+def evidence(
+    document: set, N: dict, pi: np.ndarray, strengths, knots, least: float, most: float, size=None, factor=1.0
+):
     """The vectors of one document, (strengths, knots + 2, k), for classes that there are (π > 0; NaN for others), and
     beside each vector how large a rounding error of it can be: see `tolerance`."""
     k, there = len(pi), pi > 0
@@ -89,8 +93,9 @@ def evidence(document: set, N: dict, pi: np.ndarray, strengths, knots, least: fl
         lam, kappa = np.zeros((len(known), k)), np.zeros(len(known))
         for i, item in enumerate(known):
             n = np.array([N[item][c] for c in range(k)])
-            P = (n + m * pi) / (n.sum() + m)
-            lam[i, there] = np.log(P[there] / pi[there])
+            P, B = n + m * factor * pi, n.sum() * pi + m * factor * pi
+            lam[i, there] = np.log(P[there] / B[there])
+            P /= P.sum()
             kappa[i] = np.clip(P[there] @ lam[i, there] / entropy, least, most)
         at = np.clip(np.log(kappa), knots[0], knots[-1])
         hats = np.array([np.interp(at, knots, unit) for unit in np.eye(len(knots))]).reshape(len(knots), -1)

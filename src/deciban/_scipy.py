@@ -60,3 +60,15 @@ def logsumexp(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     from scipy.special import logsumexp
 
     return logsumexp(x, axis=axis, keepdims=keepdims)
+
+
+def inverse_half(matrix: Any) -> Any:
+    """One half of the inverse of a symmetric, positive definite matrix: the lower one, of an array in C's order."""
+    from scipy.linalg.lapack import dpotrf, dpotri
+
+    root, failed = dpotrf(matrix.T, lower=False, clean=False)  # LAPACK reads rows as columns
+    if not failed:
+        half, failed = dpotri(root, lower=False, overwrite_c=True)
+    if failed:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    return half.T

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from deciban._kernel import evidence as kernel
 from deciban.text.sums import Cells, damped
-from deciban.text.tables import KNOTS, LANES, LEAST, MOST, STRENGTHS, VECTORS, Tables, shares
+from deciban.text.tables import KNOTS, LANES, LEAST, MOST, STRENGTHS, VECTORS, Shares, Tables
 
 RESIDUE = 2.0**-30
 
@@ -57,7 +57,7 @@ def compress(rows):
 @st.composite
 def corpora(draw, least_rows=1, weights=(1.0,), sparse=None):
     """Small corpora: items that every class has, items of one class, rows without any, classes without any row."""
-    k, v = draw(st.integers(1, 7)), draw(st.integers(1, 12))
+    k, v = draw(st.integers(1, 11)), draw(st.integers(1, 12))  # few classes, and more than the kernel lays out at once
     n = draw(st.integers(least_rows, 14))
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     how_many = draw(st.sampled_from([0.1, 0.4, 0.9])) if sparse is None else sparse
@@ -153,19 +153,28 @@ def test_what_rounding_leaves_is_nothing(left, there):
 # ------------------------------------------------------------------ tables
 
 
-def tables_of(cells, strength, share, dense=True):
-    table = Tables.of(cells, np.asarray(strength), share, n_jobs=1)
+def tables_of(cells, strength, shares, dense=True):
+    table = Tables.of(cells, np.asarray(strength), shares, n_jobs=1)
     if dense:
         return table
     nowhere = np.full(cells.size, -1, dtype=np.int32)
     return replace(table, dense_row=nowhere, dense=np.zeros((0, *table.dense.shape[1:])))
 
 
-@given(corpora(weights=WEIGHTS), st.sampled_from([1e-6, 0.01, 1.0, 300.0]))
-def test_tables_are_what_they_say(corpus, unit):
+def shares(weight, taken=0.0, factor=None):
+    return Shares.of(weight, np.ones(len(weight)) if factor is None else np.resize(factor, len(weight)), taken)
+
+
+# How many times its share of the pseudo-counts a class gets: one factor for all, or several.
+factors = st.sampled_from([[1.0], [2.0], [1.0, 4.0], [0.5, 1.0, 16.0]])
+
+
+@given(corpora(weights=WEIGHTS), st.sampled_from([1e-6, 0.01, 1.0, 300.0]), factors)
+def test_tables_are_what_they_say(corpus, unit, factor):
     cells, strength = corpus.cells, np.array(STRENGTHS) * unit
-    share = by_hand.shares(corpus.y, corpus.weight, corpus.k)
-    table = tables_of(cells, strength, share)
+    by_class = shares(np.bincount(corpus.y, corpus.weight, minlength=corpus.k), 0.0, factor)
+    share = by_class.share * by_class.factor
+    table = tables_of(cells, strength, by_class)
     for w in range(cells.size):
         mine = slice(cells.ptr[w], cells.ptr[w + 1])
         base = strength * share[cells.cls[mine], None]
@@ -194,7 +203,7 @@ def test_the_logarithm_of_many_magnitudes():
         ]
     )
     cells = Cells(np.arange(len(x) + 1), np.zeros(len(x), dtype=np.int32), x)
-    lift = tables_of(cells, np.ones(3), np.ones(1)).lift
+    lift = tables_of(cells, np.ones(3), shares(np.ones(1))).lift
     expected = np.log(1.0 + x)
     # Within two units in the last place, as the kernel says, of a logarithm that is itself within one.
     assert (np.abs(lift - expected[:, None]) <= 3 * np.spacing(expected)[:, None]).all()
@@ -215,7 +224,7 @@ def test_tables_of_some_items_leave_the_others_alone():
 
 def test_a_class_without_a_share_has_no_lift():
     cells = Cells(np.array([0, 2]), np.array([0, 1], dtype=np.int32), np.array([1.0, 5.0]))
-    table = tables_of(cells, np.ones(3), np.array([1.0, 0.0]))
+    table = tables_of(cells, np.ones(3), shares(np.array([1.0, 0.0])))
     assert table.lift[1].tolist() == [0.0] * LANES
     assert np.isfinite(table.known).all()
 
@@ -223,15 +232,16 @@ def test_a_class_without_a_share_has_no_lift():
 # ------------------------------------------------------------------ evidence
 
 
-def all_evidence(table, rows, own, taken, left, entropy, first=None, last=None):
-    out = np.zeros((len(own), len(STRENGTHS) * VECTORS, len(table.share)))
+def all_evidence(table, rows, own, taken, first=None, last=None):
+    share, left, entropy, _ = table.shares
+    out = np.zeros((len(own), len(STRENGTHS) * VECTORS, len(share)))
     if first is None:
-        table.evidence(rows, own, taken, left, entropy, out, n_jobs=1)
+        table.evidence(rows, own, taken, out, n_jobs=1)
     else:
         kernel.evidence(
             *rows, damped(rows), own, taken, table.cells.ptr, table.cells.cls, table.cells.val, table.lift,
-            table.known, table.total, table.dense_row, table.dense, table.share, left, entropy, table.strength, KNOTS,
-            LEAST, MOST, out, first, last,
+            table.known, table.total, table.dense_row, table.dense, share, left, entropy,
+            np.zeros(len(share), dtype=np.int32), np.ones(1), table.strength, KNOTS, LEAST, MOST, out, first, last,
         )  # fmt: skip
     return out.reshape(len(own), len(STRENGTHS), VECTORS, -1)
 
@@ -247,33 +257,38 @@ def compare(found, expected, error, there):
 strengths = st.sampled_from([0.01, 0.2, 1.0, 5.0]).map(lambda unit: np.array(STRENGTHS) * unit)
 
 
-@given(corpora(weights=WEIGHTS), corpora(weights=WEIGHTS), strengths, st.booleans())
-def test_evidence_of_new_rows_is_the_definition(learned, new, strength, dense):
+@given(corpora(weights=WEIGHTS), corpora(weights=WEIGHTS), strengths, factors, st.booleans())
+def test_evidence_of_new_rows_is_the_definition(learned, new, strength, factor, dense):
     rows = [{item if item % 5 else item - 1 for item in row} for row in new.rows]  # −1, and items ≥ v: unknown
-    share, left, entropy = shares(np.bincount(learned.y, learned.weight, minlength=learned.k))
-    table = tables_of(learned.cells, strength, share, dense)
+    by_class = shares(np.bincount(learned.y, learned.weight, minlength=learned.k), 0.0, factor)
+    table = tables_of(learned.cells, strength, by_class, dense)
     n = len(rows)
-    found = all_evidence(table, compress(rows), np.full(n, -1, dtype=np.int32), np.zeros(n), left, entropy)
+    found = all_evidence(table, compress(rows), np.full(n, -1, dtype=np.int32), np.zeros(n))
     assert np.isfinite(found).all()
-    N, pi = by_hand.sums(learned.rows, learned.y.tolist(), learned.weight), share
+    N, pi = by_hand.sums(learned.rows, learned.y.tolist(), learned.weight), by_class.share
     if (pi > 0).sum() < 2:
         return  # one class: there is nothing to know
     for i, row in enumerate(rows):
-        expected, error = by_hand.evidence({w for w in row if w >= 0}, N, pi, strength, KNOTS, LEAST, MOST, len(row))
+        known = {w for w in row if w >= 0}
+        expected, error = by_hand.evidence(known, N, pi, strength, KNOTS, LEAST, MOST, len(row), by_class.factor)
         compare(found[i], expected, error, pi > 0)
 
 
-@given(corpora(least_rows=2, weights=WEIGHTS), strengths, st.booleans())
-@example(Corpus([{0, 1}, {0}, {1}, {0, 1}], np.array([0, 0, 1, 1], dtype=np.int32), np.ones(4), 2, 2), np.ones(3), True)
-def test_evidence_without_a_row_is_that_of_sums_which_never_had_it(corpus, strength, dense):
+FOUR = Corpus([{0, 1}, {0}, {1}, {0, 1}], np.array([0, 0, 1, 1], dtype=np.int32), np.ones(4), 2, 2)
+
+
+@given(corpora(least_rows=2, weights=WEIGHTS), strengths, factors, st.booleans())
+@example(FOUR, np.ones(3), [1.0], True)
+@example(FOUR, np.ones(3), [1.0, 4.0], True)
+def test_evidence_without_a_row_is_that_of_sums_which_never_had_it(corpus, strength, factor, dense):
     rows, cells, by_class = corpus.compressed, corpus.cells, np.bincount(corpus.y, corpus.weight, minlength=corpus.k)
     for gone in np.unique(corpus.weight):
         which = np.flatnonzero(corpus.weight == gone)
         if by_class.sum() - gone <= 1e-9:
             continue  # nothing is left
-        share, left, entropy = shares(by_class, float(gone))
-        table = tables_of(cells, strength, share, dense)
-        found = all_evidence(table, rows, corpus.y, damped(rows) * gone, left, entropy)
+        left = shares(by_class, float(gone), factor)
+        table = tables_of(cells, strength, left, dense)
+        found = all_evidence(table, rows, corpus.y, damped(rows) * gone)
         assert np.isfinite(found[which]).all()
         for i in which:
             rest = corpus.without(i)
@@ -281,17 +296,16 @@ def test_evidence_without_a_row_is_that_of_sums_which_never_had_it(corpus, stren
             if (pi > 0).sum() < 2:
                 continue  # one class is left
             N = by_hand.sums(**rest)
-            expected, error = by_hand.evidence(corpus.rows[i], N, pi, strength, KNOTS, LEAST, MOST)
+            expected, error = by_hand.evidence(corpus.rows[i], N, pi, strength, KNOTS, LEAST, MOST, None, left.factor)
             compare(found[i], expected, error, pi > 0)
 
 
 @given(corpora(least_rows=2), strengths)
 def test_how_items_are_laid_out_changes_nothing(corpus, strength):
-    share, left, entropy = shares(np.bincount(corpus.y, minlength=corpus.k).astype(float), 1.0)
+    left = shares(np.bincount(corpus.y, minlength=corpus.k).astype(float), 1.0)
     rows, taken = corpus.compressed, damped(corpus.compressed)
     side_by_side, one_by_one = (
-        all_evidence(tables_of(corpus.cells, strength, share, dense), rows, corpus.y, taken, left, entropy)
-        for dense in (True, False)
+        all_evidence(tables_of(corpus.cells, strength, left, dense), rows, corpus.y, taken) for dense in (True, False)
     )
     # The same products are added in the same order, one of them fused with a multiplication perhaps.
     np.testing.assert_allclose(side_by_side, one_by_one, rtol=1e-13, atol=1e-13)
@@ -299,11 +313,11 @@ def test_how_items_are_laid_out_changes_nothing(corpus, strength):
 
 @given(corpora(least_rows=3), st.integers(0, 3), st.integers(0, 3))
 def test_evidence_of_some_rows_writes_no_others(corpus, first, last):
-    share, left, entropy = shares(np.bincount(corpus.y, minlength=corpus.k).astype(float), 1.0)
-    table, rows = tables_of(corpus.cells, np.array(STRENGTHS), share), corpus.compressed
+    left = shares(np.bincount(corpus.y, minlength=corpus.k).astype(float), 1.0)
+    table, rows = tables_of(corpus.cells, np.array(STRENGTHS), left), corpus.compressed
     taken = damped(rows)
-    everything = all_evidence(table, rows, corpus.y, taken, left, entropy)
-    some = all_evidence(table, rows, corpus.y, taken, left, entropy, first, last)
+    everything = all_evidence(table, rows, corpus.y, taken)
+    some = all_evidence(table, rows, corpus.y, taken, first, last)
     np.testing.assert_array_equal(some[first:last], everything[first:last])
     assert not some[:first].any()
     assert not some[max(first, last) :].any()
@@ -311,23 +325,22 @@ def test_evidence_of_some_rows_writes_no_others(corpus, first, last):
 
 def test_rows_that_say_nothing():
     corpus = Corpus([{0}, {1}, set()], np.array([0, 1, 0], dtype=np.int32), np.ones(3), 2, 2)
-    share, left, entropy = shares(np.array([2.0, 1.0]))
-    table = tables_of(corpus.cells, np.array(STRENGTHS), share)
+    table = tables_of(corpus.cells, np.array(STRENGTHS), shares(np.array([2.0, 1.0])))
     rows, own = compress([set(), {-1}, {2, 99}]), np.full(3, -1, dtype=np.int32)
-    assert not all_evidence(table, rows, own, np.zeros(3), left, entropy).any()
+    assert not all_evidence(table, rows, own, np.zeros(3)).any()
     own, taken = np.array([0], dtype=np.int32), np.ones(1)
-    only = all_evidence(table, compress([{0}]), own, taken, *shares(np.array([2.0, 1.0]), 1.0)[1:])
+    table = tables_of(corpus.cells, np.array(STRENGTHS), shares(np.array([2.0, 1.0]), 1.0))
+    only = all_evidence(table, compress([{0}]), own, taken)
     assert not only.any(), "without the row nothing is known of its item"
 
 
 def test_evidence_must_be_written_in_one_piece():
     corpus = Corpus([{0}, {1}], np.array([0, 1], dtype=np.int32), np.ones(2), 2, 2)
-    share, left, entropy = shares(np.ones(2))
-    table = tables_of(corpus.cells, np.array(STRENGTHS), share)
+    table = tables_of(corpus.cells, np.array(STRENGTHS), shares(np.ones(2)))
     rows, own = corpus.compressed, np.full(2, -1, dtype=np.int32)
     for out in (np.zeros((2, 30, 2), order="F"), np.zeros((2, 30, 4))[:, :, ::2], np.zeros((2, 60, 2))[:, ::2]):
         with pytest.raises(ValueError, match="one piece of memory"):
-            table.evidence(rows, own, np.zeros(2), left, entropy, out, n_jobs=1)
+            table.evidence(rows, own, np.zeros(2), out, n_jobs=1)
 
 
 def test_threads_change_nothing():
@@ -336,10 +349,10 @@ def test_threads_change_nothing():
     rows = compress([set(rng.choice(v, rng.integers(0, 40), replace=False).tolist()) for _ in range(n)])
     y = rng.integers(0, k, n).astype(np.int32)
     cells = Cells.of(rows, y, damped(rows), v, k)
-    share, left, entropy = shares(np.bincount(y).astype(float), 1.0)
+    left = shares(np.bincount(y).astype(float), 1.0, [1.0, 2.0])
     found = []
     for n_jobs in (1, 3):
-        table, out = Tables.of(cells, np.array(STRENGTHS), share, n_jobs), np.zeros((n, 30, k))
-        table.evidence(rows, y, damped(rows), left, entropy, out, n_jobs)
+        table, out = Tables.of(cells, np.array(STRENGTHS), left, n_jobs), np.zeros((n, 30, k))
+        table.evidence(rows, y, damped(rows), out, n_jobs)
         found.append(out)
     np.testing.assert_array_equal(*found)

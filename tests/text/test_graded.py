@@ -45,9 +45,7 @@ def found_items(text: str, block: str) -> set:
     assert len(set(indices.tolist())) == len(indices), "items of a document are distinct"
     if block in ("words", "characters"):
         return set(getattr(lexicon, block).strings(indices))
-    words = lexicon.words.strings()
-    first, second = getattr(lexicon, block).arrays()
-    return {(words[first[i]], words[second[i]]) for i in indices}
+    return set(lexicon.parts(block, indices))
 
 
 @pytest.mark.parametrize("text", TALES)
@@ -63,13 +61,14 @@ def test_the_items_of_a_text_in_so_many_words():
     assert found_items("a b c d", "gaps") == {("a", "c"), ("b", "d"), ("a", "d")}
     assert found_items("win", "characters") == {" wi", "win", "in ", " win", "win ", " win "}
     assert found_items("Subject: cash\n\ncash", "headers") == {("subject", "cash")}
+    assert found_items("win cash Win win now", "repeats") == {("win", "2"), ("win", "3")}
 
 
 PIECES = ["cash", "WIN", "noon", "a", "!", "?!", "日本", "Subject: re\n", "\n", " x: y\n"]
 texts = st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join)
 
 
-@given(texts, st.sampled_from(["words", "pairs", "gaps", "characters"]))
+@given(texts, st.sampled_from(["words", "pairs", "gaps", "characters", "repeats"]))
 def test_the_items_of_any_text(text, block):
     assert found_items(text, block) == by_hand.items(text, block)
 
@@ -87,8 +86,9 @@ def test_a_word_is_cut_where_it_is_no_word_any_more():
         ([" ".join(f"word{i}" for i in range(100))] * 3, ("words", "pairs")),
         (["Subject: x\n\n" + " ".join(f"word{i}" for i in range(100))] * 3, ("words", "pairs", "headers")),
         ([" ".join(["same"] * 1000)] * 3, ("words", "pairs", "gaps", "characters")),
+        (["a a b b c c d d e e"] * 3, ("words", "pairs", "gaps", "characters", "repeats")),
     ],
-    ids=["short", "short letters", "few letters", "long", "long letters", "long, few distinct words"],
+    ids=["short", "short letters", "few letters", "long", "long letters", "long, few distinct words", "repeats"],
 )
 def test_which_blocks_suit_which_texts(documents, blocks):
     assert choose_blocks(Documents(documents)) == blocks
@@ -129,7 +129,9 @@ def by_definition(learned, text, block, corpus, weight=None):
     N = by_hand.sums(documents, [label for _, label in corpus], weight)
     pi = by_hand.shares([label for _, label in corpus], weight, 3)
     strengths = learned.model_.strengths()[block]
-    return by_hand.evidence(by_hand.items(text, block), N, pi, strengths, KNOTS, LEAST, MOST), pi > 0
+    factor = learned.model_.shares().factor
+    items = by_hand.items(text, block)
+    return by_hand.evidence(items, N, pi, strengths, KNOTS, LEAST, MOST, None, factor), pi > 0
 
 
 def compare(found, expected, error, there):
@@ -400,7 +402,11 @@ def test_a_model_is_a_value():
 def test_offsets_and_weights_are_found_by_block_and_class():
     weights = np.arange(2 * PER_BLOCK, dtype=float)
     choice = Choice(
-        {"words": np.ones(3), "pairs": np.ones(3)}, Pool(weights, np.array([1.0, 2.0])), np.array(["a", "b"])
+        {"words": np.ones(3), "pairs": np.ones(3)},
+        np.array([1.0, 4.0]),
+        np.zeros(0),
+        Pool(weights, np.array([1.0, 2.0])),
+        np.array(["a", "b"]),
     )
     assert choice.weights("pairs")[0, 0] == PER_BLOCK
     assert choice.weights("words")[1, 2] == VECTORS + 2

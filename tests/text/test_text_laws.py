@@ -23,7 +23,7 @@ from deciban.bayes import DECIBANS
 from deciban.errors import ForgetError
 from deciban.pool import Chosen, Pool
 from deciban.text import graded
-from deciban.text.items import BLOCKS, PAIRED
+from deciban.text.items import BLOCKS
 
 KINDS = {
     "graded": {"blocks": BLOCKS},
@@ -115,10 +115,7 @@ def sums(fitted: TextClassifier) -> dict:
 def item_names(lexicon, block: str) -> list:
     if lexicon.n_features is not None:
         return lexicon.names(block, np.arange(lexicon.size(block), dtype=np.int32))
-    if block not in PAIRED:
-        return getattr(lexicon, block).strings()
-    words = lexicon.words.strings()
-    return [(words[a], words[b]) for a, b in zip(*getattr(lexicon, block).arrays(), strict=True)]
+    return lexicon.parts(block)
 
 
 def same(one: TextClassifier, two: TextClassifier) -> None:

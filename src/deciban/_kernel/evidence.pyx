@@ -6,11 +6,13 @@ and `val` how much of the item each has. Most items are seen in a few classes on
 """
 
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 
 cdef extern from "evidence_loops.h":
+    enum:
+        GROUPS
     ctypedef struct Derived:
-        int64_t items, classes, strengths, hats
+        int64_t items, classes, strengths, hats, groups
         const int64_t *ptr
         const int32_t *cls
         const int32_t *dense_row
@@ -19,17 +21,19 @@ cdef extern from "evidence_loops.h":
         const double *known
         const double *total
         const double *dense
-        const double *share
-        const double *share_left
+        const double *pseudo
+        const double *pseudo_left
         const double *entropy
         const double *strength
         const double *knots
+        const int32_t *group
+        const double *factor
         double least, most
-    void derive(const int64_t *ptr, const int32_t *cls, const double *val, const double *share, const double *strength,
+    void derive(const int64_t *ptr, const int32_t *cls, const double *val, const double *pseudo, const double *strength,
                 int64_t strengths, int64_t k, const int32_t *dense_row, double *lift, double *known, double *total,
                 double *dense, int64_t first, int64_t last) noexcept nogil
     void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t *indices, const double *damp,
-                       const int32_t *own, const double *taken, double *out, int64_t row, int64_t first,
+                       const int32_t *own, const double *taken, double *out, int64_t out_row, double *absent, int64_t first,
                        int64_t last) noexcept nogil
 
 
@@ -135,11 +139,11 @@ def combine(const int64_t[::1] a_ptr, const int32_t[::1] a_cls, const double[::1
     return at, short
 
 
-def tables(const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val, const double[::1] share,
+def tables(const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val, const double[::1] pseudo,
            const double[::1] strength, double[:, ::1] lift, double[:, ::1] known, double[::1] total,
            const int32_t[::1] dense_row, double[:, :, ::1] dense, Py_ssize_t first, Py_ssize_t last):
-    """For items first..last and every strength m: lift = log(1 + N_kw / (m π_k)) of each cell, known = Σ_k (N_kw + m π_k)·lift,
-    total = N_w. The evidence of an item for a class is log(m/(N_w + m)) + lift, the lift being 0 where N_kw is.
+    """For items first..last and every strength m: lift = log(1 + N_kw / (m s_k π_k)) of each cell, total = N_w, and
+    known = Σ_k (N_kw + m s_k π_k)·lift, where `pseudo` is s_k π_k.
 
     Strengths come in fours, as the lanes of a vector do; the lifts of items that most classes have (dense_row ≥ 0) are
     laid out side by side as well, (rows, strengths in use, k).
@@ -150,7 +154,7 @@ def tables(const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val
         return
     cdef double *side_by_side = &dense[0, 0, 0] if dense.shape[0] else NULL
     with nogil:
-        derive(&ptr[0], &cls[0], &val[0], &share[0], &strength[0], dense.shape[1], share.shape[0], &dense_row[0],
+        derive(&ptr[0], &cls[0], &val[0], &pseudo[0], &strength[0], dense.shape[1], pseudo.shape[0], &dense_row[0],
                &lift[0, 0], &known[0, 0], &total[0], side_by_side, first, last)
 
 
@@ -158,29 +162,38 @@ def evidence(const int64_t[::1] indptr, const int32_t[::1] indices, const double
              const double[::1] taken, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val,
              const double[:, ::1] lift, const double[:, ::1] known, const double[::1] total,
              const int32_t[::1] dense_row, const double[:, :, ::1] dense,
-             const double[::1] share, const double[::1] share_left, const double[::1] entropy,
+             const double[::1] pseudo, const double[::1] pseudo_left, const double[::1] entropy,
+             const int32_t[::1] group, const double[::1] factor,
              const double[::1] strength, const double[::1] knots, double least, double most,
              double[:, :, :] out, Py_ssize_t first, Py_ssize_t last):
     """Graded evidence of rows first..last for every class: out (n, strengths · (knots + 2), k), zero at first.
 
-    A row of class own[i] ≥ 0 is taken out of the sums before it is judged: taken[i] of each of its items, π by
-    `share_left`. own = −1 judges by all there is. `entropy` is H(π) without a row of each class, and last with all rows.
-    For each strength come the items' lifts by how much the item knows (one vector a knot), all alike, and weighted.
-    Items outside 0..v−1, and those that nothing is known of, say nothing.
+    A row of class own[i] ≥ 0 is taken out of the sums before it is judged: taken[i] of each of its items, s π by
+    `pseudo_left`. own = −1 judges by all there is. `entropy` is H(π) without a row of each class, and last with all rows.
+    For each strength come the items' evidence by how much the item knows (one vector a knot), all alike, and weighted; up
+    to what all classes have in common. Items outside 0..v−1, and those that nothing is known of, say nothing.
     """
     cdef Derived t
+    cdef double *absent
     if out.strides[2] != sizeof(double) or out.strides[1] != out.shape[2] * sizeof(double):
         raise ValueError("a row of the evidence must be one piece of memory")
+    if factor.shape[0] < 1 or factor.shape[0] > GROUPS:
+        raise ValueError(f"there are {factor.shape[0]} factors, not 1 to {GROUPS}")
     if first >= last or ptr.shape[0] < 2 or cls.shape[0] == 0 or indices.shape[0] == 0:
         return
-    t.items, t.classes = ptr.shape[0] - 1, share.shape[0]
-    t.strengths, t.hats = out.shape[1] // (knots.shape[0] + 2), knots.shape[0]
+    t.items, t.classes = ptr.shape[0] - 1, pseudo.shape[0]
+    t.strengths, t.hats, t.groups = out.shape[1] // (knots.shape[0] + 2), knots.shape[0], factor.shape[0]
     t.ptr, t.cls, t.dense_row = &ptr[0], &cls[0], &dense_row[0]
     t.val, t.lift, t.known, t.total = &val[0], &lift[0, 0], &known[0, 0], &total[0]
     t.dense = &dense[0, 0, 0] if dense.shape[0] else NULL
-    t.share, t.share_left, t.entropy = &share[0], &share_left[0], &entropy[0]
+    t.pseudo, t.pseudo_left, t.entropy = &pseudo[0], &pseudo_left[0], &entropy[0]
+    t.group, t.factor = &group[0], &factor[0]
     t.strength, t.knots = &strength[0], &knots[0]
     t.least, t.most = least, most
+    absent = <double*> malloc(out.shape[1] * factor.shape[0] * sizeof(double))
+    if absent == NULL:
+        raise MemoryError()
     with nogil:
         evidence_rows(&t, &indptr[0], &indices[0], &damp[0], &own[0], &taken[0], &out[0, 0, 0],
-                      out.strides[0] // sizeof(double), first, last)
+                      out.strides[0] // sizeof(double), absent, first, last)
+    free(absent)

@@ -15,7 +15,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 4 };
+enum { LANES = 4, GROUPS = 32, FEW = 8 };
 typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));
 typedef int64_t places __attribute__((vector_size(32), aligned(8), may_alias));
 
@@ -46,7 +46,7 @@ INLINE lanes logs(lanes x) {
 }
 
 /* What tables() says, for items first..last. */
-CLONES void derive(const int64_t *ptr, const int32_t *cls, const double *val, const double *share, const double *strength,
+CLONES void derive(const int64_t *ptr, const int32_t *cls, const double *val, const double *pseudo, const double *strength,
                    int64_t strengths, int64_t k, const int32_t *dense_row, double *lift, double *known, double *total,
                    double *dense, int64_t first, int64_t last) {
     const lanes m = from(strength);
@@ -54,7 +54,7 @@ CLONES void derive(const int64_t *ptr, const int32_t *cls, const double *val, co
         double sum = 0.0;
         lanes info = all(0.0);
         for (int64_t f = ptr[w]; f < ptr[w + 1]; f++) {
-            const double mine = share[cls[f]];
+            const double mine = pseudo[cls[f]];
             const lanes base = m * mine;
             const lanes up = mine > 0.0 ? logs(1.0 + val[f] / base) : all(0.0);
             *(lanes *)(lift + LANES * f) = up;
@@ -69,11 +69,13 @@ CLONES void derive(const int64_t *ptr, const int32_t *cls, const double *val, co
 }
 
 typedef struct { /* what is derived of the sums: see tables() */
-    int64_t items, classes, strengths, hats;
+    int64_t items, classes, strengths, hats, groups;
     const int64_t *ptr;
     const int32_t *cls, *dense_row; /* dense_row[item]: where its lifts are side by side, −1 if they are not */
     const double *val, *lift, *known, *total, *dense;
-    const double *share, *share_left, *entropy, *strength, *knots;
+    const double *pseudo, *pseudo_left, *entropy, *strength, *knots;
+    const int32_t *group;   /* (classes,) which of the factors is a class's */
+    const double *factor;   /* (groups,) how many times its share of the pseudo-counts a class has */
     double least, most;
 } Derived;
 
@@ -99,25 +101,39 @@ INLINE void fetch_ahead(const Derived *t, const int32_t *indices, int64_t e, int
     }
 }
 
-/* out[row][strength][vector][class] += what the row's items say; see evidence() for what is what. */
+/* out[row][strength][vector][class] += what the row's items say; see evidence() for what is what.
+
+   An item says log(1 + N_kw/(m s_k π_k)), its lift, and log(m s_k/(N_w + m s_k)), which is all there is where N_kw is 0.
+   Classes of one factor s have the latter in common: it is added up by group, and not at all if there is one group. Of few
+   classes, what an item says is laid out for all of them first. */
 CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t *indices, const double *damp,
-                          const int32_t *own, const double *taken, double *out, int64_t out_row, int64_t first,
-                          int64_t last) {
-    const int64_t k = t->classes, hats = t->hats, vectors = hats + 2, strengths = t->strengths;
-    const lanes m = from(t->strength), log_m = logs(m);
+                          const int32_t *own, const double *taken, double *out, int64_t out_row, double *absent,
+                          int64_t first, int64_t last) {
+    const int64_t k = t->classes, hats = t->hats, vectors = hats + 2, strengths = t->strengths, groups = t->groups;
+    const lanes m = from(t->strength);
+    const int few = k <= FEW;
+    double all_pseudo[GROUPS] = {0.0}, pseudo[GROUPS], in_group[GROUPS], said[LANES * FEW];
+    lanes log_m[GROUPS], none[GROUPS];
+    for (int64_t c = 0; c < k; c++) all_pseudo[t->group[c]] += t->pseudo[c];
+    for (int64_t j = 0; j < groups; j++) log_m[j] = logs(m * t->factor[j]);
     for (int64_t i = first; i < last; i++) {
         const int32_t mine = own[i];
         const double x = taken[i];
         const lanes entropy = all(t->entropy[mine >= 0 ? mine : k]);
         double *const o = out + i * out_row;
         lanes n1 = all(0.0), n2 = all(0.0);
+        double pseudo_sum = 0.0;
+        memcpy(pseudo, all_pseudo, sizeof pseudo);
+        if (mine >= 0) pseudo[t->group[mine]] += t->pseudo_left[mine] - t->pseudo[mine];
+        for (int64_t j = 0; j < groups; j++) pseudo_sum += pseudo[j];
+        if (groups > 1 && !few) memset(absent, 0, strengths * vectors * groups * sizeof(double));
         for (int64_t e = indptr[i]; e < indptr[i + 1]; e++) {
             const int64_t w = indices[e];
             fetch_ahead(t, indices, e, indptr[i + 1]);
             if (w < 0 || w >= t->items) continue;
             const int64_t begin = t->ptr[w], end = t->ptr[w + 1];
             if (begin == end) continue;
-            double rest = t->total[w];
+            double rest = t->total[w], gone = 0.0;
             lanes info = from(t->known + LANES * w), own_lift = all(0.0);
             int64_t mine_at = -1;
             if (mine >= 0) {
@@ -127,24 +143,45 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
                 while (f < end && t->cls[f] < mine) f++;
                 if (f < end && t->cls[f] == mine) {
                     mine_at = f;
+                    gone = x;
                     const double n_own = t->val[f] - x;
-                    info -= (t->val[f] + m * t->share[mine]) * from(t->lift + LANES * f);
-                    if (t->share_left[mine] <= 0.0) {
+                    info -= (t->val[f] + m * t->pseudo[mine]) * from(t->lift + LANES * f);
+                    if (t->pseudo_left[mine] <= 0.0) {
                         rest -= n_own; /* a class that is gone takes its pseudo-counts with it */
+                        gone += n_own;
                     } else if (n_own > t->val[f] * 1e-9) {
-                        const lanes base = m * t->share_left[mine];
+                        const lanes base = m * t->pseudo_left[mine];
                         own_lift = logs(1.0 + n_own / base);
                         info += (n_own + base) * own_lift;
                     }
                 }
             }
-            lanes know = (info / (rest + m) + log_m - logs(rest + m)) / entropy;
+            if (groups == 1) {
+                const lanes pseudo_m = m * t->factor[0];
+                none[0] = log_m[0] - logs(rest + pseudo_m);
+                info += none[0] * (rest + m * pseudo_sum);
+            } else {
+                memset(in_group, 0, groups * sizeof(double));
+                for (int64_t f = begin; f < end; f++) in_group[t->group[t->cls[f]]] += t->val[f];
+                if (mine_at >= 0) in_group[t->group[mine]] -= gone;
+                for (int64_t j = 0; j < groups; j++) {
+                    none[j] = log_m[j] - logs(rest + m * t->factor[j]);
+                    info += none[j] * (in_group[j] + m * pseudo[j]);
+                }
+            }
+            lanes know = info / (rest + m * pseudo_sum) / entropy;
             for (int s = 0; s < LANES; s++)
                 know[s] = know[s] > t->least ? (know[s] < t->most ? know[s] : t->most) : t->least;
             n1 += know;
             n2 += know * know;
             const lanes place = logs(know);
             const int64_t row = t->dense_row[w];
+            if (few) {
+                for (int64_t c = 0; c < k; c++)
+                    *(lanes *)(said + LANES * c) = groups > 1 ? none[t->group[c]] : all(0.0);
+                for (int64_t f = begin; f < end; f++)
+                    *(lanes *)(said + LANES * t->cls[f]) += f == mine_at ? own_lift : from(t->lift + LANES * f);
+            }
             for (int64_t s = 0; s < strengths; s++) {
                 int64_t g = 0;
                 double hat = 1.0;
@@ -159,6 +196,15 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
                 double *restrict upper = lower + k;
                 double *restrict weighed = o + (s * vectors + hats + 1) * k;
                 const double other = 1.0 - hat, knows = know[s];
+                if (few) {
+                    for (int64_t c = 0; c < k; c++) {
+                        const double says = said[LANES * c + s];
+                        lower[c] += hat * says;
+                        upper[c] += other * says;
+                        weighed[c] += knows * says;
+                    }
+                    continue;
+                }
                 if (row >= 0) {
                     const double *restrict lift = t->dense + (row * strengths + s) * k;
                     for (int64_t c = 0; c < k; c++) {
@@ -181,11 +227,24 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
                     upper[mine] += other * change;
                     weighed[mine] += knows * change;
                 }
+                if (groups > 1) {
+                    double *restrict below = absent + (s * vectors + g) * groups;
+                    double *restrict by_know = absent + (s * vectors + hats + 1) * groups;
+                    for (int64_t j = 0; j < groups; j++) {
+                        below[j] += hat * none[j][s];
+                        below[groups + j] += other * none[j][s];
+                        by_know[j] += knows * none[j][s];
+                    }
+                }
             }
         }
         for (int64_t s = 0; s < strengths; s++) {
             double *const mine_out = o + s * vectors * k;
             const double by_know = n1[s] > 0.0 ? 1.0 / sqrt(n1[s]) : 0.0, by_square = n2[s] > 0.0 ? 1.0 / sqrt(n2[s]) : 0.0;
+            if (groups > 1 && !few)
+                for (int64_t g = 0; g < vectors; g++)
+                    for (int64_t c = 0; c < k && g != hats; c++)
+                        mine_out[g * k + c] += absent[(s * vectors + g) * groups + t->group[c]];
             for (int64_t c = 0; c < k; c++) {
                 double sum = 0.0;
                 for (int64_t g = 0; g < hats; g++) {

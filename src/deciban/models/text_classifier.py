@@ -28,10 +28,11 @@ from deciban.models.pooled import PooledClassifier
 from deciban.models.prediction_sets import LearnedRows
 from deciban.show import Table, plain, progress
 from deciban.tables.given import Rows
+from deciban.text.common import RIDGES
 from deciban.text.documents import Lines, arrow_column, as_texts, batches, check, decoded
 from deciban.text.evidence import TOKEN, TextEvidence
 from deciban.text.files import parts, rebuild
-from deciban.text.graded import Graded
+from deciban.text.graded import Graded, Labelled
 from deciban.text.hashed import MOST as MOST_BUCKETS
 from deciban.text.items import BLOCKS, choose_blocks
 from deciban.text.kept import MOST, Kept, marks, smallest
@@ -67,9 +68,10 @@ class TextClassifier(PooledClassifier):
         The law of words where reliability is None (S3–S6, S8).
     alpha : float, "loo" or "empirical", default=1.0
         Pseudo-counts of the family. With reliability, several strengths are weighed and this is not used.
-    blocks : "auto" or a sequence of "words", "pairs", "headers", "gaps", "characters", default="auto"
+    blocks : "auto" or a sequence of "words", "pairs", "headers", "gaps", "characters", "repeats", default="auto"
         What evidence is taken of where there is reliability. By itself: words and pairs; header fields if most of the
-        documents begin with lines "Name: …"; gaps (words two or three apart) and characters if texts are short.
+        documents begin with lines "Name: …"; gaps (words two or three apart) and characters if texts are short; repeats
+        (words that come two, three or five times at least) where several words of a text do.
     prior : mapping, optional
         Pseudo-counts that a person puts in (S6, S19): {word: n} for all classes or {word: {class: n}}. With
         reliability, n documents' worth. See `deciban.text.background` for those of a corpus.
@@ -371,10 +373,16 @@ class TextClassifier(PooledClassifier):
         if isinstance(empty, Graded):
             known = np.flatnonzero(labels.codes >= 0)
             some = smallest([text for text, _, _ in learned.rows], self._enough(classes))
-            mark = marks(learned.rows[i][0] for i in some)
-            self.model_ = empty.learned_and_chosen(
-                self._batches(texts), labels.codes, classes, weight, self.n_jobs, known[some], mark
+            mark, rest = marks(learned.rows[i][0] for i in some), np.setdiff1d(np.arange(len(texts)), known[some])
+            judges, others = (
+                Labelled(
+                    self._batches(texts if len(rows) == len(texts) else chosen(texts, rows)),
+                    labels.codes[rows],
+                    None if weight is None else weight[rows],
+                )
+                for rows in (known[some], rest)
             )
+            self.model_ = empty.learned_and_chosen(judges, others, classes, mark, self.n_jobs)
             return
         self.model_ = empty.learned(self._batches(texts), labels.codes, classes, weight, self.n_jobs)
         if self._chooses():
@@ -720,6 +728,11 @@ class TextClassifier(PooledClassifier):
             for block in self.model_.sums.blocks
             for mu, mine in zip(STRENGTHS, choice.weights(block), strict=True)
             for kind, weight in zip(kinds, mine, strict=True)
+            if weight > 0
+        ]
+        rows += [
+            ("common", ridge, "are taken together", float(weight))
+            for ridge, weight in zip(RIDGES, choice.together, strict=False)
             if weight > 0
         ]
         return Table("reliability of the evidence", ("block", "pseudo-counts", "items that", "weight"), rows)

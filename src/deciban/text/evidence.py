@@ -11,8 +11,15 @@ from typing import Any
 from deciban.corollaries.explain import Evidence
 from deciban.show import visible
 
-KINDS = {"words": "word", "pairs": "pair", "headers": "header", "gaps": "gap", "characters": "characters"}
-PLURAL = ("word", "pair", "header", "gap", "")
+KINDS = {
+    "words": "word",
+    "pairs": "pair",
+    "headers": "header",
+    "gaps": "gap",
+    "characters": "characters",
+    "repeats": "repeat",
+}
+PLURAL = ("word", "pair", "header", "gap", "repeat", "")
 TOKEN = re.compile(r"\w+|[^\w\s]+")
 SHOWN = 4000  # characters of a text that are shown
 WEAK, STRONG = 0.5, 6.0  # decibans: below the one a word is left as it is, from the other on it stands out

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deciban import files
+from deciban._kernel.common import mirror
 from deciban._typing import Array
 from deciban.errors import FileError
 from deciban.files import (
@@ -21,15 +22,19 @@ from deciban.files import (
     read_left_out,
 )
 from deciban.pool import Pool
+from deciban.text.common import COMMON, RIDGES, CommonItems
+from deciban.text.common import MOST as MOST_COMMON
 from deciban.text.graded import Choice, Graded
 from deciban.text.hashed import MOST, Buckets, HashedLexicon
-from deciban.text.items import BLOCKS, PAIRED, Items, Lexicon
+from deciban.text.items import BLOCKS, PAIRED, TIMES, Items, Lexicon
 from deciban.text.raw import Pairs, Words
 from deciban.text.sums import Cells, TextSums
-from deciban.text.tables import STRENGTHS, VECTORS
+from deciban.text.tables import GROUPS, STRENGTHS, VECTORS
 
 if TYPE_CHECKING:
     from deciban.text.plain import Plain
+
+NONE = np.zeros(0)
 
 
 def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -43,31 +48,59 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
             tensors["words.bytes"], tensors["words.ends"] = model.words.buffers()
         return {**document, "text": said}, tensors
     sums = model.sums
-    tensors = {"weight": np.ascontiguousarray(sums.weight)}
-    if isinstance(sums.lexicon, HashedLexicon):
-        tensors |= {f"{block}.buckets": mine.buckets() for block, mine in sums.lexicon.sets.items()}
-    else:
-        for block in ("words", "characters"):
-            tensors[f"{block}.bytes"], tensors[f"{block}.ends"] = getattr(sums.lexicon, block).buffers()
-        for block in PAIRED:
-            tensors[f"{block}.first"], tensors[f"{block}.second"] = getattr(sums.lexicon, block).arrays()
+    tensors = {"weight": np.ascontiguousarray(sums.weight), **lexicon_parts(sums.lexicon)}
+    if sums.common is not None:
+        tensors |= common_parts(sums.common)
     for block, cells in sums.cells.items():
         tensors |= {f"{block}.ptr": cells.ptr, f"{block}.cls": cells.cls, f"{block}.val": cells.val}
     document = {
         "classes": encode(sums.classes),
         "closed": sums.closed,
         "class_prior": encode(model.class_prior),
-        "graded": {"blocks": list(sums.blocks), "mass": sums.mass, "prior": encode(dict(model.prior))},
+        "graded": {
+            "blocks": list(sums.blocks),
+            "mass": sums.mass,
+            "prior": encode(dict(model.prior)),
+            "common": sums.common is not None,
+        },
     }
     if model.n_features is not None:
         document["graded"]["n_features"] = model.n_features
     if model.choice is not None:
         left_out = model.choice.left_out
-        document["choice"] = {"classes": encode(model.choice.classes), "left_out": left_out_kind(left_out)}
+        ridges = len(model.choice.ridges)
+        document["choice"] = {
+            "classes": encode(model.choice.classes),
+            "left_out": left_out_kind(left_out),
+            "ridges": ridges,
+        }
         tensors |= {"choice.weights": model.choice.pool.weights, "choice.offsets": model.choice.pool.offsets}
+        tensors |= {"choice.factors": model.choice.factors, "choice.ridges": model.choice.ridges}
         tensors["choice.strengths"] = np.stack([model.choice.strengths[block] for block in sums.blocks])
         tensors |= {f"choice.{name}": array for name, array in left_out_parts(left_out).items()}
     return document, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+
+def lexicon_parts(lexicon: Items, before: str = "") -> dict[str, Array]:
+    if isinstance(lexicon, HashedLexicon):
+        return {f"{before}{block}.buckets": mine.buckets() for block, mine in lexicon.sets.items()}
+    assert isinstance(lexicon, Lexicon)
+    tensors: dict[str, Array] = {}
+    for block in ("words", "characters"):
+        bytes_, ends = getattr(lexicon, block).buffers()
+        tensors |= {f"{before}{block}.bytes": bytes_, f"{before}{block}.ends": ends}
+    for block in (*PAIRED, "repeats"):
+        first, second = getattr(lexicon, block).arrays()
+        tensors |= {f"{before}{block}.first": first, f"{before}{block}.second": second}
+    return tensors
+
+
+def common_parts(common: CommonItems) -> dict[str, Array]:
+    """The items that are taken together, and their sums; of the products, which are symmetric, one half."""
+    half = common.products[np.tril_indices(common.size)]
+    tensors: dict[str, Array] = {"block": common.block, "number": common.number}
+    tensors |= {"by_class": common.by_class, "products": half}
+    return {f"common.{name}": array for name, array in tensors.items()} | lexicon_parts(common.items, "common.")
 
 
 def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Plain:
@@ -92,28 +125,63 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
     if (weight < 0).any():
         raise FileError("a class has a negative weight")
     n_features = read_n_features(said)
-    lexicon: Items
-    if n_features is None:
-        lexicon = read_lexicon(tensors)
-    else:
-        lexicon = HashedLexicon({block: read_buckets(tensors, block, n_features) for block in BLOCKS})
+    lexicon = read_items(tensors, n_features, "common" in said)
     cells = {block: read_cells(tensors, block, lexicon.size(block), k) for block in blocks}
     mass = {block: float(said["mass"][block]) for block in blocks}
     if not all(0 <= amount < np.inf for amount in mass.values()):
         raise FileError("the amount of a block is not a number ≥ 0")
-    sums = TextSums(classes, weight, lexicon, cells, mass, flag(document["closed"]))
+    common = read_common(tensors, n_features, weight) if flag(said.get("common", False)) else None
+    sums = TextSums(classes, weight, lexicon, cells, mass, flag(document["closed"]), common)
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
     prior = read_prior(said["prior"], lexicon)
     return Graded(sums, read_choice(document, tensors, blocks), prior, class_prior)
 
 
-def read_lexicon(tensors: dict[str, Array]) -> Lexicon:
+def read_lexicon(tensors: dict[str, Array], repeats: bool) -> Lexicon:
     lexicon = Lexicon(read_words(tensors, "words"), characters=read_words(tensors, "characters"))
     if not len(lexicon.words) or lexicon.words.strings(np.zeros(1, dtype=np.int32)) != [""]:
         raise FileError("its first word is not the mark of a text's ends")
     for block in PAIRED:
         setattr(lexicon, block, read_pairs(tensors, block, len(lexicon.words)))
+    if repeats:
+        lexicon.repeats = read_pairs(tensors, "repeats", len(lexicon.words), TIMES)
     return lexicon
+
+
+def read_items(tensors: dict[str, Array], n_features: int | None, repeats: bool = True) -> Items:
+    """A set of items; older files know no repeats."""
+    if n_features is None:
+        return read_lexicon(tensors, repeats)
+    known = [block for block in BLOCKS if repeats or block != "repeats"]
+    sets = {block: read_buckets(tensors, block, n_features) for block in known}
+    return HashedLexicon({block: sets.get(block, Buckets(n_features)) for block in BLOCKS})
+
+
+def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array) -> CommonItems:
+    """The items that are taken together: x is from 0 to 1, and that bounds all sums of it."""
+    own = {name.removeprefix("common."): array for name, array in tensors.items() if name.startswith("common.")}
+    items = read_items(own, n_features)
+    block, number = of_kind(own, "block", np.int32), of_kind(own, "number", np.int32)
+    d, k = len(block), len(weight)
+    if len(number) != d or not 0 < d <= MOST_COMMON or not np.isin(block, [BLOCKS.index(b) for b in COMMON]).all():
+        raise FileError("the items that it takes together are not known")
+    sizes = np.array([items.size(b) for b in BLOCKS])
+    if not ((number >= 0) & (number < sizes[block])).all() or len(np.unique(np.stack([block, number]), axis=1).T) < d:
+        raise FileError("the items that it takes together are not distinct items")
+    by_class, half = checked(own, "by_class", (k, d)), checked(own, "products", (d * (d + 1) // 2,))
+    products = np.zeros((d, d))
+    products[np.tril_indices(d)] = half
+    mirror(products)
+    squares, more = np.diagonal(products), 1.0 + 1e-9
+    if (by_class < 0).any() or (by_class > weight[:, None] * more).any():
+        raise FileError("the sums of the items that it takes together are not those of its documents")
+    if (
+        (half < 0).any()
+        or (squares > weight.sum() * more).any()
+        or (products**2 > np.outer(squares, squares) * more).any()
+    ):
+        raise FileError("the products of the items that it takes together are not those of its documents")
+    return CommonItems(items, block, number, by_class, products)
 
 
 def read_n_features(said: dict[str, Any]) -> int | None:
@@ -152,23 +220,37 @@ def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tup
         return None
     classes = checked_classes(document["choice"]["classes"])
     strengths = checked(tensors, "choice.strengths", (len(blocks), len(STRENGTHS)))
-    weights = checked(tensors, "choice.weights", (len(blocks) * len(STRENGTHS) * VECTORS,))
+    known = document["choice"].get("ridges")  # None: an older file, which has no factors either
+    if known not in (None, 0, len(RIDGES)):
+        raise FileError(f"it has {known} ridges, and not {len(RIDGES)}")
+    ridges = checked(tensors, "choice.ridges", (known or 0,)) if known is not None else NONE
+    weights = checked(tensors, "choice.weights", (len(blocks) * len(STRENGTHS) * VECTORS + len(ridges),))
     if (weights < 0).any() or not (strengths > 0).all():
         raise FileError("its reliabilities or strengths are negative")
+    if not (ridges > 0).all():
+        raise FileError("its ridges are not numbers > 0")
     offsets = checked(tensors, "choice.offsets", (len(classes),))
+    factors = np.ones(len(classes)) if known is None else checked(tensors, "choice.factors", (len(classes),))
+    if not (factors > 0).all() or len(np.unique(factors)) > GROUPS:
+        raise FileError("its factors of pseudo-counts are not a few numbers > 0")
     own = {name.removeprefix("choice."): array for name, array in tensors.items() if name.startswith("choice.left_out")}
     left_out = read_left_out(document["choice"].get("left_out"), own, len(weights), len(classes))
-    return Choice(dict(zip(blocks, strengths, strict=True)), Pool(weights, offsets), classes, left_out)
+    held = dict(zip(blocks, strengths, strict=True)), factors, ridges
+    return Choice(*held, Pool(weights, offsets), classes, left_out)
 
 
 def read_words(tensors: dict[str, Array], block: str) -> Words:
     return Words.from_buffers(of_kind(tensors, f"{block}.bytes", np.uint8), of_kind(tensors, f"{block}.ends", np.int64))
 
 
-def read_pairs(tensors: dict[str, Array], block: str, words: int) -> Pairs:
+def read_pairs(tensors: dict[str, Array], block: str, words: int, times: tuple[int, ...] | None = None) -> Pairs:
+    """Pairs of words; or of a word and one of these numbers."""
     first, second = (of_kind(tensors, f"{block}.{side}", np.int32) for side in ("first", "second"))
-    if first.shape != second.shape or any(len(a) and not (0 <= a.min() and a.max() < words) for a in (first, second)):
+    sides = (first, second) if times is None else (first,)
+    if first.shape != second.shape or any(len(a) and not (0 <= a.min() and a.max() < words) for a in sides):
         raise FileError(f"its {block} are not pairs of its words")
+    if times is not None and not np.isin(second, times).all():
+        raise FileError(f"its {block} come neither {', '.join(map(str, times))} times")
     pairs = Pairs(first, second)
     if len(pairs) != len(first):
         raise FileError(f"its {block} are not distinct")

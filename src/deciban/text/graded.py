@@ -1,9 +1,10 @@
 """Graded evidence: an item's say is weighed by how much it knows, and how far that is to be believed is fitted.
 
-For each item w and class k, with N the sums, π the classes' shares and m pseudo-counts spread as π:
+For each item w and class k, with N the sums, π the classes' shares, m pseudo-counts and s a factor of about 1/√π:
 
-    P_kw = (N_kw + m π_k) / (N_w + m)          how classes share the item
-    λ_kw = log P_kw / π_k                      its evidence
+    P_kw ∝ N_kw + m s_k π_k                    how classes share the item
+    B_kw ∝ N_w π_k + m s_k π_k                 how they would, if it knew nothing
+    λ_kw = log P_kw / B_kw                     its evidence
     κ_w  = Σ_k P_kw λ_kw / H(π)                what it knows, as a share of all there is to know
 
 A document's evidence for k comes in vectors: for each strength m and each knot of log κ, Σ h(κ_w) λ_kw / √Σκ with h
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import ENOUGH, Chosen, Doubt, Folds, LeftOut, Part, Pool, Usual, Vectors, closed_fit, cross_fit
 from deciban.text import words as speaking
+from deciban.text.common import CommonItems, Gaussians, ridges
+from deciban.text.common import Vectors as Together
 from deciban.text.evidence import TextEvidence
 from deciban.text.hashed import HashedLexicon
 from deciban.text.items import Items, Lexicon, Rows
@@ -42,7 +45,7 @@ from deciban.text.sums import (
     stacked,
     sums_of,
 )
-from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Tables, shares
+from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Shares, Tables, class_factors
 
 AT_ONCE = 1 << 25  # numbers of evidence that are held at a time
 MANY = 16  # distinct weights: with more, rows of about the same weight are judged by one table of shares
@@ -54,25 +57,41 @@ PAIRWISE = 2.0  # what a document's label adds to the evidence of others, they a
 FOLDS = 3  # parts of the labelled documents that are judged by the others, where labels are missing
 
 
+class Labelled(NamedTuple):
+    """Documents, their class codes (−1: none) and perhaps weights."""
+
+    documents: Iterable[Documents]
+    y: Codes
+    weight: Floats | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What was chosen: pseudo-counts by block, the reliability of every vector, and how documents that had a part in
-    that are judged without it."""
+    """What was chosen: pseudo-counts by block and factors of them by class, ridges of what is taken together, the
+    reliability of every vector, and how documents that had a part in that are judged without it."""
 
     strengths: dict[str, Floats]
+    factors: Floats  # (k,)
+    ridges: Floats  # a vector each, after those of the blocks
     pool: Pool
-    classes: Array  # that the pool's offsets belong to
+    classes: Array  # that the factors and the pool's offsets belong to
     left_out: LeftOut | None = None
     doubts: tuple[tuple[Doubt, float], ...] = ()
 
     def of_classes(self, classes: Array) -> Choice:
-        """The same for other classes; one that came later has no offset."""
+        """The same for other classes; one that came later is taken for a rare one, and has no offset."""
         if classes is self.classes or np.array_equal(classes, self.classes):
             return self
         where = {label: i for i, label in enumerate(self.classes.tolist())}
         places = np.array([where.get(label, -1) for label in classes.tolist()], dtype=np.intp)
         left_out = None if self.left_out is None else self.left_out.in_classes(places)
-        return replace(self, pool=self.pool.in_classes(places), classes=classes, left_out=left_out)
+        factors = np.append(self.factors, self.factors.max(initial=1.0))[places]
+        return replace(self, pool=self.pool.in_classes(places), factors=factors, classes=classes, left_out=left_out)
+
+    @property
+    def together(self) -> Floats:
+        """The reliabilities of what is taken together, one a ridge."""
+        return self.pool.weights[len(self.strengths) * PER_BLOCK :]
 
     def weights(self, block: str) -> Floats:
         """A block's reliabilities, (strengths, vectors)."""
@@ -140,46 +159,46 @@ class Graded:
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> Graded:
         """With these documents, whose class codes are y."""
-        return replace(self, sums=self.sums + self._collected(batches, y, classes, weight, n_jobs)[0])
+        return replace(self, sums=self.sums + self._collected(batches, y, classes, weight, n_jobs))
 
     def _collected(
-        self,
-        batches: Iterable[Documents],
-        y: Codes,
-        classes: Array,
-        weight: Floats | None,
-        n_jobs: int | None,
-        wanted: Array | None = None,
-    ) -> tuple[TextSums, dict[str, Rows]]:
-        fresh = self.sums.lexicon.fresh
-        return collect(batches, y, classes, self.sums.blocks, weight, n_jobs, wanted, fresh)
+        self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
+    ) -> TextSums:
+        none = TextSums.none(classes, self.sums.blocks, fresh=self.sums.lexicon.fresh)
+        common = None if self.sums.common is None else self.sums.common.none(len(classes))
+        return collect(batches, y, replace(none, common=common), weight, n_jobs)
 
     def learned_and_chosen(
-        self,
-        batches: Iterable[Documents],
-        y: Codes,
-        classes: Array,
-        weight: Floats | None,
-        n_jobs: int | None,
-        wanted: Array,
-        mark: Array,
+        self, judges: Labelled, others: Labelled, classes: Array, mark: Array, n_jobs: int | None
     ) -> Graded:
-        """The same of a model that has learned nothing yet, with reliabilities chosen by the `wanted` documents, whose
-        marks are given: what `learned` and `chosen` do, reading each document once."""
-        part, rows = self._collected(batches, y, classes, weight, n_jobs, wanted)
-        fresh = not self.prior
-        total = part if fresh else self.sums + part
-        model = replace(self, sums=replace(total, closed=self.sums.closed))
-        if not fresh:  # words of the prior have their numbers too
-            to = total.lexicon.places(part.lexicon)
-            rows = {block: (indptr, to[block][indices]) for block, (indptr, indices) in rows.items()}
-        return model._chosen_by(rows, y[wanted], mark, None if weight is None else weight[wanted], n_jobs)
+        """The same of a model that has learned nothing yet, of documents some of which judge: they say what is taken
+        together, and by them, whose marks are given, reliabilities are chosen. Each document is read once."""
+        lexicon = self.sums.lexicon.copy()
+        rows, order = read_all(lexicon, judges.documents, self.sums.blocks, n_jobs)
+        y, weight = judges.y[order], None if judges.weight is None else judges.weight[order]
+        total = sums_of(lexicon, rows, y, classes, weight)
+        model = replace(self, sums=replace(total, closed=self.sums.closed)).taken_together(rows, y, weight, n_jobs)
+        model = replace(model, sums=collect(others.documents, others.y, model.sums, others.weight, n_jobs))
+        return model._chosen_by(rows, y, mark[order], weight, n_jobs)
+
+    def taken_together(self, rows: dict[str, Rows], y: Codes, weight: Floats | None, n_jobs: int | None) -> Graded:
+        """With the commonest items chosen, and their sums, by rows that are all that was learned."""
+        share = {
+            block: cells.total() / (self.sums.mass[block] or 1.0) for block, cells in self.sums.cells.items()
+        }  # of documents, those with few items counting more
+        common = CommonItems.chosen(self.sums.lexicon, share, int(np.count_nonzero(y >= 0)), len(self.classes))
+        if common is not None:
+            amount = np.ones(len(y)) if weight is None else np.ascontiguousarray(weight)
+            codes = np.where(amount > 0, y, -1).astype(np.int32)
+            vectors = common.vectors(self.sums.lexicon, rows)
+            common = common.of(vectors, codes, amount, len(self.classes), n_jobs)
+        return replace(self, sums=replace(self.sums, common=common))
 
     def forgotten(
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> Graded:
         """Without these documents."""
-        left = self.sums - self._collected(batches, y, classes, weight, n_jobs)[0]
+        left = self.sums - self._collected(batches, y, classes, weight, n_jobs)
         choice = self.choice.of_classes(left.classes) if self.choice is not None and left.weight.any() else None
         return replace(self, sums=left.with_words(self.prior), choice=choice)
 
@@ -201,6 +220,37 @@ class Graded:
         total = max(float(self.sums.weight.sum()), 1e-300)
         return {block: np.array(STRENGTHS) * (self.sums.mass[block] / total or 1.0) for block in self.sums.blocks}
 
+    def ridges(self) -> Floats:
+        """Of what is taken together: as chosen, or else as the sums have it now."""
+        if self.choice is not None:
+            return self.choice.ridges
+        return np.zeros(0) if self.sums.common is None else ridges(self.sums.common, self.sums.weight)
+
+    def gaussians(self, left_out: bool = False) -> Gaussians | None:
+        """What is derived of the items that are taken together, made once; with `left_out`, to leave rows out."""
+        if self.sums.common is None or not len(self.ridges()):
+            return None
+        name = "gaussians, left out" if left_out else "gaussians"
+        if name not in self._cache:
+            self._cache[name] = Gaussians.of(self.sums.common, self.sums.weight, self.ridges(), left_out)
+        return self._cache[name]  # type: ignore[no-any-return]  # put there above
+
+    def together(self, rows: dict[str, Rows]) -> Together:
+        """x of rows, of the items that are taken together."""
+        assert self.sums.common is not None
+        return self.sums.common.vectors(self.sums.lexicon, rows)
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors of evidence there are."""
+        return len(self.sums.blocks) * PER_BLOCK + len(self.ridges())
+
+    def shares(self, taken: float = 0.0) -> Shares:
+        """The classes' shares, and their factors: as chosen, or else as the sums have it now."""
+        if self.choice is None:
+            return Shares.of(self.sums.weight, class_factors(self.sums.weight), taken)
+        return Shares.of(self.sums.weight, self.choice.of_classes(self.classes).factors, taken)
+
     def cells(self, block: str) -> Cells:
         """The sums with the pseudo-counts, each worth a document of mean presence."""
         mine = self.sums.cells[block]
@@ -217,7 +267,7 @@ class Graded:
     def table(self, block: str, which: Codes | None = None, n_jobs: int | None = None) -> Tables:
         """What is derived of a block's sums; of `which` items alone, if said, and the same for each."""
         cells = self.cells(block) if which is None else self.cells(block).take(which)
-        return Tables.of(cells, self.strengths()[block], shares(self.sums.weight)[0], n_jobs)
+        return Tables.of(cells, self.strengths()[block], self.shares(), n_jobs)
 
     def tables(self, n_jobs: int | None = None) -> dict[str, Tables]:
         """What is derived of all sums, made once: a model is a value."""
@@ -243,12 +293,13 @@ class Graded:
 
     def evidence(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
         """All vectors of rows numbered as the lexicon numbers them, (n, g, k)."""
-        _, left, entropy = shares(self.sums.weight)
         own, nothing = np.full(length(rows), -1, dtype=np.int32), np.zeros(length(rows))
-        out = np.zeros((length(rows), len(rows) * PER_BLOCK, len(self.classes)))
+        out = np.zeros((length(rows), self.vectors, len(self.classes)))
         for b, (table, mine) in enumerate(self.tables_for(rows, n_jobs).values()):
             here = out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
-            table.evidence(mine, own, nothing, left, entropy, here, n_jobs)
+            table.evidence(mine, own, nothing, here, n_jobs)
+        if (laws := self.gaussians()) is not None:
+            out[:, len(rows) * PER_BLOCK :] = laws.evidence(self.together(rows), n_jobs)
         return out
 
     def evidence_without(
@@ -264,8 +315,10 @@ class Graded:
         `about` is for choosing: of many different weights, a few stand for all in the classes' shares.
         """
         n, strengths = length(rows), self.strengths()
-        out = np.zeros((n, len(rows) * PER_BLOCK, len(self.classes)))
+        out = np.zeros((n, self.vectors, len(self.classes)))
         taken = np.ones(n) if weight is None else weight
+        if (laws := self.gaussians(left_out=True)) is not None:
+            out[:, len(rows) * PER_BLOCK :] = laws.evidence_without(self.together(rows), own, taken, n_jobs)
         distinct, group = np.unique(taken, return_inverse=True)
         if about and len(distinct) > MANY:
             group = np.searchsorted(np.quantile(taken, np.linspace(0, 1, MANY + 1)[1:-1]), taken)
@@ -273,15 +326,14 @@ class Graded:
         for b, block in enumerate(self.sums.blocks):
             cells, here = self.cells(block), out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
             for i, gone in enumerate(distinct.tolist()):  # rows of equal weight leave equal shares behind
-                share, left, entropy = shares(self.sums.weight, gone)
-                table = Tables.of(cells, strengths[block], share, n_jobs)
+                table = Tables.of(cells, strengths[block], self.shares(gone), n_jobs)
                 which = np.flatnonzero(group == i)
                 if not len(which):
                     continue
                 codes = np.ascontiguousarray(own[which], dtype=np.int32)
                 mine = rows[block] if len(which) == n else some_rows(rows[block], which)
                 found = here if len(which) == n else np.zeros((len(which), *here.shape[1:]))
-                table.evidence(mine, codes, damped(mine) * taken[which], left, entropy, found, n_jobs)
+                table.evidence(mine, codes, damped(mine) * taken[which], found, n_jobs)
                 if found is not here:
                     here[which] = found
         return out
@@ -382,7 +434,11 @@ class Graded:
             check_known(at[own[at] >= 0] if weight is None else at[(own[at] >= 0) & (weight[at] > 0)], at, piece)
         order = np.concatenate([np.zeros(0, dtype=np.intp), *(at for at, _ in pieces)])
         rows = {block: stacked([piece[block] for _, piece in pieces]) for block in self.sums.blocks}
-        return self._chosen_by(rows, own[order], mark[order], None if weight is None else weight[order], n_jobs)
+        y, w = own[order], None if weight is None else weight[order]
+        given, model = np.bincount(y[y >= 0], None if w is None else w[y >= 0], minlength=len(self.classes)), self
+        if np.allclose(given, self.sums.weight, rtol=1e-9, atol=0.0):  # all that was learned
+            model = self.taken_together(rows, y, w, n_jobs)
+        return model._chosen_by(rows, y, mark[order], w, n_jobs)
 
     def _chosen_by(
         self, rows: dict[str, Rows], own: Codes, mark: Array, weight: Floats | None, n_jobs: int | None
@@ -412,7 +468,8 @@ class Graded:
 
     def settled(self, found: Chosen) -> Graded:
         """With what was chosen, under the pseudo-counts that it has."""
-        return replace(self, choice=Choice(self.strengths(), found.pool, self.classes, found.left_out, found.doubts))
+        held = self.strengths(), self.shares().factor, self.ridges()
+        return replace(self, choice=Choice(*held, found.pool, self.classes, found.left_out, found.doubts))
 
     def usual(self) -> Usual:
         """What is believed of reliabilities before any document is seen."""
@@ -425,7 +482,8 @@ class Graded:
         amount = np.ones(len(y)) if weight is None else weight
         for f in range(folds):
             out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
-            gone = sums_of(self.sums.lexicon, taken_rows(rows, out), y[out], self.classes, amount[out])
+            some = taken_rows(rows, out), y[out], self.classes, amount[out], self.sums.common, n_jobs
+            gone = sums_of(self.sums.lexicon, *some)
             model = replace(self, sums=self.sums.less(gone))
             left = model.sums.weight
             rest, out = rest[left[y[rest]] > amount[rest] * (1.0 + 1e-9)], out[left[y[out]] > 0]
@@ -469,7 +527,8 @@ class Graded:
         for f in range(FOLDS):
             watch(f + 1, 0.0)
             rest, out = known[fold != f], known[fold == f]
-            part = sums_of(lexicon, taken_rows(rows, rest), codes[rest], self.classes, amount[rest])
+            some = taken_rows(rows, rest), codes[rest], self.classes, amount[rest], self.sums.common, n_jobs
+            part = sums_of(lexicon, *some)
             model = replace(self, sums=part)._chosen_by(
                 taken_rows(rows, rest), codes[rest], mark[rest], amount[rest], n_jobs
             )
@@ -497,7 +556,7 @@ class Graded:
 
     def _slices(self, n: int) -> Iterator[Array]:
         """Rows whose evidence fits into a bounded piece of memory, in turn."""
-        step = max(1, AT_ONCE // (len(self.sums.blocks) * PER_BLOCK * max(1, len(self.classes))))
+        step = max(1, AT_ONCE // (self.vectors * max(1, len(self.classes))))
         return (np.arange(first, min(n, first + step)) for first in range(0, n, step))
 
     def unchosen(self) -> Choice:
@@ -505,7 +564,9 @@ class Graded:
         weights = np.zeros((len(self.sums.blocks), len(STRENGTHS), VECTORS))
         weights[:, STRENGTHS.index(1.0), -2] = UNTRIED
         weights[:, STRENGTHS.index(1.0), -1] = UNTRIED / np.sqrt(len(weights))
-        return Choice(self.strengths(), Pool(weights.ravel(), np.zeros(len(self.classes))), self.classes)
+        ridges = self.ridges()
+        pool = Pool(np.append(weights, np.zeros(len(ridges))), np.zeros(len(self.classes)))
+        return Choice(self.strengths(), self.shares().factor, ridges, pool, self.classes)
 
 
 def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount: Floats) -> TextSums:
@@ -513,7 +574,8 @@ def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount:
     shares = np.where(posterior >= 0.01 * posterior.max(axis=1, keepdims=True), posterior, 0.0)
     shares = shares / shares.sum(axis=1, keepdims=True) * amount[:, None]
     row, y = np.nonzero(shares)
-    return sums_of(sums.lexicon, taken_rows(rows, row), y.astype(np.int32), sums.classes, shares[row, y])
+    some = taken_rows(rows, row), y.astype(np.int32), sums.classes, shares[row, y], sums.common
+    return sums_of(sums.lexicon, *some)
 
 
 def pseudo_cells(prior: Mapping[str, Any], items: Codes, classes: Array, unit: Floats, size: int) -> Cells:
@@ -541,14 +603,22 @@ def in_order(
     batches: Iterable[Documents], lexicon: Items, blocks: Sequence[str], n_jobs: int | None
 ) -> tuple[Items, dict[str, Rows]]:
     """All documents as rows in their order, and the lexicon with what is new to it."""
-    lexicon, pieces, order, start = lexicon.copy(), [], [np.zeros(0, dtype=np.intp)], 0
+    lexicon = lexicon.copy()
+    rows, order = read_all(lexicon, batches, blocks, n_jobs)
+    return lexicon, taken_rows(rows, np.argsort(order))
+
+
+def read_all(
+    lexicon: Items, batches: Iterable[Documents], blocks: Sequence[str], n_jobs: int | None
+) -> tuple[dict[str, Rows], Array]:
+    """All documents as rows numbered by the lexicon, which learns what is new to it; and which document each is."""
+    pieces, order, start = [], [np.zeros(0, dtype=np.intp)], 0
     for documents in batches:
         which, piece = read_into(lexicon, documents, blocks, n_jobs)
         order.append(which + start)
         pieces.append(piece)
         start += len(documents)
-    back = np.argsort(np.concatenate(order))
-    return lexicon, taken_rows({block: stacked([piece[block] for piece in pieces]) for block in blocks}, back)
+    return {block: stacked([piece[block] for piece in pieces]) for block in blocks}, np.concatenate(order)
 
 
 def taken_rows(rows: dict[str, Rows], which: Array) -> dict[str, Rows]:

@@ -16,7 +16,7 @@ import numpy as np
 from deciban._kernel import text as kernel
 from deciban._typing import Array, Codes
 from deciban.errors import DecibanError
-from deciban.text.items import BLOCKS, PAIRED, Items, Lexicon, Rows
+from deciban.text.items import BLOCKS, Items, Lexicon, Rows
 from deciban.text.raw import Documents, Pairs, Words
 
 MOST = 2**31 - 1  # buckets there can be: hashes have 32 bits, and a sign that is dropped
@@ -162,11 +162,15 @@ def check_words_are_kept(n_features: int | None) -> None:
 
 
 def hashes(lexicon: Lexicon, block: str) -> Codes:
-    """MurmurHash3 of a block's items: of a string's UTF-8; of a pair's two hashes, which is quicker than spelling."""
-    if block not in PAIRED:
+    """MurmurHash3 of a block's items: of a string's UTF-8; of a pair's two hashes, which is quicker than spelling; of a
+    repeat's hash and number."""
+    if block in ("words", "characters"):
         strings: Words = getattr(lexicon, block)
         return strings.hashes()
     words = lexicon.words.hashes().view(np.uint32)
+    if block == "repeats":
+        numbers, times = lexicon.repeats.arrays()
+        return mixed([words[numbers], times.view(np.uint32)])
     return mixed([words[numbers] for numbers in getattr(lexicon, block).arrays()])
 
 

@@ -1,6 +1,7 @@
-"""What a text is made of: words, pairs of them, header fields, gaps, characters. Each is an item with a number.
+"""What a text is made of: words, pairs of them, header fields, gaps, characters, repeats. Each item has a number.
 
-Pairs, header fields and gaps are pairs of words, so they are kept as pairs of numbers, not as strings.
+Pairs, header fields and gaps are pairs of words, so they are kept as pairs of numbers, not as strings. A repeat is a word
+and how often it comes at least.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ from deciban._kernel import text as kernel
 from deciban._typing import Array, Codes
 from deciban.text.raw import Documents, Pairs, Words
 
-BLOCKS = ("words", "pairs", "headers", "gaps", "characters")
+BLOCKS = ("words", "pairs", "headers", "gaps", "characters", "repeats")
 PAIRED = ("pairs", "headers", "gaps")  # those made of two words
+TIMES = (2, 3, 5)  # how often a word comes at least, to be a repeat
 GAPS = (2, 3)  # how far apart the words of a gap stand
 RUNS = (3, 5)  # the shortest and the longest run of characters
 LONGEST = 256  # characters of a word: what is longer is no word, and is cut so that it cannot fill the memory
+REPEATS, LONG = (
+    5,
+    100,
+)  # words that come twice, on average over texts, and distinct ones: repeats tell more between them
 SHORT = 64  # texts with fewer distinct words than this on average are short: gaps and characters tell more of them
 LOOK = 500  # documents: enough to see what kind they are
 
@@ -91,6 +97,7 @@ class Lexicon(Items):
     headers: Pairs = field(default_factory=Pairs)  # (name of the field, word)
     gaps: Pairs = field(default_factory=Pairs)
     characters: Words = field(default_factory=Words)
+    repeats: Pairs = field(default_factory=Pairs)  # (word, how often at least)
     spelled: Stream = field(default_factory=lambda: (np.zeros(0, np.int32), np.zeros(1, np.int64)))  # of each word
 
     @property
@@ -128,12 +135,25 @@ class Lexicon(Items):
         if "gaps" in blocks:
             near, far = (kernel.pair_up(ids, indptr, ids, indptr, gap, self.gaps, True) for gap in GAPS)
             out["gaps"] = beside(near, far)
-        if "characters" in blocks:
-            self._spell()
-            _, distinct, begin = kernel.count(ids, indptr, len(self.words))
-            out["words"] = distinct, begin  # it is enough to spell each of a document's words once
-            out["characters"] = kernel.spread(distinct, begin, *self.spelled)
+        if "characters" in blocks or "repeats" in blocks:
+            times, distinct, begin = kernel.count(ids, indptr, len(self.words))
+            out["words"] = distinct, begin
+            if "characters" in blocks:
+                self._spell()
+                out["characters"] = kernel.spread(distinct, begin, *self.spelled)
+            if "repeats" in blocks:
+                out["repeats"] = self._repeated(times, distinct, begin)
         return {block: out[block] for block in blocks}
+
+    def _repeated(self, times: Array, words: Codes, begin: Array) -> Stream:
+        """The words of each document that come several times, once for every one of TIMES that they reach."""
+        some = np.flatnonzero(times >= TIMES[0])
+        reached = (times[some, None] >= TIMES).sum(axis=1)
+        which = np.repeat(some, reached)
+        first = np.cumsum(reached) - reached
+        level = np.array(TIMES, dtype=np.int32)[np.arange(len(which)) - np.repeat(first, reached)]
+        ends = np.append(0, np.cumsum(reached))[np.searchsorted(some, begin)]
+        return self.repeats.add(words[which], level), ends
 
     def _spell(self) -> None:
         """The runs of characters of every word that has none yet."""
@@ -153,12 +173,14 @@ class Lexicon(Items):
         for block in PAIRED:
             to[block] = getattr(self, block).merge(getattr(other, block), to["words"], to["words"])
         to["characters"] = self.characters.merge(other.characters)
+        to["repeats"] = self.repeats.merge(other.repeats, to["words"], np.arange(TIMES[-1] + 1, dtype=np.int32))
         return to
 
     def places(self, other: Self) -> dict[str, Codes]:
         to = {"words": self.words.locate(other.words)}
-        for block in PAIRED:
-            first, second = (to["words"][numbers] for numbers in getattr(other, block).arrays())
+        for block in (*PAIRED, "repeats"):
+            first, second = getattr(other, block).arrays()
+            first, second = to["words"][first], to["words"][second] if block in PAIRED else second
             known = np.flatnonzero((first >= 0) & (second >= 0))
             to[block] = np.full(len(first), -1, dtype=np.int32)
             to[block][known] = getattr(self, block).find(first[known], second[known])
@@ -166,12 +188,13 @@ class Lexicon(Items):
         return to
 
     def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
-        """The same; words that kept pairs are made of stay too."""
+        """The same; words that kept pairs and repeats are made of stay too."""
         wanted = keep["words"].copy()
         wanted[0] = True
         for block in PAIRED:
             for numbers in getattr(self, block).arrays():
                 wanted[numbers[keep[block]]] = True
+        wanted[self.repeats.arrays()[0][keep["repeats"]]] = True
         which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
         which["words"] = np.flatnonzero(wanted).astype(np.int32)
         new = np.cumsum(wanted).astype(np.int32) - 1
@@ -179,6 +202,8 @@ class Lexicon(Items):
         for block in PAIRED:
             first, second = getattr(self, block).arrays()
             setattr(out, block, Pairs(new[first[which[block]]], new[second[which[block]]]))
+        words, times = self.repeats.arrays(which["repeats"])
+        out.repeats = Pairs(new[words], times)
         return out, which
 
     def find(self, words: Iterable[str]) -> Codes:
@@ -193,6 +218,9 @@ class Lexicon(Items):
 
     def parts(self, block: str, which: Codes | None = None) -> list[tuple[str, ...]]:
         """What these items, or all, are made of: one string, or two."""
+        if block == "repeats":
+            words, times = self.repeats.arrays(which)
+            return list(zip(self.words.strings(words), map(str, times.tolist()), strict=True))
         if block not in PAIRED:
             return [(item,) for item in getattr(self, block).strings(which)]
         return list(zip(*(self.words.strings(numbers) for numbers in getattr(self, block).arrays(which)), strict=True))
@@ -211,6 +239,7 @@ JOINED: dict[str, Callable[..., str]] = {
     "headers": lambda a, b: f"{a}:{b}",
     "gaps": lambda a, b: f"{a} … {b}",
     "characters": lambda a: a.replace(" ", "␣"),
+    "repeats": lambda a, times: f"{a} ×{times}",
 }
 
 
@@ -229,21 +258,26 @@ def beside(a: Stream, b: Stream) -> Stream:
 
 
 def choose_blocks(documents: Documents) -> tuple[str, ...]:
-    """Which blocks suit such documents: header fields if most have some, gaps and characters if they are short."""
+    """Which blocks suit such documents: header fields if most have some, gaps and characters if they are short, repeats
+    if words come again in them and they are not long."""
     n = len(documents)
     if not n:
         return ("words", "pairs")
     step = max(1, n // LOOK)
-    lexicon, headed, distinct = Lexicon(), 0, 0
+    lexicon, headed, distinct, repeated = Lexicon(), 0, 0, 0
     looked = range(0, n, step)
     for i in looked:
-        ids, _, fields = kernel.tokenize(documents, i, i + 1, lexicon.words, True, "punctuation", headers=True)
+        ids, indptr, fields = kernel.tokenize(documents, i, i + 1, lexicon.words, True, "punctuation", headers=True)
         assert fields is not None
         headed += bool((fields >= 0).any())
-        distinct += len(np.unique(ids))
+        times, _, _ = kernel.count(ids, indptr, len(lexicon.words))
+        distinct += len(times)
+        repeated += int(np.count_nonzero(times >= TIMES[0]))
     blocks = ["words", "pairs"]
     if headed > len(looked) / 2:
         blocks.append("headers")
     if distinct <= SHORT * len(looked):
         blocks += ["gaps", "characters"]
+    if repeated >= REPEATS * len(looked) and distinct <= LONG * len(looked):
+        blocks.append("repeats")
     return tuple(blocks)

@@ -18,6 +18,7 @@ from deciban.algebra import RESIDUE, scatter
 from deciban.corollaries.decay import FAINT
 from deciban.errors import ForgetError, SchemaError
 from deciban.schema import find, union_classes
+from deciban.text.common import CommonItems
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows
 from deciban.text.raw import Documents
 from deciban.text.sharing import each_its_own
@@ -60,6 +61,10 @@ class Cells:
         )
         return Cells(ptr, which[:used].copy(), val[:used].copy()), short
 
+    def total(self) -> Floats:
+        """Of each item, in all classes."""
+        return np.asarray(np.add.reduceat(np.append(self.val, 0.0), self.ptr[:-1]) * (np.diff(self.ptr) > 0))
+
     def in_classes(self, to: Array) -> Cells:
         """The same with class c called to[c], in the same order."""
         return replace(self, cls=to.astype(np.int32)[self.cls])
@@ -83,7 +88,10 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextSums:
-    """By class: the weight of documents, and by block how much of each item, and how much of any in all (`mass`)."""
+    """By class: the weight of documents, and by block how much of each item, and how much of any in all (`mass`).
+
+    Where some items were chosen to be taken together, the sums of these as well (`common`).
+    """
 
     classes: Array
     weight: Floats  # (k,)
@@ -91,6 +99,7 @@ class TextSums:
     cells: dict[str, Cells]
     mass: dict[str, float]
     closed: bool = False
+    common: CommonItems | None = None
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -110,10 +119,11 @@ class TextSums:
 
     def __add__(self, other: TextSums) -> TextSums:
         a, b = self._in_common(other)
+        common = a.common_with(b)
         if b.lexicon.is_empty():
-            return replace(a, weight=a.weight + b.weight)
+            return replace(a, weight=a.weight + b.weight, common=common)
         if a.lexicon.is_empty():
-            return replace(b, weight=a.weight + b.weight)
+            return replace(b, weight=a.weight + b.weight, common=common)
         if a.n_items < b.n_items:  # the larger is copied, the smaller is looked up
             a, b = b, a
         if a.lexicon is b.lexicon:
@@ -127,7 +137,14 @@ class TextSums:
             rows[to[block]] = np.arange(len(to[block]), dtype=np.int32)
             cells[block], _ = a.cells[block].combined(b.cells[block], rows)
         mass = {block: a.mass[block] + b.mass[block] for block in a.mass}
-        return TextSums(a.classes, a.weight + b.weight, lexicon, cells, mass, a.closed)
+        return TextSums(a.classes, a.weight + b.weight, lexicon, cells, mass, a.closed, common)
+
+    def common_with(self, other: TextSums) -> CommonItems | None:
+        """Of the items that are taken together, what both have learned; none where one of them took none together."""
+        for mine, theirs in ((self, other), (other, self)):
+            if theirs.common is None and not theirs.weight.any():  # it has learned nothing
+                return mine.common
+        return None if self.common is None or other.common is None else self.common.plus(other.common)
 
     def __sub__(self, other: TextSums) -> TextSums:
         """Without what `other` learned; classes and items that nothing is left of go too."""
@@ -162,7 +179,8 @@ class TextSums:
         lexicon, which = a.lexicon.kept(keep)
         cells = {block: cells[block].take(which[block]) for block in cells}
         mass = {block: max(0.0, a.mass[block] - b.mass[block]) for block in a.mass}
-        left = TextSums(a.classes, weight, lexicon, cells, mass, a.closed)
+        common = None if a.common is None or b.common is None else a.common.plus(b.common, -1.0)
+        left = TextSums(a.classes, weight, lexicon, cells, mass, a.closed, None if common is None else common.left())
         return left if a.closed else left.only(weight > 0)
 
     def less(self, other: TextSums) -> TextSums:
@@ -174,7 +192,8 @@ class TextSums:
         }
         mass = {block: max(0.0, self.mass[block] - other.mass[block]) for block in self.mass}
         weight = np.where(np.abs(weight) <= self.weight * RESIDUE, 0.0, weight)
-        return replace(self, weight=weight, cells=cells, mass=mass)
+        common = None if self.common is None or other.common is None else self.common.plus(other.common, -1.0)
+        return replace(self, weight=weight, cells=cells, mass=mass, common=common)
 
     def scale(self, share: float) -> TextSums:
         """Every sum times a number, which is decay. Items of which less than a grain is left go; classes stay."""
@@ -186,7 +205,9 @@ class TextSums:
             cells = {block: mine.take(which[block]) for block, mine in cells.items()}
         weight = self.weight * share
         mass = {block: total * share for block, total in self.mass.items()}
-        return replace(self, weight=np.where(weight < FAINT, 0.0, weight), lexicon=lexicon, cells=cells, mass=mass)
+        weight = np.where(weight < FAINT, 0.0, weight)
+        common = None if self.common is None else self.common.scale(share)
+        return replace(self, weight=weight, lexicon=lexicon, cells=cells, mass=mass, common=common)
 
     def in_lexicon(self, lexicon: Items) -> TextSums:
         """The same among more items, which come after those there are."""
@@ -202,8 +223,9 @@ class TextSums:
         return self if lexicon is self.lexicon else self.in_lexicon(lexicon)
 
     def nothing(self) -> TextSums:
-        """Nothing learned, of the same classes and blocks."""
-        return self.none(self.classes, self.blocks, self.closed, self.lexicon.fresh)
+        """Nothing learned, of the same classes and blocks, and of the same items taken together."""
+        none = self.none(self.classes, self.blocks, self.closed, self.lexicon.fresh)
+        return replace(none, common=None if self.common is None else self.common.none(len(self.classes)))
 
     def only(self, keep: Array) -> TextSums:
         """Without classes that have nothing."""
@@ -211,7 +233,8 @@ class TextSums:
             return self
         to = np.cumsum(keep) - 1
         cells = {block: mine.in_classes(to) for block, mine in self.cells.items()}
-        return replace(self, classes=self.classes[keep], weight=self.weight[keep], cells=cells)
+        common = None if self.common is None else replace(self.common, by_class=self.common.by_class[keep])
+        return replace(self, classes=self.classes[keep], weight=self.weight[keep], cells=cells, common=common)
 
     def in_classes(self, classes: Array) -> TextSums:
         """The same among more classes."""
@@ -219,7 +242,9 @@ class TextSums:
             return replace(self, classes=classes)
         to = find(self.classes, classes)
         cells = {block: mine.in_classes(to) for block, mine in self.cells.items()}
-        return replace(self, classes=classes, weight=scatter(self.weight, to, len(classes)), cells=cells)
+        common = None if self.common is None else self.common.in_classes(to, len(classes))
+        weight = scatter(self.weight, to, len(classes))
+        return replace(self, classes=classes, weight=weight, cells=cells, common=common)
 
     def _in_common(self, other: TextSums) -> tuple[TextSums, TextSums]:
         if self.blocks != other.blocks:
@@ -281,28 +306,22 @@ def damped(rows: Rows) -> Floats:
 def collect(
     batches: Iterable[Documents],
     y: Codes,
-    classes: Array,
-    blocks: Sequence[str],
+    total: TextSums,
     weight: Floats | None = None,
     n_jobs: int | None = None,
-    wanted: Array | None = None,
-    fresh: Callable[[], Items] = Lexicon,
-) -> tuple[TextSums, dict[str, Rows]]:
-    """The sums of documents with class codes y (−1: none, adds nothing), and the rows of those `wanted` (ascending)."""
-    total, lexicon, start = TextSums.none(classes, blocks, fresh=fresh), fresh(), 0
-    kept: dict[str, list[Rows]] = {block: [] for block in blocks}
+) -> TextSums:
+    """The total with the sums of documents of class codes y (−1: none, adds nothing); its lexicon is added to."""
+    lexicon, start = total.lexicon, 0
     for documents in batches:
-        order, rows = read_into(lexicon, documents, blocks, n_jobs)
+        if not len(documents):
+            continue
+        order, rows = read_into(lexicon, documents, total.blocks, n_jobs)
         mine = order + start
-        part = sums_of(lexicon, rows, y[mine], classes, None if weight is None else weight[mine])
-        total = total.in_lexicon(lexicon) + part if start else part
-        if wanted is not None:
-            here = wanted[(wanted >= start) & (wanted < start + len(documents))] - start
-            at = np.argsort(order)[here]
-            for block in blocks:
-                kept[block].append(some_rows(rows[block], at))
+        w = None if weight is None else weight[mine]
+        part = sums_of(lexicon, rows, y[mine], total.classes, w, total.common, n_jobs)
+        total = total.in_lexicon(lexicon) + part if total.weight.any() else replace(part, closed=total.closed)
         start += len(documents)
-    return total, {block: stacked(mine) for block, mine in kept.items()}
+    return total
 
 
 def read_into(
@@ -327,8 +346,16 @@ def some_rows(rows: Rows, which: Array) -> Rows:
     return ptr, indices[np.arange(ptr[-1]) + np.repeat(indptr[:-1][which] - ptr[:-1], sizes)]
 
 
-def sums_of(lexicon: Items, rows: dict[str, Rows], y: Codes, classes: Array, weight: Floats | None) -> TextSums:
-    """The sums of rows whose items are numbered by the lexicon."""
+def sums_of(
+    lexicon: Items,
+    rows: dict[str, Rows],
+    y: Codes,
+    classes: Array,
+    weight: Floats | None,
+    common: CommonItems | None = None,
+    n_jobs: int | None = 1,
+) -> TextSums:
+    """The sums of rows whose items are numbered by the lexicon; `common` says which items to take together."""
     y = np.ascontiguousarray(y, dtype=np.int32)
     if weight is not None:
         y = np.where(weight > 0, y, -1).astype(np.int32)  # what weighs nothing adds nothing, not even a word
@@ -339,7 +366,10 @@ def sums_of(lexicon: Items, rows: dict[str, Rows], y: Codes, classes: Array, wei
         cells[block] = Cells.of(mine, y, np.ascontiguousarray(x), lexicon.size(block), k)
         mass[block] = float(x[y >= 0].sum())
     known = y >= 0
-    return TextSums(classes, np.bincount(y[known], amount[known], minlength=k).astype(float), lexicon, cells, mass)
+    by_class = np.bincount(y[known], amount[known], minlength=k).astype(float)
+    if common is not None:
+        common = common.of(common.vectors(lexicon, rows), y, np.ascontiguousarray(amount), k, n_jobs)
+    return TextSums(classes, by_class, lexicon, cells, mass, False, common)
 
 
 @dataclass(slots=True)

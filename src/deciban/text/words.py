@@ -12,20 +12,28 @@ from deciban.corollaries.explain import Evidence, sides
 from deciban.show import plain
 from deciban.text.evidence import KINDS, TextEvidence, with_text
 from deciban.text.hashed import check_words_are_kept
-from deciban.text.items import Rows, called
+from deciban.text.items import BLOCKS, Rows, called
 from deciban.text.raw import Documents
 from deciban.text.sums import DAMPING, damped, narrowed
-from deciban.text.tables import KNOTS, LEAST, MOST, STRENGTHS, Tables, shares
+from deciban.text.tables import KNOTS, LEAST, MOST, STRENGTHS, Tables
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
 
 
-def knowledge(table: Tables, items: Array, entropy: float) -> Floats:
-    """κ of these items, (items, strengths)."""
-    m, total = table.strength[: len(STRENGTHS)], table.total[items, None]
-    said = table.known[items, : len(STRENGTHS)] / (total + m) + np.log(m) - np.log(total + m)
-    return np.clip(said / entropy, LEAST, MOST)
+def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
+    """λ of these items for every class, and κ: (items, strengths, k) and (items, strengths)."""
+    m, (share, _, entropy, factor) = table.strength[: len(STRENGTHS), None], table.shares
+    counts = np.zeros((len(items), len(share)))
+    for row, item in enumerate(items):
+        mine = slice(table.cells.ptr[item], table.cells.ptr[item + 1])
+        counts[row, table.cells.cls[mine]] = table.cells.val[mine]
+    there, pseudo = share > 0, m * (factor * share)
+    seen = counts[:, None] + pseudo
+    by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo
+    said = np.log(np.where(there, seen, 1.0)) - np.log(np.where(there, by_chance, 1.0))
+    known = (seen * said).sum(axis=2) / seen.sum(axis=2)
+    return said, np.clip(known / entropy[-1], LEAST, MOST)
 
 
 def hats(kappa: Floats) -> Floats:
@@ -39,31 +47,40 @@ def hats(kappa: Floats) -> Floats:
     return out
 
 
-def lifts(table: Tables, items: Array, label: int) -> Floats:
-    """log(1 + N_kw / (m π_k)) of one class, (items, strengths)."""
-    out = np.zeros((len(items), len(STRENGTHS)))
-    for row, item in enumerate(items):
-        mine = slice(table.cells.ptr[item], table.cells.ptr[item + 1])
-        at = np.flatnonzero(table.cells.cls[mine] == label)
-        if len(at):
-            out[row] = table.lift[mine][at[0], : len(STRENGTHS)]
-    return out
-
-
 def said(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
     """The items of one document that are known, and the log-odds each adds: the terms of the model's own sum."""
-    entropy, which = shares(model.sums.weight)[2], narrowed(rows, model.sums.cells[block].size)[0]
+    which = narrowed(rows, model.sums.cells[block].size)[0]
     table = model.table(block, which, 1)
     items = np.flatnonzero(np.diff(table.cells.ptr) > 0)
     if not len(items):
         return which[items], np.zeros(0)
-    kappa = knowledge(table, items, float(entropy[-1]))
+    log_odds, kappa = evidence(table, items)
     weights = model.believed.weights(block)
     graded = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)]) / np.sqrt(kappa.sum(axis=0))
     alike = weights[:, -2] * float(damped(rows)[0])
     weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
     belief = graded + alike + weighed
-    return which[items], (belief * (lifts(table, items, target) - lifts(table, items, against))).sum(axis=1)
+    return which[items], (belief * (log_odds[..., target] - log_odds[..., against])).sum(axis=1)
+
+
+def said_together(
+    model: Graded, rows: dict[str, Rows], target: int, against: int
+) -> tuple[dict[tuple[str, int], float], float]:
+    """What the commonest items of one document add beside the others, by block and number; and what their absence does,
+    which is what is said of a document that has none of them."""
+    sums, laws, absent = model.sums, model.gaussians(), 0.0
+    by_item: dict[tuple[str, int], float] = {}
+    if sums.common is None or laws is None or not model.believed.together.any():
+        return by_item, absent
+    vectors, places = model.together(rows), sums.lexicon.places(sums.common.items)
+    owner = [BLOCKS[b] for b in sums.common.block.tolist()]
+    for weight, law in zip(model.believed.together.tolist(), laws.laws, strict=True):
+        slope, constant = law.weights()
+        absent += weight * float(constant[target] - constant[against])
+        for at, x in zip(vectors.at.tolist(), vectors.x.tolist(), strict=True):
+            key = owner[at], int(places[owner[at]][sums.common.number[at]])
+            by_item[key] = by_item.get(key, 0.0) + weight * x * float(slope[at, target] - slope[at, against])
+    return by_item, absent
 
 
 def explain(
@@ -79,10 +96,14 @@ def explain(
     target, against = sides(log_joint, model.classes, target, against)
     offsets, prior = model.believed.pool.offsets, model.log_prior
     items = [("(correction of the prior)", "", float((offsets[target] - offsets[against]) * DECIBANS))]
+    together, absent = said_together(model, rows, target, against)
+    if absent:
+        items.append(("(common words that are absent)", "", absent * DECIBANS))
     words: dict[str, float] = {}
     pairs: dict[tuple[str, ...], float] = {}
     for block in model.sums.blocks:
         which, log_odds = said(model, block, rows[block], target, against)
+        log_odds = log_odds + [together.get((block, item), 0.0) for item in which.tolist()]
         meant = model.sums.lexicon.meant(block, which.astype(np.int32), Documents([text], lower))
         for several, db in zip(meant, (log_odds * DECIBANS).tolist(), strict=True):
             items.append((" / ".join(called(block, parts) for parts in several), KINDS[block], db))
@@ -101,17 +122,19 @@ def explain(
 
 def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
     """What speaks most for a class against all others: 10·log₁₀ of the odds of the class among documents with the word
-    over its odds among all, at the middle strength."""
-    share, _, _ = shares(model.sums.weight)
+    over its odds if the word knew nothing, at the middle strength."""
+    share, _, _, factor = model.shares()
     cells, m = model.cells("words"), float(model.strengths()["words"][len(STRENGTHS) // 2])
-    total = np.add.reduceat(np.append(cells.val, 0.0), cells.ptr[:-1]) * (np.diff(cells.ptr) > 0)
+    total = cells.total()
     mine = cells.cls == target
     items = np.repeat(np.arange(cells.size), np.diff(cells.ptr))[mine]
-    p = (cells.val[mine] + m * share[target]) / (total[items] + m)
-    rest = 1.0 - share[target]
     if not 0.0 < share[target] < 1.0:
         return []  # nothing was learned of the class, or nothing of another
-    db = (np.log(p) - np.log1p(-p) - np.log(share[target]) + np.log(rest)) * DECIBANS
+    pseudo = m * share * factor
+    all_in_all = total[items] + pseudo.sum()
+    p = (cells.val[mine] + pseudo[target]) / all_in_all
+    by_chance = (total[items] * share[target] + pseudo[target]) / all_in_all
+    db = (np.log(p) - np.log1p(-p) - np.log(by_chance) + np.log1p(-by_chance)) * DECIBANS
     best = np.lexsort((items, -db))[:most]
     names = model.sums.lexicon.names("words", items[best].astype(np.int32))
     return list(zip(names, db[best].tolist(), strict=True))

@@ -13,7 +13,7 @@ from deciban.tables.encode import Rows
 from deciban.tables.experts.base import Expert
 from deciban.text import files
 from deciban.text.documents import batches
-from deciban.text.graded import Graded
+from deciban.text.graded import Graded, Labelled
 from deciban.text.items import choose_blocks
 from deciban.text.raw import Documents
 
@@ -37,7 +37,11 @@ class Words(Expert):
         (documents,) = batches(texts, True)
         none = Graded.none(np.arange(k), choose_blocks(documents), {}, True, "uniform")
         wanted = np.sort(able[:JUDGES])
-        graded = none.learned_and_chosen(read(texts), y, np.arange(k), weight, 1, wanted, rows.mark[wanted])
+        judges, others = (
+            Labelled(read([texts[i] for i in some]), y[some], None if weight is None else weight[some])
+            for some in (wanted, np.setdiff1d(np.arange(len(texts)), wanted))
+        )
+        graded = none.learned_and_chosen(judges, others, np.arange(k), rows.mark[wanted], 1)
         return cls(column, place, graded)
 
     @property
@@ -61,8 +65,7 @@ class Words(Expert):
     def scaled(self, factor: float) -> Words:
         if factor:
             return replace(self, graded=self.graded.scale(factor))
-        sums = self.graded.sums
-        return replace(self, graded=replace(self.graded, sums=type(sums).none(sums.classes, sums.blocks, True)))
+        return replace(self, graded=self.graded.nothing())
 
     def in_classes(self, where: Array, k: int) -> Words:
         graded, choice = self.graded, self.graded.choice

@@ -1,0 +1,333 @@
+"""The commonest items, taken together: what two of them say alike counts once.
+
+Graded evidence looks at one item at a time. Beside it, the commonest words and pairs of a document are one vector x
+(u^−½ where the item is there, of u distinct items, and 0 where it is not), which is taken to be normal in every class,
+with a covariance that all classes share:
+
+    F_k = −½ N (x − m_k)ᵀ (S + R)⁻¹ (x − m_k),    m_k = (Σ_k x + A μ) / (n_k + A)
+
+S is the scatter within classes, μ the mean of all, and R the ridge, which is scatter that was not observed: several of
+them, a vector of evidence each. All of it follows from n_k, Σ x by class and Σ x xᵀ, which add, subtract and scale.
+Without a row S changes by a product of rank one, so that leave-one-out is exact.
+
+x is rounded to multiples of 2^−10, so that these sums have no rounding until one of them passes 2^33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from deciban._kernel import common as kernel
+from deciban._scipy import inverse_half
+from deciban._typing import Array, Codes, Floats
+from deciban.algebra import RESIDUE
+from deciban.engines.threads import threads
+from deciban.errors import ForgetError
+from deciban.text.items import BLOCKS, Items, Rows
+from deciban.text.sharing import in_pieces
+
+COMMON = ("words", "pairs")  # the blocks whose items are taken together
+MOST = 1024  # items
+FEWEST, PER_ITEM = 100, 3  # documents that it takes to choose some, and each
+LONG = 128  # of them in a document, on average: it is long then
+GRAIN = 2.0**10
+RIDGES = (0.1, 1.0)  # times the mean variance of an item within classes, for as many rows as there are
+SHRUNK = 5.0  # documents of the mean of all classes that each class's mean has beside its own: A
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonItems:
+    """Which items are taken together, and the sums of their x."""
+
+    items: Items  # a set of these, and of the words that they are made of
+    block: Codes  # (d,) of each, its place in BLOCKS
+    number: Codes  # (d,) and its number in `items`
+    by_class: Floats  # (k, d) Σ x
+    products: Floats  # (d, d) Σ x xᵀ
+
+    @classmethod
+    def chosen(cls, lexicon: Items, share: dict[str, Floats], documents: int, k: int) -> CommonItems | None:
+        """The commonest items, given the share of documents that have each, by block; none where documents are few.
+
+        In long documents, those that more than half of them have are left out: they say little, and cost most.
+        """
+        blocks, most = [block for block in COMMON if block in share], min(MOST, documents // PER_ITEM)
+        every = np.concatenate([share[block] for block in blocks])
+        top = np.argsort(-every, kind="stable")[:most]
+        if every[top].sum() > LONG:
+            every = np.where(every <= 0.5, every, 0.0)
+            top = np.argsort(-every, kind="stable")[:most]
+        top = np.sort(top[every[top] > 0])
+        if documents < FEWEST or not len(top):
+            return None
+        keep = {block: np.zeros(lexicon.size(block), dtype=bool) for block in BLOCKS}
+        first = 0
+        for block in blocks:
+            last = first + len(share[block])
+            keep[block][top[(top >= first) & (top < last)] - first] = True
+            first = last
+        items, which = lexicon.kept(keep)
+        places = [np.flatnonzero(keep[block][which[block]]).astype(np.int32) for block in blocks]
+        owner = [np.full(len(mine), BLOCKS.index(block), np.int32) for block, mine in zip(blocks, places, strict=True)]
+        d = len(top)
+        return cls(items, np.concatenate(owner), np.concatenate(places), np.zeros((k, d)), np.zeros((d, d)))
+
+    @property
+    def size(self) -> int:
+        return len(self.number)
+
+    def none(self, k: int) -> CommonItems:
+        """The same items, with nothing learned of k classes."""
+        return replace(self, by_class=np.zeros((k, self.size)), products=np.zeros((self.size, self.size)))
+
+    # ------------------------------------------------------------------ rows
+
+    def vectors(self, lexicon: Items, rows: dict[str, Rows]) -> Vectors:
+        """x of rows whose items are numbered by the lexicon."""
+        to, mine = lexicon.places(self.items), [block for b, block in enumerate(BLOCKS) if (self.block == b).any()]
+        columns = {}
+        for block in mine:
+            at = np.flatnonzero(self.block == BLOCKS.index(block))
+            place = to[block][self.number[at]]
+            columns[block] = np.full(lexicon.size(block), -1, dtype=np.int32)
+            columns[block][place[place >= 0]] = at[place >= 0]
+        n = len(next(iter(rows.values()))[0]) - 1
+        ends = np.zeros(n + 1, dtype=np.int64)
+        for block in mine:
+            kernel.gather(*rows[block], columns[block], ends, None)
+        indptr = np.cumsum(ends)
+        column: Codes = np.empty(indptr[-1], dtype=np.int32)
+        x, ends = np.empty(indptr[-1]), indptr.copy()
+        for block in mine:
+            before = ends.copy()
+            kernel.gather(*rows[block], columns[block], ends, column)
+            amount = np.round(np.maximum(np.diff(rows[block][0]), 1) ** -0.5 * GRAIN) / GRAIN
+            own = (ends - before)[:-1]
+            place = np.arange(own.sum()) + np.repeat(before[:-1] - (np.cumsum(own) - own), own)
+            x[place] = np.repeat(amount, own)
+        return Vectors(indptr, column, x, self.size)
+
+    def of(self, vectors: Vectors, y: Codes, weight: Floats, k: int, n_jobs: int | None = 1) -> CommonItems:
+        """The sums of these rows, of classes y."""
+        workers = threads(n_jobs, 4 * int((np.diff(vectors.indptr) ** 2).sum()))
+        edges = np.linspace(0, len(y), workers + 1).astype(int)
+        parts = [self.none(k) for _ in range(workers)]
+
+        def work(first: int, last: int) -> None:
+            for w in range(first, last):
+                mine = parts[w]
+                kernel.sums(*vectors.arrays, y, weight, mine.by_class, mine.products, edges[w], edges[w + 1])
+
+        in_pieces(workers, workers, work)
+        total, *others = parts
+        for part in others:
+            np.add(total.products, part.products, out=total.products)
+            np.add(total.by_class, part.by_class, out=total.by_class)
+        kernel.mirror(total.products)
+        return total
+
+    # ------------------------------------------------------------------ the group
+
+    def plus(self, other: CommonItems, sign: float = 1.0) -> CommonItems | None:
+        """What both have learned, of the items that both have; or what is left without the other."""
+        if other.items is self.items:
+            both = mine = theirs = np.arange(self.size)
+        else:
+            to = self.items.places(other.items)
+            place = np.full(other.size, -1)
+            for b, block in enumerate(BLOCKS):
+                own, others = np.flatnonzero(self.block == b), np.flatnonzero(other.block == b)
+                if len(own) and len(others):
+                    where = np.full(self.items.size(block) + 1, -1)
+                    where[self.number[own]] = own
+                    place[others] = where[to[block][other.number[others]]]
+            theirs = np.flatnonzero(place >= 0)
+            theirs = theirs[np.argsort(place[theirs])]
+            mine = place[theirs]
+            both = mine
+        if not len(both):
+            return None
+        kept = self if len(mine) == self.size else self.only(mine)
+        by_class = kept.by_class + sign * other.by_class[:, theirs]
+        products = kept.products + sign * other.products[np.ix_(theirs, theirs)]
+        if sign < 0:
+            by_class = np.where(np.abs(by_class) <= kept.by_class * RESIDUE, 0.0, by_class)
+            products = np.where(np.abs(products) <= kept.products * RESIDUE, 0.0, products)
+        return replace(kept, by_class=by_class, products=products)
+
+    def only(self, which: Array) -> CommonItems:
+        """Some of the items: what the others are made of is not kept."""
+        keep = {block: np.zeros(self.items.size(block), dtype=bool) for block in BLOCKS}
+        for b, block in enumerate(BLOCKS):
+            keep[block][self.number[which[self.block[which] == b]]] = True
+        items, kept = self.items.kept(keep)
+        number = np.empty(len(which), dtype=np.int32)
+        for b, block in enumerate(BLOCKS):
+            mine = np.flatnonzero(self.block[which] == b)
+            number[mine] = np.searchsorted(kept[block], self.number[which[mine]])
+        products = self.products[np.ix_(which, which)]
+        return CommonItems(items, self.block[which], number, self.by_class[:, which], products)
+
+    def left(self) -> CommonItems | None:
+        """Without items that nothing is left of."""
+        some = np.flatnonzero(np.diagonal(self.products) > 0)
+        return self if len(some) == self.size else self.only(some) if len(some) else None
+
+    def scale(self, share: float) -> CommonItems:
+        return replace(self, by_class=self.by_class * share, products=self.products * share)
+
+    def in_classes(self, to: Array, k: int) -> CommonItems:
+        """The same with class c called to[c], among k."""
+        by_class = np.zeros((k, self.size))
+        by_class[to] = self.by_class
+        return replace(self, by_class=by_class)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vectors:
+    """x of rows, kept sparse."""
+
+    indptr: Array
+    at: Codes
+    x: Floats
+    size: int
+
+    @property
+    def arrays(self) -> tuple[Array, Codes, Floats]:
+        return self.indptr, self.at, self.x
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def times(self, matrix: Floats, n_jobs: int | None) -> Floats:
+        """x · matrix, (n, m)."""
+        out = np.empty((len(self), matrix.shape[1]))
+        matrix = np.ascontiguousarray(matrix)
+        in_pieces(
+            len(self),
+            threads(n_jobs, len(self.x) * matrix.shape[1]),
+            lambda first, last: kernel.project(*self.arrays, matrix, out, first, last),
+        )
+        return out
+
+    def squared(self, matrices: Sequence[Floats], n_jobs: int | None) -> Floats:
+        """xᵀ · matrix · x, (n, matrices)."""
+        found = []
+        for i in range(0, len(matrices), 2):  # two at a time: both are where an entry is looked up
+            side_by_side = np.stack([matrices[i], matrices[min(i + 1, len(matrices) - 1)]], axis=2)
+            found.append(np.empty((len(self), 2)))
+            in_pieces(
+                len(self),
+                threads(n_jobs, int((np.diff(self.indptr) ** 2).sum())),
+                partial(kernel.square, *self.arrays, side_by_side, found[-1]),
+            )
+        return np.hstack(found)[:, : len(matrices)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaussian:
+    """What follows from the sums for one ridge: products of the classes' Σ x under the inverse of S + R."""
+
+    weight: Floats  # (k,) n
+    solved: Floats  # (d, k) the inverse times each class's Σ x
+    gram: Floats  # (k, k) products of the classes' Σ x
+    inverse: Floats | None  # (d, d), for rows that are left out
+
+    @classmethod
+    def of(cls, sums: CommonItems, weight: Floats, scatter: Floats, ridge: float, left_out: bool) -> Gaussian:
+        held = scatter.copy()
+        held[np.diag_indices(sums.size)] += ridge
+        try:
+            if not left_out:
+                solved = np.asarray(np.linalg.solve(held, sums.by_class.T), dtype=np.float64)
+                return cls(weight, solved, sums.by_class @ solved, None)
+            inverse = np.ascontiguousarray(inverse_half(held))
+        except np.linalg.LinAlgError as error:  # sums of rows and a ridge are positive definite
+            raise ForgetError("the sums of items that are taken together are not those of any documents") from error
+        kernel.mirror(inverse)
+        solved = np.asarray(inverse @ sums.by_class.T, dtype=np.float64)
+        return cls(weight, solved, sums.by_class @ solved, inverse)
+
+    def weights(self) -> tuple[Floats, Floats]:
+        """F_k = x · w_k + c_k, up to what all classes share: w (d, k) and c (k,)."""
+        total = float(self.weight.sum())
+        alpha, beta = 1.0 / (self.weight + SHRUNK), SHRUNK / max(total, 1e-300)  # m_k = α_k (Σ_k x + β Σ x)
+        solved = alpha * (self.solved + beta * self.solved.sum(axis=1, keepdims=True))
+        everything = self.gram.sum(axis=1)
+        square = alpha**2 * (np.diagonal(self.gram) + 2.0 * beta * everything + beta**2 * everything.sum())
+        return total * solved, -0.5 * total * square
+
+    def evidence_without(self, p: Floats, q: Floats, y: Codes, w: Floats) -> Floats:
+        """F of rows that were learned as of class y with weight w, each by the sums without it.
+
+        `p` are their products with the classes' Σ x, (n, k), and `q` with themselves, (n,).
+
+        Everything follows from products of x, of classes' sums and of the sum of all, under the inverse.
+        """
+        i, own, gram = np.arange(len(y)), self.weight[y], self.gram
+        everything, p_all = gram.sum(axis=1), p.sum(axis=1)
+        left = np.maximum(float(self.weight.sum()) - w, 1e-300)
+        # m_k = α f_k + β f + γ x, with f_k = Σ_k x and f = Σ x, the row still among them.
+        alpha = np.broadcast_to(1.0 / (self.weight + SHRUNK), p.shape).copy()
+        alpha[i, y] = 1.0 / (np.maximum(own - w, 0.0) + SHRUNK)
+        beta = alpha * (SHRUNK / left)[:, None]
+        gamma = -w[:, None] * beta
+        gamma[i, y] -= w * alpha[i, y]
+        x_m = alpha * p + beta * p_all[:, None] + gamma * q[:, None]
+        m_m = alpha**2 * np.diagonal(gram) + beta**2 * everything.sum() + gamma**2 * q[:, None]
+        m_m += 2.0 * (alpha * beta * everything + alpha * gamma * p + beta * gamma * p_all[:, None])
+        # S loses b d dᵀ, d = x − f_y / n_y; the row of a class of its own has taken nothing from it.
+        rest = own - w > 1e-9 * own
+        b = np.where(rest, w * own / np.where(rest, own - w, 1.0), 0.0)
+        n = np.where(own > 0, own, 1.0)
+        d_x = q - p[i, y] / n
+        d_m = alpha * (p - gram[y] / n[:, None]) + beta * (p_all - everything[y] / n)[:, None] + gamma * d_x[:, None]
+        d_d = q - 2.0 * p[i, y] / n + gram[y, y] / n**2
+        square = m_m - 2.0 * x_m + (b / (1.0 - b * d_d))[:, None] * (d_x[:, None] - d_m) ** 2
+        return np.asarray(-0.5 * left[:, None] * square)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaussians:
+    """One for every ridge."""
+
+    laws: tuple[Gaussian, ...]
+
+    @classmethod
+    def of(cls, sums: CommonItems, weight: Floats, held: Floats, left_out: bool) -> Gaussians:
+        scatter = within_classes(sums, weight)
+        return cls(tuple(Gaussian.of(sums, weight, scatter, float(ridge), left_out) for ridge in held))
+
+    def evidence(self, rows: Vectors, n_jobs: int | None = None) -> Floats:
+        """F of new rows, (n, ridges, k), up to what classes share."""
+        slopes, constants = zip(*(law.weights() for law in self.laws), strict=True)
+        found = rows.times(np.hstack(slopes), n_jobs) + np.hstack(constants)
+        return centred(found.reshape(len(rows), len(self.laws), -1))
+
+    def evidence_without(self, rows: Vectors, y: Codes, weight: Floats, n_jobs: int | None = None) -> Floats:
+        """The same of rows that were learned as of class y with this weight, each by the sums without it."""
+        p = rows.times(np.hstack([law.solved for law in self.laws]), n_jobs).reshape(len(rows), len(self.laws), -1)
+        q = rows.squared([law.inverse for law in self.laws if law.inverse is not None], n_jobs)
+        each = (law.evidence_without(p[:, r], q[:, r], y, weight) for r, law in enumerate(self.laws))
+        return centred(np.stack(list(each), axis=1))
+
+
+def within_classes(sums: CommonItems, weight: Floats) -> Floats:
+    """S: Σ x xᵀ about the classes' means."""
+    per = np.where(weight > 0, 1.0 / np.where(weight > 0, weight, 1.0), 0.0)
+    return np.asarray(sums.products - (sums.by_class.T * per) @ sums.by_class)
+
+
+def ridges(sums: CommonItems, weight: Floats) -> Floats:
+    """Those that suit as many rows as there are."""
+    per = np.where(weight > 0, 1.0 / np.where(weight > 0, weight, 1.0), 0.0)
+    mean = float(np.maximum(np.diagonal(sums.products) - per @ sums.by_class**2, 0.0).mean())
+    return np.array(RIDGES) * (mean or 1.0)
+
+
+def centred(scores: Floats) -> Floats:
+    return np.asarray(scores - scores.mean(axis=-1, keepdims=True))

@@ -1,0 +1,288 @@
+"""The commonest items, taken together: one Gaussian of them for all classes, beside its equations written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import deciban
+from deciban import TextClassifier
+from deciban.bayes import DECIBANS
+from deciban.text import common
+from deciban.text.common import FEWEST, MOST, PER_ITEM, RIDGES, SHRUNK, Gaussians
+from deciban.text.graded import numbered
+from deciban.text.raw import Documents
+from deciban.text.tables import PER_BLOCK
+
+WORDS = np.array([f"w{i}" for i in range(60)])
+
+
+def corpus(n: int, seed: int = 0) -> tuple[list[str], np.ndarray]:
+    """Texts of three classes, which come in unequal shares and favour every third word."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(3, n, p=[0.6, 0.3, 0.1])
+    share = np.array([np.where(np.arange(60) % 3 == c, 2.0, 1.0) / np.arange(2, 62) for c in range(3)])
+    share /= share.sum(axis=1, keepdims=True)
+    return [" ".join(rng.choice(WORDS, rng.integers(3, 15), p=share[c])) for c in y], y
+
+
+X, Y = corpus(240)
+
+
+@pytest.fixture(scope="module")
+def model() -> TextClassifier:
+    return TextClassifier(n_jobs=1).fit(X, Y)
+
+
+def rows_of(model, texts):
+    ((_, rows),) = numbered(Documents(texts), model.model_.sums.lexicon, model.model_.sums.blocks, 1)
+    return rows
+
+
+def dense(model, texts) -> np.ndarray:
+    """x by its definition: u^−½ of the block's distinct items, to a multiple of 2^−10, where the item is there."""
+    common, out = model.model_.sums.common, np.zeros((len(texts), model.model_.sums.common.size))
+    for j, (block, number) in enumerate(zip(common.block, common.number, strict=True)):
+        name = ("words", "pairs")[block]
+        (parts,) = common.items.parts(name, np.array([number], dtype=np.int32))
+        for i, text in enumerate(texts):
+            tokens = text.split()
+            items = set(tokens) if name == "words" else set(zip(["", *tokens], [*tokens, ""], strict=True))
+            if (parts if name == "pairs" else parts[0]) in items:
+                out[i, j] = round(len(items) ** -0.5 * 1024) / 1024
+    return out
+
+
+def by_definition(x, learned, y, ridge, k):
+    """F of one row, by the equations: −½ N (x − m)ᵀ (S + R)⁻¹ (x − m)."""
+    n, total = np.bincount(y, minlength=k), learned.mean(axis=0)
+    S = np.zeros((len(x), len(x)))
+    means = np.empty((k, len(x)))
+    for c in range(k):
+        mine = learned[y == c]
+        means[c] = (mine.sum(axis=0) + SHRUNK * total) / (n[c] + SHRUNK)
+        if len(mine):
+            S += (mine - mine.mean(axis=0)).T @ (mine - mine.mean(axis=0))
+    inverse = np.linalg.inv(S + ridge * np.eye(len(x)))
+    return np.array([-0.5 * len(y) * (x - m) @ inverse @ (x - m) for m in means])
+
+
+def centred(scores):
+    return scores - scores.mean(axis=-1, keepdims=True)
+
+
+# ------------------------------------------------------------------ what is taken together
+
+
+def test_the_commonest_words_and_pairs_are_taken_together(model):
+    common = model.model_.sums.common
+    assert common.size == min(MOST, len(X) // PER_ITEM)
+    words = {name for b, name in zip(common.block, names(common), strict=True) if b == 0}
+    often = sorted(WORDS, key=lambda word: -sum(word in text.split() for text in X))
+    assert set(often[:10]) <= words
+    assert (common.block == 1).any(), "pairs are among them"
+    assert TextClassifier().fit(X[: FEWEST - 1], Y[: FEWEST - 1]).model_.sums.common is None
+
+
+def names(common) -> list[str]:
+    out = [""] * common.size
+    for b, block in enumerate(("words", "pairs")):
+        at = np.flatnonzero(common.block == b)
+        for i, name in zip(at, common.items.names(block, common.number[at]), strict=True):
+            out[i] = name
+    return out
+
+
+def test_of_long_texts_what_most_have_is_left_out():
+    rng = np.random.default_rng(0)
+    rare = [f"r{i}" for i in range(400)]
+    texts = [" ".join([f"c{i}" for i in range(150)] + rng.choice(rare, 30).tolist()) for _ in range(600)]
+    taken = names(TextClassifier().fit(texts, np.arange(600) % 2).model_.sums.common)
+    assert not any(name.startswith("c") for name in taken)
+
+
+def test_x_and_its_sums_are_the_definition(model):
+    common, x = model.model_.sums.common, dense(model, X)
+    vectors = common.vectors(model.model_.sums.lexicon, rows_of(model, X))
+    found = np.zeros_like(x)
+    found[np.repeat(np.arange(len(X)), np.diff(vectors.indptr)), vectors.at] = vectors.x
+    np.testing.assert_array_equal(found, x)
+    np.testing.assert_array_equal(common.products, x.T @ x)  # multiples of 2^−20: exact
+    np.testing.assert_array_equal(common.by_class, [x[Y == c].sum(axis=0) for c in range(3)])
+
+
+# ------------------------------------------------------------------ evidence
+
+
+def test_evidence_of_new_texts_is_the_definition(model):
+    new, _ = corpus(12, seed=1)
+    graded, x = model.model_, dense(model, X)
+    found = graded.evidence(rows_of(model, [*new, ""]))[:, -len(RIDGES) :]
+    for r, ridge in enumerate(graded.ridges()):
+        for i, row in enumerate(dense(model, [*new, ""])):
+            expected = by_definition(row, x, Y, ridge, 3)
+            np.testing.assert_allclose(found[i, r], centred(expected), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_evidence_without_a_text_is_that_of_the_others(weighted):
+    weight = np.random.default_rng(0).choice([1.0, 2.0, 3.0], len(X)) if weighted else np.ones(len(X))
+    model = TextClassifier(n_jobs=1).fit(X, Y, sample_weight=weight)
+    graded, own = model.model_, Y.astype(np.int32)
+    found = graded.evidence_without(rows_of(model, X), own, weight)[:, -len(RIDGES) :]
+    x, times = dense(model, X), weight.astype(int)
+    for i in range(0, len(X), 17):
+        rest = np.delete(np.arange(len(X)), i)
+        learned, y = np.repeat(x[rest], times[rest], axis=0), np.repeat(Y[rest], times[rest])
+        for r, ridge in enumerate(graded.ridges()):
+            expected = by_definition(x[i], learned, y, ridge, 3)
+            np.testing.assert_allclose(found[i, r], centred(expected), rtol=1e-8, atol=1e-8)
+
+
+def test_a_text_that_is_alone_in_its_class_can_be_left_out():
+    y = Y.copy()
+    y[0] = 7
+    model = TextClassifier(n_jobs=1).fit(X, y)
+    graded = model.model_
+    found = graded.evidence_without(rows_of(model, X[:1]), np.array([3], dtype=np.int32))[0, -len(RIDGES) :]
+    x = dense(model, X)
+    for r, ridge in enumerate(graded.ridges()):
+        expected = by_definition(x[0], x[1:], Y[1:], ridge, 4)  # the class is there, with the mean of all
+        np.testing.assert_allclose(found[r], centred(expected), rtol=1e-8, atol=1e-8)
+
+
+def test_what_always_comes_together_counts_once(monkeypatch):
+    """Four words that come as one say one thing; beside words that come by themselves, one by one they say too much."""
+    rng = np.random.default_rng(0)
+
+    def texts(n):
+        y = rng.integers(0, 2, n)
+        there = rng.random((n, 6)) < np.where(np.arange(6) % 2 == y[:, None], 0.7, 0.4)
+        groups = ["a1 a2 a3 a4 a5 a6 a7 a8", *(f"b{j}" for j in range(5))]
+        own = [[group for group, t in zip(groups, row, strict=True) if t] for row in there]
+        return [" ".join([*parts, *rng.choice(WORDS, 5)]) for parts in own], y
+
+    (X, y), (new, truth) = texts(1500), texts(3000)
+
+    def loss():
+        said = TextClassifier(blocks=("words",)).fit(X, y).predict_log_proba(new)
+        return -said[np.arange(len(new)), truth].mean()
+
+    together = loss()
+    monkeypatch.setattr(common, "FEWEST", 10**9)
+    assert together < loss() - 0.005
+
+
+# ------------------------------------------------------------------ a sum
+
+
+def same(one, two) -> bool:
+    a, b = one.model_.sums.common, two.model_.sums.common
+    order = np.argsort(names(a)), np.argsort(names(b))
+    return (
+        sorted(names(a)) == sorted(names(b))
+        and (a.by_class[:, order[0]] == b.by_class[:, order[1]]).all()
+        and (a.products[np.ix_(order[0], order[0])] == b.products[np.ix_(order[1], order[1])]).all()
+    )
+
+
+@given(st.integers(0, 240), st.booleans())
+@settings(max_examples=5)
+def test_parts_that_chose_the_same_add_up(cut, turned):
+    whole = TextClassifier(n_jobs=1).fit(X, Y)
+    parts = [whole.empty().partial_fit(X[s], Y[s]) for s in (slice(cut), slice(cut, None)) if len(X[s])]
+    total = sum(parts[::-1] if turned else parts, whole.empty())
+    assert same(total, whole)
+    np.testing.assert_allclose(total.predict_proba(X[:20]), whole.predict_proba(X[:20]), rtol=1e-9)
+
+
+def test_forgetting_is_never_having_seen(model):
+    more, y = corpus(30, seed=2)
+    back = TextClassifier(n_jobs=1).fit(X, Y).partial_fit(more, y).forget(more, y)
+    assert same(back, model)
+    halved = TextClassifier(n_jobs=1).fit(X, Y).decay(half_life=10, rows=10)
+    np.testing.assert_array_equal(halved.model_.sums.common.products, model.model_.sums.common.products / 2)
+
+
+def test_no_forgotten_item_is_left():
+    texts, y = [*X, "zebra zebra", "zebra"], [*Y, 0, 1]
+    model = TextClassifier(n_jobs=1).fit(texts, y)
+    some = [(text, label) for text, label in zip(texts, y, strict=True) if "w5" in text.split()]
+    assert any("w5" in name.split() for name in names(model.model_.sums.common))
+    forgotten = model.forget(*(list(part) for part in zip(*some, strict=True)))
+    assert not any("w5" in name.split() for name in names(forgotten.model_.sums.common))
+    assert np.isfinite(forgotten.predict_proba(X[:5])).all()
+
+
+def test_models_that_chose_differently_keep_what_both_have(model):
+    others, y = corpus(200, seed=3)
+    other = TextClassifier(n_jobs=1).fit(others, y)
+    both = model + other
+    a, b, c = (set(names(m.model_.sums.common)) for m in (model, other, both))
+    assert c == a & b
+    x = dense(both, [*X, *others])
+    order = both.model_.sums.common
+    np.testing.assert_array_equal(order.products, x.T @ x)
+    few = TextClassifier(n_jobs=1).fit(X[:20], Y[:20])
+    assert (model + few).model_.sums.common is None, "what one of them has not added up is not known"
+    assert np.isfinite((model + few).predict_proba(X[:5])).all()
+
+
+def test_classes_that_come_later(model):
+    later = TextClassifier(n_jobs=1).fit(X, Y).partial_fit(["w1 w2 w3"] * 3, [9] * 3)
+    common = later.model_.sums.common
+    assert common.by_class.shape[0] == 4
+    np.testing.assert_array_equal(common.by_class[:3], model.model_.sums.common.by_class)
+    assert later.predict_proba(X[:3]).shape == (3, 4)
+
+
+def test_a_refit_takes_what_is_common_now():
+    model = TextClassifier(n_jobs=1).fit(X, Y).partial_fit(["zebra quagga"] * 200, [2] * 200).refit_reliability()
+    assert "zebra" in names(model.model_.sums.common)
+    expected = TextClassifier(n_jobs=1, blocks=model.model_.sums.blocks).fit(
+        [*X, *["zebra quagga"] * 200], [*Y, *[2] * 200]
+    )
+    assert same(model, expected)
+
+
+def test_hashed_items_are_taken_together(model):
+    hashed = TextClassifier(n_jobs=1, n_features=2**20).fit(X, Y)
+    assert hashed.model_.sums.common.size == model.model_.sums.common.size
+    # Items that are as common as each other come in another order, so the last that are taken may be others.
+    np.testing.assert_allclose(hashed.predict_proba(X[:9]), model.predict_proba(X[:9]), atol=0.01)
+
+
+# ------------------------------------------------------------------ speaking of it, keeping it
+
+
+def test_an_explanation_adds_up_to_the_log_odds(model):
+    new, _ = corpus(10, seed=4)
+    assert model.model_.believed.together.any()
+    for text in new:
+        why = model.explain(text, target=0, against=1)
+        joint = model.predict_joint_log_proba([text])[0]
+        assert why.prior + sum(db for *_, db in why.items) == pytest.approx((joint[0] - joint[1]) * DECIBANS, abs=1e-9)
+    assert "common" in set(model.reliability_.to_dict()["block"])
+
+
+def test_a_file_keeps_it(model, tmp_path):
+    model.save(tmp_path / "model")
+    back = deciban.load(tmp_path / "model")
+    assert same(back, model)
+    np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
+    more, y = corpus(30, seed=5)
+    assert same(back.partial_fit(more, y), TextClassifier(n_jobs=1).fit(X, Y).partial_fit(more, y))
+
+
+def test_threads_change_nothing(model):
+    common, weight = model.model_.sums.common, model.model_.sums.weight
+    vectors = common.vectors(model.model_.sums.lexicon, rows_of(model, X))
+    y = Y.astype(np.int32)
+    one, three = (common.of(vectors, y, np.ones(len(y)), 3, n_jobs) for n_jobs in (1, 3))
+    np.testing.assert_array_equal(one.products, three.products)
+    laws = Gaussians.of(common, weight, model.model_.ridges(), True)
+    for found in (laws.evidence, lambda v, jobs: laws.evidence_without(v, y, np.ones(len(y)), jobs)):
+        np.testing.assert_array_equal(found(vectors, 1), found(vectors, 3))
+    assert model.model_.vectors == len(model.model_.sums.blocks) * PER_BLOCK + len(RIDGES)
