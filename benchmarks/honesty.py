@@ -83,7 +83,7 @@ def load(name: Any) -> Set:
 
 def draw(rows: Set, n: int, seed: int, shuffled: bool) -> tuple[Set, Set] | None:
     """Rows to learn, and others of the same classes; None where there are too few."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([n, seed])  # draws of one size are no part of those of another
     order = rng.permutation(len(rows.y))
     learned, new = np.sort(order[:n]), order[n : n + NEW]
     train = rows.some(learned)

@@ -28,7 +28,8 @@ from deciban._typing import Array, Codes, Floats
 RIDGE = 3.0  # pseudo-rows' worth of doubt about every weight, in units of its vector's spread
 FLOOR = 1e-3  # a vector that hardly varied here may vary elsewhere: its spread counts as this share of the widest
 STEPS = 100  # Newton needs about eight
-ROWS = 2000  # rows that show how the loss bends
+ROWS = 2000  # rows that show how the loss bends,
+ROWS_OF_FOLD = 250  # and where weights are fitted to be compared
 RULED_OUT = 1e-3  # a class's probability below which it does not bend the loss enough to matter for a step
 ENOUGH = 1000  # rows, from which on what weights owe to them is found in closed form, and not by folds
 FOLDS = 5
@@ -117,12 +118,13 @@ class Vectors:
         begin: Pool | None = None,
         tolerance: float = 1e-9,
         offset_ridge: float | None = None,
+        rows: int = ROWS,
     ) -> tuple[Pool, float]:
         """The weights and offsets with the least log loss on these rows, and that log loss.
 
         The ridge pulls weights `towards` what is believed of them without any rows (nothing, unless it is said), and
         offsets to the log prior. It is a number, in units of each vector's spread, or one for every weight as it
-        stands.
+        stands. At most `rows` rows show which way to go.
         """
         start = np.zeros(self.g) if towards is None else towards * self.spread
         if not self.can_tell:
@@ -131,7 +133,7 @@ class Vectors:
         r = (start if begin is None else begin.weights * self.spread).copy()
         b = np.zeros(self.k) if begin is None else begin.offsets.copy()
         loss = kernel.fit(
-            self.x, self.y, self.share, self.log_prior, doubt, start, tie, r, b, STEPS, tolerance, ROWS, RULED_OUT
+            self.x, self.y, self.share, self.log_prior, doubt, start, tie, r, b, STEPS, tolerance, rows, RULED_OUT
         )
         return Pool(r / self.spread, b), loss
 
@@ -339,16 +341,16 @@ class Usual(NamedTuple):
     weights: Floats
     offset_ridge: float
 
-    def fit(self, rows: Vectors, doubts: Sequence[Doubt], tolerance: float) -> list[Pool]:
+    def fit(self, vectors: Vectors, doubts: Sequence[Doubt], tolerance: float, rows: int = ROWS) -> list[Pool]:
         """A pool for every doubt; each begins where one with more of the same kind ended."""
         out: list[Pool] = []
         for i, doubt in enumerate(doubts):
             if np.isinf(doubt.times):
-                out.append(Pool.nothing(rows.g, rows.k))
+                out.append(Pool.nothing(vectors.g, vectors.k))
                 continue
             begin = out[-1] if i and doubts[i - 1].share == doubt.share else None
             ridge, default = self.ridge * doubt.times, self.weights * doubt.share
-            out.append(rows.fit(ridge, default, begin, tolerance, self.offset_ridge)[0])
+            out.append(vectors.fit(ridge, default, begin, tolerance, self.offset_ridge, rows)[0])
         return out
 
 
@@ -374,7 +376,7 @@ def cross_fit(
     losses, judged, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
     for part in parts:
         rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
-        found = usual.fit(rows, doubts, 1e-5)
+        found = usual.fit(rows, doubts, 1e-5, ROWS_OF_FOLD)
         if rows.can_tell:
             at = np.arange(len(part.out))
             for j, pool in enumerate(found):
@@ -398,6 +400,19 @@ def cross_fit(
     )
 
 
+def best_doubt(part: Part, y: Codes, weight: Floats | None, usual: Usual, doubts: Sequence[Doubt]) -> Doubt:
+    """The doubt under which a fold that is out of the sums is predicted best by the other rows."""
+    amount, doubts = np.ones(len(y)) if weight is None else weight, (*doubts, NOTHING)
+    rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
+    if not rows.can_tell or not len(part.out):
+        return doubts[0]
+    at, losses = np.arange(len(part.out)), []
+    for doubt, pool in zip(doubts, usual.fit(rows, doubts, 1e-5, ROWS_OF_FOLD), strict=True):
+        scores = pool.pooled(part.outside) + part.log_prior
+        losses.append(amount[part.out] @ (logsumexp(scores, axis=1) - scores[at, y[part.out]]) + doubt.cost)
+    return doubts[int(np.argmin(losses))]
+
+
 def closed_fit(
     evidence: Floats,
     y: Codes,
@@ -414,6 +429,11 @@ def closed_fit(
     see `ByForm`. By that the best of the doubts is found, in ascending order, until one is worse.
     """
     rows, best, before = Vectors(evidence, y, log_prior, weight), None, None
+    if doubts[0] == NOTHING:
+        none = np.zeros(0, dtype=np.intp)
+        left_out = ByForm(none, none, np.zeros((0, 0)), last, times)
+        loss = float(-rows.share @ log_prior[rows.y])
+        return Chosen(Pool.nothing(rows.g, rows.k), left_out, ((NOTHING, 1.0),)), loss
     for doubt in doubts:
         ridge, default = usual.ridge * doubt.times, usual.weights * doubt.share
         before, loss = rows.fit(ridge, default, before, 1e-8, usual.offset_ridge)

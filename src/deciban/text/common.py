@@ -32,7 +32,7 @@ from deciban.text.sharing import in_pieces
 
 COMMON = ("words", "pairs")  # the blocks whose items are taken together
 MOST = 1024  # items
-FEWEST, PER_ITEM = 100, 3  # documents that it takes to choose some, and each
+FEWEST, PER_ITEM = 200, 3  # documents that it takes to choose some, and each
 LONG = 128  # of them in a document, on average: it is long then
 GRAIN = 2.0**10
 RIDGES = (0.1, 1.0)  # times the mean variance of an item within classes, for as many rows as there are

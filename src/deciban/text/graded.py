@@ -24,7 +24,7 @@ from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD
 from deciban.joint import log_class_prior, log_class_prior_without
-from deciban.pool import ENOUGH, Chosen, Doubt, Folds, LeftOut, Part, Pool, Usual, Vectors, closed_fit, cross_fit
+from deciban.pool import Chosen, Doubt, Folds, LeftOut, Part, Pool, Usual, Vectors, best_doubt, closed_fit, cross_fit
 from deciban.text import words as speaking
 from deciban.text.common import CommonItems, Gaussians, ridges
 from deciban.text.common import Vectors as Together
@@ -48,12 +48,17 @@ from deciban.text.sums import (
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Shares, Tables, class_factors
 
 AT_ONCE = 1 << 25  # numbers of evidence that are held at a time
-MANY = 16  # distinct weights: with more, rows of about the same weight are judged by one table of shares
+DISTINCT_WEIGHTS = 16  # with more of them, rows of about the same weight are judged by one table of shares
 UNTRIED = 0.3  # the belief in what items know, and in all of them alike, that suits a few documents
 DOUBT = 30.0  # pseudo-documents behind what is believed of weights beforehand, and behind offsets one
-FEW_DOUBTS = tuple(Doubt(times, share) for share in (0.0, 0.5, 1.0) for times in (10.0, 1.0))
+TEN_FOLDS_BELOW = 150  # documents; from then on there are five
+CLOSED_FORM_FROM = 700  # documents: what reliabilities owe to them is found without folds
+NO_FOLD_FROM = 2500  # documents: the same tells how much doubt there is; before, one fold out of the sums does
+DOUBTED = tuple(Doubt(times, 0.0) for times in (100.0, 10.0, 1.0, 0.1))
 MANY_DOUBTS = tuple(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1000.0))
-PAIRWISE = 2.0  # what a document's label adds to the evidence of others, they add to its own: see pool.ByForm
+# What a document's label adds to the evidence of others, they add to its own: see pool.ByForm. Twice would be right if
+# all documents were alike; over many sets one and a half is.
+PAIRWISE = 1.5
 FOLDS = 3  # parts of the labelled documents that are judged by the others, where labels are missing
 
 
@@ -320,9 +325,10 @@ class Graded:
         if (laws := self.gaussians(left_out=True)) is not None:
             out[:, len(rows) * PER_BLOCK :] = laws.evidence_without(self.together(rows), own, taken, n_jobs)
         distinct, group = np.unique(taken, return_inverse=True)
-        if about and len(distinct) > MANY:
-            group = np.searchsorted(np.quantile(taken, np.linspace(0, 1, MANY + 1)[1:-1]), taken)
-            distinct = np.array([taken[group == i].mean() if (group == i).any() else 1.0 for i in range(MANY)])
+        if about and len(distinct) > DISTINCT_WEIGHTS:
+            group = np.searchsorted(np.quantile(taken, np.linspace(0, 1, DISTINCT_WEIGHTS + 1)[1:-1]), taken)
+            groups = [taken[group == i] for i in range(DISTINCT_WEIGHTS)]
+            distinct = np.array([mine.mean() if len(mine) else 1.0 for mine in groups])
         for b, block in enumerate(self.sums.blocks):
             cells, here = self.cells(block), out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
             for i, gone in enumerate(distinct.tolist()):  # rows of equal weight leave equal shares behind
@@ -453,13 +459,16 @@ class Graded:
         free = self.untried()
         evidence = free.evidence_without(rows, y, w, n_jobs, about=True)
         log_prior = log_class_prior("empirical", self.sums.weight)
-        if len(y) >= ENOUGH:
-            last = int(mark.max())
-            found, _ = closed_fit(evidence, y, log_prior, w, last, free.usual(), MANY_DOUBTS, PAIRWISE)
-        else:
-            folds = Folds.of(mark, y, len(self.classes))
-            parts = free._folded(rows, y, w, folds.which(mark, y), folds.count, n_jobs)
-            found = cross_fit(evidence, y, log_prior, w, folds, mark, parts, free.usual(), FEW_DOUBTS)
+        usual, doubts = free.usual(), MANY_DOUBTS
+        if len(y) < NO_FOLD_FROM:
+            folds = Folds.of(mark, y, len(self.classes), 10 if len(y) < TEN_FOLDS_BELOW else 5)
+            fold = folds.which(mark, y)
+            if len(y) < CLOSED_FORM_FROM:
+                parts = (free._part(rows, y, w, fold == f, fold != f, n_jobs) for f in range(folds.count))
+                return free.settled(cross_fit(evidence, y, log_prior, w, folds, mark, parts, usual))
+            some = free._part(rows, y, w, fold == 0, (fold == 1) | (fold == 2), n_jobs)  # enough to tell doubts apart
+            doubts = (best_doubt(some, y, w, usual, DOUBTED),)
+        found, _ = closed_fit(evidence, y, log_prior, w, int(mark.max()), usual, doubts, PAIRWISE)
         return free.settled(found)
 
     def untried(self) -> Graded:
@@ -475,22 +484,19 @@ class Graded:
         """What is believed of reliabilities before any document is seen."""
         return Usual(DOUBT, self.unchosen().pool.weights, 1.0)
 
-    def _folded(
-        self, rows: dict[str, Rows], y: Codes, weight: Floats | None, fold: Array, folds: int, n_jobs: int | None
-    ) -> Iterator[Part]:
-        """The documents' evidence, one fold after the other out of the sums."""
-        amount = np.ones(len(y)) if weight is None else weight
-        for f in range(folds):
-            out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
-            some = taken_rows(rows, out), y[out], self.classes, amount[out], self.sums.common, n_jobs
-            gone = sums_of(self.sums.lexicon, *some)
-            model = replace(self, sums=self.sums.less(gone))
-            left = model.sums.weight
-            rest, out = rest[left[y[rest]] > amount[rest] * (1.0 + 1e-9)], out[left[y[out]] > 0]
-            w = None if weight is None else weight[rest]
-            inside = model.evidence_without(taken_rows(rows, rest), y[rest], w, n_jobs, about=True)
-            outside = model.evidence(taken_rows(rows, out), n_jobs)
-            yield Part(rest, inside, out, outside, log_class_prior("empirical", left))
+    def _part(
+        self, rows: dict[str, Rows], y: Codes, weight: Floats | None, gone: Array, used: Array, n_jobs: int | None
+    ) -> Part:
+        """The evidence of documents that are `gone` out of the sums, and of those `used` as rows to fit on."""
+        amount, out, rest = np.ones(len(y)) if weight is None else weight, np.flatnonzero(gone), np.flatnonzero(used)
+        some = taken_rows(rows, out), y[out], self.classes, amount[out], self.sums.common, n_jobs
+        model = replace(self, sums=self.sums.less(sums_of(self.sums.lexicon, *some)))
+        left = model.sums.weight
+        rest, out = rest[left[y[rest]] > amount[rest] * (1.0 + 1e-9)], out[left[y[out]] > 0]
+        w = None if weight is None else weight[rest]
+        inside = model.evidence_without(taken_rows(rows, rest), y[rest], w, n_jobs, about=True)
+        outside = model.evidence(taken_rows(rows, out), n_jobs)
+        return Part(rest, inside, out, outside, log_class_prior("empirical", left))
 
     def filled(
         self,

@@ -1,7 +1,7 @@
 """What a text is made of: words, pairs of them, header fields, gaps, characters, repeats. Each item has a number.
 
-Pairs, header fields and gaps are pairs of words, so they are kept as pairs of numbers, not as strings. A repeat is a word
-and how often it comes at least.
+Pairs, header fields and gaps are pairs of words, so they are kept as pairs of numbers, not as strings. A repeat is a
+word and how often it comes at least.
 """
 
 from __future__ import annotations
@@ -23,12 +23,9 @@ TIMES = (2, 3, 5)  # how often a word comes at least, to be a repeat
 GAPS = (2, 3)  # how far apart the words of a gap stand
 RUNS = (3, 5)  # the shortest and the longest run of characters
 LONGEST = 256  # characters of a word: what is longer is no word, and is cut so that it cannot fill the memory
-REPEATS, LONG = (
-    5,
-    100,
-)  # words that come twice, on average over texts, and distinct ones: repeats tell more between them
+REPEATS, LONG = 5, 100  # words that come twice, and distinct ones, on average: repeats tell more between the two
 SHORT = 64  # texts with fewer distinct words than this on average are short: gaps and characters tell more of them
-LOOK = 500  # documents: enough to see what kind they are
+LOOK = 200  # documents: enough to see what kind they are
 
 Stream: TypeAlias = tuple[Codes, Array]  # numbers, one document after the other, and where each document's begin
 Rows: TypeAlias = tuple[Array, Codes]  # where each document's begin, and its distinct items, ascending
