@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deciban import files
-from deciban._kernel.common import mirror
+from deciban._kernel import common as kernel
 from deciban._typing import Array
 from deciban.errors import FileError
 from deciban.files import (
@@ -171,7 +171,7 @@ def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array
     by_class, half = checked(own, "by_class", (k, d)), checked(own, "products", (d * (d + 1) // 2,))
     products = np.zeros((d, d))
     products[np.tril_indices(d)] = half
-    mirror(products)
+    kernel.mirror(products)
     squares, more = np.diagonal(products), 1.0 + 1e-9
     if (by_class < 0).any() or (by_class > weight[:, None] * more).any():
         raise FileError("the sums of the items that it takes together are not those of its documents")
