@@ -67,4 +67,5 @@ def test_the_package_carries_its_types():
         "marginals",
         "text",
         "conformal",
+        "common",
     }

@@ -8,7 +8,8 @@ with a covariance that all classes share:
 
 S is the scatter within classes, μ the mean of all, and R the ridge, which is scatter that was not observed: several of
 them, a vector of evidence each. All of it follows from n_k, Σ x by class and Σ x xᵀ, which add, subtract and scale.
-Without a row S changes by a product of rank one, so that leave-one-out is exact.
+Without a row S changes by a product of rank one, so that leave-one-out is exact. Nothing is said of a document that has
+none of the items: it is far from all classes.
 
 x is rounded to multiples of 2^−10, so that these sums have no rounding until one of them passes 2^33.
 """
@@ -203,6 +204,12 @@ class Vectors:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    def said(self, scores: Floats) -> Floats:
+        """Scores up to what classes share. Nothing is said of rows that have none of the items."""
+        scores = scores - scores.mean(axis=-1, keepdims=True)
+        scores[np.diff(self.indptr) == 0] = 0.0
+        return np.asarray(scores)
+
     def times(self, matrix: Floats, n_jobs: int | None) -> Floats:
         """x · matrix, (n, m)."""
         out = np.empty((len(self), matrix.shape[1]))
@@ -306,14 +313,14 @@ class Gaussians:
         """F of new rows, (n, ridges, k), up to what classes share."""
         slopes, constants = zip(*(law.weights() for law in self.laws), strict=True)
         found = rows.times(np.hstack(slopes), n_jobs) + np.hstack(constants)
-        return centred(found.reshape(len(rows), len(self.laws), -1))
+        return rows.said(found.reshape(len(rows), len(self.laws), -1))
 
     def evidence_without(self, rows: Vectors, y: Codes, weight: Floats, n_jobs: int | None = None) -> Floats:
         """The same of rows that were learned as of class y with this weight, each by the sums without it."""
         p = rows.times(np.hstack([law.solved for law in self.laws]), n_jobs).reshape(len(rows), len(self.laws), -1)
         q = rows.squared([law.inverse for law in self.laws if law.inverse is not None], n_jobs)
         each = (law.evidence_without(p[:, r], q[:, r], y, weight) for r, law in enumerate(self.laws))
-        return centred(np.stack(list(each), axis=1))
+        return rows.said(np.stack(list(each), axis=1))
 
 
 def within_classes(sums: CommonItems, weight: Floats) -> Floats:
@@ -327,7 +334,3 @@ def ridges(sums: CommonItems, weight: Floats) -> Floats:
     per = np.where(weight > 0, 1.0 / np.where(weight > 0, weight, 1.0), 0.0)
     mean = float(np.maximum(np.diagonal(sums.products) - per @ sums.by_class**2, 0.0).mean())
     return np.array(RIDGES) * (mean or 1.0)
-
-
-def centred(scores: Floats) -> Floats:
-    return np.asarray(scores - scores.mean(axis=-1, keepdims=True))

@@ -66,13 +66,15 @@ def said(model: Graded, block: str, rows: Rows, target: int, against: int) -> tu
 def said_together(
     model: Graded, rows: dict[str, Rows], target: int, against: int
 ) -> tuple[dict[tuple[str, int], float], float]:
-    """What the commonest items of one document add beside the others, by block and number; and what their absence does,
-    which is what is said of a document that has none of them."""
+    """What the commonest items of one document add beside the others, by block and number; and what the absence of
+    others does. Nothing is said of a document that has none."""
     sums, laws, absent = model.sums, model.gaussians(), 0.0
     by_item: dict[tuple[str, int], float] = {}
     if sums.common is None or laws is None or not model.believed.together.any():
         return by_item, absent
     vectors, places = model.together(rows), sums.lexicon.places(sums.common.items)
+    if not len(vectors.at):
+        return by_item, absent
     owner = [BLOCKS[b] for b in sums.common.block.tolist()]
     for weight, law in zip(model.believed.together.tolist(), laws.laws, strict=True):
         slope, constant = law.weights()
