@@ -1,7 +1,8 @@
 """Golden files: a small model of every kind as this version writes it, and what it says of a few rows.
 
 A file that was written once must stay readable: these are never written anew for a format that has been released. A new
-format gets a folder of its own: `python tests/golden/make.py FOLDER`.
+format gets a folder of its own: `python tests/golden/make.py FOLDER`. A new kind is added to a folder by its name:
+`python tests/golden/make.py FOLDER NAME`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ def texts(rng, n=40):
     y = np.arange(n) % 2
     said = [" ".join(rng.choice(WORDS[:10] if c else WORDS[6:], 8)) for c in y]
     return said, np.array(["ham", "spam"])[y]
+
+
+def long_texts(rng, n=240):
+    """Words come again and again, and classes are unequal: repeats, common items and factors are all there."""
+    y = np.minimum(rng.geometric(0.6, n), 3) - 1
+    said = [" ".join(rng.choice(WORDS[2 * c :][:9], 40)) for c in y]
+    return said, np.array(["many", "some", "few"])[y]
 
 
 def mails(rng, n=24):
@@ -86,6 +94,7 @@ MODELS = {
     "QuadraticDiscriminantAnalysis": (deciban.QuadraticDiscriminantAnalysis(), numbers),
     "SpamFilter": (deciban.SpamFilter(), mails),
     "TextClassifier": (deciban.TextClassifier(n_jobs=1), texts),
+    "TextClassifier-unequal": (deciban.TextClassifier(n_jobs=1), long_texts),
     "TextClassifier-plain": (deciban.TextClassifier(reliability=None, prior={"cash": {"spam": 2.0}}), texts),
     "TreeAugmentedNB": (deciban.TreeAugmentedNB(), codes),
 }
@@ -108,15 +117,17 @@ def fitted(name):
     return model.fit(X) if name == "GaussianMixture" else model.fit(X, y), some(X, slice(6)), y[:6]
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, names: list[str]) -> None:
     folder.mkdir(exist_ok=True)
-    for name in MODELS:
+    for name in names or MODELS:
         model, X, y = fitted(name)
         model.save(folder / f"{name}.deciban")
         said = {"rows": plain(X), "labels": plain(y), "says": model.predict_proba(X).tolist()}
         if hasattr(model, "partial_fit"):
             said["learned"] = model.partial_fit(X, y).predict_proba(X).tolist()
         (folder / f"{name}.json").write_text(json.dumps(said) + "\n")
+    if names:
+        return
     # As it was before arrays were packed: that is a choice of whoever writes, and no other format.
     model, _, _ = fitted("MultinomialNB")
     with patch.object(files, "pack", return_value=None):
@@ -126,4 +137,4 @@ def make(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]))
+    make(Path(sys.argv[1]), sys.argv[2:])
