@@ -114,7 +114,7 @@ def summary(model: TableModel) -> Summary:
     share = model.weight[seen] / model.weight.sum() if seen.any() else np.ones(1)
     notes = [f"column {kind.name!r} is left out: {kind.why}" for kind in model.reader.kinds if kind.kind in LEFT_OUT]
     now, then = float(model.weight.sum()), model.record.weight
-    if abs(now - then) > 1e-9 * max(now, then):
+    if then and abs(now - then) > 1e-9 * max(now, then):  # nothing was chosen of too few rows
         notes.append(f"choices and losses are of the {then:g} rows that fit saw; {now:g} are learned now")
     return Summary(
         "Classifier",
