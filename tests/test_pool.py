@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 from deciban.pool import (
     FLOOR,
+    NOTHING,
     RIDGE,
     ByForm,
     Doubt,
@@ -442,6 +443,20 @@ def test_many_rows_that_say_nothing_are_found_out_in_closed_form():
     assert wild < np.log(2) - 0.02
     assert expected > wild + 0.01
     assert np.linalg.norm(found.pool.weights) < 0.3 * np.linalg.norm(fit_pool(evidence, world.y, prior)[0].weights)
+
+
+def test_no_doubt_is_settled_for_where_nothing_was_learned():
+    """A doubt that is worse ends the search where something was learned; else the class shares have their say."""
+    world = Pairs(2, 400, 25)
+    every = np.arange(400)
+    evidence, prior = world.evidence(every, every), world.log_prior(every)
+    doubts = (*(Doubt(times, 0.0) for times in (0.1, 1.0)), NOTHING)
+    found, expected = closed_fit(evidence, world.y, prior, None, 2**63, world.usual(), doubts, 1.5, 2.0)
+    assert found.doubts == ((NOTHING, 1.0),)
+    assert not found.pool.weights.any()
+    assert expected == pytest.approx(-prior[world.y].mean())
+    mark = np.zeros(400, dtype=np.uint64)
+    np.testing.assert_array_equal(found.left_out.pooled(found.pool, evidence, world.y, mark, prior), 0.0)
 
 
 def test_classes_come_and_go():

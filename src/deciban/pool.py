@@ -31,6 +31,7 @@ STEPS = 100  # Newton needs about eight
 ROWS = 2000  # rows that show how the loss bends,
 ROWS_OF_FOLD = 250  # and where weights are fitted to be compared
 RULED_OUT = 1e-3  # a class's probability below which it does not bend the loss enough to matter for a step
+CLEARLY = 0.98  # of the log loss of the class shares, or less: then something was learned
 ENOUGH = 1000  # rows, from which on what weights owe to them is found in closed form, and not by folds
 FOLDS = 5
 PATIENCE = 2.0  # nats by which losses of several candidates must differ to count as one: rows judge all of them alike
@@ -422,28 +423,32 @@ def closed_fit(
     usual: Usual,
     doubts: Sequence[Doubt],
     times: float,
+    wary: float | None = None,
 ) -> tuple[Chosen, float]:
     """The pool of rows that are many, and the log loss that new rows would have.
 
     What the fit owes to its rows, in nats in all, is the number of weights that they have set (Akaike), `times` over:
-    see `ByForm`. By that the best of the doubts is found, in ascending order, until one is worse.
+    see `ByForm`. By that (or by `wary` times that) the best of the doubts is found, in ascending order, until one is
+    worse; all of them are tried where the best is hardly better than the class shares.
     """
     rows, best, before = Vectors(evidence, y, log_prior, weight), None, None
-    if doubts[0] == NOTHING:
-        none = np.zeros(0, dtype=np.intp)
-        left_out = ByForm(none, none, np.zeros((0, 0)), last, times)
-        loss = float(-rows.share @ log_prior[rows.y])
-        return Chosen(Pool.nothing(rows.g, rows.k), left_out, ((NOTHING, 1.0),)), loss
+    shares = float(-rows.share @ log_prior[rows.y])
     for doubt in doubts:
-        ridge, default = usual.ridge * doubt.times, usual.weights * doubt.share
-        before, loss = rows.fit(ridge, default, before, 1e-8, usual.offset_ridge)
-        at, inverse, freedom = rows.bend(before, ridge, usual.offset_ridge)
-        expected = loss + times * freedom / rows.total
-        if best is not None and expected >= best[0]:
+        if doubt == NOTHING:
+            none = np.zeros(0, dtype=np.intp)
+            found = shares, shares, Pool.nothing(rows.g, rows.k), none, np.zeros((0, 0)), doubt
+        else:
+            ridge, default = usual.ridge * doubt.times, usual.weights * doubt.share
+            before, loss = rows.fit(ridge, default, before, 1e-8, usual.offset_ridge)
+            at, inverse, freedom = rows.bend(before, ridge, usual.offset_ridge)
+            owed = freedom / rows.total
+            found = loss + (times if wary is None else wary) * owed, loss + times * owed, before, at, inverse, doubt
+        if best is None or found[0] < best[0]:
+            best = found
+        elif best[0] < CLEARLY * shares:
             break
-        best = expected, before, at, inverse, doubt
     assert best is not None
-    expected, pool, at, inverse, doubt = best
+    _, expected, pool, at, inverse, doubt = best
     g = evidence.shape[1]
     left_out = ByForm(at[at < g], at[at >= g] - g, inverse, last, times)
     return Chosen(pool, left_out, ((doubt, 1.0),)), expected

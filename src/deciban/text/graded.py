@@ -24,7 +24,20 @@ from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD
 from deciban.joint import log_class_prior, log_class_prior_without
-from deciban.pool import Chosen, Doubt, Folds, LeftOut, Part, Pool, Usual, Vectors, best_doubt, closed_fit, cross_fit
+from deciban.pool import (
+    NOTHING,
+    Chosen,
+    Doubt,
+    Folds,
+    LeftOut,
+    Part,
+    Pool,
+    Usual,
+    Vectors,
+    best_doubt,
+    closed_fit,
+    cross_fit,
+)
 from deciban.text import words as speaking
 from deciban.text.common import CommonItems, Gaussians, ridges
 from deciban.text.common import Vectors as Together
@@ -55,10 +68,10 @@ TEN_FOLDS_BELOW = 150  # documents; from then on there are five
 CLOSED_FORM_FROM = 700  # documents: what reliabilities owe to them is found without folds
 NO_FOLD_FROM = 2500  # documents: the same tells how much doubt there is; before, one fold out of the sums does
 DOUBTED = tuple(Doubt(times, 0.0) for times in (100.0, 10.0, 1.0, 0.1))
-MANY_DOUBTS = tuple(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1000.0))
-# What a document's label adds to the evidence of others, they add to its own: see pool.ByForm. Twice would be right if
-# all documents were alike; over many sets one and a half is.
-PAIRWISE = 1.5
+MANY_DOUBTS = (*(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1000.0)), NOTHING)
+# What a document's label adds to the evidence of others, they add to its own: see pool.ByForm. That is twice what it
+# does to weights if labels say nothing, which is feared when a doubt is chosen; over many sets it is one and a half.
+PAIRWISE, FEARED = 1.5, 2.0
 FOLDS = 3  # parts of the labelled documents that are judged by the others, where labels are missing
 
 
@@ -468,7 +481,7 @@ class Graded:
                 return free.settled(cross_fit(evidence, y, log_prior, w, folds, mark, parts, usual))
             some = free._part(rows, y, w, fold == 0, (fold == 1) | (fold == 2), n_jobs)  # enough to tell doubts apart
             doubts = (best_doubt(some, y, w, usual, DOUBTED),)
-        found, _ = closed_fit(evidence, y, log_prior, w, int(mark.max()), usual, doubts, PAIRWISE)
+        found, _ = closed_fit(evidence, y, log_prior, w, int(mark.max()), usual, doubts, PAIRWISE, FEARED)
         return free.settled(found)
 
     def untried(self) -> Graded:
