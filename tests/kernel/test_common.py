@@ -91,3 +91,16 @@ def test_what_is_not_there_is_refused():
         kernel.mirror(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="two matrices"):
         kernel.square(indptr, at, x, np.zeros((6, 6, 3)), np.zeros((9, 2)), 0, 9)
+
+
+def test_half_a_matrix_is_unpacked_and_can_be_one_of_products():
+    _, x = sparse(0)
+    products = x.T @ x
+    half, out = products[np.tril_indices(6)], np.empty((6, 6))
+    assert kernel.unpack(half, out, 1.0 + 1e-9)
+    np.testing.assert_array_equal(out, products)
+    for wrong in (-half, np.where(np.arange(21) == 3, 1e9, half)):
+        assert not kernel.unpack(wrong, out, 1.0 + 1e-9)
+    assert kernel.unpack(np.zeros(0), np.zeros((0, 0)), 1.0)
+    with pytest.raises(ValueError, match="half of the matrix"):
+        kernel.unpack(half[1:], out, 1.0)

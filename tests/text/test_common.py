@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,9 @@ from hypothesis import strategies as st
 import deciban
 from deciban import TextClassifier
 from deciban.bayes import DECIBANS
-from deciban.text import common
-from deciban.text.common import FEWEST, MOST, PER_ITEM, RIDGES, SHRUNK, Gaussians
+from deciban.errors import FileError
+from deciban.text import common, files
+from deciban.text.common import FEWEST, MOST, PER_ITEM, RIDGES, SHRUNK, STEPS, Gaussians, System
 from deciban.text.graded import numbered
 from deciban.text.raw import Documents
 from deciban.text.tables import PER_BLOCK
@@ -281,6 +284,42 @@ def test_a_file_keeps_it(model, tmp_path):
     np.testing.assert_array_equal(back.predict_proba(X), model.predict_proba(X))
     more, y = corpus(30, seed=5)
     assert same(back.partial_fit(more, y), TextClassifier(n_jobs=1).fit(X, Y).partial_fit(more, y))
+
+
+def literal(graded):
+    """(S + R)⁻¹ Σ x by class, for every ridge, as NumPy solves it."""
+    common, weight = graded.sums.common, graded.sums.weight
+    S = common.products - (common.by_class.T / weight) @ common.by_class
+    return [np.linalg.solve(S + r * np.eye(common.size), common.by_class.T) for r in graded.ridges()]
+
+
+def test_a_file_says_what_was_solved_and_is_believed_only_if_it_is_so(model):
+    document, tensors = files.parts(model.model_)
+    wrong = {**tensors, "common.solved": tensors["common.solved"] * 1.001}
+    for said, believed in ((tensors, True), (wrong, False)):
+        back = files.rebuild(document, said)
+        for law, expected, told in zip(back.gaussians().laws, literal(back), said["common.solved"], strict=True):
+            np.testing.assert_allclose(law.solved, expected, rtol=1e-9, atol=1e-12)
+            assert np.array_equal(law.solved, told) == believed
+    with pytest.raises(FileError, match="solved"):
+        files.rebuild(document, {**tensors, "common.solved": tensors["common.solved"][:1]})
+
+
+@pytest.mark.parametrize("documents", [1, 3, 60])
+def test_what_was_solved_before_shows_the_way(documents, monkeypatch):
+    """A few documents more take a few steps; with many, or with none known before, S + R is inverted."""
+    inverted = []
+    monkeypatch.setattr(System, "inverted", lambda self, plain=System.inverted: inverted.append(1) or plain(self))
+    model = TextClassifier(n_jobs=1).fit(X, Y)
+    model.predict(X[:1])
+    inverted.clear()
+    more, y = corpus(documents, seed=6)
+    for change in (model.partial_fit, model.forget):
+        change(more, y)
+        for law, expected in zip(model.model_.gaussians().laws, literal(model.model_), strict=True):
+            np.testing.assert_allclose(law.solved, expected, rtol=1e-9, atol=1e-12)
+    assert len(inverted) == (0 if documents < STEPS else 2 * len(RIDGES))
+    assert not pickle.loads(pickle.dumps(model)).model_.sums.common.known
 
 
 def test_threads_change_nothing(model):

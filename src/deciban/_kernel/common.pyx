@@ -130,3 +130,26 @@ def mirror(double[:, ::1] matrix):
     if matrix.shape[0]:
         with nogil:
             mirrored(&matrix[0, 0], matrix.shape[0])
+
+
+def unpack(const double[::1] half, double[:, ::1] products, double more):
+    """Fills a symmetric matrix with its lower half, row after row. Whether it can be one of products: none is negative,
+    and none is greater, `more` times its square, than those of both of its items with themselves."""
+    cdef int64_t i, j, n = products.shape[0]
+    cdef const double* row
+    cdef bint good = True
+    if products.shape[1] != n or half.shape[0] != n * (n + 1) // 2:
+        raise ValueError("half of the matrix must be given")
+    if n == 0:
+        return True
+    with nogil:
+        row = &half[0]
+        for i in range(n):
+            for j in range(i + 1):
+                products[i, j] = row[j]
+                good &= row[j] >= 0.0
+            for j in range(i):
+                good &= row[j] * row[j] <= row[i] * products[j, j] * more
+            row += i + 1
+        mirrored(&products[0, 0], n)
+    return bool(good)

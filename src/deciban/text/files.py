@@ -22,7 +22,7 @@ from deciban.files import (
     read_left_out,
 )
 from deciban.pool import Pool
-from deciban.text.common import COMMON, RIDGES, CommonItems
+from deciban.text.common import COMMON, RIDGES, CommonItems, Known
 from deciban.text.common import MOST as MOST_COMMON
 from deciban.text.graded import Choice, Graded
 from deciban.text.hashed import MOST, Buckets, HashedLexicon
@@ -51,6 +51,8 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     tensors = {"weight": np.ascontiguousarray(sums.weight), **lexicon_parts(sums.lexicon)}
     if sums.common is not None:
         tensors |= common_parts(sums.common)
+        if (laws := model.gaussians()) is not None:  # what takes longest to derive
+            tensors["common.solved"] = np.stack([law.solved for law in laws.laws])
     for block, cells in sums.cells.items():
         tensors |= {f"{block}.ptr": cells.ptr, f"{block}.cls": cells.cls, f"{block}.val": cells.val}
     document = {
@@ -130,11 +132,13 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
     mass = {block: float(said["mass"][block]) for block in blocks}
     if not all(0 <= amount < np.inf for amount in mass.values()):
         raise FileError("the amount of a block is not a number ≥ 0")
-    common = read_common(tensors, n_features, weight) if flag(said.get("common", False)) else None
+    choice = read_choice(document, tensors, blocks)
+    ridges = np.zeros(0) if choice is None else choice.ridges
+    common = read_common(tensors, n_features, weight, ridges) if flag(said.get("common", False)) else None
     sums = TextSums(classes, weight, lexicon, cells, mass, flag(document["closed"]), common)
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
     prior = read_prior(said["prior"], lexicon)
-    return Graded(sums, read_choice(document, tensors, blocks), prior, class_prior)
+    return Graded(sums, choice, prior, class_prior)
 
 
 def read_lexicon(tensors: dict[str, Array], repeats: bool) -> Lexicon:
@@ -157,7 +161,7 @@ def read_items(tensors: dict[str, Array], n_features: int | None, repeats: bool 
     return HashedLexicon({block: sets.get(block, Buckets(n_features)) for block in BLOCKS})
 
 
-def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array) -> CommonItems:
+def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array, ridges: Array) -> CommonItems:
     """The items that are taken together: x is from 0 to 1, and that bounds all sums of it."""
     own = {name.removeprefix("common."): array for name, array in tensors.items() if name.startswith("common.")}
     items = read_items(own, n_features)
@@ -169,19 +173,16 @@ def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array
     if not ((number >= 0) & (number < sizes[block])).all() or len(np.unique(np.stack([block, number]), axis=1).T) < d:
         raise FileError("the items that it takes together are not distinct items")
     by_class, half = checked(own, "by_class", (k, d)), checked(own, "products", (d * (d + 1) // 2,))
-    products = np.zeros((d, d))
-    products[np.tril_indices(d)] = half
-    kernel.mirror(products)
-    squares, more = np.diagonal(products), 1.0 + 1e-9
+    products, more = np.empty((d, d)), 1.0 + 1e-9
     if (by_class < 0).any() or (by_class > weight[:, None] * more).any():
         raise FileError("the sums of the items that it takes together are not those of its documents")
-    if (
-        (half < 0).any()
-        or (squares > weight.sum() * more).any()
-        or (products**2 > np.outer(squares, squares) * more).any()
-    ):
+    if not kernel.unpack(half, products, more) or (np.diagonal(products) > weight.sum() * more).any():
         raise FileError("the products of the items that it takes together are not those of its documents")
-    return CommonItems(items, block, number, by_class, products)
+    common = CommonItems(items, block, number, by_class, products)
+    if "solved" in own and len(ridges):  # believed if it is what follows from the sums: see System.solved
+        solved = checked(own, "solved", (len(ridges), d, k))
+        common.known.update({float(r): Known(solution=one) for r, one in zip(ridges, solved, strict=True)})
+    return common
 
 
 def read_n_features(said: dict[str, Any]) -> int | None:
