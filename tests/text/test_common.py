@@ -309,7 +309,7 @@ def test_a_file_says_what_was_solved_and_is_believed_only_if_it_is_so(model):
 def test_what_was_solved_before_shows_the_way(documents, monkeypatch):
     """A few documents more take a few steps; with many, or with none known before, S + R is inverted."""
     inverted = []
-    monkeypatch.setattr(System, "inverted", lambda self, plain=System.inverted: inverted.append(1) or plain(self))
+    monkeypatch.setattr(System, "inverted", lambda *given, plain=System.inverted: inverted.append(1) or plain(*given))
     model = TextClassifier(n_jobs=1).fit(X, Y)
     model.predict(X[:1])
     inverted.clear()

@@ -232,7 +232,8 @@ class Vectors:
         """xᵀ · matrix · x, (n, matrices)."""
         found = []
         for i in range(0, len(matrices), 2):  # two at a time: both are where an entry is looked up
-            side_by_side = np.stack([matrices[i], matrices[min(i + 1, len(matrices) - 1)]], axis=2)
+            side_by_side = np.empty((self.size, self.size, 2))
+            side_by_side[:, :, 0], side_by_side[:, :, 1] = matrices[i], matrices[min(i + 1, len(matrices) - 1)]
             found.append(np.empty((len(self), 2)))
             in_pieces(
                 len(self),
@@ -260,8 +261,8 @@ class System(NamedTuple):
         f = self.sums.by_class
         return np.asarray(self.sums.products @ x - f.T @ (per_row(self.weight)[:, None] * (f @ x)) + self.ridge * x)
 
-    def inverted(self) -> Floats:
-        held = within_classes(self.sums, self.weight)
+    def inverted(self, scatter: Floats | None = None) -> Floats:
+        held = within_classes(self.sums, self.weight) if scatter is None else scatter.copy()
         held[np.diag_indices(self.sums.size)] += self.ridge
         try:
             inverse = np.ascontiguousarray(inverse_half(held))
@@ -319,9 +320,9 @@ class Gaussian:
     inverse: Floats | None  # (d, d), for rows that are left out
 
     @classmethod
-    def of(cls, sums: CommonItems, weight: Floats, ridge: float, left_out: bool) -> Gaussian:
+    def of(cls, sums: CommonItems, weight: Floats, ridge: float, scatter: Floats | None) -> Gaussian:
         system = System(sums, weight, ridge)
-        inverse = system.inverted() if left_out else None
+        inverse = None if scatter is None else system.inverted(scatter)
         solved = system.solved() if inverse is None else np.asarray(inverse @ sums.by_class.T, dtype=np.float64)
         return cls(weight, solved, sums.by_class @ solved, inverse)
 
@@ -372,7 +373,8 @@ class Gaussians:
 
     @classmethod
     def of(cls, sums: CommonItems, weight: Floats, held: Floats, left_out: bool) -> Gaussians:
-        return cls(tuple(Gaussian.of(sums, weight, float(ridge), left_out) for ridge in held))
+        scatter = within_classes(sums, weight) if left_out else None
+        return cls(tuple(Gaussian.of(sums, weight, float(ridge), scatter) for ridge in held))
 
     def evidence(self, rows: Vectors, n_jobs: int | None = None) -> Floats:
         """F of new rows, (n, ridges, k), up to what classes share."""
