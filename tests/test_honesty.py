@@ -92,3 +92,21 @@ def test_stated_is_what_new_rows_see(make, rows):
     slack = 2.0 * gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
     assert (np.abs(gaps.mean(axis=0)) < 0.015 + slack).all(), (gaps.mean(axis=0), slack)
     assert found[:, 1].mean() < found[:, 2].mean(), "there is something to know"
+
+
+@pytest.mark.parametrize(
+    ("make", "rows"), [(Classifier, mixed), (TextClassifier, texts)], ids=["Classifier", "TextClassifier"]
+)
+@pytest.mark.parametrize("shares", [[50, 50], [70, 30]], ids=["balanced", "unequal"])
+def test_rows_are_not_ranked_by_their_own_absence(make, rows, shares):
+    """Without a row its class has a smaller share: with nothing else to go by, that would tell labels, backwards."""
+    found = []
+    for seed in range(8):
+        y = np.repeat([0, 1], shares)
+        X = rows(y, np.random.default_rng(seed), 0.0)
+        left = make().fit(X, y).leave_one_out(X, y)
+        found.append((left.auc, left.accuracy, left.log_loss - left.baseline))
+    auc, accuracy, over = np.mean(found, axis=0)
+    assert auc > 0.4  # a standard error of .02; that no more is stated than can be known, is tested above
+    assert accuracy > max(shares) / 100 - 0.12
+    assert over < 0.05

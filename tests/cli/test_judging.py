@@ -61,6 +61,33 @@ def test_other_rows_are_judged_as_they_are(shop, inside):
     assert said["log_loss"] == pytest.approx(log_loss, abs=1e-12)
 
 
+def test_a_model_that_names_no_file_is_not_said_to_be_judged_on_new_rows(inside):
+    path = write_people(people(120, seed=3), inside.folder / "people.csv")
+    frame = read_people(path)
+    api.Classifier().fit(frame.drop(columns="leaves"), frame["leaves"]).save(inside.folder / "m.deciban")
+    assert "taken to be new" in well(inside("evaluate", "m.deciban", path, "-t", "leaves")).err
+    done = well(inside("evaluate", "m.deciban", path, "-t", "leaves", "--leave-one-out"))
+    assert told(done)[0] == "cross-fitted leave-one-out"
+    assert "taken to be new" not in done.err
+
+
+def test_mails_that_a_filter_is_unsure_of_are_told(inside):
+    rng = np.random.default_rng(0)
+    words = np.array(["win", "cash", "prize", "lunch", "noon", "room", "the", "a", "of", "you"])
+    y = rng.integers(0, 2, 60)
+    share = [[1, 1, 1, 3, 3, 3, 2, 2, 2, 2], [3, 3, 3, 1, 1, 1, 2, 2, 2, 2]]
+    mails = [" ".join(rng.choice(words, 6, p=np.array(share[c]) / 20)) for c in y]
+    frame = pd.DataFrame({"text": mails, "label": np.array(["ham", "spam"])[y]})
+    frame.to_csv(inside.folder / "mails.csv", index=False)
+    well(inside("train", "mails.csv", "-t", "label", "--model", "spam", "-o", "m.deciban"))
+    done = well(inside("evaluate", "m.deciban", "mails.csv", "--json")).json()
+    expected = api.load(inside.folder / "m.deciban")
+    left = expected.leave_one_out(mails, frame["label"])
+    costs = np.stack([left.proba[:, 1], np.full(60, 0.2), 20 * left.proba[:, 0]])
+    assert done["unsure"] == pytest.approx((costs.argmin(axis=0) == 1).mean())
+    assert "The filter is unsure of" in well(inside("evaluate", "m.deciban", "mails.csv")).out
+
+
 def test_who_knows_better_is_obeyed(shop, inside):
     how, accuracy, log_loss = told(well(inside("evaluate", shop.churn, shop.customers, "--as-new")))
     assert (how, accuracy) == ("new rows", float(f"{as_new(shop.churn, shop.customers)[0]:.4g}"))

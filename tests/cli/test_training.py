@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import mailbox
+import re
 
 import numpy as np
 import pandas as pd
@@ -215,6 +216,21 @@ def test_rows_without_a_label_are_left_out_and_told(inside):
     done = well(inside("train", "t.csv", "-t", "leaves", "--model", "naive-bayes"))
     assert done.err == "deciban: note: 15 rows without a label in column 'leaves' were left out\n"
     assert sum(learned(inside.folder / "t.deciban")) == 45
+
+
+@pytest.mark.parametrize("model", ["classifier", "naive-bayes"])
+def test_a_class_of_one_row_is_told(model, inside):
+    pd.DataFrame({"a": [1.0, 2.5, 3.0, 4.0, 9.0], "label": list("xxxxy")}).to_csv(
+        inside.folder / "few.csv", index=False
+    )
+    done = well(inside("train", "few.csv", "-t", "label", "--model", model))
+    assert "1 row is alone in its class and cannot be judged" in re.sub(r"\s+", " ", done.out)
+    assert (
+        "note"
+        in well(inside("train", "few.csv", "-t", "label", "--model", model, "--json", "-o", "x")).json()[
+            "leave_one_out"
+        ]
+    )
 
 
 def test_one_class_is_no_judgement(inside):

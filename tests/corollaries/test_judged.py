@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn import metrics
 
 from deciban import DecibanError, GaussianNB, LeaveOneOut, MultinomialNB
 from deciban.corollaries.judged import Evaluation, Judged, evaluate
+from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT
 
 HAM_SPAM = np.array(["ham", "spam"])
 BY_HAND = Evaluation(HAM_SPAM, np.log([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), np.array([0, 0, 1, 1]))
@@ -381,3 +383,38 @@ def test_pictures(what):
 def test_a_picture_that_there_is_not():
     with pytest.raises(DecibanError, match="what is 'pie': it must be 'reliability', 'confusion'"):
         BY_HAND.plot(what="pie")
+
+
+def test_what_is_compared_has_the_class_shares_of_all_rows():
+    """Three rows of one class and two of another, of which nothing else is known: without a row 2 : 2, or 3 : 1."""
+    y = np.array([0, 0, 0, 1, 1])
+    literal = np.log(np.where(y[:, None] == 0, [[0.5, 0.5]], [[0.75, 0.25]]))
+    weights = np.array([3.0, 2.0])
+    left = LeaveOneOut(np.array(["a", "b"]), literal, y, None, np.zeros(5, dtype=bool), CROSS_FITTED, weights)
+    np.testing.assert_allclose(np.exp(left._comparable), [[0.6, 0.4]] * 5, atol=1e-10)
+    assert left.auc == 0.5
+    assert left.calibration_error == pytest.approx(0.0, abs=1e-10)
+    assert left.baseline == left.log_loss == pytest.approx(-(3 * np.log(0.5) + 2 * np.log(0.25)) / 5)
+    exact = replace(left, way=EXACT)
+    assert exact.auc == 0.5
+    plain = replace(left, learned=None)  # the prior was given, and no row changes it
+    assert plain.auc == 0.0
+    np.testing.assert_array_equal(plain._comparable, literal)
+
+
+def test_classes_of_one_size_are_predicted_by_the_shares_of_all_rows():
+    """Two rows of each, of which nothing else is known: each would be taken for the other class, for want of itself."""
+    y = np.array([0, 0, 1, 1])
+    literal = np.log(np.where(y[:, None] == 0, [[1 / 3, 2 / 3]], [[2 / 3, 1 / 3]]))
+    left = LeaveOneOut(np.array(["a", "b"]), literal, y, None, None, CROSS_FITTED, np.array([2.0, 2.0]))
+    assert left.accuracy == 0.0
+    assert replace(left, pooled=True).predictions.tolist() == ["a"] * 4
+    assert replace(left, pooled=True, learned=np.array([2.0, 4.0])).accuracy == 0.0, "of unequal ones literally"
+    assert replace(left, pooled=True).log_loss == left.log_loss == pytest.approx(-np.log(1 / 3))
+
+
+def test_rows_of_no_weight_are_not_alone():
+    y, alone = np.array([0, 0, 1]), np.array([False, False, True])
+    left = LeaveOneOut(np.array([0, 1]), np.log(np.full((3, 2), 0.5)), y, np.array([1.0, 1.0, 0.0]), alone)
+    assert left.note == ""
+    assert "1 row is alone" in replace(left, weight=None).note

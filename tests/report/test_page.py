@@ -180,7 +180,7 @@ def test_the_numbers_are_those_of_the_model():
 
 def test_new_rows_are_judged_as_new(plane_page):
     found = Reader(plane_page)
-    assert "none of which it had learned" in found.text("")
+    assert "taken to be new to it" in found.text("")
     assert "Left out: there is" not in found.text("example")
     assert "width" in found.text("data")
     assert "ROC and precision–recall curves are for two classes" in found.text("calibration")

@@ -48,8 +48,9 @@ def evaluate(
 ) -> None:
     """Say how good a model is on rows whose classes are known.
 
-    Rows that the model was trained on are judged by leave-one-out: each by the model without it, exactly. So the
-    figures are honest on training data too.
+    Files that the model was trained on are judged by leave-one-out: each row by the model without it, exactly. So the
+    figures are honest on training data too. Other rows are taken to be new to the model; if it has learned them by
+    another way (in Python, or as a part of another file), say --leave-one-out.
 
     \b
     Examples:
@@ -67,10 +68,19 @@ def evaluate(
     sets = judged_sets(judged, getattr(found, "calibration_", None), coverage, by_class)
     if rows.unlabelled:
         note("note", f"{several(rows.unlabelled, 'row')} without a label were left out")
+    unsure = None
+    if kind_of(found) == "SpamFilter":
+        unsure = float(np.mean(found.answers(judged.proba[judged.counted]) == "unsure"))
     if json:
-        show_json({**judged.to_dict(), "prediction_sets": None if sets is None else sets.to_dict()})
-    else:
-        show(Details((*judged.details().parts, *([] if sets is None else [sets.in_words()]))))
+        facts = {**judged.to_dict(), "prediction_sets": None if sets is None else sets.to_dict()}
+        show_json(facts if unsure is None else {**facts, "unsure": unsure})
+        return
+    words = [] if sets is None else [sets.in_words()]
+    if unsure is not None:
+        words.append(
+            f"The filter is unsure of {unsure:.1%} of these mails; above, each counts as the likelier of ham and spam."
+        )
+    show(Details((*judged.details().parts, *words)))
 
 
 def judge(found: Any, path: str, rows: Rows, leave_one_out: bool | None) -> Any:
@@ -82,6 +92,12 @@ def judge(found: Any, path: str, rows: Rows, leave_one_out: bool | None) -> Any:
     left: list[LeftOut] = []
     if leave_one_out is None:
         leave_one_out = learned_before(found, rows)
+        if not leave_one_out and not origin_of(found).get("learned"):
+            note(
+                "note",
+                "the model does not say which files it has learned, so these rows are taken to be new; "
+                "if it has learned them, say --leave-one-out",
+            )
     estimator = None
     if leave_one_out:
         from deciban.models.load import load

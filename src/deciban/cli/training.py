@@ -312,17 +312,13 @@ def calibrated(estimator: Any, X: Any, y: Array) -> Any:
 
 def judge(estimator: Any, X: Any, y: Array) -> Any:
     """What new rows would see: as `fit` found it, or found now where that is quick."""
-    if len(estimator.classes_) < 2:
-        return None
-    if hasattr(estimator, "summary"):
-        found = estimator.summary()
-        return {"accuracy": found.accuracy, "log_loss": found.loss, "how": found.how} if found.judged else None
+    if hasattr(estimator, "summary") and (found := estimator.summary()).judged:
+        return {"accuracy": found.accuracy, "log_loss": found.loss, "how": found.how}
     if len(y) > JUDGED:
         return None
-    found = estimator.leave_one_out(X, y)
-    if not found.judged:
-        return None
-    return {"accuracy": found.accuracy, "log_loss": found.log_loss, "how": found.how}
+    left = estimator.leave_one_out(X, y)
+    said = {"accuracy": left.accuracy, "log_loss": left.log_loss} if left.judged else {}
+    return {**said, "how": left.how, **({"note": left.note} if left.note else {})}
 
 
 def described(estimator: Any, path: str, judged: Any) -> dict[str, Any]:
@@ -351,8 +347,9 @@ def tell(facts: dict[str, Any]) -> None:
     say(f"Learned {several(facts['rows'], 'row')} of {several(len(most), 'class')}: {shares}{more}.")
     if "leave_one_out" in facts:
         found = facts["leave_one_out"]
-        way = found["how"].capitalize()
-        say(f"{way}: accuracy {found['accuracy']:.1%}, log loss {found['log_loss']:.4g} nats.")
-    elif len(most) > 1 and most[0][1] <= 1:
-        say("No class has two rows, so how good the model is cannot be known.")
+        if "log_loss" in found:
+            way = found["how"].capitalize()
+            say(f"{way}: accuracy {found['accuracy']:.1%}, log loss {found['log_loss']:.4g} nats.")
+        if "note" in found:
+            say(found["note"])
     say(f"Wrote {facts['file']} ({facts['model']}, {bytes_in_words(facts['bytes'])}).")

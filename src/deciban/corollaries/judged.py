@@ -58,6 +58,11 @@ class Details(Result):
         return self.parts
 
 
+def likeliest(log_proba: Floats) -> Array:
+    """The class of the greatest probability of each row, the first of equals, (n,)."""
+    return np.asarray(np.argmax(log_proba, axis=1)) if log_proba.size else np.empty(0, dtype=np.intp)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Judged(Result):
     """What a model said of rows whose class is known.
@@ -99,7 +104,12 @@ class Judged(Result):
 
     @property
     def _answers(self) -> Array:
-        return np.asarray(np.argmax(self.log_proba, axis=1)) if self.log_proba.size else np.empty(0, dtype=np.intp)
+        return likeliest(self.log_proba)
+
+    @property
+    def _comparable(self) -> Floats:
+        """Log probabilities that can be compared between rows, (n, k)."""
+        return self.log_proba
 
     @property
     def _answered(self) -> Array:
@@ -219,7 +229,9 @@ class Judged(Result):
         """
         weights = self._weights
         rows = np.flatnonzero(weights > 0)
-        sure, right = self.proba.max(axis=1, initial=0.0)[rows], self.right[rows]
+        comparable = self._comparable[rows]
+        sure = np.exp(comparable.max(axis=1, initial=-np.inf))
+        right = (likeliest(comparable) == self.truth[rows]) & self._answered[rows]
         order = np.lexsort((weights[rows], sure))
         sure, right, weights = sure[order], right[order], weights[rows][order]
         _, tie = np.unique(sure, return_inverse=True)
@@ -270,7 +282,7 @@ class Judged(Result):
         """Distinct log-odds of the second class from the highest down, and the weight of each class up to there."""
         if len(self.classes) != 2:
             raise DecibanError(f"{what} is of two classes, and there are {len(self.classes)}: merge some, or leave out")
-        first, second = self.log_proba.T
+        first, second = self._comparable.T
         with np.errstate(invalid="ignore"):  # where neither class is possible, the odds are taken to be even
             odds = np.where(first == second, 0.0, second - first)
         rows = np.flatnonzero(self._weights > 0)

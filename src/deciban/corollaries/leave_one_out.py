@@ -11,7 +11,7 @@ import numpy as np
 from deciban._typing import Array, Data, Floats, Labels
 from deciban.algebra import RESIDUE
 from deciban.corollaries.forget import subtract
-from deciban.corollaries.judged import Judged, average
+from deciban.corollaries.judged import Judged, average, likeliest
 from deciban.engines import local
 from deciban.errors import ForgetError
 from deciban.families import Family
@@ -30,6 +30,11 @@ EXACT = "leave-one-out"  # the model is its sums: they are those without the row
 CROSS_FITTED = "cross-fitted leave-one-out"  # and what was chosen was chosen without the row, or its fold
 HELD = "leave-one-out, choices held"  # what was chosen had the row's say, too
 
+NO_WAY = (
+    "no row can be taken out exactly; to see how good the model is, hold rows with labels out, or fit another on those "
+    "with labels alone"
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LeaveOneOut(Judged):
@@ -39,6 +44,12 @@ class LeaveOneOut(Judged):
     was chosen (strengths, shapes, weights), and the row had no part in that either; "leave-one-out, choices held" where
     it had.
 
+    Without a row its class has a smaller share, so that what is left of the class shares tells the row's label,
+    backwards: where little else is known, rows would be ranked upside down. So AUC and calibration are by the shares of
+    all rows, which is what a new row meets. So are predictions where evidence is pooled, and may weigh nothing, and
+    classes are of one size: there each row would be taken for another class, for want of itself. Probabilities and log
+    loss are left as they are without the row.
+
     Rows that are `alone` in their class are not judged: without them, the class is unknown. They do not count in any
     measure; their share is about that of new rows of classes never seen (Good and Turing). It prints in short;
     `details()` shows all that an `Evaluation` does.
@@ -46,6 +57,8 @@ class LeaveOneOut(Judged):
 
     alone: Array | None = None  # (n,) bool
     way: str = EXACT
+    learned: Floats | None = None  # (k,) weight of each class, where the prior is its share
+    pooled: bool = False
 
     @property
     def how(self) -> str:
@@ -56,6 +69,42 @@ class LeaveOneOut(Judged):
         weights = np.ones(len(self.truth)) if self.weight is None else self.weight
         return weights if self.alone is None else np.where(self.alone, 0.0, weights)
 
+    @property
+    def _answers(self) -> Array:
+        literal = not self.pooled or self.learned is None or not of_one_size(self.learned, self.weight)
+        return likeliest(self.log_proba if literal else self._comparable)
+
+    @property
+    def _comparable(self) -> Floats:
+        """With the class shares of all rows."""
+        if self.learned is None:
+            return self.log_proba
+        out, rows, left = self.log_proba.copy(), np.arange(len(self.truth)), self._left
+        there = left > 0
+        out[rows[there], self.truth[there]] += np.log(self.learned[self.truth[there]] / left[there])
+        possible = self._answered
+        out[possible] -= np.logaddexp.reduce(out[possible], axis=1, keepdims=True)
+        return np.asarray(np.round(out, 10))  # what was put back is only as good as that: without it, ties are none
+
+    @property
+    def _left(self) -> Floats:
+        """What is left of each row's class without it, (n,); 0 where it is rounding."""
+        assert self.learned is not None
+        own = self.learned[self.truth]
+        left = own - (1.0 if self.weight is None else self.weight)
+        return np.asarray(np.where(left > own * RESIDUE, left, 0.0))
+
+    @property
+    def baseline(self) -> float:
+        """The log loss of the class shares, for each row those without it."""
+        if self.learned is None:
+            return Judged.baseline.fget(self)  # type: ignore[attr-defined, no-any-return]  # a property of the parent
+        total = self.learned.sum() - (1.0 if self.weight is None else self.weight)
+        counted, left = self.counted, self._left
+        with np.errstate(divide="ignore", invalid="ignore"):  # rows alone in their class do not count
+            losses = np.abs(np.log(left / total))
+        return average(losses[counted], self._weights[counted])
+
     def to_table(self) -> Table:
         rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss)] if self.judged else []
         return Table(f"{self.how} over {self.judged} row{'s' * (self.judged != 1)}", ("measure", "value"), rows)
@@ -65,13 +114,14 @@ class LeaveOneOut(Judged):
         """What cannot be known from these rows, in a sentence; empty if nothing."""
         if len(self.classes) == 1 and len(self.truth):
             return "There is only one class, so every row is predicted to be of it."
-        alone = 0 if self.alone is None else int(self.alone.sum())
+        some = np.ones(len(self.truth), dtype=bool) if self.weight is None else self.weight > 0
+        alone = 0 if self.alone is None else int((self.alone & some).sum())
         if not alone:
             return ""
         if not self.judged:
             return "No class has two rows, so how good the model is cannot be known."
         rows = "1 row is" if alone == 1 else f"{alone} rows are"
-        share = alone / max(1, len(self.truth))
+        share = alone / max(1, int(some.sum()))
         return (
             f"{rows} alone in {'its' if alone == 1 else 'their'} class and cannot be judged; about {share:.0%} of new "
             "rows may be of classes never seen."
@@ -105,7 +155,9 @@ def leave_one_out(
     last = total - (1.0 if weight is None else weight) <= total * RESIDUE
     if np.any(last) and not model.schema.closed:  # the row was all there was: without it there is no class at all
         log_proba[np.broadcast_to(last, len(log_proba))] = -np.inf
-    return LeaveOneOut(model.classes, log_proba, y, weight, alone_in_class(model.stats.weight, y, weight))
+    alone = alone_in_class(model.stats.weight, y, weight)
+    learned = shares_of(model.joint.class_prior, model.stats.weight)
+    return LeaveOneOut(model.classes, log_proba, y, weight, alone, EXACT, learned)
 
 
 def cross_fitted(
@@ -121,7 +173,8 @@ def cross_fitted(
     The rows are all that the model has learned. `choose(rows)` is a model with the law that such rows by themselves ask
     for, and with sums of all of them under that law.
     """
-    fold = Folds.of(mark := marks(data), y, len(model.classes)).which(mark, y)
+    mark, there = marks(data), np.ones(len(y), dtype=bool) if weight is None else weight > 0
+    fold = Folds.of(mark[there], y[there], len(model.classes)).which(mark, y)
     out = np.empty((len(y), len(model.classes)))
     for f in np.unique(fold):
         mine, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
@@ -131,7 +184,13 @@ def cross_fitted(
         for i in rows_in_doubt(out[mine]):
             out[mine[i]] = learned_anew(held, data, y, weight, int(mine[i]))
     alone = alone_in_class(model.stats.weight, y, weight)
-    return LeaveOneOut(model.classes, out, y, weight, alone, CROSS_FITTED)
+    learned = shares_of(model.joint.class_prior, model.stats.weight)
+    return LeaveOneOut(model.classes, out, y, weight, alone, CROSS_FITTED, learned)
+
+
+def shares_of(prior: str | Floats, weight: Floats) -> Floats | None:
+    """What the class shares follow from, where they are the prior; None where that does not hang on rows."""
+    return weight if isinstance(prior, str) and prior == "empirical" else None
 
 
 def together(parts: Sequence[LeaveOneOut]) -> LeaveOneOut:
@@ -141,7 +200,14 @@ def together(parts: Sequence[LeaveOneOut]) -> LeaveOneOut:
     for name in ("log_proba", "truth", "weight", "alone"):
         each = [getattr(part, name) for part in parts]
         arrays[name] = None if any(part is None for part in each) else np.concatenate(each)
-    return LeaveOneOut(parts[0].classes, **arrays, way=ways.pop() if len(ways) == 1 else HELD)
+    way = ways.pop() if len(ways) == 1 else HELD
+    return LeaveOneOut(parts[0].classes, **arrays, way=way, learned=parts[0].learned, pooled=parts[0].pooled)
+
+
+def of_one_size(learned: Floats, weight: Floats | None) -> bool:
+    """Whether a row more or less decides which of the classes is the largest, and each of them may be."""
+    most = 1.0 if weight is None else float(weight.max(initial=0.0))
+    return bool(len(learned)) and float(np.ptp(learned)) <= most * (1.0 + RESIDUE)
 
 
 def alone_in_class(learned: Floats, y: Array, weight: Floats | None) -> Array:

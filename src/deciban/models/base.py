@@ -27,6 +27,7 @@ from deciban.corollaries.decay import decay, share_left
 from deciban.corollaries.forget import check_classes, forget
 from deciban.corollaries.leave_one_out import (
     HELD,
+    NO_WAY,
     LeaveOneOut,
     alone_in_class,
     best_alpha,
@@ -608,10 +609,10 @@ class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]
         """Rows that were learned, their class codes and weights."""
         self._check_classes()
         if self._guessed():
-            raise ForgetError(f"{self._guessed()}, and no row can be taken out exactly")
+            raise ForgetError(f"{self._guessed()}, and {NO_WAY}")
         X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
         if labels.soft is not None or labels.any_missing:
-            raise DecibanError("leave-one-out needs every row's label")
+            raise DecibanError("leave-one-out needs every row's label: leave out rows that have none")
         self._check_known(labels, self.classes_)
         return self._data(X, self.model_), labels.among(self.classes_), weight
 

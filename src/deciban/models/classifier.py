@@ -15,7 +15,7 @@ from deciban import bayes, files
 from deciban._typing import Array, Floats
 from deciban.corollaries.decay import share_left
 from deciban.corollaries.explain import Evidence
-from deciban.corollaries.leave_one_out import LeaveOneOut, alone_in_class
+from deciban.corollaries.leave_one_out import NO_WAY, LeaveOneOut, alone_in_class, shares_of
 from deciban.corollaries.summary import Summary
 from deciban.corollaries.tally import Tally
 from deciban.errors import DecibanError, ForgetError, SchemaError, warn
@@ -394,10 +394,10 @@ class Classifier(PooledClassifier):
 
             return anywhere.leave_one_out(self, source, y, sample_weight)
         self._check_classes()
-        self._check_exact("no row can be taken out exactly")
+        self._check_exact(NO_WAY)
         frame, labels, weight = self._read_labelled(X, y, sample_weight, reset=False)
         if labels.any_missing:
-            raise DecibanError("leave-one-out needs every row's label")
+            raise DecibanError("leave-one-out needs every row's label: leave out rows that have none")
         unknown = np.setdiff1d(labels.classes, self.classes_)
         if len(unknown):
             raise ForgetError(f"the model has learned nothing of class {plain(unknown[0])!r}")
@@ -415,7 +415,8 @@ class Classifier(PooledClassifier):
         scores = self.model_.log_joint_without(rows, codes, weight, self.n_jobs)
         log_proba = bayes.posterior(scores, self.model_.log_prior, logs=True, quiet=True)
         alone = alone_in_class(self.model_.weight, codes, weight)
-        return LeaveOneOut(self.classes_, log_proba, codes, weight, alone, self.model_.way)
+        learned = shares_of(self.model_.class_prior, self.model_.weight)
+        return LeaveOneOut(self.classes_, log_proba, codes, weight, alone, self.model_.way, learned, True)
 
     def explain(self, X: Any, target: Any = None, against: Any = None, by: str = "column") -> Evidence | list[Evidence]:
         """Why: what each column says, with its value, in decibans for `target` over `against`.

@@ -36,7 +36,8 @@ class SpamFilter(TextClassifier):
 
     Mails are raw messages (bytes or strings), `email` messages, paths of message files, or what `deciban.text.mail`
     reads. With p the probability of spam, "spam" costs (1 − p)·false_positive, "ham" p·false_negative and "unsure"
-    its own cost: by default a mail is spam above p = 0.99 and ham below 0.2.
+    its own cost: by default a mail is spam above p = 0.99 and ham below 0.2. `leave_one_out` judges probabilities: its
+    accuracy is that of the likelier of ham and spam. To `score`, "unsure" is wrong.
 
     Parameters
     ----------

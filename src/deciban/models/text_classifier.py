@@ -18,7 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from deciban import bayes, files
 from deciban._typing import Array, Floats
 from deciban.corollaries.decay import share_left
-from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD, LeaveOneOut, alone_in_class
+from deciban.corollaries.leave_one_out import (
+    CROSS_FITTED,
+    EXACT,
+    HELD,
+    NO_WAY,
+    LeaveOneOut,
+    alone_in_class,
+    shares_of,
+)
 from deciban.corollaries.tally import Tally
 from deciban.errors import DecibanError, ForgetError, SchemaError
 from deciban.families import Bernoulli, Complement, Family, Multinomial
@@ -611,9 +619,9 @@ class TextClassifier(PooledClassifier):
         return self._leave_out(*self._read_labelled(X, y, sample_weight))
 
     def _leave_out(self, texts: Any, labels: Labels, weight: Floats | None) -> LeaveOneOut:
-        self._check_exact("no document can be taken out exactly")
+        self._check_exact(NO_WAY)
         if labels.any_missing:
-            raise DecibanError("leave-one-out needs every document's label")
+            raise DecibanError("leave-one-out needs every document's label: leave out those that have none")
         learned = self._check_learned(labels, weight)
         codes = labels.among(self.classes_)
         rows, way = (self._batches(texts), codes, weight, self.n_jobs, marks(strings(texts))), EXACT
@@ -631,7 +639,8 @@ class TextClassifier(PooledClassifier):
         if not self.model_.closed:
             log_proba[self.model_.weight.sum() <= amount] = -np.inf
         alone = alone_in_class(self.model_.weight, codes, weight)
-        return LeaveOneOut(self.classes_, log_proba, codes, weight, alone, way)
+        shares = shares_of(self.model_.class_prior, self.model_.weight)
+        return LeaveOneOut(self.classes_, log_proba, codes, weight, alone, way, shares, isinstance(self.model_, Graded))
 
     def explain(  # type: ignore[override]  # a list of texts' evidence is what a list of evidence is
         self, X: Any, target: Any = None, against: Any = None, names: Any = None

@@ -45,6 +45,7 @@ WAYS = {
     HELD: "Every row is judged by the model without it, under choices it had a part in (leave-one-out, choices held): "
     "new rows may do a little worse. ",
 }
+NO_WORSE = 0.02  # of the log loss of the class shares: by so little more, probabilities are still as good as those
 CHANCE = 1.5  # a calibration error that is less than so many times what chance makes is no error
 
 
@@ -52,7 +53,7 @@ def verdict(material: Material) -> Markup:
     """The answer in two sentences."""
     judged, summary = material.judged, summary_of(material.model)
     if judged is not None and judged.judged:
-        how = "each judged by the model without it" if material.learned else "none of which it had learned"
+        how = "each judged by the model without it" if material.learned else "taken to be new to it"
         top = int(np.argmax(judged.shares))
         return joined(
             [
@@ -141,7 +142,7 @@ def in_words(judged: Judged, learned: bool) -> list[Any]:
     """Accuracy and log loss for somebody who has never heard of them."""
     mistakes = int(np.count_nonzero(~judged.right & judged.counted))
     said: list[Any] = [
-        WAYS.get(judged.how, "") if learned else "The rows are new to the model. ",
+        WAYS.get(judged.how, "") if learned else "The rows are taken to be new to the model. ",
         f"It is wrong on {count(mistakes)} of {several(judged.judged, 'row')}, one in {judged.judged / mistakes:,.0f}. "
         if mistakes
         else "It is wrong on none of them. ",
@@ -149,10 +150,13 @@ def in_words(judged: Judged, learned: bool) -> list[Any]:
     loss = judged.log_loss if math.isfinite(judged.log_loss) else judged.possible_log_loss
     gain = (judged.baseline - loss) * DECIBANS
     if math.isfinite(gain):
+        worse = loss > judged.baseline * (1.0 + NO_WORSE)
         said.append(
             f"To look at a row is worth {number(gain, 3)} dB of evidence about its class, on average."
             if gain > 0
             else "Its probabilities are worse than the class shares alone: they should not be used as they are."
+            if worse
+            else "Its probabilities are the class shares: it has found nothing else to go by."
         )
     return said
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
+from deciban.corollaries.leave_one_out import of_one_size
 from deciban.engines.threads import own_threads, threads
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import ENOUGH, Doubt, Folds, Part, Pool, Usual, closed_fit, cross_fit
@@ -395,7 +396,8 @@ class Chooser:
         table, which = log_class_prior_without("empirical", model.weight, self.judged, w)
         prior = table[which]
         scores = chosen.left_out.pooled(chosen.pool, vectors, self.judged, mark, prior, w) + prior
-        accuracy = float(np.average(scores.argmax(axis=1) == self.judged, weights=w))
+        answers = scores - prior + log_prior if of_one_size(model.weight, w) else scores  # see LeaveOneOut
+        accuracy = float(np.average(answers.argmax(axis=1) == self.judged, weights=w))
         loss = log_loss(scores, np.zeros(self.k), self.judged, w)
         alone = log_loss(vectors[:, 0], log_prior, self.judged, w)
         found = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *self.candidates]

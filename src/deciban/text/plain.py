@@ -126,6 +126,10 @@ class Plain:
     def log_prior(self) -> Floats:
         return self.model.log_prior
 
+    @property
+    def class_prior(self) -> str | Floats:
+        return self.model.joint.class_prior
+
     def with_prior(self, class_prior: str | Floats) -> Plain:
         return replace(self, model=self.model.with_prior(class_prior))
 
