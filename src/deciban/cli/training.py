@@ -312,6 +312,8 @@ def calibrated(estimator: Any, X: Any, y: Array) -> Any:
 
 def judge(estimator: Any, X: Any, y: Array) -> Any:
     """What new rows would see: as `fit` found it, or found now where that is quick."""
+    if len(estimator.classes_) < 2:
+        return None
     if hasattr(estimator, "summary") and (found := estimator.summary()).judged:
         return {"accuracy": found.accuracy, "log_loss": found.loss, "how": found.how}
     if len(y) > JUDGED:

@@ -153,7 +153,7 @@ def in_words(judged: Judged, learned: bool) -> list[Any]:
         worse = loss > judged.baseline * (1.0 + NO_WORSE)
         said.append(
             f"To look at a row is worth {number(gain, 3)} dB of evidence about its class, on average."
-            if gain > 0
+            if loss < judged.baseline * (1.0 - 1e-9)
             else "Its probabilities are worse than the class shares alone: they should not be used as they are."
             if worse
             else "Its probabilities are the class shares: it has found nothing else to go by."
