@@ -382,7 +382,7 @@ def cross_fit(
             at = np.arange(len(part.out))
             for j, pool in enumerate(found):
                 scores = pool.pooled(part.outside) + part.log_prior
-                losses[j, part.out] = logsumexp(scores, axis=1) - scores[at, y[part.out]]
+                losses[j, part.out] = np.logaddexp.reduce(scores, axis=1) - scores[at, y[part.out]]
             judged[part.out] = True
         by_fold.append(found)
     cost = np.array([doubt.cost for doubt in doubts])
@@ -410,7 +410,8 @@ def best_doubt(part: Part, y: Codes, weight: Floats | None, usual: Usual, doubts
     at, losses = np.arange(len(part.out)), []
     for doubt, pool in zip(doubts, usual.fit(rows, doubts, 1e-5, ROWS_OF_FOLD), strict=True):
         scores = pool.pooled(part.outside) + part.log_prior
-        losses.append(amount[part.out] @ (logsumexp(scores, axis=1) - scores[at, y[part.out]]) + doubt.cost)
+        each = np.logaddexp.reduce(scores, axis=1) - scores[at, y[part.out]]
+        losses.append(float(amount[part.out] @ each) + doubt.cost)
     return doubts[int(np.argmin(losses))]
 
 

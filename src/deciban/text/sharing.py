@@ -71,5 +71,8 @@ def in_threads(work: Callable[[int], Result], n: int, workers: int) -> Iterator[
 
 def in_pieces(n: int, workers: int, work: Callable[[int, int], None]) -> None:
     """work(first, last) over n things, in threads."""
-    edges = np.linspace(0, n, (4 * workers if workers > 1 else 1) + 1).astype(int).tolist()
+    if workers == 1:
+        work(0, n)
+        return
+    edges = np.linspace(0, n, 4 * workers + 1).astype(int).tolist()
     list(in_threads(lambda at: work(edges[at], edges[at + 1]), len(edges) - 1, workers))
