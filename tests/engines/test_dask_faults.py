@@ -180,7 +180,17 @@ def test_a_damaged_file_is_named(scheduler, files, damage):
     with pytest.raises(EngineError, match=r"^partition 2 .*part2\.parquet\) cannot be computed"):
         again.collect(count_rows)
     (files / "part2.parquet").write_bytes(whole)
-    assert again.collect(count_rows) == 2200
+    assert mended(again) == 2200
+
+
+def mended(engine):
+    """What failed is forgotten a moment after nobody asks for it any more; until then it fails at once, unread."""
+    for _ in range(50):
+        try:
+            return engine.collect(count_rows)
+        except EngineError:
+            time.sleep(0.1)
+    return engine.collect(count_rows)
 
 
 def test_an_estimator_is_as_it_was(files, dask_client):
