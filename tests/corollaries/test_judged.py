@@ -391,6 +391,7 @@ def test_what_is_compared_has_the_class_shares_of_all_rows():
     literal = np.log(np.where(y[:, None] == 0, [[0.5, 0.5]], [[0.75, 0.25]]))
     weights = np.array([3.0, 2.0])
     left = LeaveOneOut(np.array(["a", "b"]), literal, y, None, np.zeros(5, dtype=bool), CROSS_FITTED, weights)
+    # Rounded to ten digits, so that ties are ties.
     np.testing.assert_allclose(np.exp(left._comparable), [[0.6, 0.4]] * 5, atol=1e-10)
     assert left.auc == 0.5
     assert left.calibration_error == pytest.approx(0.0, abs=1e-10)

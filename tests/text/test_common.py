@@ -287,7 +287,7 @@ def test_a_file_keeps_it(model, tmp_path):
 
 
 def literal(graded):
-    """(S + R)⁻¹ Σ x by class, for every ridge, as NumPy solves it."""
+    """(S + R)⁻¹ Σ x by class, for every ridge, by NumPy. Steps end 1e-12 away, and conditions are below 100."""
     common, weight = graded.sums.common, graded.sums.weight
     S = common.products - (common.by_class.T / weight) @ common.by_class
     return [np.linalg.solve(S + r * np.eye(common.size), common.by_class.T) for r in graded.ridges()]

@@ -162,6 +162,10 @@ class Judged(Result):
     @property
     def baseline(self) -> float:
         """The log loss of the class shares of these rows: the best that can be said without looking at any of them."""
+        return self._in_sample_baseline
+
+    @property
+    def _in_sample_baseline(self) -> float:
         there = self.shares[self.shares > 0]
         return abs(float(there @ np.log(there))) if len(there) else math.nan
 

@@ -66,8 +66,7 @@ class LeaveOneOut(Judged):
 
     @property
     def _weights(self) -> Floats:
-        weights = np.ones(len(self.truth)) if self.weight is None else self.weight
-        return weights if self.alone is None else np.where(self.alone, 0.0, weights)
+        return self._taken if self.alone is None else np.where(self.alone, 0.0, self._taken)
 
     @property
     def _answers(self) -> Array:
@@ -91,15 +90,20 @@ class LeaveOneOut(Judged):
         """What is left of each row's class without it, (n,); 0 where it is rounding."""
         assert self.learned is not None
         own = self.learned[self.truth]
-        left = own - (1.0 if self.weight is None else self.weight)
+        left = own - self._taken
         return np.asarray(np.where(left > own * RESIDUE, left, 0.0))
+
+    @property
+    def _taken(self) -> Floats:
+        """The weight that is taken out with each row, (n,)."""
+        return np.ones(len(self.truth)) if self.weight is None else self.weight
 
     @property
     def baseline(self) -> float:
         """The log loss of the class shares, for each row those without it."""
         if self.learned is None:
-            return Judged.baseline.fget(self)  # type: ignore[attr-defined, no-any-return]  # a property of the parent
-        total = self.learned.sum() - (1.0 if self.weight is None else self.weight)
+            return self._in_sample_baseline
+        total = self.learned.sum() - self._taken
         counted, left = self.counted, self._left
         with np.errstate(divide="ignore", invalid="ignore"):  # rows alone in their class do not count
             losses = np.abs(np.log(left / total))
@@ -114,7 +118,7 @@ class LeaveOneOut(Judged):
         """What cannot be known from these rows, in a sentence; empty if nothing."""
         if len(self.classes) == 1 and len(self.truth):
             return "There is only one class, so every row is predicted to be of it."
-        some = np.ones(len(self.truth), dtype=bool) if self.weight is None else self.weight > 0
+        some = self._taken > 0
         alone = 0 if self.alone is None else int((self.alone & some).sum())
         if not alone:
             return ""

@@ -133,7 +133,7 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
     if not all(0 <= amount < np.inf for amount in mass.values()):
         raise FileError("the amount of a block is not a number ≥ 0")
     choice = read_choice(document, tensors, blocks)
-    ridges = np.zeros(0) if choice is None else choice.ridges
+    ridges = NONE if choice is None else choice.ridges
     common = read_common(tensors, n_features, weight, ridges) if flag(said.get("common", False)) else None
     sums = TextSums(classes, weight, lexicon, cells, mass, flag(document["closed"]), common)
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
