@@ -7,13 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from deciban.tables.columns import Levels, Numbers
+from deciban.reading.columns import Levels, Numbers
+from deciban.reading.frames import Frame
 from deciban.tables.encode import Encoding, Rows, choose_encoding, coarse
 from deciban.tables.experts.columns import BINNED, CATEGORIES, ColumnLaws
 from deciban.tables.experts.contexts import ContextTrees
 from deciban.tables.experts.forest import Forest
 from deciban.tables.experts.gaussians import Gaussians, Moments, Pieces, Shape, cut_classes
-from deciban.tables.frame import Frame
 
 WEIGHTS = (0.5, 1.0, 2.5)
 NAMES = ("long", "round", "colour", "shape")

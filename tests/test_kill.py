@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import deciban
-from deciban import durable, files
+from deciban.storage import atomic, files
 
 KILLS = 45, 200  # in `make test`, and in `make test-all`
 ROWS = 8  # learned at a time
@@ -76,7 +76,7 @@ def kill_learners(place: Path, writers: int, kills: int) -> None:
         assert now >= before, "what was learned is lost"
         before = now
         litter = {p.name for p in place.parent.iterdir()} - {place.name}
-        assert litter <= {durable.beside(place).name}, litter
+        assert litter <= {atomic.beside(place).name}, litter
         cut_off += len(litter)
     learned = deciban.load(place).partial_fit(X, y)
     learned.save(place)
@@ -125,7 +125,7 @@ def test_the_command_killed_at_any_moment(tmp_path):
         before = now
     assert ended <= before - 2, "who came to an end has learned"
     assert ended < max(KILLS), "and not all did"
-    assert {p.name for p in tmp_path.iterdir()} <= {"data.csv", place.name, durable.beside(place).name}
+    assert {p.name for p in tmp_path.iterdir()} <= {"data.csv", place.name, atomic.beside(place).name}
 
 
 if __name__ == "__main__":

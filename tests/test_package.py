@@ -28,10 +28,10 @@ def test_the_core_learns_and_predicts_without_scikit_learn(tmp_path):
     deciban.MultinomialNB().fit([[3, 0], [0, 2]], ["a", "b"]).save(path)
     code = (
         "import sys, numpy as np\n"
-        "from deciban import files\n"
-        "from deciban.engines import local\n"
+        "from deciban.storage import files\n"
+        "from deciban import score\n"
         f"model, _ = files.read({str(path)!r})\n"
-        "print(local.apply([np.array([[2.0, 0.0]])], model, 'posterior').round(6).tolist())\n"
+        "print(score.apply([np.array([[2.0, 0.0]])], model, 'posterior').round(6).tolist())\n"
         "print('sklearn' in sys.modules, 'pandas' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

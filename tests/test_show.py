@@ -20,7 +20,7 @@ from deciban import (
     TextClassifier,
     TextEvidence,
 )
-from deciban.corollaries.summary import candidates_table
+from deciban.results.summary import candidates_table
 from deciban.show import Result, Table, label, one_line, visible
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [1, 3, 3]])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from deciban.engines import local
+from deciban import collect
 from deciban.families import FAMILIES, Family
 from deciban.joint import Block, Joint, Model
 from deciban.schema import Columns, Schema
@@ -29,7 +29,7 @@ class World:
     def collect(self, rows=slice(None), labels=None, n_jobs=1):
         weight = None if self.weight is None else self.weight[rows]
         codes = self.y[rows] if labels is None else labels
-        return local.collect([self.X[rows]], self.joint, self.schema, codes, weight, n_jobs)
+        return collect.collect([self.X[rows]], self.joint, self.schema, codes, weight, n_jobs)
 
     def model(self, rows=slice(None)) -> Model:
         return Model(self.joint, self.collect(rows))

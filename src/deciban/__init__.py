@@ -9,14 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from deciban.corollaries.compare import Comparison
     from deciban.corollaries.conformal import PredictionSets
-    from deciban.corollaries.explain import Evidence
-    from deciban.corollaries.judged import Evaluation, evaluate
     from deciban.corollaries.leave_one_out import LeaveOneOut
-    from deciban.corollaries.summary import Summary
-    from deciban.corollaries.tally import Tally
-    from deciban.engines.sql import table
+    from deciban.engines.sql.engine import table
     from deciban.engines.stream import stream
     from deciban.errors import (
         DecibanError,
@@ -28,70 +23,75 @@ if TYPE_CHECKING:
         SingularWarning,
         ZeroEvidenceWarning,
     )
-    from deciban.models.bernoulli_nb import BernoulliNB
-    from deciban.models.categorical_nb import CategoricalNB
-    from deciban.models.classifier import Classifier
-    from deciban.models.compare import compare
-    from deciban.models.complement_nb import ComplementNB
-    from deciban.models.count_vectorizer import CountVectorizer
-    from deciban.models.gaussian_discriminant import GaussianDiscriminant
-    from deciban.models.gaussian_mixture import GaussianMixture
-    from deciban.models.gaussian_nb import GaussianNB
-    from deciban.models.linear_discriminant_analysis import LinearDiscriminantAnalysis
-    from deciban.models.load import load
-    from deciban.models.mixture_discriminant import MixtureDiscriminant
-    from deciban.models.multinomial_nb import MultinomialNB
-    from deciban.models.naive_bayes import NaiveBayes
-    from deciban.models.nearest_centroid import NearestCentroid
-    from deciban.models.poisson_nb import PoissonNB
-    from deciban.models.quadratic_discriminant_analysis import QuadraticDiscriminantAnalysis
-    from deciban.models.spam_filter import SpamFilter
-    from deciban.models.text_classifier import TextClassifier
-    from deciban.models.tree_augmented_nb import TreeAugmentedNB
+    from deciban.estimators.compare import compare
+    from deciban.estimators.gaussians.gaussian_discriminant import GaussianDiscriminant
+    from deciban.estimators.gaussians.linear import LinearDiscriminantAnalysis
+    from deciban.estimators.gaussians.mixture import GaussianMixture
+    from deciban.estimators.gaussians.mixture_discriminant import MixtureDiscriminant
+    from deciban.estimators.gaussians.nearest_centroid import NearestCentroid
+    from deciban.estimators.gaussians.quadratic import QuadraticDiscriminantAnalysis
+    from deciban.estimators.load import load
+    from deciban.estimators.naive_bayes.bernoulli import BernoulliNB
+    from deciban.estimators.naive_bayes.categorical import CategoricalNB
+    from deciban.estimators.naive_bayes.complement import ComplementNB
+    from deciban.estimators.naive_bayes.gaussian import GaussianNB
+    from deciban.estimators.naive_bayes.mixed import NaiveBayes
+    from deciban.estimators.naive_bayes.multinomial import MultinomialNB
+    from deciban.estimators.naive_bayes.poisson import PoissonNB
+    from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
+    from deciban.estimators.spam import SpamFilter
+    from deciban.estimators.tables import Classifier
+    from deciban.estimators.text import TextClassifier
+    from deciban.estimators.vectorizer import CountVectorizer
+    from deciban.results.comparison import Comparison
+    from deciban.results.evaluation import Evaluation, evaluate
+    from deciban.results.evidence import Evidence
+    from deciban.results.summary import Summary
+    from deciban.results.tally import Tally
     from deciban.scorer import read
     from deciban.text.evidence import TextEvidence
 
 _WHERE = {
-    "BernoulliNB": "models.bernoulli_nb",
-    "CategoricalNB": "models.categorical_nb",
-    "Classifier": "models.classifier",
-    "Comparison": "corollaries.compare",
-    "ComplementNB": "models.complement_nb",
-    "CountVectorizer": "models.count_vectorizer",
+    "BernoulliNB": "estimators.naive_bayes.bernoulli",
+    "CategoricalNB": "estimators.naive_bayes.categorical",
+    "Classifier": "estimators.tables",
+    "Comparison": "results.comparison",
+    "ComplementNB": "estimators.naive_bayes.complement",
+    "CountVectorizer": "estimators.vectorizer",
     "DecibanError": "errors",
     "EngineError": "errors",
-    "Evaluation": "corollaries.judged",
-    "Evidence": "corollaries.explain",
+    "Evaluation": "results.evaluation",
+    "Evidence": "results.evidence",
     "FileError": "errors",
     "ForgetError": "errors",
-    "GaussianDiscriminant": "models.gaussian_discriminant",
-    "GaussianMixture": "models.gaussian_mixture",
-    "GaussianNB": "models.gaussian_nb",
+    "GaussianDiscriminant": "estimators.gaussians.gaussian_discriminant",
+    "GaussianMixture": "estimators.gaussians.mixture",
+    "GaussianNB": "estimators.naive_bayes.gaussian",
     "InterruptedWarning": "errors",
     "LeaveOneOut": "corollaries.leave_one_out",
-    "LinearDiscriminantAnalysis": "models.linear_discriminant_analysis",
-    "MixtureDiscriminant": "models.mixture_discriminant",
-    "MultinomialNB": "models.multinomial_nb",
-    "NaiveBayes": "models.naive_bayes",
-    "NearestCentroid": "models.nearest_centroid",
-    "PoissonNB": "models.poisson_nb",
+    "LinearDiscriminantAnalysis": "estimators.gaussians.linear",
+    "MixtureDiscriminant": "estimators.gaussians.mixture_discriminant",
+    "MultinomialNB": "estimators.naive_bayes.multinomial",
+    "NaiveBayes": "estimators.naive_bayes.mixed",
+    "NearestCentroid": "estimators.gaussians.nearest_centroid",
+    "PoissonNB": "estimators.naive_bayes.poisson",
     "PredictionSets": "corollaries.conformal",
-    "QuadraticDiscriminantAnalysis": "models.quadratic_discriminant_analysis",
+    "QuadraticDiscriminantAnalysis": "estimators.gaussians.quadratic",
     "SchemaError": "errors",
     "SingularWarning": "errors",
-    "SpamFilter": "models.spam_filter",
-    "Summary": "corollaries.summary",
-    "Tally": "corollaries.tally",
-    "TextClassifier": "models.text_classifier",
+    "SpamFilter": "estimators.spam",
+    "Summary": "results.summary",
+    "Tally": "results.tally",
+    "TextClassifier": "estimators.text",
     "TextEvidence": "text.evidence",
-    "TreeAugmentedNB": "models.tree_augmented_nb",
+    "TreeAugmentedNB": "estimators.naive_bayes.tree_augmented",
     "ZeroEvidenceWarning": "errors",
-    "compare": "models.compare",
-    "evaluate": "corollaries.judged",
-    "load": "models.load",
+    "compare": "estimators.compare",
+    "evaluate": "results.evaluation",
+    "load": "estimators.load",
     "read": "scorer",
     "stream": "engines.stream",
-    "table": "engines.sql",
+    "table": "engines.sql.engine",
 }
 
 __all__ = [

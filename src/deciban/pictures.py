@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array, Floats
-from deciban.corollaries.explain import Evidence
 from deciban.errors import DecibanError
+from deciban.results.evidence import Evidence
 from deciban.show import AGAINST, FOR, NEITHER, axes, colour, label, optional, plain, visible
 from deciban.text.evidence import STRONG, WEAK, TextEvidence
 

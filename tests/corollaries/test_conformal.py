@@ -12,8 +12,8 @@ import scipy.sparse as sp
 import deciban
 from deciban.corollaries.conformal import CROSS, FULL, cross_bound, strangeness
 from deciban.corollaries.full_conformal import FullConformal
-from deciban.models.prediction_sets import fold_of
-from deciban.tables.given import Rows
+from deciban.estimators.prediction_sets import fold_of
+from deciban.reading.given import Rows
 
 NUMBERS = {
     "gaussian": deciban.GaussianNB(),

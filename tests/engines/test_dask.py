@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deciban.engines import partitions
-from deciban.engines.dask import Dask, evenly, from_paths, is_mine, shared_out
+from deciban.engines.dask import partitions
+from deciban.engines.dask.engine import Dask, evenly, from_paths, is_mine, shared_out
 from deciban.errors import DecibanError
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed: pip install 'deciban[dask]'")
@@ -132,7 +132,7 @@ def test_without_rows_there_is_no_sum():
 
 @pytest.mark.usefixtures("here")
 def test_no_task_adds_more_than_a_few(monkeypatch):
-    from deciban.engines import dask as engine
+    from deciban.engines.dask import engine
 
     widths = []
     monkeypatch.setattr(engine, "add_up", lambda parts: widths.append(len(parts)) or sum(parts))
@@ -691,5 +691,8 @@ def test_what_is_dasks():
 
 
 def test_dask_is_not_imported_before_it_is_needed():
-    code = "import sys, deciban.engines.dask as d; d.is_mine([]); sys.exit(bool({'dask', 'pandas'} & set(sys.modules)))"
+    code = (
+        "import sys, deciban.engines.dask.engine as d; "
+        "d.is_mine([]); sys.exit(bool({'dask', 'pandas'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -13,7 +13,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from deciban.engines.dask import Dask, from_paths
+from deciban.engines.dask.engine import Dask, from_paths
 from deciban.errors import DecibanError, EngineError, SchemaError
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed: pip install 'deciban[dask]'")

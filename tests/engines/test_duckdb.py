@@ -10,8 +10,8 @@ import stored_tables
 
 import deciban
 from deciban.engines.base import Question
-from deciban.engines.duckdb import DuckDB, from_paths, is_mine
-from deciban.engines.sql import table as table_of
+from deciban.engines.sql.duckdb import DuckDB, from_paths, is_mine
+from deciban.engines.sql.engine import table as table_of
 from deciban.errors import DecibanError, EngineError
 from deciban.families import Gaussian
 from deciban.joint import Block, Joint

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deciban
-from deciban.engines.choosing import engine_of
+from deciban.engines.dispatch import engine_of
 from deciban.engines.stream import stream
-from deciban.models.anywhere import Learn
+from deciban.estimators.anywhere import Learn
 from deciban.sources import write_rows
 from deciban.tables.files import parts as table_parts
 
@@ -392,7 +392,7 @@ def in_database(engine, tables, connection, name):
     cursor.execute(f'CREATE TABLE "{name}" ({columns})')
     cursor.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows)
     connection.commit()
-    from deciban.engines import sql
+    from deciban.engines.sql import engine as sql
 
     return sql.table(connection, name)
 

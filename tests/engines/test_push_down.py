@@ -7,16 +7,16 @@ import stored_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deciban import score
 from deciban.algebra import Stats
-from deciban.engines import local
 from deciban.engines.base import Question
-from deciban.engines.relational.databases import DATABASES, database_of
-from deciban.engines.relational.push_down import Asked, Pivots, PushDown, middle
-from deciban.engines.sql import table as table_of
+from deciban.engines.sql.databases import DATABASES, database_of
+from deciban.engines.sql.engine import table as table_of
+from deciban.engines.sql.push_down import Asked, Pivots, PushDown, middle
 from deciban.errors import DecibanError, SchemaError
+from deciban.export.joints import Reading, formula_of_joint
+from deciban.export.sql import to_sql
 from deciban.families import Bernoulli, Categorical, Gaussian, Multinomial, MultivariateGaussian, Poisson, Tree
-from deciban.interchange.joints import Reading, formula_of_joint
-from deciban.interchange.sql import to_sql
 from deciban.joint import Block, Joint, Model
 from deciban.schema import Bins, Columns, Schema
 
@@ -383,7 +383,7 @@ def test_what_was_pushed_down_scores_the_same_inside_the_database(stored):
     dialect = "duckdb" if rows.name == "duckdb" else rows.link.database.name
     statement = to_sql(formula, "rows", dialect, output="all", keep=("x0", "w"))
     scored = (rows.scored(statement, "rows") if dialect == "duckdb" else rows.scored(statement)).to_arrow()
-    proba = local.apply([matrix(table, columns) for columns in model.schema.blocks], model, "posterior")
+    proba = score.apply([matrix(table, columns) for columns in model.schema.blocks], model, "posterior")
     place = {w: i for i, w in enumerate(table["w"].to_pylist())}  # rows of a database have no order
     order = [place[w] for w in scored["w"].to_pylist()]
     for c, label in enumerate(model.classes):
@@ -480,7 +480,7 @@ def test_more_columns_than_sqlite_takes_selects_at_once():
 
 
 def test_more_columns_of_categories_than_one_select_counts_by(stored, monkeypatch):
-    monkeypatch.setattr("deciban.engines.relational.push_down.MOST_SETS", 2)
+    monkeypatch.setattr("deciban.engines.sql.push_down.MOST_SETS", 2)
     table = mixed(100)
     question = question_about(
         table, [Tree()], [("c0", "c1", "c2")], categories=[((), (False, True), ())], parents=[(-1, 0, 1)]

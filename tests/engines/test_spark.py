@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deciban._kernel import text
-from deciban.engines import spark as engine
+from deciban.engines.spark import engine
 from deciban.errors import DecibanError, EngineError
 
 pytestmark = pytest.mark.engine("spark")
@@ -367,7 +367,10 @@ def test_spark_frames_are_known_without_spark():
         kind("pyspark.pandas.frame"),
     ):
         assert not engine.is_mine(other())
-    program = "import sys, deciban.engines.spark as s; s.is_mine(1); sys.exit(any('pyspark' in m for m in sys.modules))"
+    program = (
+        "import sys, deciban.engines.spark.engine as s; "
+        "s.is_mine(1); sys.exit(any('pyspark' in m for m in sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deciban.engines import spark as engine
+from deciban.engines.spark import engine
 from deciban.errors import EngineError, SchemaError
 
 pytestmark = pytest.mark.engine("spark")

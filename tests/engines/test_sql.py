@@ -15,7 +15,7 @@ from stored_tables import quoted
 
 import deciban
 from deciban.engines.base import Question
-from deciban.engines.sql import table as table_of
+from deciban.engines.sql.engine import table as table_of
 from deciban.errors import DecibanError, EngineError
 from deciban.families import Categorical, Gaussian
 from deciban.joint import Block, Joint
@@ -359,8 +359,8 @@ def test_a_url_that_cannot_be_read_is_not_shown(url):
 
 
 def test_passwords_are_taken_out_of_messages():
-    from deciban.engines.relational.connections import Link, secrets_of
-    from deciban.engines.relational.databases import database_of
+    from deciban.engines.sql.connections import Link, secrets_of
+    from deciban.engines.sql.databases import database_of
 
     url = sqlalchemy.engine.make_url("postgresql://me:p%40ss%2Fword@host/db")
     link = Link(database_of("sqlite"), secrets=secrets_of(url))
@@ -634,7 +634,7 @@ class Killing:
 
 def test_a_connection_that_drops_while_rows_are_fetched(lasting, postgres, monkeypatch):
     """With a URL all rows count once after another try; with a bare connection nothing was learned, and it says so."""
-    monkeypatch.setattr("deciban.engines.sql.ROWS", 1024)  # many small tables, so that most are yet to come
+    monkeypatch.setattr("deciban.engines.sql.engine.ROWS", 1024)  # many small tables, so that most are yet to come
     n = 40_000
     name = "dropped"
     lasting(numbers(0), name)

@@ -22,7 +22,7 @@ import pytest
 
 import deciban
 from deciban import GaussianNB, NaiveBayes
-from deciban.engines.choosing import engine_of
+from deciban.engines.dispatch import engine_of
 from deciban.engines.stream import ROWS, Stream, stream
 from deciban.errors import DecibanError, EngineError, FileError, SchemaError
 from deciban.sources import open_source, write_rows

@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.metrics import mutual_info_score
 from worlds import make
 
+from deciban import collect
 from deciban.algebra import Stats
 from deciban.corollaries.forget import forget, prune
-from deciban.engines import local
 from deciban.errors import ForgetError, SchemaError
 from deciban.families import Tree, chow_liu
 from deciban.joint import Block, Joint, Model
@@ -91,7 +91,7 @@ def test_a_column_is_known_through_the_one_between():
     c = np.where(rng.random(4000) < 0.97, (b + 2 * y) % 4, rng.integers(0, 4, 4000))
     columns = Columns(3, categories=(range(4),) * 3, parents=(-1, 0, 1))
     joint, X = Joint((Block(Tree(), 1.0),)), np.column_stack([a, b, c]).astype(float)
-    model = Model(joint, local.collect([X], joint, Schema(np.arange(2), (columns,)), y.astype(np.int32)))
+    model = Model(joint, collect.collect([X], joint, Schema(np.arange(2), (columns,)), y.astype(np.int32)))
     X[:, 1] = np.nan
     assert (model.log_joint([X]).argmax(axis=1) == y).mean() > 0.9
 
@@ -99,7 +99,7 @@ def test_a_column_is_known_through_the_one_between():
 def test_a_parent_of_which_nothing_was_seen_is_none():
     columns = Columns(2, categories=((), range(2)), parents=(-1, 0))
     joint, X = Joint((Block(Tree(), 1.0),)), np.array([[np.nan, 0.0], [np.nan, 0.0], [np.nan, 1.0]])
-    model = Model(joint, local.collect([X], joint, Schema(np.arange(1), (columns,)), np.zeros(3, dtype=np.int32)))
+    model = Model(joint, collect.collect([X], joint, Schema(np.arange(1), (columns,)), np.zeros(3, dtype=np.int32)))
     said = model.log_likelihood([np.array([[np.nan, 0.0], [0.0, 0.0], [np.nan, np.nan]])])
     np.testing.assert_allclose(np.exp(said[:, 0]), [3 / 5, 1 / 2, 1.0])
 
@@ -127,7 +127,7 @@ def test_without_parents_it_is_categorical():
     plain = make("categorical", 4, 40, 4, 3, True, True, 0.5)
     tree = Model(
         Joint((Block(Tree(), 0.5),)),
-        local.collect([plain.X], Joint((Block(Tree()),)), plain.schema, plain.y, plain.weight),
+        collect.collect([plain.X], Joint((Block(Tree()),)), plain.schema, plain.y, plain.weight),
     )
     np.testing.assert_allclose(tree.log_joint([plain.X]), plain.model().log_joint([plain.X]), rtol=1e-12)
 
@@ -151,7 +151,7 @@ def stats(categories, parents, rows, classes=("a",)):
     schema = Schema(np.array(classes), (Columns(2, ("u", "v"), categories, parents=parents),))
     places = [[values.index(x) for values, x in zip(categories, row, strict=True)] for row in rows]
     codes = np.array(places, dtype=np.int32).reshape(len(rows), 2)
-    return local.collect([codes], Joint((Block(Tree()),)), schema, np.zeros(len(rows), dtype=np.int32))
+    return collect.collect([codes], Joint((Block(Tree()),)), schema, np.zeros(len(rows), dtype=np.int32))
 
 
 def test_pairs_move_with_their_categories():
@@ -204,7 +204,7 @@ def test_parameters_are_named_by_what_they_hang_on():
     columns = Columns(2, ("u", "v"), (("r",), Bins((1.5,), (1.0, 2.0))), parents=(-1, 0))
     model = Model(
         Joint((Block(Tree()),)),
-        local.collect(
+        collect.collect(
             [np.array([[0, 1.0]])], Joint((Block(Tree()),)), Schema(np.array(["a"]), (columns,)), np.zeros(1)
         ),
     )

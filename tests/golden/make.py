@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 import deciban
-from deciban import files
+from deciban.storage import files
 
 WORDS = ["cash", "prize", "winner", "lunch", "meeting", "report", "money", "free"]
 WORDS += ["now", "later", "please", "call", "home", "green", "paper", "stone"]

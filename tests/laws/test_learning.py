@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import worlds
 
-from deciban.engines import local
+from deciban import collect, score
 
 
 @given(worlds(), st.lists(st.integers(0, 30), max_size=4), st.integers(0, 100))
@@ -56,7 +56,7 @@ def test_soft_labels_are_weighted_hard_labels(world, seed):
     weight = np.ones(len(world.y)) if world.weight is None else world.weight
     for c in range(k):
         codes = np.full(len(world.y), c, dtype=np.int32)
-        total = total + local.collect([world.X], world.joint, world.schema, codes, weight * soft[:, c])
+        total = total + collect.collect([world.X], world.joint, world.schema, codes, weight * soft[:, c])
     assert world.collect(labels=soft).same_as(total)
 
 
@@ -65,12 +65,12 @@ def test_a_row_of_weight_two_is_two_rows_and_of_weight_zero_is_none(world):
     n = len(world.y)
     times = np.arange(n) % 3
     repeated = np.repeat(np.arange(n), times)
-    weighted = local.collect([world.X], world.joint, world.schema, world.y, times.astype(float))
-    assert weighted.same_as(local.collect([world.X[repeated]], world.joint, world.schema, world.y[repeated]))
+    weighted = collect.collect([world.X], world.joint, world.schema, world.y, times.astype(float))
+    assert weighted.same_as(collect.collect([world.X[repeated]], world.joint, world.schema, world.y[repeated]))
 
 
 def test_threads_change_not_a_bit(monkeypatch):
-    monkeypatch.setattr(local, "ENTRIES", 64)
+    monkeypatch.setattr(collect, "ENTRIES", 64)
     rng = np.random.default_rng(0)
     from worlds import make
 
@@ -81,5 +81,5 @@ def test_threads_change_not_a_bit(monkeypatch):
             assert np.array_equal(a, b)
         model = world.model()
         rows = rng.permutation(500)
-        scores = [local.apply([world.X[rows]], model, "posterior", jobs) for jobs in (1, 3)]
+        scores = [score.apply([world.X[rows]], model, "posterior", jobs) for jobs in (1, 3)]
         assert np.array_equal(*scores)

@@ -11,7 +11,9 @@ from scipy.stats import rankdata
 from small_tables import NAMES, random_frame, random_sample, strange_frame
 
 from deciban.errors import DecibanError
-from deciban.tables.columns import Levels, Numbers
+from deciban.reading.columns import Levels, Numbers
+from deciban.reading.frames import Frame, read_frame
+from deciban.reading.table import Reader, calendar
 from deciban.tables.encode import (
     BINS,
     COORDINATES,
@@ -29,8 +31,6 @@ from deciban.tables.encode import (
     coarse,
     marks,
 )
-from deciban.tables.frame import Frame, read_frame
-from deciban.tables.reading import Reader, calendar
 
 NUMBERS = st.lists(
     st.none() | st.integers(-3, 3).map(float) | st.floats(-1e9, 1e9, allow_nan=False, width=32),

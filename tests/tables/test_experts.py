@@ -21,7 +21,7 @@ from small_tables import (
     strange_frame,
 )
 
-from deciban.tables.columns import Levels, Numbers
+from deciban.reading.columns import Levels, Numbers
 from deciban.tables.encode import Known, choose_encoding
 from deciban.tables.experts.columns import BINNED, CATEGORIES, Law, centred, choose_laws, law_losses, log_loss, tables
 from deciban.tables.experts.contexts import DEEPEST, choose_parents, half

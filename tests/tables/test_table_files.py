@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from small_tables import random_frame
 
-from deciban import files
 from deciban.errors import FileError, ForgetError
-from deciban.tables import density, speak
+from deciban.reading.columns import Levels
+from deciban.reading.frames import Frame
+from deciban.reading.table import Reader
+from deciban.storage import files
+from deciban.tables import density, views
 from deciban.tables.choose import choose
-from deciban.tables.columns import Levels
 from deciban.tables.files import digest, parts, rebuild
-from deciban.tables.frame import Frame
-from deciban.tables.reading import Reader
 
 CLASSES = np.array(["a", "b", "c"])
 TEXTS = tuple(f"the {w} fox {v} over a lazy dog" for w in ("quick", "slow", "red") for v in "abcdefghijklmnop")
@@ -119,10 +119,10 @@ def survives(document, tensors, new, y) -> bool:
         with suppress(ForgetError):  # words whose counts are damaged cannot be left out
             model.log_joint_without(new, y[: new.size])
         model.learned(new, np.zeros(new.size, dtype=np.int32), model.classes[:1])
-        speak.summary(model)
-        speak.explain(model, new.take([0]), None, None)
+        views.summary(model)
+        views.explain(model, new.take([0]), None, None)
         density.log_density(model, new)
-        speak.strongest(model, 2)
+        views.strongest(model, 2)
         density.sample(model, 5, np.random.default_rng(0), None)
         parts(model)
     return True

@@ -16,18 +16,18 @@ from small_tables import random_frame, random_sample
 import deciban
 from deciban.bayes import DECIBANS
 from deciban.errors import ForgetError, SchemaError
+from deciban.reading.columns import Levels, Numbers
+from deciban.reading.frames import Frame
+from deciban.reading.table import Reader
 from deciban.tables import choose as choosing
-from deciban.tables import density, speak
+from deciban.tables import density, views
 from deciban.tables import model as modelling
 from deciban.tables.choose import choose, grouped
-from deciban.tables.columns import Levels, Numbers
 from deciban.tables.encode import Cuts
 from deciban.tables.experts.columns import centred
 from deciban.tables.experts.gaussians import Shape
 from deciban.tables.files import parts
-from deciban.tables.frame import Frame
 from deciban.tables.model import MOST
-from deciban.tables.reading import Reader
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -328,11 +328,11 @@ def test_explanations_add_up(model, by):
     scores = model.log_joint(frame)
     for i in range(12):
         for target, against in ((0, 1), (2, 0), (1, 1)):
-            found = speak.explain(model, frame.take([i]), target, against, by)
+            found = views.explain(model, frame.take([i]), target, against, by)
             expected = DECIBANS * (scores[i, target] - scores[i, against])
             np.testing.assert_allclose(log_odds(found), expected, atol=1e-7)
         likely = np.argsort(-scores[i])
-        best = speak.explain(model, frame.take([i]), None, None, by)
+        best = views.explain(model, frame.take([i]), None, None, by)
         assert (best.target, best.against) == tuple(CLASSES[likely[:2]])
         np.testing.assert_allclose(best.probability, np.exp(scores[i].max() - logsumexp(scores[i])))
 
@@ -352,7 +352,7 @@ def test_explanations_add_up_where_experts_are_capped(model, by):
         scores = own.log_joint(strange)
         for i in range(3):
             for target in range(len(own.classes)):
-                found = speak.explain(own, strange.take([i]), target, 0, by)
+                found = views.explain(own, strange.take([i]), target, 0, by)
                 np.testing.assert_allclose(log_odds(found), DECIBANS * (scores[i, target] - scores[i, 0]), atol=1e-6)
 
 
@@ -369,12 +369,12 @@ def test_explanations_add_up_where_a_column_has_no_coordinate():
         model = replace(model, pool=replace(model.pool, weights=np.maximum(model.pool.weights, 0.1)))
         scores = model.log_joint(frame)
         for i in range(4):
-            found = speak.explain(model, frame.take([i]), 1, 0)
+            found = views.explain(model, frame.take([i]), 1, 0)
             np.testing.assert_allclose(log_odds(found), DECIBANS * (scores[i, 1] - scores[i, 0]), atol=1e-7)
 
 
 def test_values_are_shown_as_people_write_them():
-    shown = speak.value_of
+    shown = views.value_of
     assert shown(Levels(np.array([1], np.int32), ("a", "b"))) == "b"
     assert shown(Levels(np.array([-1], np.int32), ("a",))) == "missing"
     assert shown(Numbers(np.array([np.nan]))) == "missing"
@@ -384,7 +384,7 @@ def test_values_are_shown_as_people_write_them():
 
 
 def test_the_strongest_evidence_is_that_of_single_columns(model):
-    found = speak.strongest(model, 3)
+    found = views.strongest(model, 3)
     assert {c for c, _, _ in found} <= {0, 1, 2}
     table_, offsets = model.columns.pointed(), model.encoding.offsets
     for c, item, db in found:

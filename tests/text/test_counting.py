@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deciban._kernel.text import Documents
-from deciban.text import counting, sharing
-from deciban.text.terms import Recipe
+from deciban.text import parallel as sharing
+from deciban.text.vectorizer import counting
+from deciban.text.vectorizer.terms import Recipe
 
 words = st.lists(st.sampled_from(["a", "b", "ab", "a0", "ß", "zz"]), max_size=8)
 texts = st.lists(words.map(" ".join), max_size=9)

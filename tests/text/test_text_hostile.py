@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deciban
-from deciban import FileError, TextClassifier, files
+from deciban import FileError, TextClassifier
+from deciban.storage import files
 from deciban.text.files import parts
 
 KINDS = {

@@ -95,8 +95,8 @@ def sets_of(
             )
         note("note", promise(STORED, coverage, by_class, found.calibration_.rows))
         return lambda X: found.predict_set(X, coverage, by_class=by_class)
-    from deciban.models.load import load
-    from deciban.models.prediction_sets import KEPT_ROWS
+    from deciban.estimators.load import load
+    from deciban.estimators.prediction_sets import KEPT_ROWS
 
     estimator = load(path)
     learned = rows_for(estimator, rows, reading)
@@ -258,7 +258,7 @@ def row_of(model: Any, said: list[str]) -> dict[str, list[Any]]:
         if not equals:
             raise DecibanError(f"--set {item!r}: write COLUMN=VALUE, as in --set age=41")
         if name not in columns:
-            from deciban.tables.frame import unknown_column
+            from deciban.reading.frames import unknown_column
 
             raise DecibanError(f"--set {item!r}: {unknown_column(name, columns)}")
         row[name] = [value_of(name, value, columns[name])]

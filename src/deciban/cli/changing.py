@@ -65,8 +65,8 @@ def forget(
 def change(
     path: str, data: list[str], target: str | None, output: str | None, reading: Reading, json: bool, forget: bool
 ) -> None:
-    from deciban.files import exclusively
-    from deciban.models.load import load
+    from deciban.estimators.load import load
+    from deciban.storage.files import exclusively
 
     place = path if output is None else output_path(output, data)
     with exclusively(path):  # so that of two that change it at once, neither is lost
@@ -128,7 +128,7 @@ def merge(
       deciban merge a.deciban b.deciban -o both.deciban
     """
     from deciban.errors import SchemaError
-    from deciban.models.load import load
+    from deciban.estimators.load import load
 
     if len(models) < 2:
         raise DecibanError("give two model files or more: one is the sum already")

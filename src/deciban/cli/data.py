@@ -56,7 +56,7 @@ class Rows:
     def __post_init__(self) -> None:
         for column in (self.target, self.text):
             if column is not None and column not in self.source.columns:
-                from deciban.tables.frame import unknown_column
+                from deciban.reading.frames import unknown_column
 
                 raise DecibanError(f"{self.source.name}: {unknown_column(column, self.source.columns)}")
 

@@ -44,7 +44,7 @@ class Where:
         told = [f"--{name}" for name, value in how.items() if value not in (None, "utf-8")]
         if told:
             raise DecibanError(f"{told[0]} is for files that are read here: leave it out, or leave out --engine")
-        from deciban.engines.choosing import engine_of
+        from deciban.engines.dispatch import engine_of
 
         if self.engine == "dask":
             join_cluster()
@@ -57,7 +57,7 @@ class Where:
             raise DecibanError("a database adds up by itself: leave out --engine and --checkpoint")
         if (self.table is None) == (self.query is None):
             raise DecibanError("which rows of the database? Give --table NAME, or --query 'SELECT …'")
-        from deciban.engines.sql import table
+        from deciban.engines.sql.engine import table
 
         name: Any = None if self.table is None else tuple(self.table.split("."))
         return table(data[0], name, query=self.query)

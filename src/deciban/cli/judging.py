@@ -61,7 +61,7 @@ def evaluate(
     found = open_model(model)
     rows = rows_for(found, data, Reading(format, delimiter, encoding, missing), target)
     from deciban.corollaries.conformal import check_coverage, judged_sets
-    from deciban.corollaries.judged import Details
+    from deciban.results.evaluation import Details
 
     check_coverage(coverage)
     judged = judge(found, model, rows, leave_one_out)
@@ -85,7 +85,7 @@ def evaluate(
 
 def judge(found: Any, path: str, rows: Rows, leave_one_out: bool | None) -> Any:
     """What the model says of rows whose class is known, each without itself where it has learned them."""
-    from deciban.corollaries import judged
+    from deciban.results import evaluation as judged
 
     parts: list[Floats] = []
     labels: list[Array] = []
@@ -100,7 +100,7 @@ def judge(found: Any, path: str, rows: Rows, leave_one_out: bool | None) -> Any:
             )
     estimator = None
     if leave_one_out:
-        from deciban.models.load import load
+        from deciban.estimators.load import load
 
         estimator = load(path)
     with bar("judging", rows.source.size) as watch, rows.numbered():
@@ -154,7 +154,7 @@ def compare(
       deciban compare customers.csv --target churned
       deciban compare messages.csv --target label --repeats 20 --plot curves.png
     """
-    from deciban.models.compare import compare_tables, compare_texts
+    from deciban.estimators.compare import compare_tables, compare_texts
 
     source = Reading(format, delimiter, encoding, missing).open(data)
     target = target or (LABEL if source.kind != "table" else None)
@@ -218,9 +218,9 @@ def report(
       deciban report churn.deciban customers.csv -o report.html
       deciban report spam.deciban
     """
-    from deciban.files import write_atomically
-    from deciban.models.load import load
+    from deciban.estimators.load import load
     from deciban.report import page
+    from deciban.storage.files import write_atomically
 
     output = output_path(output, [model, *(data or [])])
     estimator = load(model)

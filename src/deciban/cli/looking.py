@@ -97,7 +97,7 @@ def sample(
     """
     import pyarrow as pa
 
-    from deciban.models.load import load
+    from deciban.estimators.load import load
     from deciban.sources import write_rows
 
     check_not_among(output, [model])
@@ -109,8 +109,8 @@ def sample(
     if kind_of(found) in TEXT_MODELS:
         columns: dict[str, Any] = {origin.get("text") or "text": list(X)}
     else:
-        from deciban.tables.frame import read_frame
-        from deciban.tables.native import to_native
+        from deciban.reading.frames import read_frame
+        from deciban.reading.native import to_native
 
         frame = read_frame(X)
         # What is drawn as an array has no names of its own.
@@ -141,8 +141,8 @@ def export(
       deciban export churn.deciban -o churn.sql --table customers --keep id
       deciban export churn.deciban -o - --dialect postgresql
     """
-    from deciban.files import write_atomically
-    from deciban.models.load import load
+    from deciban.estimators.load import load
+    from deciban.storage.files import write_atomically
 
     found = load(model)
     if output == "-" or output.endswith(".sql"):

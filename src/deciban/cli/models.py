@@ -18,7 +18,7 @@ def open_model(path: str) -> Any:
     found = scorer.try_read(path)
     if found is not None:
         return found
-    from deciban.models.load import load
+    from deciban.estimators.load import load
 
     return load(path)
 

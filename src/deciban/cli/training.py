@@ -102,7 +102,7 @@ def train(
     X, y, all_here = rows.sample(IN_MEMORY)
     check_classes(y, target)
     if like is not None:
-        from deciban.models.load import load
+        from deciban.estimators.load import load
 
         estimator = load(like)
         if not hasattr(estimator, "empty"):
@@ -137,7 +137,7 @@ def learn_elsewhere(
     reading: dict[str, Any],
 ) -> tuple[Any, Any]:
     """The estimator that has learned rows where they are, and how good it is where it found that out."""
-    from deciban.models import anywhere
+    from deciban.estimators import anywhere
 
     engine = where.open(data, jobs, **reading)
     columns = tuple(engine.schema.names)
@@ -148,7 +148,7 @@ def learn_elsewhere(
     wanted = model
     if model == "auto":
         if target not in columns:
-            from deciban.tables.frame import unknown_column
+            from deciban.reading.frames import unknown_column
 
             raise DecibanError(f"{engine.rows_named}: {unknown_column(target, columns)}")
         some = engine.sample(GUESSED)
@@ -232,8 +232,8 @@ def guess(kind: str, X: Any, y: Array, schema: list[str] | None) -> str:
 
 def used_kinds(X: Any, schema: list[str] | None) -> dict[str, str]:
     """What the columns are that a model of the table would look at."""
-    from deciban.tables.frame import read_frame
-    from deciban.tables.reading import Reader
+    from deciban.reading.frames import read_frame
+    from deciban.reading.table import Reader
 
     reader = Reader.of(read_frame(X), read_schema(schema, tuple(X.column_names)))
     return {kind.name: kind.kind for kind in reader.used}
@@ -252,11 +252,11 @@ def make(how: str, schema: dict[str, str], jobs: int | None) -> Any:
     if schema and how in ("text", "spam", "tree"):
         raise DecibanError("--schema is for tables: leave it out, or give --model classifier")
     if how == "classifier":
-        from deciban.models.classifier import Classifier
+        from deciban.estimators.tables import Classifier
 
         return Classifier(schema=schema or None, n_jobs=jobs)
     if how == "naive-bayes":
-        from deciban.models.naive_bayes import NaiveBayes
+        from deciban.estimators.naive_bayes.mixed import NaiveBayes
 
         laws = {"number": "gaussian", "count": "poisson", "category": "categorical", "boolean": "categorical"}
         odd = [kind for kind in schema.values() if kind not in (*laws, "skip")]
@@ -264,14 +264,14 @@ def make(how: str, schema: dict[str, str], jobs: int | None) -> Any:
             raise DecibanError(f"naive-bayes takes no column of kind {odd[0]!r}: give {', '.join(laws)} or skip")
         return NaiveBayes({name: laws.get(kind, "drop") for name, kind in schema.items()}, n_jobs=jobs)
     if how == "tree":
-        from deciban.models.tree_augmented_nb import TreeAugmentedNB
+        from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
 
         return TreeAugmentedNB(n_jobs=jobs)
     if how == "spam":
-        from deciban.models.spam_filter import SpamFilter
+        from deciban.estimators.spam import SpamFilter
 
         return SpamFilter(n_jobs=jobs)
-    from deciban.models.text_classifier import TextClassifier
+    from deciban.estimators.text import TextClassifier
 
     return TextClassifier(n_jobs=jobs)
 

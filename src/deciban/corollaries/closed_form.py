@@ -13,11 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
+from deciban import collect
 from deciban._kernel import conformal as kernel
 from deciban._scipy import gammaln, issparse
 from deciban._typing import Array, Codes, Data, Floats, Matrix, Sums
 from deciban.algebra import add_prior
-from deciban.engines import local
 from deciban.families import Family, Gaussian, MultivariateGaussian
 from deciban.families.gaussian import ROUNDING, pooled, spread_of
 from deciban.joint import Model, log_class_prior_without
@@ -268,7 +268,7 @@ class Apart:
     def moved(self, new: Matrix, c: int, own_only: bool) -> Floats:
         m, family, columns = new.shape[0], self.family, self.columns
         labels = np.arange(m, dtype=np.int32)
-        added = local.collect_block(family.measures(columns), columns, new, labels, None, m, 1)
+        added = collect.collect_block(family.measures(columns), columns, new, labels, None, m, 1)
         sums = {name: array[c] + added[name] for name, array in self.sums.items()}
         alpha = np.asarray(self.alpha)
         mine = alpha[c] if alpha.ndim == 2 else self.alpha

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array, Floats
-from deciban.corollaries.judged import Judged, as_labels, finite
-from deciban.corollaries.missing import is_missing
 from deciban.errors import DecibanError, FileError
+from deciban.reading.missing import is_missing
+from deciban.results.evaluation import Judged, as_labels, finite
 from deciban.show import WIDTH, Result, Table, plain
 
 TIE = 1e-9  # of the log-densities that a score is a difference of: closer scores are equal, and ties count for the row

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from deciban import collect, expect, score
 from deciban._typing import Array, Data, Floats, Sums
 from deciban.algebra import Stats
 from deciban.bayes import log_evidence
 from deciban.corollaries.closed_form import ClosedForm, closed_form
 from deciban.corollaries.conformal import share, thresholds
 from deciban.corollaries.leave_one_out import some_of
-from deciban.engines import local
 from deciban.joint import Joint, Model
-from deciban.rows import row_slice
+from deciban.matrix import row_slice
 from deciban.schema import Columns, Schema
 
 ENTRIES = 1 << 20  # numbers held at once for a block of new rows
@@ -65,7 +65,7 @@ class FullConformal:
             repairs = getattr(params, "repairs", None)  # then leaving a row out takes an estimate of its own
             if repairs and (repairs.helped or repairs.certain or getattr(block.family, "sphere", 0.0)):
                 return False
-        entries = local.size_of(self.data) / len(self.codes)
+        entries = collect.size_of(self.data) / len(self.codes)
         return bool(len(self.few) * entries * len(self.model.classes) ** 2 <= DEAR)
 
     def p_values(self, new: Data, by_class: bool = False) -> Floats:
@@ -73,8 +73,8 @@ class FullConformal:
         m, k = new[0].shape[0], len(self.model.classes)
         if k == 1:  # nothing speaks against the only class there is
             return np.ones((m, 1))
-        log_joint = local.apply(new, self.model, "log_joint", 1)
-        strangers, gaps = unseen(new, self.model.schema).any(axis=1), local.rows_with_gaps(new, self.model.joint)
+        log_joint = score.apply(new, self.model, "log_joint", 1)
+        strangers, gaps = unseen(new, self.model.schema).any(axis=1), expect.rows_with_gaps(new, self.model.joint)
         for i in np.flatnonzero(strangers):
             row = [row_slice(X, slice(i, i + 1)) for X in new]
             log_joint[i] = widened(self.model, row).log_joint(row)[0]
@@ -141,7 +141,7 @@ def alone(model: Model, rows: Data, c: int) -> tuple[Sums, ...]:
     """T(x) of every row as one of class c: sums of as many classes as there are rows, each of a single one."""
     n = rows[0].shape[0]
     blocks = tuple(of_class(columns, c, n) for columns in model.schema.blocks)
-    return local.collect(rows, model.joint, Schema(np.arange(n), blocks), np.arange(n, dtype=np.int32), None, 1).sums
+    return collect.collect(rows, model.joint, Schema(np.arange(n), blocks), np.arange(n, dtype=np.int32), None, 1).sums
 
 
 def of_class(columns: Columns, c: int, times: int) -> Columns:

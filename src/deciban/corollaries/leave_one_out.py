@@ -8,27 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from deciban import collect, score
 from deciban._typing import Array, Data, Floats, Labels
 from deciban.algebra import RESIDUE
 from deciban.corollaries.forget import subtract
-from deciban.corollaries.judged import Judged, average, likeliest
-from deciban.engines import local
 from deciban.errors import ForgetError
 from deciban.families import Family
 from deciban.joint import Model
+from deciban.matrix import marks
 from deciban.pool import Folds
 from deciban.priors import search
-from deciban.rows import marks
+from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD, Judged, average, likeliest
 from deciban.show import Table
 
 ENOUGH = 2000  # rows: a log loss averaged over so many tells candidates apart
 FEW = 200  # where every row costs an estimate of its own
 
-
-# By which way a row is judged as if the model had never seen it.
-EXACT = "leave-one-out"  # the model is its sums: they are those without the row
-CROSS_FITTED = "cross-fitted leave-one-out"  # and what was chosen was chosen without the row, or its fold
-HELD = "leave-one-out, choices held"  # what was chosen had the row's say, too
 
 NO_WAY = (
     "no row can be taken out exactly; to see how good the model is, hold rows with labels out, or fit another on those "
@@ -152,7 +147,7 @@ def leave_one_out(
     A row so far out that rounding may hide what is left without it is judged by its class's other rows, learned anew;
     where they are not all among the rows, it is forgotten, and NaN where it cannot be.
     """
-    log_proba = local.leave_one_out(data, model, y, weight, n_jobs)
+    log_proba = score.leave_one_out(data, model, y, weight, n_jobs)
     for i in rows_in_doubt(log_proba):
         log_proba[i] = learned_anew(model, data, y, weight, i)
     total = float(model.stats.weight.sum())
@@ -226,17 +221,17 @@ def rows_in_doubt(log_proba: Floats) -> list[int]:
 
 def learned_anew(model: Model, data: Data, y: Labels, weight: Floats | None, row: int) -> Floats:
     """A row's posterior under its class's other rows, learned anew; NaN where they are not all there."""
-    left = local.learned_without(data, model, y, weight, row) or forgotten(data, model, y, weight, row)
+    left = score.learned_without(data, model, y, weight, row) or forgotten(data, model, y, weight, row)
     if left is None:
         return np.full(len(model.classes), np.nan)
-    return np.asarray(local.apply([X[row : row + 1] for X in data], left, "log_posterior", 1)[0])
+    return np.asarray(score.apply([X[row : row + 1] for X in data], left, "log_posterior", 1)[0])
 
 
 def forgotten(data: Data, model: Model, y: Labels, weight: Floats | None, row: int) -> Model | None:
     """The model without one row; None where rounding hides what is left of its sums."""
     rows = slice(row, row + 1)
     each = None if weight is None else weight[rows]
-    part = local.collect([X[rows] for X in data], model.joint, model.schema, y[rows], each, 1)
+    part = collect.collect([X[rows] for X in data], model.joint, model.schema, y[rows], each, 1)
     try:
         return Model(model.joint, subtract(model, part))
     except ForgetError:

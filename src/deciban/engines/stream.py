@@ -17,13 +17,13 @@ from queue import Full, Queue
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added
-from deciban.engines.choosing import is_paths
-from deciban.engines.threads import threads
+from deciban.engines.dispatch import is_paths
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line
 from deciban.sources.ahead import in_order
 from deciban.sources.base import Source
 from deciban.sources.written import as_written
+from deciban.threads import threads
 
 if TYPE_CHECKING:
     import pyarrow as pa

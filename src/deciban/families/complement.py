@@ -15,7 +15,7 @@ from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import without
 from deciban.families.linear import dot, finite, score, spread
 from deciban.families.multinomial import Multinomial, MultinomialParams
-from deciban.rows import entries, row_length, row_sums
+from deciban.matrix import entries, row_length, row_sums
 from deciban.schema import Columns
 
 CERTAIN = float(np.finfo(np.float64).max) / 4  # a score that outweighs any other, and is still a number

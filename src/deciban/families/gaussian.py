@@ -14,8 +14,8 @@ from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import CANCELLED, RESIDUE, add_prior, gross, second_moments, without
 from deciban.families.base import Family
 from deciban.families.linear import dot
+from deciban.matrix import missing_mask
 from deciban.measure import XX, Measure, One, X
-from deciban.rows import missing_mask
 from deciban.schema import Columns
 
 LOG_2PI = float(np.log(2.0 * np.pi))

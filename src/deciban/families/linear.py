@@ -10,7 +10,7 @@ import numpy as np
 from deciban._kernel import scores as kernel
 from deciban._scipy import issparse
 from deciban._typing import Array, Floats, Matrix
-from deciban.rows import as_value, missing_mask
+from deciban.matrix import as_value, missing_mask
 
 BLOCK = 1 << 20  # entries of a dense block converted at a time
 

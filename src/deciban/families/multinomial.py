@@ -13,8 +13,8 @@ from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import RESIDUE, without
 from deciban.families.base import Family
 from deciban.families.linear import score, spread
+from deciban.matrix import as_value, entries, row_length, row_sums
 from deciban.measure import Measure, X
-from deciban.rows import as_value, entries, row_length, row_sums
 from deciban.schema import Columns
 
 DISTINCT = 32  # numbers of times that words stand in documents, for which tables are made

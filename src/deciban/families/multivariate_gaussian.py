@@ -29,8 +29,8 @@ from deciban.families.gaussian import (
     unknown_spreads,
 )
 from deciban.families.roots import NONE, TINY, Repairs, Roots, roots
+from deciban.matrix import has_missing
 from deciban.measure import XX, XY, Measure, One, X, incomplete
-from deciban.rows import has_missing
 from deciban.schema import Columns
 
 Nested = tuple[tuple[tuple[float, ...], ...], ...]

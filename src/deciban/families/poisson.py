@@ -12,8 +12,8 @@ from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
 from deciban.families.base import Family
 from deciban.families.linear import finite, groups, score, spread
+from deciban.matrix import entries, missing_mask, row_sums
 from deciban.measure import Measure, One, X
-from deciban.rows import entries, missing_mask, row_sums
 from deciban.schema import Columns
 
 

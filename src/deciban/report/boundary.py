@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from deciban._typing import Array, Floats
+from deciban.reading.columns import Numbers
+from deciban.reading.native import native_kind, to_native
 from deciban.report.markup import Markup, cut, data, figure, joined, paragraph, several, tag
 from deciban.report.rows import Material, Seen, positional
 from deciban.report.svg import COLOURS, Plane, regions, sign
 from deciban.show import plain
-from deciban.tables.columns import Numbers
-from deciban.tables.native import native_kind, to_native
 
 WIDE, HIGH = 84, 60  # cells of the grid
 POINTS = 300

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from deciban.corollaries.summary import Summary
 from deciban.report.markup import (
     Markup,
     count,
@@ -20,6 +19,7 @@ from deciban.report.markup import (
 )
 from deciban.report.rows import Material
 from deciban.report.svg import bar
+from deciban.results.summary import Summary
 from deciban.show import Table, plain
 
 TRIED = 5  # candidates that were not chosen

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array, Floats
-from deciban.corollaries.compare import LEAST, Comparison, learning_curves, standard_error
+from deciban.reading.given import Rows
 from deciban.report.markup import Markup, count, figure, number, paragraph, percent, several, table, tag
 from deciban.report.rows import Material
 from deciban.report.svg import Plane
-from deciban.tables.given import Rows
+from deciban.results.comparison import LEAST, Comparison, learning_curves, standard_error
 
 ROWS = 2000  # that the curve is drawn on
 FEWEST = 60  # with which a curve says something

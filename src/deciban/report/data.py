@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array, Floats
+from deciban.reading.columns import Levels, Numbers
+from deciban.reading.kinds import LEFT_OUT
 from deciban.report.markup import (
     Markup,
     columns,
@@ -26,8 +28,6 @@ from deciban.report.markup import (
 from deciban.report.rows import Material, Seen, known_kinds
 from deciban.report.svg import bar, strips
 from deciban.show import plain
-from deciban.tables.columns import Levels, Numbers
-from deciban.tables.kinds import LEFT_OUT
 
 CLASSES = 12  # that are listed
 STRIPS = 4  # classes of a picture of a column

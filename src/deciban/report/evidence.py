@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deciban.bayes import DECIBANS
-from deciban.corollaries.explain import Evidence
+from deciban.reading.columns import Levels
 from deciban.report.markup import (
     Markup,
     columns,
@@ -28,8 +28,8 @@ from deciban.report.markup import (
 )
 from deciban.report.rows import Material, Seen, shown_value
 from deciban.report.svg import bar, swing
+from deciban.results.evidence import Evidence
 from deciban.show import plain
-from deciban.tables.columns import Levels
 from deciban.text.evidence import STRONG, WEAK, TextEvidence
 
 CLASSES = 6  # whose evidence is shown

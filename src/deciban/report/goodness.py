@@ -9,8 +9,6 @@ import numpy as np
 
 from deciban.bayes import DECIBANS
 from deciban.corollaries.conformal import judged_sets
-from deciban.corollaries.judged import Evaluation, Judged
-from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD
 from deciban.report.chosen import summary_of
 from deciban.report.markup import (
     Markup,
@@ -30,6 +28,7 @@ from deciban.report.markup import (
 )
 from deciban.report.rows import Material
 from deciban.report.svg import Plane, heat, thinned
+from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD, Evaluation, Judged
 from deciban.show import plain
 
 NUMBERS = 12  # classes whose confusions are written out

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from deciban.corollaries.judged import Judged, evaluate
 from deciban.errors import DecibanError, ForgetError
 from deciban.report.boundary import boundary_section
 from deciban.report.chosen import chosen_section
@@ -20,6 +19,7 @@ from deciban.report.evidence import example_section, mistakes_section, strongest
 from deciban.report.goodness import calibration_section, confusion_section, figures, goodness_section, verdict
 from deciban.report.markup import Markup, cut, data, joined, listed, paragraph, several, tag
 from deciban.report.rows import Material, read, with_columns
+from deciban.results.evaluation import Judged, evaluate
 from deciban.show import plain
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array
-from deciban.corollaries.judged import Judged
-from deciban.corollaries.missing import is_missing
 from deciban.errors import DecibanError
+from deciban.reading.columns import Column, Levels
+from deciban.reading.convert import as_kind
+from deciban.reading.frames import Frame, split_target, target_values
+from deciban.reading.given import Rows
+from deciban.reading.kinds import LEFT_OUT, infer
+from deciban.reading.missing import is_missing
+from deciban.results.evaluation import Judged
 from deciban.show import Table
-from deciban.tables.columns import Column, Levels
-from deciban.tables.convert import as_kind
-from deciban.tables.frame import Frame, split_target, target_values
-from deciban.tables.given import Rows
-from deciban.tables.kinds import LEFT_OUT, infer
 
 MOST = 20_000  # rows that are looked at: of more, so many from all over
 

@@ -9,9 +9,9 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from deciban import files
 from deciban.errors import FileError
 from deciban.scorer.base import Scorer
+from deciban.storage import files
 
 __all__ = ["Scorer", "read", "try_read"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Floats
-from deciban.corollaries.explain import Evidence
 from deciban.errors import DecibanError
+from deciban.results.evidence import Evidence
 from deciban.show import Table, plain
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from deciban._typing import Floats
-from deciban.corollaries.explain import Evidence
-from deciban.corollaries.summary import Summary
+from deciban.results.evidence import Evidence
+from deciban.results.summary import Summary
 from deciban.scorer.base import Scorer
-from deciban.tables import speak
+from deciban.tables import views
 from deciban.tables.model import TableModel
 
 
@@ -27,7 +27,7 @@ class TableScorer(Scorer):
 
     def _explained_by(self, by: str, X: Any, target: int | None, against: int | None) -> list[Evidence]:
         frame = self.model.read(X)
-        return [speak.explain(self.model, frame.take([i]), target, against, by) for i in range(frame.size)]
+        return [views.explain(self.model, frame.take([i]), target, against, by) for i in range(frame.size)]
 
     def explain_experts(self, X: Any, target: Any = None, against: Any = None) -> Evidence:
         """Why, by what each expert made of one row."""
@@ -35,8 +35,8 @@ class TableScorer(Scorer):
         return self._explained_by("expert", X, one, two)[0]
 
     def _strongest(self, n: int) -> list[tuple[int, str, float]]:
-        return speak.strongest(self.model, n)
+        return views.strongest(self.model, n)
 
     def summary(self) -> Summary:
         """What was chosen and why."""
-        return speak.summary(self.model)
+        return views.summary(self.model)

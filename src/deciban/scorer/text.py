@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deciban._typing import Array, Floats
-from deciban.corollaries.explain import Evidence
 from deciban.errors import FileError
+from deciban.results.evidence import Evidence
 from deciban.scorer.base import Scorer
 from deciban.text.documents import as_texts, batches
 

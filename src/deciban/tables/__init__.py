@@ -1,1 +1,1 @@
-"""Tables: whatever people call one, as columns of numbers and of levels; and what each column is."""
+"""Models of tables: columns encoded, experts that each look at a row in their own way, and how they are chosen."""

@@ -18,19 +18,19 @@ import numpy as np
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import of_one_size
-from deciban.engines.threads import own_threads, threads
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import ENOUGH, Doubt, Folds, Part, Pool, Usual, closed_fit, cross_fit
+from deciban.reading.frames import Frame
+from deciban.reading.table import Reader
 from deciban.schema import find
 from deciban.tables.encode import Cuts, Encoding, Rows, choose_encoding, coarse
 from deciban.tables.experts import contexts, forest, gaussians
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import ColumnLaws, centred, choose_laws, log_loss
 from deciban.tables.experts.words import Words
-from deciban.tables.frame import Frame
 from deciban.tables.model import MOST, WORTH, Candidate, Record, TableModel
-from deciban.tables.reading import Reader
-from deciban.text.sharing import in_threads
+from deciban.text.parallel import in_threads
+from deciban.threads import own_threads, threads
 
 SAMPLE = 20_000  # rows that structures are found on
 JUDGES = (3000, 4000, 30_000)  # rows that the pool is fitted on: between the first two, the third over the classes

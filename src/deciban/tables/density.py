@@ -16,10 +16,10 @@ import numpy as np
 
 from deciban._typing import Array, Codes, Floats
 from deciban.bayes import log_evidence
-from deciban.tables.columns import Column, Levels, Numbers
+from deciban.reading.columns import Column, Levels, Numbers
+from deciban.reading.frames import Frame
 from deciban.tables.encode import NEVER, Cuts, Rows
 from deciban.tables.experts.contexts import ContextTrees
-from deciban.tables.frame import Frame
 from deciban.tables.model import TableModel
 
 

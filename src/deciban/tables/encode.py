@@ -16,10 +16,10 @@ import numpy as np
 from deciban._scipy import ndtri
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError
-from deciban.rows import LARGEST, mixed
+from deciban.matrix import LARGEST, mixed
+from deciban.reading.columns import Column, Levels, Numbers, as_name
+from deciban.reading.frames import Frame
 from deciban.show import number
-from deciban.tables.columns import Column, Levels, Numbers, as_name
-from deciban.tables.frame import Frame
 
 BINS = (4, 32)  # of numbers, between these: label-free quantiles, a heavy value by itself
 IN_BIN = 4  # rows of a bin, where they are few: a row that is alone in its bin says nothing when it is left out

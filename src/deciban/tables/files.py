@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
-from deciban import files
 from deciban._kernel import forest as forest_kernel
 from deciban._typing import Array
 from deciban.errors import FileError
-from deciban.files import checked, checked_classes, decode, flag, left_out_kind, left_out_parts, read_left_out
-from deciban.files import encode as spelled
 from deciban.pool import Pool
+from deciban.reading.kinds import ColumnKind, Kind
+from deciban.reading.table import Reader
+from deciban.storage import files
+from deciban.storage.files import checked, checked_classes, decode, flag, left_out_kind, left_out_parts, read_left_out
+from deciban.storage.files import encode as spelled
 from deciban.tables.encode import NEVER, SMALL, Coded, Cuts, Encoding, Known
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import ColumnLaws, Law
 from deciban.tables.experts.contexts import DEEPEST, ContextTrees, Sums
 from deciban.tables.experts.forest import Forest, Trees
 from deciban.tables.experts.gaussians import Gaussians, Moments, Pieces, Shape
-from deciban.tables.kinds import ColumnKind, Kind
 from deciban.tables.model import Candidate, Record, TableModel
-from deciban.tables.reading import Reader
 
 if TYPE_CHECKING:
     from deciban.tables.experts.words import Words

@@ -17,20 +17,20 @@ import numpy as np
 
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD
-from deciban.engines.threads import own_threads, threads
 from deciban.errors import ForgetError, SchemaError
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import LeftOut, Pool
+from deciban.reading.columns import Levels, Numbers
+from deciban.reading.frames import Frame
+from deciban.reading.table import Reader
+from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.schema import find, union_classes
 from deciban.show import plain
-from deciban.tables.columns import Levels, Numbers
 from deciban.tables.encode import Cuts, Encoding, Known, Rows
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import ColumnLaws, centred
-from deciban.tables.frame import Frame
-from deciban.tables.reading import Reader
-from deciban.text.sharing import in_threads
+from deciban.text.parallel import in_threads
+from deciban.threads import own_threads, threads
 
 BLOCK = 16_384  # rows encoded at a time
 FEW = 64  # rows: too few to share out, for us and for BLAS

@@ -27,10 +27,10 @@ from deciban._kernel import common as kernel
 from deciban._scipy import inverse_half
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.engines.threads import threads
 from deciban.errors import ForgetError
 from deciban.text.items import BLOCKS, Items, Rows
-from deciban.text.sharing import in_pieces
+from deciban.text.parallel import in_pieces
+from deciban.threads import threads
 
 COMMON = ("words", "pairs")  # the blocks whose items are taken together
 MOST = 1024  # items

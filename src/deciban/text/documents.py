@@ -11,8 +11,8 @@ from typing import Any, overload
 import numpy as np
 
 from deciban._typing import Array
-from deciban.corollaries.missing import is_missing
 from deciban.errors import DecibanError
+from deciban.reading.missing import is_missing
 from deciban.text.raw import Documents
 
 BATCH = 1 << 24  # characters taken at a time from what can be read only once, or must be changed first

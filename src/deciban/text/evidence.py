@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deciban.corollaries.explain import Evidence
+from deciban.results.evidence import Evidence
 from deciban.show import visible
 
 KINDS = {

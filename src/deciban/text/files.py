@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deciban import files
 from deciban._kernel import common as kernel
 from deciban._typing import Array
 from deciban.errors import FileError
-from deciban.files import (
+from deciban.pool import Pool
+from deciban.storage import files
+from deciban.storage.files import (
     checked,
     checked_alpha,
     checked_classes,
@@ -21,7 +22,6 @@ from deciban.files import (
     left_out_parts,
     read_left_out,
 )
-from deciban.pool import Pool
 from deciban.text.common import COMMON, RIDGES, CommonItems, Known
 from deciban.text.common import MOST as MOST_COMMON
 from deciban.text.graded import Choice, Graded

@@ -22,7 +22,6 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
-from deciban.corollaries.leave_one_out import CROSS_FITTED, EXACT, HELD
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import (
     NOTHING,
@@ -38,7 +37,8 @@ from deciban.pool import (
     closed_fit,
     cross_fit,
 )
-from deciban.text import words as speaking
+from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
+from deciban.text import views
 from deciban.text.common import CommonItems, Gaussians, ridges
 from deciban.text.common import Vectors as Together
 from deciban.text.evidence import TextEvidence
@@ -423,15 +423,15 @@ class Graded:
         """One document's evidence for a class over another, item by item."""
         (_, rows), *_ = numbered(Documents([text], lower), self.sums.lexicon, self.sums.blocks, 1)
         scores = self.pooled(self.evidence(rows), self.log_prior)[0]
-        return speaking.explain(self, text, rows, scores, target, against, lower)
+        return views.explain(self, text, rows, scores, target, against, lower)
 
     def top_words(self, target: int, most: int) -> list[tuple[str, float]]:
-        return speaking.top_words(self, target, most)
+        return views.top_words(self, target, most)
 
     def sample(
         self, n: int, rng: np.random.Generator, given: int | None, length: int | None
     ) -> tuple[list[str], Array]:
-        return speaking.sample(self, n, rng, given, length)
+        return views.sample(self, n, rng, given, length)
 
     # ------------------------------------------------------------------ choosing
 

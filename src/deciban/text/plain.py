@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from deciban import collect, expect, score
 from deciban._kernel import text as kernel
 from deciban._typing import Array, Codes, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats
@@ -17,7 +18,6 @@ from deciban.corollaries.explain import explain, strongest
 from deciban.corollaries.forget import forget
 from deciban.corollaries.leave_one_out import best_alpha, cross_fitted, leave_one_out
 from deciban.corollaries.sample import sample
-from deciban.engines import local
 from deciban.errors import ForgetError
 from deciban.families import Family
 from deciban.joint import Block, Joint, Model
@@ -25,8 +25,8 @@ from deciban.priors import Alpha
 from deciban.schema import Columns, Schema
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import Buckets, check_words_are_kept
+from deciban.text.parallel import each_its_own
 from deciban.text.raw import Documents, Words
-from deciban.text.sharing import each_its_own
 from deciban.text.sums import GRAIN, check_known, check_same_hashing
 
 SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
@@ -198,7 +198,7 @@ class Plain:
 
     def _sums(self, X: Matrix, labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None) -> Stats:
         schema = Schema(classes, (Columns(X.shape[1]),))
-        return local.collect([X], self.model.joint, schema, labels, weight, n_jobs)
+        return collect.collect([X], self.model.joint, schema, labels, weight, n_jobs)
 
     def _with_stats(self, stats: Stats) -> Plain:
         return replace(self, model=Model(self.model.joint, stats))._with_pseudo_counts()
@@ -223,7 +223,7 @@ class Plain:
         return columns_moved(counts, self.words.locate(words), len(self.words))
 
     def log_joint(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Floats:
-        return local.apply([self.rows(batches, n_jobs)], self.model, "log_joint", n_jobs)
+        return score.apply([self.rows(batches, n_jobs)], self.model, "log_joint", n_jobs)
 
     def log_joint_without(
         self,
@@ -247,7 +247,7 @@ class Plain:
             return leave_one_out(self.model, [X], own, weight, n_jobs).log_proba
 
         def choose(rows: Data, y: Codes, some: Floats | None) -> Model:
-            part = Model(self.model.joint, local.collect(rows, self.model.joint, self.model.schema, y, some, n_jobs))
+            part = Model(self.model.joint, collect.collect(rows, self.model.joint, self.model.schema, y, some, n_jobs))
             alpha = best_alpha(part, rows, y, some, n_jobs)
             return replace(self, alpha=alpha)._with_pseudo_counts().model
 
@@ -283,7 +283,7 @@ class Plain:
         """With labels found by EM where codes are −1."""
         del mark
         data = [self.rows(batches, n_jobs)]
-        found = local.learn_hidden(
+        found = expect.learn_hidden(
             data, self.model, codes, weight, hidden_weight=hidden_weight, n_jobs=n_jobs, watch=watch
         )
         return replace(self, model=found.model)

@@ -20,8 +20,8 @@ from deciban.errors import ForgetError, SchemaError
 from deciban.schema import find, union_classes
 from deciban.text.common import CommonItems
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows
+from deciban.text.parallel import each_its_own
 from deciban.text.raw import Documents
-from deciban.text.sharing import each_its_own
 
 DAMPING = 0.75
 GRAIN = 2.0**30

@@ -9,10 +9,10 @@ import numpy as np
 
 from deciban._kernel import evidence as kernel
 from deciban._typing import Codes, Floats
-from deciban.engines.threads import threads
 from deciban.text.items import Rows
-from deciban.text.sharing import in_pieces
+from deciban.text.parallel import in_pieces
 from deciban.text.sums import Cells, damped
+from deciban.threads import threads
 
 STRENGTHS = (0.03, 1.0, 30.0)  # pseudo-counts, in documents' mean damped presence: the pool weighs all three
 KNOTS = np.log([0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 1.5])

@@ -20,7 +20,7 @@ import numpy as np
 from deciban._kernel import contexts as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.rows import mixed
+from deciban.matrix import mixed
 from deciban.tables.encode import Rows
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT

@@ -23,11 +23,11 @@ import numpy as np
 from deciban._kernel import forest as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.rows import mixed
+from deciban.matrix import mixed
 from deciban.tables.encode import Rows
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT
-from deciban.text.sharing import in_threads
+from deciban.text.parallel import in_threads
 
 TREES = (24, 40)  # between these,
 ROWS_TIMES_TREES = 400_000  # and fewer where there are many rows

@@ -1,0 +1,1 @@
+"""Dask: frames, arrays and bags, on threads or on a cluster."""

@@ -1,0 +1,774 @@
+"""Dask: frames, arrays and bags, on whatever scheduler there is. A task a partition, and a tree of tasks adds up.
+
+A partition's sum is what its task returns. Where a worker is lost, Dask runs its tasks again, and what they return
+takes the place of what was lost: nothing is added twice, and nothing is left out. Only the last sum reaches the client.
+
+Every partition is read with one schema. Dask says what most columns hold; those of which it knows nothing (objects,
+categories that it has not seen, all of a bag) are looked at in a few partitions.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import os
+import pickle
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from math import ceil, isnan
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added, thinned
+from deciban.engines.dask.partitions import (
+    LABEL,
+    TEXT,
+    Columns,
+    Reader,
+    columns_of_array,
+    columns_of_bag,
+    columns_of_frame,
+    joined,
+    kind_of_dtype,
+    kind_of_values,
+)
+from deciban.errors import DecibanError, EngineError
+from deciban.reading.frames import unique_names
+from deciban.show import one_line, without_secrets
+from deciban.sources.kinds import MISSING
+
+PACKAGES = ("dask", "dask_expr")
+COLLECTIONS = ("DataFrame", "Series", "Array", "Bag")
+FAN_IN = 8  # sums that one task adds up
+PLACES = 16  # partitions that a sample is taken from, if they have enough rows
+LOOKS = 4  # partitions that are looked at first for what columns hold
+LONGEST = 500  # characters of somebody else's message
+LOST = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError", "TimeoutError")
+
+
+def is_mine(X: Any) -> bool:
+    """Whether X is one of Dask's collections, found out without importing Dask."""
+    return collection(X) is not None
+
+
+def collection(X: Any) -> str | None:
+    """Which of Dask's collections X is, be it by inheritance."""
+    for base in type(X).__mro__:
+        if base.__module__.partition(".")[0] in PACKAGES and base.__name__ in COLLECTIONS:
+            return base.__name__
+    return None
+
+
+def needed(module: str) -> Any:
+    """A part of Dask, which not everybody has."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"this needs {module}, which is not installed: pip install 'deciban[dask]'") from error
+
+
+class Dask(Engine):
+    """Rows in a Dask collection.
+
+    Parameters
+    ----------
+    X : dask DataFrame, Series, Array or Bag
+        A Bag holds dicts, with a key for each column; or texts; or pairs of a text and its label. The columns of an
+        Array are called x0, x1, …; an Array of one dimension holds texts.
+    y : dask Series, Array or Bag, optional
+        Labels that are not a column of X, in the order of its rows. `target` says what their column is called: what
+        the Series is called, if it has a name; "label" beside texts; otherwise "y".
+    files : sequence of str, optional
+        What X was read from. Errors name the file, where there are as many of them as partitions.
+
+    >>> import pandas as pd, dask, dask.dataframe as dd
+    >>> from deciban.engines.dask.engine import Dask
+    >>> rows = Dask(dd.from_pandas(pd.DataFrame({"x": [1.5, 2.0, 4.0], "y": list("aab")}), npartitions=2))
+    >>> rows.schema.names, rows.size
+    (['x', 'y'], 2)
+    >>> with dask.config.set(scheduler="synchronous"):
+    ...     rows.collect(lambda tables: sum(table.num_rows for table in tables))
+    3
+    """
+
+    name: ClassVar[str] = "dask"
+
+    def __init__(self, X: Any, y: Any = None, *, files: Sequence[str] = ()) -> None:
+        found = collection(X)
+        if found is None:
+            raise DecibanError(f"a {type(X).__name__} is not a Dask DataFrame, Series, Array or Bag")
+        if y is not None and collection(y) is None:
+            raise DecibanError(
+                f"the rows are a Dask {found}, and the labels a {type(y).__name__}: put the labels into a column of X, "
+                "or give them as a Dask collection too, cut at the same rows"
+            )
+        self.rows_named = f"the Dask {found}"
+        self._rows: Rows = {"Array": Arrays, "Bag": Bags}.get(found, Frames)(X, y)
+        self.named, self.target, self.size = self._rows.named, self._rows.target, self._rows.size
+        self._files = files if len(files) == self.size else ()
+        if found == "Bag" and y is None and self._looked_at[1]:
+            self.target = LABEL
+
+    @cached_property
+    def _parts(self) -> list[tuple[Any, ...]]:
+        """Each partition as Dask's promise of it, with that of its labels."""
+        try:
+            return self._rows.parts()
+        except DecibanError:
+            raise
+        except Exception as error:  # Dask may look into files here
+            raise EngineError(f"{self.rows_named} cannot be read: {said(error)}") from error
+
+    # ------------------------------------------------------------------ the schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._looked_at[0]
+
+    @cached_property
+    def _looked_at(self) -> tuple[pa.Schema, bool]:
+        """The schema, and whether rows are pairs of a text and its label; partitions are read where Dask cannot say."""
+        known = self._rows.kinds(self.rows_named)
+        found: dict[str, set[pa.DataType]] = {name: set() if kind is None else {kind} for name, kind in known.items()}
+        wanted = [name for name, kind in known.items() if kind is None]
+        pairs, left, most = False, list(range(len(self._parts))), LOOKS
+        # On while there is something to find out, which a few more partitions tell; a bag says nothing without rows.
+        while left and (not found or (most <= PLACES and any(found[name] <= {pa.null()} for name in wanted))):
+            chosen = evenly(left, most)
+            for kinds, paired in self._each(Look(self._rows.columns, self.target, known), chosen):
+                pairs |= paired
+                for name, kind in kinds.items():
+                    found.setdefault(name, set()).add(kind)
+            wanted = [name for name in found if known.get(name) is None]
+            left, most = [i for i in left if i not in chosen], 2 * most
+        kinds = {name: known.get(name) or joined(found[name], name, self.rows_named) for name in found}
+        return pa.schema(list(kinds.items())), pairs
+
+    @property
+    def _reader(self) -> Reader:
+        return Reader(self._rows.columns, self._rows.target, self.schema)
+
+    # ------------------------------------------------------------------ rows
+
+    def sample(self, rows: int) -> pa.Table:
+        """From a few partitions spread evenly; from more of them until it is known that there are more rows."""
+        looked: dict[int, tuple[int, pa.Table]] = {}
+        left, total, most = list(range(len(self._parts))), 0, PLACES
+        while left and total <= rows:
+            chosen = evenly(left, most)
+            found = self._each(Some(self._reader, ceil(rows / len(chosen))), chosen)
+            looked.update(zip(chosen, found, strict=True))
+            left, total = [i for i in left if i not in looked], sum(size for size, _ in looked.values())
+            enough = ceil((rows - total + 1) * len(looked) / max(1, total))  # if those to come are like these
+            most = max(1, min(2 * len(looked), enough))
+        shares = shared_out({i: size for i, (size, _) in looked.items()}, rows)
+        short = [i for i, share in shares.items() if share > looked[i][1].num_rows]
+        if short:  # some have few rows, so others have to give more than was thought
+            more = self._each(Some(self._reader, max(shares[i] for i in short)), short)
+            looked.update(zip(short, more, strict=True))
+        tables = [thinned(looked[i][1], share) for i, share in sorted(shares.items())]
+        return pa.concat_tables([self.schema.empty_table(), *tables]).unify_dictionaries()
+
+    def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
+        """A task a partition, then a tree of tasks, in the order of partitions.
+
+        `dask.annotate(retries=2)` around it lets Dask try again what failed, where files come over a poor line.
+        """
+        tasks = self._tasks(Add(work, self._reader), range(len(self._parts)))
+        level, add = list(tasks.values()), needed("dask").delayed(add_up, pure=False)
+        token = uuid4().hex
+        while len(level) > 1:
+            groups = [level[start : start + FAN_IN] for start in range(0, len(level), FAN_IN)]
+            level = [
+                add(group, dask_key_name=f"deciban-add-{token}-{len(level)}-{i}") if len(group) > 1 else group[0]
+                for i, group in enumerate(groups)
+            ]
+        total: Sum | None = self._computed(level, tasks, watch)[0]
+        return total
+
+    def apply(self, answer: Answer, fields: pa.Schema) -> Any:
+        """A Dask collection like X, with as many rows: a frame, or a series where there is one field; an array; a bag.
+
+        Nothing is computed yet, but for a look at columns of which Dask does not know what they hold.
+        """
+        return self._rows.apply(Say(answer, self._reader, fields, self.rows_named))
+
+    # ------------------------------------------------------------------ tasks
+
+    def _place(self, number: int) -> str:
+        file = f" ({without_secrets(one_line(self._files[number]))})" if self._files else ""
+        return place_of(number, self.rows_named) + file
+
+    def _tasks(self, job: Job, numbers: Sequence[int]) -> dict[int, Any]:
+        """A job to be done for some partitions, as tasks by their numbers. It is in the graph once."""
+        delayed, token = needed("dask").delayed, uuid4().hex
+        held = delayed(job, name=f"deciban-job-{token}", pure=False, traverse=False)
+        do = delayed(done, pure=False)
+        return {
+            i: do(held, self._place(i), *self._parts[i], dask_key_name=f"deciban-part-{token}-{i}") for i in numbers
+        }
+
+    def _each(self, job: Job, numbers: Sequence[int]) -> list[Any]:
+        tasks = self._tasks(job, numbers)
+        return self._computed(list(tasks.values()), tasks)
+
+    def _computed(self, wanted: list[Any], tasks: Mapping[int, Any], watch: Watch | None = None) -> list[Any]:
+        """The results of some tasks, on the scheduler that is in use; `tasks` are those of partitions, to watch."""
+        client = client_in_use()
+        if client is None:
+            return self._computed_here(wanted, tasks, watch)
+        return self._computed_there(client, wanted, tasks, watch)
+
+    def _computed_here(self, wanted: list[Any], tasks: Mapping[int, Any], watch: Watch | None) -> list[Any]:
+        keys, finished = {task.key for task in tasks.values()}, 0
+
+        def after(key: Any, *rest: Any) -> None:
+            nonlocal finished
+            del rest
+            if key in keys and watch is not None:
+                finished += 1
+                watch(finished)
+
+        try:
+            # An error is to keep its whole trace, which tells the task that failed, and so the partition.
+            whole = needed("dask").config.set({"admin.traceback.shorten": []})
+            with whole, needed("dask.callbacks").Callback(posttask=after):
+                return list(needed("dask").compute(*wanted))
+        except DecibanError:
+            raise
+        except Exception as error:
+            number = depending_on(failed_key(error), tasks)
+            raise failure(error, self.rows_named if number is None else self._place(number)) from error
+
+    def _computed_there(
+        self, client: Any, wanted: list[Any], tasks: Mapping[int, Any], watch: Watch | None
+    ) -> list[Any]:
+        keys = {task.key for task in wanted}
+        numbers = {task.key: number for number, task in tasks.items()}
+        where, futures = self.rows_named, []
+        try:
+            futures = client.compute([*wanted, *(task for task in tasks.values() if task.key not in keys)])
+            parts = [future for future in futures if future.key in numbers]
+            for finished, future in enumerate(needed("distributed").as_completed(parts), 1):
+                where = self._place(numbers[future.key])
+                if future.status != "finished":
+                    future.result()  # raises what went wrong
+                if future.key not in keys:
+                    future.release()  # a sum is kept no longer than until it is added
+                if watch is not None:
+                    watch(finished)
+            where = self.rows_named
+            return list(client.gather(futures[: len(wanted)]))
+        except DecibanError:
+            raise
+        except Exception as error:
+            raise failure(error, where) from error
+        finally:
+            for future in futures:
+                future.release()  # what still runs is given up
+
+
+def client_in_use() -> Any:
+    """The client that Dask would compute with; None where it would do so in this process."""
+    if "distributed" not in sys.modules:
+        return None
+    owner = getattr(needed("dask.base").get_scheduler(), "__self__", None)
+    return owner if isinstance(owner, needed("distributed").Client) else None
+
+
+# ------------------------------------------------------------------ what is done with a partition, on a worker
+
+
+class Sent:
+    """What workers are sent: nothing of Dask's is in it.
+
+    It is pickled by itself, plainly where that will do. Dask pickles a graph as one, and by cloudpickle as soon as a
+    function without a name is anywhere in it; and cloudpickle refuses some of what is compiled.
+    """
+
+    __slots__: tuple[str, ...] = ()
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        values = tuple(getattr(self, name) for name in self.__slots__)
+        try:
+            plainly = pickle.dumps(values, protocol)
+        except Exception:  # each object has its own way to refuse
+            return type(self), values
+        return (type(self), values) if b"__main__" in plainly else (unpacked, (type(self), plainly))
+
+
+def unpacked(kind: type[Sent], values: bytes) -> Sent:
+    return kind(*pickle.loads(values))
+
+
+class Job(Sent):
+    """What is to be done with every partition."""
+
+    __slots__ = ()
+
+    def __call__(self, part: Any, labels: Any = None) -> Any:
+        """What is wanted of one partition."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Add(Job):
+    """A partition's sum."""
+
+    work: Callable[[Iterator[pa.Table]], Any]
+    reader: Reader
+
+    def __call__(self, part: Any, labels: Any = None) -> Any:
+        return self.work(self.reader.tables(part, labels))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Some(Job):
+    """How many rows a partition has, and some of them."""
+
+    reader: Reader
+    rows: int
+
+    def __call__(self, part: Any, labels: Any = None) -> tuple[int, pa.Table]:
+        return self.reader.some(self.rows, part, labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look(Job):
+    """What a partition's columns hold of which it is not known, and whether its rows are pairs."""
+
+    columns: Callable[..., Columns]
+    target: str | None
+    known: Mapping[str, pa.DataType | None]
+
+    def __call__(self, part: Any, labels: Any = None) -> tuple[dict[str, pa.DataType], bool]:
+        found = self.columns(part, labels, self.target)
+        names = [name for name in found.values if self.known.get(name) is None and found.size]
+        return {name: kind_of_values(found.values[name], name) for name in names}, found.pairs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Say(Sent):
+    """Answers to a partition's rows."""
+
+    answer: Answer
+    reader: Reader
+    fields: pa.Schema
+    rows_named: str
+
+    def __call__(self, number: int | None, part: Any, labels: Any = None) -> pa.Table:
+        place = self.rows_named if number is None else place_of(number, self.rows_named)
+        with naming(place):
+            said_of = [self.answer(table) for table in self.reader.tables(part, labels)]
+            return pa.concat_tables([self.fields.empty_table(), *said_of])
+
+
+def done(job: Job, place: str, *part: Any) -> Any:
+    with naming(place):
+        return job(*part)
+
+
+def add_up(parts: list[Any]) -> Any:
+    return added(iter(parts))
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Whatever goes wrong inside says where."""
+    try:
+        yield
+    except DecibanError as error:
+        error.args = (f"{place}: {error}",)
+        raise
+    except Exception as error:
+        raise EngineError(f"{place}: {said(error)}") from error
+
+
+def place_of(number: int, rows_named: str) -> str:
+    return f"partition {number} (counted from 0) of {rows_named}"
+
+
+# ------------------------------------------------------------------ Dask's collections
+
+
+class Rows(ABC):
+    """One of Dask's collections, and how its partitions are read."""
+
+    named = True
+    size: int
+    target: str | None = None
+    columns: Callable[..., Columns]  # of a partition
+
+    @abstractmethod
+    def __init__(self, X: Any, y: Any) -> None:
+        """Rows, and labels perhaps, cut at the same rows."""
+
+    @abstractmethod
+    def parts(self) -> list[tuple[Any, ...]]:
+        """Each partition, and its labels if they are apart, as `Delayed`."""
+
+    @abstractmethod
+    def kinds(self, where: str) -> dict[str, pa.DataType | None]:
+        """Columns and their types as Dask knows them, None where it does not; no columns at all where it knows none."""
+
+    @abstractmethod
+    def apply(self, say: Say) -> Any:
+        """Answers to all rows, when they are asked for."""
+
+
+class Frames(Rows):
+    """A DataFrame, or a Series."""
+
+    columns = staticmethod(columns_of_frame)
+
+    def __init__(self, X: Any, y: Any) -> None:
+        if collection(X) == "Series":
+            X = X.to_frame(name=TEXT if X.name is None else X.name)
+        self.X, self.size, self.names = X, X.npartitions, unique_names(X.columns)
+        self.y = None if y is None else series_beside(X, y)
+        if self.y is not None:
+            self.target = free_name(self.y.name, self.names)
+
+    def parts(self) -> list[tuple[Any, ...]]:
+        if self.y is None:
+            return [(part,) for part in self.X.to_delayed()]
+        # Dask would put files together by how few columns are read of them, and so X's and y's differently.
+        return list(zip(*(part.to_delayed(optimize_graph=False) for part in (self.X, self.y)), strict=True))
+
+    def kinds(self, where: str) -> dict[str, pa.DataType | None]:
+        types = dict(zip(self.names, self.X.dtypes, strict=True))
+        if self.y is not None and self.target is not None:
+            types[self.target] = self.y.dtype
+        return {name: kind_of_dtype(dtype, name, where) for name, dtype in types.items()}
+
+    def apply(self, say: Say) -> Any:
+        labels = [] if self.y is None else [self.y]
+        return self.X.map_partitions(partial(say_frame, say), *labels, meta=as_frame(say.fields.empty_table(), None))
+
+
+def series_beside(X: Any, y: Any) -> Any:
+    """Labels as a Series that is cut where the frame X is."""
+    kind = collection(y)
+    if kind == "DataFrame" and len(y.columns) == 1:
+        y, kind = y[y.columns[0]], "Series"
+    elif kind == "Array":
+        y = flat(y).to_dask_dataframe()
+    elif kind != "Series":
+        raise DecibanError(f"the rows are a Dask DataFrame, and the labels a {kind}: give a Series or an Array")
+    elif X.known_divisions and y.known_divisions and X.divisions != y.divisions:
+        ends = [(rows.divisions[0], rows.divisions[-1]) for rows in (X, y)]
+        if ends[0] == ends[1]:
+            y = y.repartition(divisions=X.divisions)
+    if y.npartitions != X.npartitions:
+        raise DecibanError(
+            f"the rows are in {X.npartitions} partitions and the labels in {y.npartitions}: X and y must be cut at the "
+            "same rows. Put the labels into a column of X"
+        )
+    return y
+
+
+def flat(y: Any) -> Any:
+    """Labels as an array of one dimension."""
+    if y.ndim == 2 and y.shape[1] == 1:
+        return y[:, 0]
+    if y.ndim != 1:
+        raise DecibanError(f"the labels are an array of shape {y.shape}: there is one label for each row")
+    return y
+
+
+def free_name(wanted: Any, names: Sequence[str]) -> str:
+    """A name that no column has."""
+    name = "y" if wanted is None or str(wanted) in names else str(wanted)
+    while name in names:
+        name += "_"
+    return name
+
+
+def as_frame(table: pa.Table, index: Any) -> Any:
+    """Answers as a pandas frame, or as a series where there is one field."""
+    plain = table.cast(pa.schema([(field.name, uncoded(field.type)) for field in table.schema]))
+    frame = plain.to_pandas()
+    if index is not None:
+        frame.index = index
+    return frame.iloc[:, 0] if frame.shape[1] == 1 else frame
+
+
+def uncoded(kind: pa.DataType) -> pa.DataType:
+    """Strings in place of codes, which each partition would have its own of."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def say_frame(say: Say, part: Any, labels: Any = None, partition_info: Mapping[str, Any] | None = None) -> Any:
+    number = None if partition_info is None else partition_info["number"]
+    return as_frame(say(number, part, labels), part.index)
+
+
+class Arrays(Rows):
+    """An Array: rows and columns, or texts."""
+
+    named = False
+    columns = staticmethod(columns_of_array)
+
+    def __init__(self, X: Any, y: Any) -> None:
+        if X.ndim == 1 and X.dtype.kind not in "OUST":
+            raise DecibanError("a Dask Array of one dimension is not a table: X.reshape(-1, 1) makes it one column")
+        if X.ndim > 2 or X.dtype.names is not None:
+            raise DecibanError(f"a Dask Array of shape {X.shape} and type {X.dtype} is not a table of rows and columns")
+        if X.ndim == 2 and isnan(X.shape[1]):
+            raise DecibanError(
+                "it is not known how many columns the Dask Array has: call X.compute_chunk_sizes() first"
+            )
+        if not isinstance(X._meta, np.ndarray):
+            raise DecibanError(
+                f"the blocks of the Dask Array are of type {type(X._meta).__name__}: make them NumPy's, as in "
+                "X.map_blocks(lambda block: block.toarray())"
+            )
+        self.X = X.rechunk({1: -1}) if X.ndim == 2 and len(X.chunks[1]) > 1 else X  # whole rows
+        self.size, self.named = len(self.X.chunks[0]), X.ndim == 1
+        self.names = [TEXT] if X.ndim == 1 else [f"x{j}" for j in range(X.shape[1])]
+        self.y = None if y is None else array_beside(self.X, y)
+        if self.y is not None:
+            self.target = LABEL if X.ndim == 1 else "y"
+
+    def parts(self) -> list[tuple[Any, ...]]:
+        parts = self.X.to_delayed().ravel()
+        return [(part,) for part in parts] if self.y is None else list(zip(parts, self.y.to_delayed(), strict=True))
+
+    def kinds(self, where: str) -> dict[str, pa.DataType | None]:
+        found = {name: kind_of_dtype(self.X.dtype, name, where) for name in self.names}
+        if self.y is not None and self.target is not None:
+            found[self.target] = kind_of_dtype(self.y.dtype, self.target, where)
+        return found
+
+    def apply(self, say: Say) -> Any:
+        arrays = needed("dask.array")
+        dtype, many = common_dtype(say.fields), len(say.fields)
+        rows = self.X if self.X.ndim == 2 else self.X[:, None]
+        labels = [] if self.y is None else [self.y[:, None]]
+        one = many == 1
+        return arrays.map_blocks(
+            partial(say_array, say, self.X.ndim == 1, dtype),
+            rows,
+            *labels,
+            dtype=dtype,
+            meta=np.empty((0,) if one else (0, many), dtype),
+            **({"drop_axis": 1} if one else {"chunks": (rows.chunks[0], (many,))}),
+        )
+
+
+def array_beside(X: Any, y: Any) -> Any:
+    """Labels as an Array of one dimension that is cut where X is."""
+    kind = collection(y)
+    if kind == "DataFrame" and len(y.columns) == 1:
+        y, kind = y[y.columns[0]], "Series"
+    if kind not in ("Series", "Array"):
+        raise DecibanError(f"the rows are a Dask Array, and the labels a {kind}: give an Array or a Series")
+    y = flat(y.to_dask_array() if kind == "Series" else y)
+    if not isnan(X.shape[0]) and not isnan(y.shape[0]):
+        if X.shape[0] != y.shape[0]:
+            raise DecibanError(f"there are {X.shape[0]:,} rows and {y.shape[0]:,} labels: give one label for each row")
+        return y.rechunk((X.chunks[0],))
+    if len(y.chunks[0]) != len(X.chunks[0]):
+        raise DecibanError(
+            f"the rows are in {len(X.chunks[0])} blocks and the labels in {len(y.chunks[0])}, and how long they are is "
+            "not known: call compute_chunk_sizes() on both first, or cut both alike"
+        )
+    return y
+
+
+def common_dtype(fields: pa.Schema) -> np.dtype[Any]:
+    """What an array of these columns holds: numbers if all are, else objects."""
+    return np.result_type(*(np.dtype(uncoded(field.type).to_pandas_dtype()) for field in fields))
+
+
+def say_array(
+    say: Say, texts: bool, dtype: np.dtype[Any], part: Any, labels: Any = None, block_id: Sequence[int] | None = None
+) -> Any:
+    table = say(None if block_id is None else int(block_id[0]), part[:, 0] if texts else part, labels)
+    columns = [column.to_numpy().astype(dtype, copy=False) for column in table.columns]
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+
+class Bags(Rows):
+    """A Bag of dicts, texts, or pairs of a text and its label."""
+
+    columns = staticmethod(columns_of_bag)
+
+    def __init__(self, X: Any, y: Any) -> None:
+        if y is not None and collection(y) != "Bag":
+            raise DecibanError(f"the rows are a Dask Bag, and the labels a {collection(y)}: give a Bag of labels")
+        if y is not None and y.npartitions != X.npartitions:
+            raise DecibanError(
+                f"the rows are in {X.npartitions} partitions and the labels in {y.npartitions}: X and y must be cut at "
+                "the same rows. Put both into one Bag, as pairs of a text and its label"
+            )
+        self.X, self.y, self.size = X, y, X.npartitions
+        self.target = None if y is None else LABEL
+
+    def parts(self) -> list[tuple[Any, ...]]:
+        # Bags are made quicker by iterators in place of lists, which X and y could not both go through.
+        bags = [self.X] if self.y is None else [self.X, self.y]
+        return list(zip(*(bag.to_delayed(optimize_graph=False) for bag in bags), strict=True))
+
+    def kinds(self, where: str) -> dict[str, pa.DataType | None]:
+        del where
+        return {}
+
+    def apply(self, say: Say) -> Any:
+        numbers = needed("dask.bag").from_sequence(range(self.size), npartitions=self.size)
+        labels = [] if self.y is None else [self.y]
+        return self.X.map_partitions(partial(say_bag, say), numbers, *labels)
+
+
+def say_bag(say: Say, part: Any, numbers: Any, labels: Any = None) -> list[Any]:
+    table = say(next(iter(numbers)), part, labels)
+    found: list[Any] = table.column(0).to_pylist() if table.num_columns == 1 else table.to_pylist()
+    return found
+
+
+# ------------------------------------------------------------------ sharing out
+
+
+def evenly(numbers: Sequence[int], most: int) -> list[int]:
+    """At most so many of these, at even distances.
+
+    >>> evenly(range(10), 4)
+    [0, 2, 5, 7]
+    """
+    count = min(most, len(numbers))
+    return [numbers[len(numbers) * i // count] for i in range(count)]
+
+
+def shared_out(sizes: Mapping[int, int], rows: int) -> dict[int, int]:
+    """How many rows each gives, so that there are `rows` in all: as many as any other, unless it has fewer.
+
+    >>> shared_out({0: 100, 1: 3, 2: 50}, 43)
+    {1: 3, 2: 20, 0: 20}
+    """
+    shares, left = {}, rows
+    for place, (number, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
+        shares[number] = min(size, left // (len(sizes) - place))
+        left -= shares[number]
+    return shares
+
+
+# ------------------------------------------------------------------ files
+
+
+def from_paths(paths: Sequence[str], **how: Any) -> Dask:
+    """Parquet or CSV files, as Dask reads them: patterns, folders of Parquet files, and addresses such as s3://.
+
+    `how` is what `dask.dataframe.read_parquet` or `read_csv` takes besides. In CSV files, whole numbers are read as
+    floats, since some may be missing, and the same texts say so as elsewhere in deciban.
+    """
+    frames = needed("dask.dataframe")
+    found, name = [one for path in paths for one in expanded(path)], shown_paths(paths)
+    kinds = {ending(path) for path in found}
+    read: Callable[..., Any] = frames.read_parquet
+    if kinds == {"csv"}:
+        read = frames.read_csv
+        tabs = all(re.search(r"\.(tsv|tab)\b", path.lower()) for path in found)
+        how = {"assume_missing": True, "keep_default_na": False, "na_values": list(MISSING), **how}
+        how = {"sep": "\t", **how} if tabs else how
+    elif kinds != {"parquet"}:
+        raise DecibanError(
+            f"{name}: Dask reads Parquet and CSV files here, all of one kind, which is known by how their names end "
+            "(.parquet, .csv, .tsv). Of anything else, make a Dask DataFrame and give that"
+        )
+    if kinds == {"parquet"}:  # Dask puts these in the order of the numbers in their names, whatever order was given
+        order = needed("dask.utils").natural_sort_key
+        found.sort(key=lambda path: order(os.path.abspath(path)))
+    try:
+        rows = Dask(read(found, **how), files=found)
+    except DecibanError:
+        raise
+    except Exception as error:  # of whichever library reads the files
+        raise EngineError(f"{name} cannot be read: {said(error)}") from error
+    rows.rows_named = name
+    return rows
+
+
+def expanded(path: str) -> list[str]:
+    """The files that a pattern is about; addresses are Dask's business."""
+    if "://" in path or os.path.exists(path) or not glob.has_magic(path):
+        return [path]
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise DecibanError(f"there is no file {one_line(path)!r}")
+    return found
+
+
+def ending(path: str) -> str | None:
+    """What a file holds, by its name; a folder holds Parquet files."""
+    bare = re.sub(r"\.(gz|bz2|xz|zip|zst)$", "", path.lower())
+    if bare.endswith((".csv", ".tsv", ".tab")):
+        return "csv"
+    return "parquet" if path.lower().endswith((".parquet", ".parq", ".pq", "/")) or os.path.isdir(path) else None
+
+
+def shown_paths(paths: Sequence[str]) -> str:
+    first = without_secrets(one_line(paths[0])) if paths else "nothing"
+    return first if len(paths) < 2 else f"{first} and {len(paths) - 1} more"
+
+
+# ------------------------------------------------------------------ what goes wrong
+
+
+def said(error: BaseException) -> str:
+    """Somebody else's error in a line."""
+    text = without_secrets(one_line(" ".join(str(error).split())))
+    return f"{type(error).__name__}: {text[:LONGEST]}{'…' if len(text) > LONGEST else ''}"
+
+
+def failure(error: Exception, where: str) -> DecibanError:
+    """What to say where Dask gave up."""
+    if isinstance(error, DecibanError):
+        return error
+    name = type(error).__name__
+    if name == "KilledWorker":  # Dask suspects all that was waiting for a worker which dies
+        return EngineError(
+            f"{where}: every worker that had it in hand, perhaps among others, died, mostly for want of memory. Cut "
+            "the rows into smaller partitions (repartition, rechunk), or give workers more memory; nothing was learned"
+        )
+    if name in LOST:
+        return EngineError(
+            f"{where}: Dask's scheduler is out of reach or has been told to stop ({said(error)}). Connect a new "
+            "Client, and do it again; nothing was learned"
+        )
+    return EngineError(f"{where} cannot be computed: {said(error)}")
+
+
+def failed_key(error: BaseException) -> Any:
+    """The task that failed in this process: Dask's own function that ran it knows its key, and nothing else does."""
+    key, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name == "execute_task":
+            key = trace.tb_frame.f_locals.get("key")
+        trace = trace.tb_next
+    return key
+
+
+def depending_on(key: Any, tasks: Mapping[int, Any]) -> int | None:
+    """The first partition whose task needs this one."""
+    if key is None or not tasks:
+        return None
+    graph = needed("dask.highlevelgraph").HighLevelGraph.merge(*(task.__dask_graph__() for task in tasks.values()))
+    needs = graph.get_all_dependencies()
+    for number, task in sorted(tasks.items()):
+        seen, todo = set(), [task.key]
+        while todo:
+            own = todo.pop()
+            if own not in seen:
+                seen.add(own)
+                todo.extend(needs.get(own, ()))
+        if key in seen:
+            return number
+    return None

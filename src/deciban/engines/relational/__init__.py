@@ -1,1 +1,0 @@
-"""What engines over databases share: connections, statements, and rows of answers read as statistics."""

@@ -1,0 +1,1 @@
+"""Spark: data frames, classic or through Spark Connect."""

@@ -1,0 +1,1 @@
+"""Databases: connections, statements, and rows of answers read as statistics."""

@@ -1,0 +1,181 @@
+"""What the columns of a database are in Arrow's words, fixed once; and values of a driver as such columns."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from deciban.engines.sql.databases import Database, identifier, name_of, sqlglot_trees
+from deciban.errors import EngineError
+from deciban.show import one_line
+
+LOOK = 1000  # rows whose values say what a column is, where the database does not
+MOMENT = pa.timestamp("us")
+UTC = datetime.UTC
+
+POSTGRESQL: dict[int, pa.DataType] = {  # by the numbers of its catalogue, which never change
+    16: pa.bool_(),
+    17: pa.binary(),
+    20: pa.int64(),
+    21: pa.int16(),
+    23: pa.int32(),
+    25: pa.string(),
+    700: pa.float32(),
+    701: pa.float64(),
+    1043: pa.string(),
+    1082: pa.date32(),
+    1083: pa.time64("us"),
+    1114: MOMENT,
+    1184: pa.timestamp("us", tz="UTC"),
+    1186: pa.duration("us"),
+}
+NUMERIC = 1700
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name and type, what it is cast to where it is selected, and how its values are read."""
+
+    name: str
+    kind: pa.DataType
+    cast: str = ""
+    read: Callable[[Any], Any] | None = None
+
+    def selected(self, database: Database) -> str:
+        tree = name_of(self.name)
+        if self.cast:
+            tree = sqlglot_trees().cast(tree, self.cast)
+        return f"{database.sql(tree)} AS {database.sql(identifier(self.name))}"
+
+    def array(self, values: Sequence[Any], called: str) -> pa.Array:
+        """Values as an Arrow array of exactly this type."""
+        read = self.read
+        try:
+            return pa.array(values if read is None else [None if v is None else read(v) for v in values], self.kind)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            raise EngineError(
+                f"{called}: column {one_line(self.name)!r} holds a value that does not fit its type {self.kind} "
+                f"({one_line(str(error))}): CAST it in query=, or leave the column out"
+            ) from None
+
+
+def columns_of(cursor: Any, database: str, source: str, parts: Sequence[str]) -> list[Column]:
+    """The columns of a table or a SELECT: as the catalogue has them, or as the values of the first rows are."""
+    try:
+        if database == "postgresql":
+            cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
+            return [postgresql_column(about[0], about[1]) for about in cursor.description]
+        cursor.execute(f"SELECT {'TOP 1000 ' if database == 'mssql' else ''}* FROM {source} AS t" + limit(database))
+        names, rows = [about[0] for about in cursor.description], cursor.fetchall()
+        values = [[row[j] for row in rows if row[j] is not None] for j in range(len(names))]
+        if database == "sqlite":
+            types = declared(cursor, parts) if parts else {}
+            return [sqlite_column(n, types.get(n, ""), v) for n, v in zip(names, values, strict=True)]
+        return [column_by_values(name, own) for name, own in zip(names, values, strict=True)]
+    finally:
+        cursor.close()
+
+
+def limit(database: str) -> str:
+    return "" if database == "mssql" else f" LIMIT {LOOK}"
+
+
+def postgresql_column(name: str, number: int) -> Column:
+    """What Arrow has no type for is read as a text: enumerations, identifiers, documents."""
+    if number == NUMERIC:
+        return Column(name, pa.float64(), "double")
+    if number in POSTGRESQL:
+        return Column(name, POSTGRESQL[number])
+    return Column(name, pa.string(), "text")
+
+
+def column_by_values(name: str, values: Sequence[Any]) -> Column:
+    """What a driver gives is of one type throughout; where nothing is there, a text."""
+    types = {type(value) for value in values}
+    for kinds, kind, read in (
+        ({bool}, pa.bool_(), None),
+        ({int}, pa.int64(), None),
+        ({int, float, decimal.Decimal}, pa.float64(), float),
+        ({datetime.date}, pa.date32(), None),
+        ({datetime.date, datetime.datetime}, MOMENT, moment),
+        ({datetime.timedelta}, pa.duration("us"), None),
+        ({bytes, bytearray}, pa.binary(), bytes),
+    ):
+        if types and types <= kinds:
+            return Column(name, kind, read=read)
+    return Column(name, pa.string(), read=text)
+
+
+# ---------------------------------------------------------------------- SQLite, where any value may be anywhere
+
+
+def declared(cursor: Any, parts: Sequence[str]) -> dict[str, str]:
+    """The types that columns were declared with."""
+    schema = f"{identifier(parts[0]).sql(dialect='sqlite')}." if len(parts) > 1 else ""
+    cursor.execute(f"PRAGMA {schema}table_xinfo({identifier(parts[-1]).sql(dialect='sqlite')})")
+    return {row[1]: row[2].upper() for row in cursor.fetchall()}
+
+
+def sqlite_column(name: str, declared: str, values: Sequence[Any]) -> Column:
+    """By its declared type, which SQLite takes for advice, and by the values of the first rows."""
+    types = {type(value) for value in values}
+    dated = bool(values) and all(moment(value) is not None for value in values)
+    if ("DATE" in declared or "TIME" in declared) and (dated or not values):
+        return Column(name, MOMENT, read=moment)
+    if "BOOL" in declared and all(value in (0, 1) for value in values):
+        return Column(name, pa.bool_(), read=truth)
+    if any(word in declared for word in ("CHAR", "CLOB", "TEXT")):
+        return Column(name, pa.string(), read=text)
+    if "INT" in declared and types <= {int, str, bytes}:
+        return Column(name, pa.int64(), read=whole)
+    if any(word in declared for word in ("INT", "REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL")):
+        return Column(name, pa.float64(), read=number)
+    if types and types <= {int}:
+        return Column(name, pa.int64(), read=whole)
+    if types and types <= {int, float}:
+        return Column(name, pa.float64(), read=number)
+    if types and types <= {bytes}:
+        return Column(name, pa.binary())
+    return Column(name, pa.string(), read=text)
+
+
+def number(value: Any) -> float | None:
+    """A number; a text among numbers is missing, as it is in statements."""
+    return None if isinstance(value, str | bytes) else float(value)
+
+
+def whole(value: Any) -> int | None:
+    if isinstance(value, str | bytes):
+        return None
+    if value != int(value):
+        raise ValueError(f"{value!r} is no whole number")
+    return int(value)
+
+
+def truth(value: Any) -> bool:
+    if value not in (0, 1):
+        raise ValueError(f"{value!r} is neither 0 nor 1")
+    return bool(value)
+
+
+def text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def moment(value: Any) -> datetime.datetime | None:
+    """A date or a moment that a driver or a text says, in UTC where a time zone is known; None where it is none."""
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return datetime.datetime(value.year, value.month, value.day)
+    if isinstance(value, str):
+        try:
+            value = datetime.datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if not isinstance(value, datetime.datetime):
+        return None
+    return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo is not None else value

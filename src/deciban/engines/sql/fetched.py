@@ -1,0 +1,102 @@
+"""Rows that a database gives out: tables one after the other, which threads work on while the next are fetched."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from deciban.engines.base import Answer, Engine, Pushed, Question, Sum, Watch, Work, added
+from deciban.engines.sql.push_down import PushDown
+from deciban.engines.stream import Worker, told
+from deciban.errors import DecibanError
+from deciban.show import one_line, plain
+
+ROWS = 1 << 16  # of a table
+OVERSAMPLED = 8  # rows come in runs: so many times as many are drawn and thinned out, so that they are from all over
+
+
+class Fetched(Engine):
+    """A table or a SELECT of a database."""
+
+    workers = 1  # threads that add up
+    unit = "rows"
+
+    @abstractmethod
+    def tables(self) -> Generator[pa.Table, None, None]:
+        """All rows, each table with exactly the schema."""
+
+    @abstractmethod
+    def _run(self, statements: Sequence[str]) -> list[tuple[Any, ...]]:
+        """The rows of several statements, which are to see the same data."""
+
+    @abstractmethod
+    def _push_down(self) -> PushDown: ...
+
+    def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
+        workers, done, reading = [Worker(work) for _ in range(self.workers)], 0, self.tables()
+        try:
+            for number, table in enumerate(reading):
+                workers[number % len(workers)].give(table, self.rows_named)
+                done += table.num_rows
+                if watch is not None:
+                    watch(done)
+            return added(worker.end() for worker in workers)
+        finally:
+            reading.close()
+            for worker in workers:
+                worker.stop()
+
+    def pushed(self, question: Question) -> Pushed | None:
+        asked = self._push_down()
+        return None if asked.expressible(question) else asked.answer(question, self._run)
+
+    def _kept(self, by: Any, keep: Sequence[str] | None) -> list[str]:
+        """The rows' columns that stand beside a model's answers: those asked for, or all; their names must be free."""
+        kept = list(self.schema.names if keep is None else keep)
+        answers = {"label", *(f"proba_{plain(label)}".lower() for label in by.classes_)}
+        taken = [name for name in kept if name.lower() in answers]
+        if taken:
+            raise DecibanError(
+                f"{self.rows_named} has a column {one_line(taken[0])!r}, and so has the answer: say which columns are "
+                "to stand beside it with keep=, or give the rows by a query under other names"
+            )
+        return kept
+
+    def batches(self) -> Iterator[pa.Table]:
+        """All rows, a table at a time."""
+        return self.tables()
+
+    def to_arrow(self) -> pa.Table:
+        """All rows at once."""
+        return pa.concat_tables([self.schema.empty_table(), *self.tables()])
+
+    def _beside(self, answer: Answer, fields: pa.Schema) -> Generator[pa.Table, None, None]:
+        """Each row with its answers."""
+        reading = self.tables()
+        try:
+            for table in reading:
+                try:
+                    said = answer(table)
+                except Exception as error:
+                    raise told(error, self.rows_named) from None
+                for field in fields:
+                    table = table.append_column(field, said[field.name].cast(field.type))
+                yield table
+        finally:
+            reading.close()
+
+    def _with_answers(self, fields: pa.Schema) -> pa.Schema:
+        """The columns of rows and answers; the answers' names must be free."""
+        for name in fields.names:
+            if name in self.schema.names:
+                raise DecibanError(
+                    f"{self.rows_named} has a column {one_line(name)!r} already, and so has the answer: give the rows "
+                    "without it, or under another name"
+                )
+        return pa.schema([*self.schema, *fields])
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{self!r} holds a connection to a database, which cannot be sent elsewhere")

@@ -1,0 +1,193 @@
+"""Generative against discriminative: who wins with few rows, and who with many (S15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from deciban.errors import DecibanError
+from deciban.estimators.answers import generator
+from deciban.estimators.naive_bayes.gaussian import GaussianNB
+from deciban.estimators.tables import Classifier
+from deciban.estimators.text import TextClassifier
+from deciban.reading.frames import read_frame
+from deciban.reading.labels import read_labels
+from deciban.reading.native import as_array
+from deciban.results.comparison import LEAST, Comparison, learning_curves, taker
+
+POINTS = 8  # of a curve
+MOST_HELD_OUT = 20_000  # enough for a log loss to two or three digits
+
+
+def compare(
+    X: Any,
+    y: Any,
+    generative: Any = None,
+    discriminative: Any = None,
+    sizes: Sequence[int] | None = None,
+    repeats: int = 5,
+    test_size: float | int = 1 / 3,
+    random_state: Any = 0,
+) -> Comparison:
+    """Learning curves of a generative and a discriminative classifier on the same rows.
+
+    A generative model learns P(x, y), a discriminative one P(y | x) alone. Where the generative model is true it
+    needs fewer rows; where it is wrong, enough rows make the discriminative one better (Ng & Jordan, 2001). Which
+    of the two a table is, and at how many rows they cross, is what this shows.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame of shape (n, d)
+        Rows, as both classifiers take them.
+    y : array-like of shape (n,)
+        Labels, none of them missing; each class needs three rows.
+    generative : classifier, default=None
+        None is `GaussianNB(alpha="loo")`. The prior is there because logistic regression has one too, its penalty:
+        without, a class whose few rows share a value has no variance there, and is certain of everything.
+    discriminative : classifier with `predict_proba`, default=None
+        None is logistic regression on standardised columns, missing values replaced by the column's mean.
+    sizes : sequence of int, default=None
+        Numbers of rows to learn from; None is eight of them, in even ratios, up to all rows that are not held out.
+    repeats : int, default=5
+        How often training and held-out rows are drawn. Curves of few rows need more: ask for 30 before believing
+        a small lead.
+    test_size : float or int, default=1/3
+        The share of rows held out in each repeat, 20,000 of them at most; or their number.
+    random_state : int, RandomState, Generator or None, default=0
+        What draws the rows. The same number draws the same rows.
+
+    Returns
+    -------
+    Comparison
+        Log loss and accuracy by model, size and repeat; `best(size)`, `crossing`, `plot()`, `to_frame()`.
+
+    Examples
+    --------
+    Thirty independent columns, as naive Bayes has it; then ten of them share a cause, and are counted ten times:
+
+    >>> import numpy as np
+    >>> from deciban.estimators.compare import compare
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(3000) % 2
+    >>> X = rng.normal(size=(3000, 30)) + 0.6 * y[:, None]
+    >>> compare(X, y, sizes=[120, 2000]).best(120)
+    'GaussianNB'
+    >>> X[:, :10] += 0.3 * rng.normal(size=(3000, 1))
+    >>> found = compare(X, y, sizes=[120, 2000])
+    >>> found.best(120), found.crossing
+    ('GaussianNB', 2000)
+    """
+    take, n = taker(X)
+    labels = read_labels(y, n)
+    if labels.soft is not None or labels.any_missing:
+        raise DecibanError("comparing needs every row's label: drop the rows without one")
+    held_out = rows_held_out(test_size, n)
+    if sizes is None:
+        sizes = default_sizes(n - held_out, width(take(np.arange(min(n, 1)))), len(labels.classes))
+    models = clones(
+        GaussianNB(alpha="loo") if generative is None else generative,
+        logistic_regression(sp.issparse(X)) if discriminative is None else discriminative,
+    )
+    rng = generator(random_state)
+    return learning_curves(models, X, labels.classes[labels.codes], sizes, held_out=held_out, repeats=repeats, rng=rng)
+
+
+def compare_tables(X: Any, y: Any, kinds: Mapping[str, str], repeats: int = 5, random_state: Any = 0) -> Comparison:
+    """The same of `Classifier` and logistic regression on a table of mixed columns, `kinds` saying what they are.
+
+    For logistic regression categories become columns of zeros and ones, missing ones a category of their own, and
+    texts words weighed by how rare they are.
+    """
+    frame = read_frame(X).select(kinds)
+    table = as_array(frame.columns).astype(object)
+    places = {kind: [j for j, own in enumerate(kinds.values()) if own == kind] for kind in set(kinds.values())}
+    numbers = sorted(j for kind in ("number", "count", "date") for j in places.get(kind, []))
+    texts = places.get("text", [])
+    categories = [j for j in range(len(kinds)) if j not in {*numbers, *texts}]
+    parts: list[tuple[str, Any, Any]] = [
+        ("numbers", make_pipeline(FunctionTransformer(floats), *scaled(False)), numbers),
+        ("categories", make_pipeline(FunctionTransformer(spelled), OneHotEncoder(handle_unknown="ignore")), categories),
+        *[(f"text{j}", make_pipeline(FunctionTransformer(strings), TfidfVectorizer()), j) for j in texts],
+    ]
+    regression = make_pipeline(ColumnTransformer(parts), LogisticRegression(max_iter=10_000))
+    schema = {f"x{j}": kind for j, kind in enumerate(kinds.values())}
+    return compare(table, y, Classifier(schema=schema), regression, repeats=repeats, random_state=random_state)
+
+
+def compare_texts(texts: Sequence[str], y: Any, repeats: int = 5, random_state: Any = 0) -> Comparison:
+    """The same of `TextClassifier` and logistic regression on words weighed by how rare they are."""
+    regression = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=10.0, max_iter=10_000))
+    X = np.array(texts, dtype=object)
+    return compare(X, y, TextClassifier(), regression, repeats=repeats, random_state=random_state)
+
+
+def floats(X: Any) -> Any:
+    return np.array([[days(value) for value in row] for row in X], dtype=np.float64)
+
+
+def days(value: Any) -> Any:
+    """A date as a number of days, and a number as it is."""
+    return np.datetime64(value, "us").astype(np.int64) / 86_400e6 if isinstance(value, date) else value
+
+
+def spelled(X: Any) -> Any:
+    return np.array([["" if value is None else str(value) for value in row] for row in X], dtype=object)
+
+
+def strings(column: Any) -> list[str]:
+    return ["" if value is None else str(value) for value in np.asarray(column).ravel()]
+
+
+def logistic_regression(sparse: bool) -> Pipeline:
+    return make_pipeline(*scaled(sparse), LogisticRegression(max_iter=10_000))
+
+
+def scaled(sparse: bool) -> tuple[Any, Any]:
+    """Columns of mean 0 and variance 1, so that one penalty suits all; sparse ones are only scaled, to stay so."""
+    return SimpleImputer(keep_empty_features=True), StandardScaler(with_mean=not sparse)
+
+
+def rows_held_out(test_size: float | int, n: int) -> int:
+    if isinstance(test_size, int | np.integer):
+        return int(test_size)
+    if not 0.0 < test_size < 1.0:
+        raise DecibanError(f"test_size is {test_size:g}: it must be a share between 0 and 1, or a number of rows")
+    return min(round(n * test_size), MOST_HELD_OUT)
+
+
+def default_sizes(most: int, d: int, k: int) -> list[int]:
+    """Eight sizes in even ratios. Few rows are about as many as columns, but few of what there is."""
+    least = min(most, max(LEAST * k, min(d + 2, most // 32)))
+    return sorted(set(np.geomspace(least, most, POINTS).round().astype(int).tolist())) if most > 0 else []
+
+
+def width(rows: Any) -> int:
+    return int(rows.shape[1]) if len(rows.shape) > 1 else 1
+
+
+def clones(generative: Any, discriminative: Any) -> dict[str, Any]:
+    """Clones of the two by the name of their class; of a pipeline, of its last step."""
+    pair = {}
+    for role, model in (("generative", generative), ("discriminative", discriminative)):
+        if not (hasattr(model, "fit") and hasattr(model, "get_params")) or isinstance(model, type):
+            raise DecibanError(f"{role} must be a classifier, like GaussianNB(), got {model!r}")
+        if not hasattr(model, "predict_proba"):
+            raise DecibanError(f"{last_step(model)} has no predict_proba: CalibratedClassifierCV gives it one")
+        pair[role] = clone(model)
+    names = [last_step(model) for model in pair.values()]
+    return dict(zip(names if names[0] != names[1] else pair, pair.values(), strict=True))
+
+
+def last_step(model: Any) -> str:
+    return type(model.steps[-1][1] if isinstance(model, Pipeline) else model).__name__

@@ -1,0 +1,93 @@
+"""An estimator's model in other languages: what its formula is, and as a logistic regression of scikit-learn's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from deciban.corollaries.linear_form import LinearForm
+from deciban.errors import DecibanError
+from deciban.estimators.gaussians.mixture_discriminant import MixtureDiscriminant
+from deciban.estimators.gaussians.nearest_centroid import NearestCentroid
+from deciban.estimators.naive_bayes.mixed import NaiveBayes
+from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
+from deciban.export.formula import Formula
+from deciban.export.joints import Reading, formula_of_joint
+from deciban.export.pooled import formula_of_table
+from deciban.joint import Model
+from deciban.tables.model import TableModel
+
+if TYPE_CHECKING:
+    from deciban.estimators.answers import Answers
+
+
+def features_of(model: Answers) -> tuple[str, ...]:
+    """What the columns are called: as in the table that was learned, or x0, x1, …"""
+    return model._names() or tuple(f"x{j}" for j in range(model.n_features_in_))
+
+
+def formula_of(model: Answers) -> Formula:
+    """What the model says of a row, in words that SQL and ONNX have too; an error says why it cannot be put so."""
+    model._check_classes()
+    value: Any = model.model_
+    if isinstance(value, TableModel):
+        return formula_of_table(value)
+    if not isinstance(value, Model):
+        raise DecibanError(
+            f"a {type(model).__name__} reads texts, and neither SQL nor ONNX cuts them into words as it does: score "
+            "texts with predict_proba"
+        )
+    if isinstance(model, NearestCentroid) and model.metric == "manhattan":
+        raise DecibanError("with metric='manhattan' there are no probabilities: fit with metric='euclidean'")
+    kinds = dict(zip(features_of(model), model.kinds_, strict=True)) if isinstance(model, NaiveBayes) else {}
+    nothing = ("",) if isinstance(model, NaiveBayes | TreeAugmentedNB) else ()
+    nearest = model._round() if isinstance(model, NearestCentroid) and np.ptp(value.log_prior) <= 1e-12 else None
+    formula = formula_of_joint(value, Reading(features_of(model), kinds, nothing), nearest)
+    if isinstance(model, MixtureDiscriminant):
+        with np.errstate(divide="ignore"):
+            prior = np.log(model._prior())
+        return replace(formula, classes=model.classes_, owner=model.owner_.astype(np.int32), log_prior=prior)
+    return formula
+
+
+def columns_of(model: Answers, columns: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
+    """{feature: what it is called elsewhere}, from such a mapping, or from names in the features' order."""
+    features = features_of(model)
+    if columns is None:
+        return {}
+    if isinstance(columns, Mapping):
+        unknown = [name for name in columns if name not in features]
+        if unknown:
+            raise DecibanError(f"columns= names {unknown[0]!r}, which is no feature: there are {list(features[:10])}")
+        return dict(columns)
+    if isinstance(columns, str) or len(columns) != len(features):
+        raise DecibanError(f"columns must be {len(features)} names, one a feature, or {{feature: name}}")
+    return dict(zip(features, columns, strict=True))
+
+
+def logistic_regression(model: Answers, form: LinearForm) -> LogisticRegression:
+    """The same posterior, in scikit-learn's words: softmax of x·coef_ + intercept_, or of two classes its logistic."""
+    features = features_of(model)
+    if len(form.classes) < 2:
+        raise DecibanError("there is only one class, and a logistic regression takes two")
+    if len(set(form.items)) < len(form.items) or not set(form.items) <= set(features):
+        raise DecibanError(
+            "the model is linear in indicators of categories, and not in its columns: linear_form() has a weight for "
+            "each of them"
+        )
+    weights = np.zeros((len(form.classes), len(features)))
+    weights[:, [features.index(item) for item in form.items]] = form.weights
+    out = LogisticRegression()
+    if len(form.classes) == 2:
+        out.coef_, out.intercept_ = weights[1:] - weights[:1], form.offsets[1:] - form.offsets[:1]
+    else:  # what all classes share changes nothing
+        out.coef_, out.intercept_ = weights - weights.mean(axis=0), form.offsets - form.offsets.mean()
+    out.classes_, out.n_features_in_ = form.classes.copy(), len(features)
+    out.n_iter_ = np.zeros(1, dtype=np.int32)
+    if model._names() is not None:
+        out.feature_names_in_ = np.array(features, dtype=object)
+    return out

@@ -1,0 +1,1 @@
+"""Gaussians over all columns at once, one a class or several."""

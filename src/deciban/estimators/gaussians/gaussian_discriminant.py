@@ -1,0 +1,232 @@
+"""Gaussian discriminant analysis of every shape."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from deciban import collect
+from deciban._typing import Array, Data, Floats
+from deciban.corollaries.leave_one_out import best_family
+from deciban.estimators.gaussians.discriminant import SPHERES, TIES, Discriminant, as_pair, between, chosen_from
+from deciban.estimators.gaussians.real import as_guess
+from deciban.families import Family, MultivariateGaussian
+from deciban.families.covariance import ALIASES, SHAPES
+from deciban.joint import Block, Joint, Model
+
+Self = TypeVar("Self", bound="GaussianDiscriminant")
+
+
+class GaussianDiscriminant(Discriminant):
+    """Rows of a class are Gaussian: x | y ~ N(μ_y, Σ_y), with covariances of a chosen shape and strength.
+
+    Kept are n, Σ(x−p) and Σ(x−p)(x−p)ᵀ per class, whatever the shape. Linear and quadratic discriminant analysis,
+    nearest centroids and regularised analysis are all estimates from these sums.
+
+    Parameters
+    ----------
+    covariance : str, default="full"
+        Volume, shape and orientation of the classes' covariances. "full": each its own (quadratic); "tied": all share
+        one (linear); "diag" and "tied_diag": axis-aligned; "spherical" and "tied_spherical": σ²I; "unit": the identity.
+        Or one of Celeux and Govaert's fourteen by mclust's letters (EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE,
+        EEV, VEV, EVV, VVV), or "bic" or "loo": the best of them by the Bayesian information criterion, or by exact
+        leave-one-out. `leave_one_out` judges every row under what other rows choose. Shapes other than "full" and
+        "tied" take an estimate from the sums for every row left out.
+    shrinkage : "loo", "auto", "oas", number, pair of numbers or None, default="loo"
+        A number in [0, 1] moves every covariance towards a sphere of the same size. A pair (tie, sphere) first moves
+        each towards the shared one: regularised discriminant analysis. "loo" chooses the pair by exact leave-one-out,
+        and takes spheres to be round where columns are in units of their spread within classes (as `fit` finds it).
+        "auto" is Ledoit and Wolf's number, "oas" Chen et al.'s. Shapes other than "full" and "tied" take a number
+        or None, and "loo" leaves them as they are.
+    priors : array-like of shape (k,), default=None
+        The class prior, if it is known; otherwise n_y/n.
+    alpha : float, "empirical" or "loo", default=0.0
+        A normal–inverse-Wishart prior as this many pseudo-rows per class, of mean `prior_mean` and covariance
+        `prior_cov`.
+    prior_mean : float or array-like of shape (d,), default=None
+        None is the mean of all rows.
+    prior_cov : array-like of shape (d, d), default=None
+        None is the covariance that the classes have in common.
+    predictive : bool, default=True
+        Integrate means and covariances out instead of plugging their estimates in: multivariate Student-t, whose
+        probabilities are less sure of themselves where rows are few. With "full", "tied" and "diag"; other shapes are
+        plugged in.
+    criterion : {"log_loss", "accuracy"}, default="log_loss"
+        What "loo" looks at.
+    n_jobs : int, default=None
+        Threads; None is all cores for data large enough to gain from them.
+
+    Attributes
+    ----------
+    means_, covariances_, priors_, classes_, class_count_ : arrays
+    covariance_shape_ : str
+        The shape in use, in the fourteen's letters.
+    shrinkage_ : tuple
+        How far covariances were moved towards the shared one, and towards a sphere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deciban import GaussianDiscriminant
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2)) @ [[1, 0.8], [0, 0.6]] + np.repeat([[0, 0], [1, -1]], 100, axis=0)
+    >>> y = np.repeat(["a", "b"], 100)
+    >>> model = GaussianDiscriminant().fit(X, y)
+    >>> round(model.leave_one_out(X, y).accuracy, 2)
+    0.95
+    >>> model = GaussianDiscriminant(covariance="tied", shrinkage=None, predictive=False).fit(X, y)
+    >>> theta, offset = model.linear_form().pair("b", "a")
+    >>> bool(np.allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-X @ theta - offset))))
+    True
+
+    References
+    ----------
+    G. Celeux and G. Govaert, "Gaussian parsimonious clustering models", Pattern Recognition 28 (1995).
+    J. H. Friedman, "Regularized discriminant analysis", JASA 84 (1989).
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "covariance": [StrOptions({*ALIASES, *SHAPES, "bic", "loo"})],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto", "oas", "loo"}), "array-like", None],
+        "priors": ["array-like", None],
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"empirical", "loo"})],
+        "prior_mean": [Real, "array-like", None],
+        "prior_cov": ["array-like", None],
+        "predictive": ["boolean"],
+        "criterion": [StrOptions({"log_loss", "accuracy"})],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(
+        self,
+        *,
+        covariance: str = "full",
+        shrinkage: Any = "loo",
+        priors: Any = None,
+        alpha: Any = 0.0,
+        prior_mean: Any = None,
+        prior_cov: Any = None,
+        predictive: bool = True,
+        criterion: str = "log_loss",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.covariance = covariance
+        self.shrinkage = shrinkage
+        self.priors = priors
+        self.alpha = alpha
+        self.prior_mean = prior_mean
+        self.prior_cov = prior_cov
+        self.predictive = predictive
+        self.criterion = criterion
+        self.n_jobs = n_jobs
+
+    @property
+    def _shape(self) -> str:
+        return ALIASES.get(self.covariance, self.covariance)
+
+    @property
+    def _regular(self) -> bool:
+        """Whether the covariance is one that can be tied and shrunk."""
+        return self._shape in ("EEE", "VVV")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not self._regular and not (
+            self.shrinkage is None
+            or isinstance(self.shrinkage, Real)
+            or (isinstance(self.shrinkage, str) and self.shrinkage == "loo")
+        ):
+            raise ValueError(
+                f"shrinkage={self.shrinkage!r} goes with covariance='full' or 'tied', not {self.covariance!r}: "
+                "give a number, or None"
+            )
+        as_pair(self.shrinkage)
+
+    def _family(self) -> Family:
+        tie, sphere = as_pair(self.shrinkage)
+        d = self.n_features_in_
+        return MultivariateGaussian(
+            covariance="full" if self.covariance == "loo" else self.covariance,
+            tie=tie,
+            sphere=sphere,
+            predictive=bool(self.predictive) and self._shape in ("EEE", "VVV", "VVI"),
+            guess_mean=as_guess(self.prior_mean, "prior_mean", d),
+            guess_covariance=as_covariance(self.prior_cov, d),
+            dense=self.covariance == "loo",
+        )
+
+    def _chooses(self) -> bool:
+        return self._wants("loo") or self.covariance == "loo" or self._chooses_shrinkage()
+
+    def _chooses_shrinkage(self) -> bool:
+        return isinstance(self.shrinkage, str) and self.shrinkage == "loo" and self._regular
+
+    def _choose(self, model: Model, data: Data, codes: Array, weight: Floats | None) -> Model:
+        family = model.joint.blocks[0].family
+        assert isinstance(family, MultivariateGaussian)
+        candidates: list[Family] = []
+        if self.covariance == "loo":
+            candidates = [replace(family, covariance=name) for name in SHAPES]
+        elif self._chooses_shrinkage():
+            ties = (0.0,) if self._shape == "EEE" else TIES
+            family = replace(family, scale=family.units(model.stats.sums[0], model.columns()))
+            candidates = [replace(family, tie=tie, sphere=sphere) for sphere in SPHERES for tie in ties]
+        if candidates:
+            chosen = best_family(model, candidates, data, codes, weight, self.criterion, self.n_jobs)
+            model = model.with_joint(replace(model.joint, blocks=(Block(chosen, model.joint.blocks[0].alpha),)))
+        return super()._choose(model, data, codes, weight) if self._wants("loo") else model
+
+    def _looks_at_labels(self) -> bool:
+        return self.covariance == "bic" or super()._looks_at_labels()
+
+    def _as_chosen_by(
+        self, data: Data, codes: Array, weight: Floats | None, rows: Data, y: Array, rows_weight: Floats | None
+    ) -> Model:
+        found = super()._as_chosen_by(data, codes, weight, rows, y, rows_weight)
+        if self.covariance != "bic":
+            return found
+        joint, family = found.joint, found.joint.blocks[0].family
+        assert isinstance(family, MultivariateGaussian)
+        part = Model(joint, collect.collect(rows, joint, found.schema, y, rows_weight, self.n_jobs))
+        chosen = replace(family, covariance=part.params[0].shape, dense=True)
+        return found.with_joint(replace(joint, blocks=(replace(joint.blocks[0], family=chosen),)))
+
+    def _merged_joint(self: Self, other: Self) -> Joint:
+        joint = super()._merged_joint(other)
+        if not self._chooses():
+            return joint
+        return replace(joint, blocks=(replace(joint.blocks[0], family=between(self.model_, other.model_)),))
+
+    def _law_is_ours(self, model: Model) -> bool:
+        mine = self._family()
+        assert isinstance(mine, MultivariateGaussian)
+        found = model.joint.blocks[0].family
+        return chosen_from(mine, found) if self._chooses() else found == mine
+
+    @property
+    def covariance_shape_(self) -> str:
+        """The shape in use, in the fourteen's letters (or "unit")."""
+        return self._params.shape
+
+    @property
+    def shrinkage_(self) -> tuple[float, float | str]:
+        """(tie, sphere): how far covariances were moved towards the shared one, and towards a sphere."""
+        self._check_classes()
+        family = self.model_.joint.blocks[0].family
+        assert isinstance(family, MultivariateGaussian)
+        return (1.0 if family.shape == "EEE" else family.tie), family.sphere
+
+
+def as_covariance(value: Any, d: int) -> tuple[tuple[float, ...], ...] | None:
+    if value is None:
+        return None
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape != (d, d):
+        raise ValueError(f"prior_cov should have shape ({d}, {d}), got {array.shape}")
+    if not np.isfinite(array).all() or not np.allclose(array, array.T) or not (np.linalg.eigvalsh(array) > 0).all():
+        raise ValueError("prior_cov must be a finite, symmetric, positive definite matrix")
+    return tuple(tuple(row) for row in array.tolist())

@@ -1,0 +1,241 @@
+"""Linear discriminant analysis: Gaussians that share a covariance."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from deciban._typing import Array, Floats
+from deciban.algebra import shift
+from deciban.estimators.gaussians.from_rows import EstimatedFromRows
+from deciban.families import Family, MultivariateGaussian
+from deciban.joint import Model
+from deciban.measure import incomplete
+
+Self = TypeVar("Self", bound="LinearDiscriminantAnalysis")
+
+
+class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EstimatedFromRows):  # type: ignore[misc]  # scikit-learn has no types
+    """Linear discriminant analysis: x | y ~ N(μ_y, Σ), one covariance for all classes (S12), a linear boundary (S14).
+
+    Takes scikit-learn's parameters and has its attributes; unlike it, learns in batches, forgets, merges, takes weights
+    and missing values, and works where Σ is singular (a warning says what was done).
+
+    Parameters
+    ----------
+    solver : {"svd", "lsqr", "eigen"}, default="svd"
+        Every solver classifies from the same sums. "svd" takes no shrinkage, "lsqr" does not transform.
+    shrinkage : "auto", float or None, default=None
+        Moves Σ towards a sphere: by a number in [0, 1], or by Ledoit and Wolf's rule for each class ("auto").
+    priors : array-like of shape (k,), default=None
+        The class prior, if it is known; otherwise n_y/n. It does not enter Σ.
+    n_components : int, default=None
+        How many directions `transform` gives: at most min(k − 1, d).
+    store_covariance : bool, default=False
+        Whether `covariance_` is there with solver="svd".
+    tol : float, default=1e-4
+        Singular values below it are directions that `transform` leaves out.
+    covariance_estimator : object with fit and covariance_, default=None
+        Estimates each class's covariance from its rows. What it says is kept as it is: such a model learns no more.
+    n_jobs : int, default=None
+        Threads; None is all cores for data large enough to gain from them.
+
+    Attributes
+    ----------
+    coef_, intercept_, means_, priors_, covariance_, scalings_, xbar_, explained_variance_ratio_, classes_ : as in
+        scikit-learn
+
+    Examples
+    --------
+    >>> from deciban import LinearDiscriminantAnalysis
+    >>> X = [[-1, -1], [-2, -1], [-3, -2], [1, 1], [2, 1], [3, 2]]
+    >>> model = LinearDiscriminantAnalysis().fit(X, [1, 1, 1, 2, 2, 2])
+    >>> model.predict([[-0.8, -1]]).tolist(), model.transform(X).shape
+    ([1], (6, 1))
+    """
+
+    _no_estimator: ClassVar[str] = "covariance estimator is not supported with svd solver"
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "solver": [StrOptions({"svd", "lsqr", "eigen"})],
+        "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both"), None],
+        "priors": ["array-like", None],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "store_covariance": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "covariance_estimator": [HasMethods("fit"), None],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(
+        self,
+        solver: str = "svd",
+        shrinkage: Any = None,
+        priors: Any = None,
+        n_components: int | None = None,
+        store_covariance: bool = False,
+        tol: float = 1e-4,
+        covariance_estimator: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.solver = solver
+        self.shrinkage = shrinkage
+        self.priors = priors
+        self.n_components = n_components
+        self.store_covariance = store_covariance
+        self.tol = tol
+        self.covariance_estimator = covariance_estimator
+        self.n_jobs = n_jobs
+
+    def _family(self) -> Family:
+        return MultivariateGaussian(
+            covariance="tied", sphere=0.0 if self.shrinkage is None else self.shrinkage, given=self._given()
+        )
+
+    def _combine(self, each: Floats, weight: Floats) -> Floats:
+        """One covariance from the classes' own, by their share of the rows."""
+        return np.asarray((weight[:, None, None] / weight.sum() * each).sum(axis=0)[None])
+
+    def _check_fitted(self, model: Model) -> None:
+        super()._check_fitted(model)
+        most = min(len(model.classes) - 1, model.columns().size)
+        if self.n_components is not None and len(model.classes) and self.n_components > most:
+            raise ValueError(
+                f"n_components cannot be larger than min(n_features, n_classes - 1). It is {self.n_components}, and "
+                f"there are {model.columns().size} features and {len(model.classes)} classes."
+            )
+
+    def decision_function(self, X: Any) -> Floats:
+        """x·coef_ + intercept_: log p(x, y) but for what all classes share; with two classes the log-odds, (n,)."""
+        rows = self._read(X)[0]
+        weights, offsets = self._linear()
+        scores = rows @ weights.T + offsets
+        gaps = incomplete(rows)
+        if gaps.any():  # what is left of a row is not linear in it: its log p(x, y) as it is
+            said = self._apply(X, "log_joint")[gaps]
+            scores[gaps] = said[:, 1:] - said[:, :1] if len(self.classes_) == 2 else said
+        return np.asarray(scores.ravel() if len(self.classes_) == 2 else scores)
+
+    def transform(self, X: Any) -> Floats:
+        """Rows along the directions that tell classes apart best, (n, n_components).
+
+        Missing entries stand where they are expected, given those that are there.
+        """
+        check_is_fitted(self)
+        if self.solver == "lsqr":
+            raise NotImplementedError("transform not implemented for 'lsqr' solver (use 'svd' or 'eigen').")
+        rows = self._read(X)[0]
+        if incomplete(rows).any():
+            family = self.model_.joint.blocks[0].family
+            assert isinstance(family, MultivariateGaussian)
+            rows = family.fill(self._params, rows, self.predict_proba(X))
+        centre = self.xbar_ if self.solver == "svd" else 0.0
+        return np.asarray(((rows - centre) @ self.scalings_)[:, : self._n_features_out])
+
+    @property
+    def _n_features_out(self) -> int:
+        most = min(len(self.classes_) - 1, self.n_features_in_, self._directions()[0].shape[1])
+        return int(most if self.n_components is None else min(self.n_components, most))
+
+    def _linear(self) -> tuple[Floats, Floats]:
+        """Weights and offsets (S14), about the centre that scikit-learn's solvers take."""
+        self._check_classes()
+        found: tuple[Floats, Floats] = self.model_.cached("linear", self._find_linear)
+        return found
+
+    def _find_linear(self) -> tuple[Floats, Floats]:
+        params = self._params
+        assert params.roots is not None
+        two = len(self.classes_) == 2  # then the centre cancels, and one near the data costs no digits
+        root = params.roots.root[0]
+        centre = self._centre() if two or self.solver == "svd" else np.zeros(self.n_features_in_)
+        gap = params.mean - centre
+        weights = gap @ root.T @ root
+        offsets = -0.5 * (gap * weights).sum(axis=1) + self.model_.log_prior - weights @ centre
+        return (weights[1:] - weights[:1], offsets[1:] - offsets[:1]) if two else (weights, offsets)
+
+    def _centre(self) -> Floats:
+        return np.asarray(np.exp(self.model_.log_prior) @ self._params.mean)
+
+    @property
+    def coef_(self) -> Array:
+        """Weights, (k, d), or (1, d) with two classes."""
+        return self._cast(self._linear()[0])
+
+    @property
+    def intercept_(self) -> Array:
+        """Offsets, (k,), or (1,) with two classes."""
+        return self._cast(self._linear()[1])
+
+    @property
+    def covariance_(self) -> Array:
+        """The shared covariance, (d, d)."""
+        check_is_fitted(self)
+        if self.solver == "svd" and not self.store_covariance:
+            raise AttributeError("covariance_ is there with store_covariance=True, or another solver")
+        return self._cast(self._params.covariance[0])
+
+    @property
+    def xbar_(self) -> Array:
+        """The mean of the class means, weighted by the class prior."""
+        return self._cast(self._centre())
+
+    @property
+    def scalings_(self) -> Array:
+        """Directions that tell classes apart, best first, in which Σ is the identity: (d, directions)."""
+        return self._cast(self._directions()[0])
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """The share of the variance between classes along each direction."""
+        return self._cast(self._directions()[1][: self._n_features_out])
+
+    def _directions(self) -> tuple[Floats, Floats]:
+        self._check_classes()
+        find = self._eigen_directions if self.solver == "eigen" else self._svd_directions
+        found: tuple[Floats, Floats] = self.model_.cached("directions", find)
+        return found
+
+    def _svd_directions(self) -> tuple[Floats, Floats]:
+        """Whiten the rows within classes, then rotate to the principal axes of the class means."""
+        params, prior = self._params, np.exp(self.model_.log_prior)
+        within = params.pooled
+        scale = np.sqrt(np.diagonal(within))
+        scale = np.where(scale > 0, scale, 1.0)
+        spread, direction = np.linalg.eigh(within / np.outer(scale, scale))
+        keep = np.flatnonzero(spread > max(self.tol, 1e-7) ** 2)[::-1]
+        white = direction[:, keep] / scale[:, None] / np.sqrt(spread[keep])
+        means = np.sqrt(prior)[:, None] * (params.mean - prior @ params.mean) @ white
+        _, size, turn = np.linalg.svd(means, full_matrices=False)
+        rank = int((size > self.tol * size[0]).sum()) if len(size) and size[0] > 0 else 0
+        share = size**2 / (size**2).sum() if rank else np.zeros_like(size)
+        return white @ turn.T[:, :rank], share
+
+    def _eigen_directions(self) -> tuple[Floats, Floats]:
+        """The directions in which the scatter of all rows is greatest beside that within classes."""
+        params = self._params
+        assert params.roots is not None
+        root = params.roots.root[0]
+        between = self._total_covariance() - params.covariance[0]
+        size, turn = np.linalg.eigh(root @ between @ root.T)
+        order = np.argsort(size)[::-1]
+        share = size[order] / size.sum() if size.sum() > 0 else np.zeros_like(size)
+        return root.T @ turn[:, order], share
+
+    def _total_covariance(self) -> Floats:
+        """The covariance of all rows as one class, shrunk as the classes' are."""
+        stats, columns = self.model_.stats, self.model_.columns()
+        assert columns.pivot is not None
+        centre = np.average(self._params.mean, axis=0, weights=stats.weight if stats.weight.any() else None)
+        moved = shift(stats.sums[0], columns.pivot - centre)
+        sums = {name: array.sum(axis=0, keepdims=True) for name, array in moved.items()}
+        one = type(columns)(columns.size, pivot=centre[None])
+        family = MultivariateGaussian(sphere=0.0 if self.shrinkage is None else self.shrinkage)
+        if self.covariance_estimator is not None:
+            return np.asarray(self.total_)
+        found = family.moments(sums, one)
+        return np.asarray(family.covariances(found, sums)[1][0])

@@ -1,0 +1,560 @@
+"""Mixtures of Gaussians: clusters of different places, spreads and sizes."""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import DensityMixin
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted, check_random_state
+
+from deciban import collect, em, expect
+from deciban._typing import Array, Floats
+from deciban.algebra import Stats
+from deciban.corollaries.sample import sample
+from deciban.errors import ForgetError, warn
+from deciban.estimators.answers import Answers, anywhere
+from deciban.estimators.gaussians.real import filled_with_means, first_values, leading_mean
+from deciban.families import MultivariateGaussian
+from deciban.families.covariance import ALIASES, SHAPES, parameters
+from deciban.families.multivariate_gaussian import MultivariateParams
+from deciban.families.roots import roots
+from deciban.joint import Block, Joint, Model
+from deciban.matrix import LARGEST, complain, value_range
+from deciban.reading.labels import read_weights
+from deciban.schema import Columns, Schema
+from deciban.show import progress
+
+Self = TypeVar("Self", bound="GaussianMixture")
+
+FIXED = "in a mixture every row is shared out among components by all the others"
+
+
+class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
+    """A mixture of Gaussians, p(x) = Σ_m π_m N(x; μ_m, Σ_m), learned by EM (S16).
+
+    Takes scikit-learn's parameters and has its attributes; unlike it, takes weights and missing values, learns in
+    batches, merges, and has all fourteen covariance shapes. A component that collapses is kept from doing harm by
+    `reg_covar`, or where that is 0 by one row's worth of the covariance common to all components.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+    covariance_type : str, default="full"
+        "full", "tied", "diag", "spherical", or another shape that `GaussianDiscriminant` knows.
+    tol : float, default=1e-3
+        EM stops when a step gains less than this in log-likelihood a row.
+    reg_covar : float, default=1e-6
+        Added to every variance.
+    max_iter, n_init : int, default=100, 1
+        Steps of EM, and starts from which the best is taken.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
+    weights_init, means_init, precisions_init : array-like, default=None
+        Where EM starts, as far as it is known.
+    random_state : int, RandomState or None, default=None
+    warm_start : bool, default=False
+        Go on from the last fit.
+    verbose, verbose_interval : int, default=0, 10
+        Print every so many steps. A terminal shows progress in any case.
+    n_jobs : int, default=None
+        Threads; None is all cores for data large enough to gain from them.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_, precisions_, precisions_cholesky_, converged_, n_iter_, lower_bound_,
+    lower_bounds_ : as in scikit-learn
+    em_ : em.Learned
+        The log-likelihood's way.
+
+    Examples
+    --------
+    >>> from deciban import GaussianMixture
+    >>> X = [[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]]
+    >>> model = GaussianMixture(n_components=2, random_state=0).fit(X)
+    >>> sorted(model.means_.round().tolist())
+    [[1.0, 2.0], [10.0, 2.0]]
+    """
+
+    _sparse: ClassVar[bool] = False
+    _needs_labels: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "covariance_type": [StrOptions({*ALIASES, *SHAPES})],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init_params": [StrOptions({"kmeans", "random", "random_from_data", "k-means++"})],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", None],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None, *, engine: str | None = None) -> Self:
+        """Learn from rows alone: EM from `n_init` starts, the best of which is kept. `y` is ignored.
+
+        Missing entries (NaN) are expected given those that are there. Interrupted (Ctrl-C), the model is the best so
+        far. Of rows that are elsewhere (files, databases, Dask, Spark), all columns are taken; the starts are made on
+        a sample, and every further step of EM goes over all rows where they are.
+        """
+        source = self._elsewhere(X, None, engine)
+        if source is not None:
+            from deciban.estimators import anywhere
+
+            anywhere.fit(self, source, None, sample_weight)
+            return self
+        del y
+        with self._unchanged_on_error():
+            self._validate_params()
+            X, weight = self._read_rows(X, sample_weight, reset=True)
+            with progress("mixture") as watch:
+                self._fit_rows(X, weight, watch)
+        return self
+
+    def _fit_rows(self: Self, X: Array, weight: Floats | None, watch: Any = lambda step, total: None) -> Self:  # noqa: ARG005 - nobody watches
+        """EM over rows that were read already."""
+        again = self.warm_start and self.__sklearn_is_fitted__() and self._fits(X.shape[1])
+        self._check_starts(X.shape[1])
+        rng = check_random_state(self.random_state)
+
+        def attempt(number: int) -> em.Learned:
+            start = self.model_ if again else self._first(X, weight, rng)
+            return self._learn(X, start, weight, number, watch)
+
+        best = em.best_of(partial(attempt, number) for number in range(1 if again else self.n_init))
+        if not best.converged and not best.interrupted and self.max_iter > 0:
+            warn(
+                "Best performing initialization did not converge. Try different init parameters, or increase "
+                "max_iter, tol, or check for degenerate data.",
+                ConvergenceWarning,
+            )
+        self._found(best)
+        return self
+
+    def _found(self, best: em.Learned) -> None:
+        self.em_, self.model_ = best, best.model
+        self.converged_, self.n_iter_ = best.converged, len(best.log_likelihood)
+        self.lower_bounds_ = [total / best.rows for total in best.log_likelihood]
+        self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
+
+    # ------------------------------------------------------------------ rows that are elsewhere
+
+    def _fit_engine(self, engine: Any, split: Any) -> None:
+        from deciban.estimators.anywhere import fit_mixture
+
+        self._validate_params()
+        fit_mixture(self, engine, split)
+        self._found(self.em_)
+
+    def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
+        del y, hidden_weight
+        X, weight = self._read_rows(X, weight, reset=False, least=0)
+        return expect.expect([X], self.model_, None, None, weight, self.n_jobs)
+
+    def _em_settings(self) -> dict[str, Any]:
+        return {"max_iter": self.max_iter, "tolerance": self.tol}
+
+    def _start_of_em(self) -> Model:
+        return self.model_
+
+    # ------------------------------------------------------------------ learning more
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Learn from rows, then say which component each belongs to."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def partial_fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more rows: one step of EM that shares them out under the model so far, and adds them to its sums.
+
+        The first batch is a `fit`. Unlike a model with labels, the result depends on the batches and their order.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight)
+        if not self._fits(self.n_features_in_):
+            raise ValueError("n_components or covariance_type has changed since the last fit: use fit")
+        with self._unchanged_on_error():
+            source = self._elsewhere(X)
+            if source is not None:
+                from deciban.estimators import anywhere
+
+                self.model_ = Model(self.model_.joint, anywhere.learn_step(self, source, None, sample_weight))
+                return self
+            X, weight = self._read_rows(X, sample_weight, reset=False, least=0)
+            _, sums = expect.expect([X], self.model_, None, None, weight, self.n_jobs)
+            self.model_ = Model(self.model_.joint, self.model_.stats + sums)
+        return self
+
+    def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Not possible: a mixture's rows hang together. The error says so."""
+        del X, y, sample_weight
+        raise ForgetError(f"{FIXED}, so none can be subtracted exactly: fit again without them")
+
+    def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Not possible: a mixture's rows hang together. The error says so."""
+        del X, y, sample_weight
+        raise ForgetError(f"{FIXED}, so none can be left out exactly: hold rows out and use score")
+
+    def __add__(self: Self, other: Self) -> Self:
+        """The mixture of both: components that lie closest to each other are added up. A warm start for more EM."""
+        if type(other) is not type(self):
+            return NotImplemented
+        self._check_mergeable(other, ("n_components", "covariance_type", "reg_covar"))
+        a, b = self._params.mean, other._params.mean
+        variance = self._family().columnwise(self._params).variance
+        scale = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+        distance = (((a[:, None] - b[None]) / scale[:, None]) ** 2).sum(axis=2)
+        order = linear_sum_assignment(distance)[1]
+        theirs = other.model_.stats
+        columns = other.model_.columns()
+        assert columns.pivot is not None
+        moved = Schema(theirs.classes, (Columns(columns.size, columns.names, pivot=columns.pivot[order]),))
+        sums = {name: array[order] for name, array in theirs.sums[0].items()}
+        merged = copy.copy(self)
+        merged.model_ = Model(self.model_.joint, self.model_.stats + Stats(moved, theirs.weight[order], (sums,)))
+        for name in ("em_", "lower_bound_", "lower_bounds_", "n_iter_", "converged_"):
+            merged.__dict__.pop(name, None)
+        return merged
+
+    def _fits(self, d: int) -> bool:
+        """Whether the model so far is one that the parameters speak of."""
+        model = self.model_
+        family = model.joint.blocks[0].family
+        # Where EM took no step, the start is the model, and nothing was added to its variances.
+        same = any(family == replace(self._family(), ridge=ridge) for ridge in (float(self.reg_covar), 0.0))
+        return same and len(model.classes) == self.n_components and model.columns().size == d
+
+    def _family(self) -> MultivariateGaussian:
+        return MultivariateGaussian(covariance=self.covariance_type, ridge=float(self.reg_covar))
+
+    def _read_rows(self, X: Any, sample_weight: Any, *, reset: bool, least: int = 2) -> tuple[Array, Floats | None]:
+        X = self._validate(X, reset=reset, least=least)
+        if reset:
+            self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
+        X = self._rows(X, Columns(X.shape[1]))
+        largest = max(np.abs(value_range(X)))
+        if largest > LARGEST:
+            complain(X, Columns(X.shape[1], self._names()))
+        if 0.0 < largest < 1.0 / LARGEST:
+            raise ValueError(f"the largest value is {largest:g}, which is too small to square: use another unit")
+        weight = None
+        if sample_weight is not None:
+            weight = read_weights(sample_weight, X.shape[0])
+            if (weight < 0).any() or (least and not weight.any()):
+                raise ValueError("sample_weight must not be negative, nor zero everywhere")
+            X, weight = X[weight > 0], weight[weight > 0]  # a row of weight zero is as good as none
+        if least and X.shape[0] < self.n_components:
+            raise ValueError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {X.shape[0]}"
+            )
+        return X, weight
+
+    def _rows(self, X: Any, columns: Columns) -> Array:
+        del columns
+        return np.asarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
+
+    def _learn(self, X: Array, start: Model, weight: Floats | None, attempt: int, watch: Any) -> em.Learned:
+        if self.verbose:
+            print(f"Initialization {attempt}")  # noqa: T201 - asked for
+
+        def tell(step: int, total: float) -> None:
+            watch(step, total)
+            if self.verbose and step % self.verbose_interval == 0:
+                print(f"  Iteration {step}\t log-likelihood {total / rows:.5f} a row")  # noqa: T201
+
+        rows = float(len(X) if weight is None else weight.sum())
+        return em.learn(
+            start,
+            lambda model: expect.expect([X], model, None, None, weight, self.n_jobs),
+            rows=rows,
+            joint=Joint((Block(self._family(), 0.0),)),
+            max_iter=self.max_iter,
+            tolerance=self.tol,
+            before=getattr(self, "lower_bound_", -np.inf) * rows if start is getattr(self, "model_", None) else -np.inf,
+            watch=tell,
+        )
+
+    def _first(self, X: Array, weight: Floats | None, rng: np.random.RandomState) -> Model:
+        """Where EM starts: the sums of a first way to share the rows out, with what was said of them in its place."""
+        k, d = self.n_components, X.shape[1]
+        joint = Joint((Block(self._family(), 0.0),))
+        said = (self.weights_init, self.means_init, self.precisions_init)
+        if all(value is not None for value in said):
+            centre = leading_mean(X, np.arange(len(X)), np.zeros(d))
+            schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.tile(centre, (k, 1))),))
+            zero = np.zeros((k, d))
+            params = MultivariateParams(zero, zero, np.zeros(k), np.zeros(d))
+        else:
+            zero = first_values(X)
+            near = filled_with_means(X - zero)
+            shares = self._shares(near, weight, rng)
+            centre = zero + (shares.T @ near) / np.maximum(shares.sum(axis=0), np.finfo(float).tiny)[:, None]
+            schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.ascontiguousarray(centre, dtype=float)),))
+            filled = np.where(np.isnan(X), near + zero, X) if np.isnan(X).any() else X
+            model = Model(joint, collect.collect([filled], joint, schema, shares, weight, self.n_jobs))
+            if all(value is None for value in said):
+                return model
+            params = model.params[0]
+        weights = self.weights_init if self.weights_init is not None else model.stats.weight / model.stats.weight.sum()
+        means = params.mean if self.means_init is None else np.asarray(self.means_init, dtype=np.float64)
+        exact = MultivariateGaussian(covariance=self.covariance_type)
+        covariance = params.covariance if self.precisions_init is None else self._from_precisions(d)
+        start = self._as_params(exact, means, covariance)
+        rows = float(len(X) if weight is None else weight.sum())
+        share = rows * np.asarray(weights, dtype=np.float64)
+        sums = {
+            name: np.broadcast_to(array, (k, *array.shape[1:])) * share.reshape(-1, *(1,) * (array.ndim - 1))
+            for name, array in exact.expect(start, schema.blocks[0]).items()
+        }
+        return Model(Joint((Block(exact, 0.0),)), Stats(schema, share, (sums,)))
+
+    def _as_params(self, family: MultivariateGaussian, mean: Floats, covariance: Floats) -> MultivariateParams:
+        if family.aligned:
+            return MultivariateParams(mean, covariance, np.ones(len(mean)), covariance.mean(axis=0))
+        common = covariance.mean(axis=0)
+        return MultivariateParams(
+            mean, covariance, np.ones(len(mean)), common, roots(covariance, np.ones(len(covariance)), common, mean)
+        )
+
+    def _shares(self, X: Array, weight: Floats | None, rng: np.random.RandomState) -> Floats:
+        """A first way to share rows out among components, (n, k)."""
+        n, k = len(X), self.n_components
+        if self.init_params == "random":
+            shares = rng.uniform(size=(n, k))
+            return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        shares = np.zeros((n, k))
+        if self.init_params == "kmeans":
+            labels = KMeans(n_clusters=k, n_init=1, random_state=rng).fit(X, sample_weight=weight).labels_
+            shares[np.arange(n), labels] = 1.0
+        elif self.init_params == "k-means++":
+            shares[kmeans_plusplus(X, k, sample_weight=weight, random_state=rng)[1], np.arange(k)] = 1.0
+        else:
+            some = np.arange(n) if weight is None else np.flatnonzero(weight)
+            shares[rng.choice(some, size=k, replace=len(some) < k), np.arange(k)] = 1.0
+        return shares
+
+    # ------------------------------------------------------------------ what the user says about the start
+
+    def _check_starts(self, d: int) -> None:
+        k = self.n_components
+        if self.weights_init is not None:
+            weights = check_array(self.weights_init, dtype=np.float64, ensure_2d=False)
+            check_shape(weights, (k,), "weights")
+            if (weights < 0).any() or (weights > 1).any():
+                raise ValueError(
+                    "The parameter 'weights' should be in the range [0, 1], but got max value "
+                    f"{np.min(weights):.5f}, min value {np.max(weights):.5f}"
+                )
+            if not np.allclose(weights.sum(), 1.0, atol=1e-6):
+                raise ValueError(
+                    f"The parameter 'weights' should be normalized, but got sum(weights) = {np.sum(weights):.5f}"
+                )
+        if self.means_init is not None:
+            check_shape(check_array(self.means_init, dtype=np.float64, ensure_2d=False), (k, d), "means")
+        if self.precisions_init is not None:
+            self._from_precisions(d)
+
+    def _from_precisions(self, d: int) -> Floats:
+        """Covariances from `precisions_init`: (m, d, d), or (k, d) variances."""
+        k, kind = self.n_components, self.covariance_type
+        shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}.get(kind)
+        if shape is None:
+            raise ValueError(f"precisions_init goes with 'full', 'tied', 'diag' and 'spherical', not {kind!r}")
+        given = check_array(self.precisions_init, dtype=np.float64, ensure_2d=False, allow_nd=kind == "full")
+        check_shape(given, shape, f"{kind} precision")
+        if kind in ("full", "tied"):
+            matrices = given.reshape(-1, d, d)
+            if not np.allclose(matrices, matrices.transpose(0, 2, 1)) or (np.linalg.eigvalsh(matrices) <= 0).any():
+                raise ValueError(f"'{kind} precision' should be symmetric, positive-definite")
+            return np.linalg.inv(matrices)
+        if (given <= 0).any():
+            raise ValueError(f"'{kind} precision' should be positive")
+        return np.asarray(1.0 / (given if kind == "diag" else np.tile(given[:, None], (1, d))))
+
+    # ------------------------------------------------------------------ answering
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log-likelihood of rows."""
+        del y
+        return float(np.mean(self.score_samples(X)))
+
+    def score_samples(self, X: Any) -> Array:
+        """log p(x) of every row."""
+        return self._cast(super().score_samples(X))
+
+    @anywhere
+    def predict_proba(self, X: Any) -> Array:
+        """P(component | x), (n, components)."""
+        return self._cast(super().predict_proba(X))
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
+        """Draw rows and the components they come from, component by component."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(0, 2**31 - 1, size=4))
+        blocks, codes = sample(self.model_, n_samples, rng)
+        order = np.argsort(codes, kind="stable")
+        return blocks[0][order], codes[order]
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion of the model on rows: lower is better."""
+        return -2.0 * self.score(X) * len(X) + self._n_parameters() * float(np.log(len(X)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike's information criterion of the model on rows: lower is better."""
+        return -2.0 * self.score(X) * len(X) + 2.0 * self._n_parameters()
+
+    def _n_parameters(self) -> int:
+        k, d = self.n_components, self.n_features_in_
+        return parameters(self.covariance_type, k, d) + k * d + k - 1
+
+    # ------------------------------------------------------------------ looking inside, keeping
+
+    @property
+    def _params(self) -> MultivariateParams:
+        check_is_fitted(self)
+        found = self.model_.params[0]
+        assert isinstance(found, MultivariateParams)
+        return found
+
+    def _cast(self, values: Floats) -> Array:
+        check_is_fitted(self)
+        return np.asarray(values).astype(self.dtype_)
+
+    @property
+    def weights_(self) -> Array:
+        """π: the share of every component."""
+        check_is_fitted(self)
+        return self._cast(np.exp(self.model_.log_prior))
+
+    @property
+    def means_(self) -> Array:
+        """Means, (components, d)."""
+        return self._cast(self._params.mean)
+
+    @property
+    def covariances_(self) -> Array:
+        """Covariances in scikit-learn's form: full (k, d, d), tied (d, d), diag (k, d), spherical (k,)."""
+        covariance = self._params.covariance
+        if self.covariance_type == "tied":
+            return self._cast(covariance[0])
+        return self._cast(covariance[:, 0] if self.covariance_type == "spherical" else covariance)
+
+    @property
+    def precisions_(self) -> Array:
+        """Inverse covariances, in the form of `covariances_`."""
+        found = self._params.roots
+        if found is None:
+            return self._cast(self._upper() ** 2)
+        inverse = found.root.swapaxes(-1, -2) @ found.root
+        return self._cast(inverse[0] if self.covariance_type == "tied" else inverse)
+
+    @property
+    def precisions_cholesky_(self) -> Array:
+        """Upper triangular P with P Pᵀ = Σ⁻¹, or 1/σ."""
+        return self._cast(self._upper())
+
+    def _upper(self) -> Floats:
+        params = self._params
+        if params.roots is None:
+            deviation = 1.0 / np.sqrt(params.covariance)
+            return deviation[:, 0] if self.covariance_type == "spherical" else deviation
+        try:
+            factor = np.linalg.inv(np.linalg.cholesky(params.covariance)).swapaxes(-1, -2)
+        except np.linalg.LinAlgError:  # directions were left out: there is a root, but no triangular one
+            factor = params.roots.root.swapaxes(-1, -2)
+        return np.asarray(factor[0] if self.covariance_type == "tied" else factor)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one safe file; `deciban.load` reads it."""
+        check_is_fitted(self)
+        if not self._fits(self.n_features_in_):
+            raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
+        kept = dict(self.get_params(deep=False))
+        for name in ("weights_init", "means_init", "precisions_init"):
+            kept[name] = None if kept[name] is None else np.asarray(kept[name], dtype=np.float64)
+        if not isinstance(kept["random_state"], int | np.integer | None):
+            kept["random_state"] = None
+        state = {
+            "dtype_": self.dtype_,
+            "converged_": bool(getattr(self, "converged_", False)),
+            "n_iter_": int(getattr(self, "n_iter_", 0)),
+            "lower_bound_": float(getattr(self, "lower_bound_", -np.inf)),
+            "lower_bounds_": [float(v) for v in getattr(self, "lower_bounds_", [])],
+        }
+        self._write(path, kept, state)
+
+    def _restore(self, model: Model, about: dict[str, Any]) -> None:
+        """What `save` kept, checked."""
+        self._validate_params()
+        kept = ("dtype_", "converged_", "n_iter_", "lower_bound_", "lower_bounds_")
+        state = self._read_back(model, about, kept)
+        if set(state) != set(kept):
+            raise ValueError(f"its state lacks {sorted(set(kept) - set(state))}")
+        bounds = state["lower_bounds_"]
+        numbers = [state["lower_bound_"], state["n_iter_"], *(bounds if isinstance(bounds, list) else [None])]
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise ValueError("how its likelihood rose is not told in numbers")
+        if self.n_components != len(model.classes):
+            raise ValueError("its sums do not fit its number of components")
+        self.model_ = model
+        if not self._fits(self.n_features_in_):
+            raise ValueError("its family is not the model's")
+        self.__dict__.update(state)
+
+
+def check_shape(array: Array, shape: tuple[int, ...], name: str) -> None:
+    if array.shape != shape:
+        raise ValueError(f"The parameter '{name}' should have the shape of {shape}, but got {array.shape}")

@@ -1,0 +1,115 @@
+"""Quadratic discriminant analysis: Gaussians with covariances of their own."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from deciban._typing import Array, Floats
+from deciban.estimators.gaussians.from_rows import EstimatedFromRows
+from deciban.families import Family, MultivariateGaussian
+
+
+class QuadraticDiscriminantAnalysis(EstimatedFromRows):
+    """Quadratic discriminant analysis: x | y ~ N(μ_y, Σ_y), a covariance for every class (S13).
+
+    Takes scikit-learn's parameters and has its attributes; unlike it, learns in batches, forgets, merges, takes weights
+    and missing values, and works where some Σ_y is singular (a warning says what was done).
+
+    Parameters
+    ----------
+    solver : {"svd", "eigen"}, default="svd"
+        Both classify from the same sums. "svd" takes `reg_param`, "eigen" takes `shrinkage`.
+    shrinkage : "auto", float or None, default=None
+        Moves each Σ_y towards a sphere: by a number in [0, 1], or by Ledoit and Wolf's rule ("auto").
+    priors : array-like of shape (k,), default=None
+        The class prior, if it is known; otherwise n_y/n.
+    reg_param : float, default=0.0
+        Σ_y becomes (1 − reg_param)·Σ_y + reg_param·I.
+    store_covariance : bool, default=False
+        Whether `covariance_` is there.
+    tol : float, default=1e-4
+        Accepted for scikit-learn's sake: singular classes are noticed and repaired without it.
+    covariance_estimator : object with fit and covariance_, default=None
+        Estimates each class's covariance from its rows. What it says is kept as it is: such a model learns no more.
+    n_jobs : int, default=None
+        Threads; None is all cores for data large enough to gain from them.
+
+    Attributes
+    ----------
+    means_, priors_, covariance_, rotations_, scalings_, classes_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> from deciban import QuadraticDiscriminantAnalysis
+    >>> X = [[-1, -1], [-2, -1], [-3, -2], [1, 1], [2, 1], [3, 2]]
+    >>> model = QuadraticDiscriminantAnalysis().fit(X, [1, 1, 1, 2, 2, 2])
+    >>> model.predict([[-0.8, -1]]).tolist()
+    [1]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "solver": [StrOptions({"svd", "eigen"})],
+        "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both"), None],
+        "priors": ["array-like", None],
+        "reg_param": [Interval(Real, 0, 1, closed="both")],
+        "store_covariance": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "covariance_estimator": [HasMethods("fit"), None],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(
+        self,
+        *,
+        solver: str = "svd",
+        shrinkage: Any = None,
+        priors: Any = None,
+        reg_param: float = 0.0,
+        store_covariance: bool = False,
+        tol: float = 1e-4,
+        covariance_estimator: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.solver = solver
+        self.shrinkage = shrinkage
+        self.priors = priors
+        self.reg_param = reg_param
+        self.store_covariance = store_covariance
+        self.tol = tol
+        self.covariance_estimator = covariance_estimator
+        self.n_jobs = n_jobs
+
+    def _family(self) -> Family:
+        return MultivariateGaussian(
+            covariance="full",
+            sphere=0.0 if self.shrinkage is None else self.shrinkage,
+            unit=float(self.reg_param) if self.solver == "svd" else 0.0,
+            given=self._given(),
+        )
+
+    @property
+    def covariance_(self) -> list[Array]:
+        """Covariances, one (d, d) a class."""
+        check_is_fitted(self)
+        if not self.store_covariance:
+            raise AttributeError("covariance_ is there with store_covariance=True")
+        return list(self.covariances_)
+
+    @property
+    def rotations_(self) -> list[Array]:
+        """The principal axes of each class, the widest first, as columns."""
+        return [self._cast(axes) for _, axes in self._axes()]
+
+    @property
+    def scalings_(self) -> list[Array]:
+        """The variance along each axis."""
+        return [self._cast(spread) for spread, _ in self._axes()]
+
+    def _axes(self) -> list[tuple[Floats, Floats]]:
+        found = (np.linalg.eigh(matrix) for matrix in self._params.covariance)
+        return [(np.maximum(spread[::-1], 0.0), axes[:, ::-1]) for spread, axes in found]

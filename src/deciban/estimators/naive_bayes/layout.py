@@ -1,0 +1,222 @@
+"""Which columns go into which block: a person's words for columns and laws, made into groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from deciban.errors import DecibanError
+from deciban.families import Bernoulli, Categorical, Family, Gaussian, Multinomial, MultivariateGaussian, Poisson
+from deciban.families.covariance import ALIASES, SHAPES
+from deciban.storage.files import rebuild_family
+
+# Laws by a word. No variance is raised by a share of another column's: pseudo-rows see to it that none is zero.
+WORDS: dict[str, Family] = {
+    "gaussian": Gaussian(smoothing=0.0),
+    "categorical": Categorical(),
+    "bernoulli": Bernoulli(),
+    "poisson": Poisson(),
+    "multinomial": Multinomial(),
+    **{shape: MultivariateGaussian(covariance=shape) for shape in (*ALIASES, *SHAPES)},
+}
+READABLE = (Gaussian, Categorical, Bernoulli, Poisson, Multinomial, MultivariateGaussian)
+LARGEST = 1e100  # pseudo-counts past this leave nothing to the data
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A block to be: columns, their law, and how strong its prior is (a number, "empirical" or "loo")."""
+
+    names: tuple[str, ...]
+    family: Family
+    alpha: float | str
+
+
+def lay_out(
+    columns: Mapping[Any, Any] | None, rest: Any, alpha: float | str, names: Sequence[str], kinds: Sequence[str]
+) -> tuple[Group, ...]:
+    """Groups of columns, the same whatever order the columns come in.
+
+    `kinds` says of each column whether it holds numbers or something else, for those that no key names. Columns
+    given one by one that have the same law are one block: it is quicker, and says the same.
+    """
+    groups: list[Group] = []
+    single: dict[tuple[Family, float | str], list[str]] = {}
+    taken = named_columns(columns or {}, names)
+    for key, mine in taken.items():
+        law = read_law((columns or {})[key], alpha)
+        if law is None:
+            continue
+        if is_group(key, names) or not stands_alone(law[0]):
+            groups.append(group(mine, *law))
+        else:
+            single.setdefault(law, []).extend(mine)
+    left = sorted(set(names).difference(*taken.values()))
+    if left and is_word(rest, "error"):
+        raise DecibanError(
+            f"columns= says nothing of {listed(left)}: name a law for it, or say what becomes of others by rest="
+        )
+    if is_word(rest, "auto"):
+        kind_of = dict(zip(names, kinds, strict=True))
+        for name in left:
+            law = read_law("gaussian" if kind_of[name] in ("number", "date") else "categorical", alpha)
+            assert law is not None
+            single.setdefault(law, []).append(name)
+    elif left and (law := read_law("drop" if is_word(rest, "error") else rest, alpha)) is not None:
+        if stands_alone(law[0]):
+            single.setdefault(law, []).extend(left)
+        else:
+            groups.append(group(tuple(left), *law))
+    groups += [group(tuple(sorted(mine)), *law) for law, mine in single.items()]
+    if not groups:
+        raise DecibanError("no column is left to learn from: columns= and rest= drop them all")
+    return tuple(sorted(groups, key=lambda found: found.names))
+
+
+def group(names: tuple[str, ...], family: Family, alpha: float | str) -> Group:
+    if isinstance(family, Multinomial) and len(names) == 1:
+        raise DecibanError(
+            f"a bag of words of {names[0]!r} alone says nothing, for each of its words is that one: name all its "
+            "columns in one key, or take 'poisson' for how often something happened"
+        )
+    return Group(names, family, alpha)
+
+
+def stands_alone(family: Family) -> bool:
+    """Whether a law of several columns is the product of the same law of each."""
+    if isinstance(family, Gaussian):
+        by_column = isinstance(family.guess_mean, tuple) or isinstance(family.guess_variance, tuple)
+        return family.smoothing == 0.0 and not by_column
+    return isinstance(family, Categorical | Bernoulli | Poisson)
+
+
+def read_law(value: Any, alpha: float | str) -> tuple[Family, float | str] | None:
+    """A family and the strength of its prior from a word, a family, or a pair of either and a strength; None: drop."""
+    if isinstance(value, tuple | list):
+        if len(value) != 2:
+            raise DecibanError(f"{value!r} is not a law: give a family, or a pair (family, alpha)")
+        value, alpha = value
+    if is_word(value, "drop"):
+        return None
+    if isinstance(value, str):
+        if value not in WORDS:
+            raise DecibanError(f"{value!r} is not a law: choose from {', '.join(map(repr, [*WORDS, 'drop']))}")
+        return WORDS[value], read_alpha(alpha)
+    if type(value) not in READABLE:
+        what = f"the family {value.name!r}" if isinstance(value, Family) else f"{value!r}"
+        known = ", ".join(family.__name__ for family in READABLE)
+        raise DecibanError(f"{what} is no law for the columns of a mixed table: give a word, or one of {known}")
+    return value, read_alpha(alpha)
+
+
+def read_alpha(alpha: Any) -> float | str:
+    if isinstance(alpha, str) and alpha in ("empirical", "loo"):
+        return alpha
+    if isinstance(alpha, Real) and not isinstance(alpha, bool) and 0.0 <= float(alpha) <= LARGEST:
+        return float(alpha)
+    raise DecibanError(f"alpha is {alpha!r}: it must be a number from 0 to {LARGEST:g}, 'empirical' or 'loo'")
+
+
+def named_columns(columns: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, tuple[str, ...]]:
+    """The columns that each key names. A pattern takes those that no key names by themselves."""
+    known = set(names)
+    owner: dict[str, Any] = {}
+    found: dict[Any, dict[Any, list[str]]] = {key: {} for key in columns}
+
+    def take(key: Any, part: Any, mine: Iterable[str]) -> None:
+        for name in mine:
+            if name in owner:
+                raise DecibanError(f"columns= names {name!r} twice: by {owner[name]!r} and by {key!r}")
+            owner[name] = key
+            found[key].setdefault(part, []).append(name)
+
+    for key in columns:
+        for part in parts_of(key):
+            if not is_pattern(part, known):
+                take(key, part, [column_name(part, names)])
+    exact = set(owner)
+    for key in columns:
+        for part in parts_of(key):
+            if is_pattern(part, known):
+                mine = [name for name in sorted(names) if fnmatchcase(name, part) and name not in exact]
+                if not mine:
+                    raise DecibanError(
+                        f"no column that has no law of its own is like {part!r}: there are {listed(names)}"
+                    )
+                take(key, part, mine)
+    return {key: tuple(name for part in parts_of(key) for name in found[key][part]) for key in columns}
+
+
+def parts_of(key: Any) -> tuple[Any, ...]:
+    if isinstance(key, tuple):
+        if not key:
+            raise DecibanError("columns= has an empty key: a group has at least one column")
+        return key
+    return (key,)
+
+
+def is_group(key: Any, names: Sequence[str]) -> bool:
+    return isinstance(key, tuple) or is_pattern(key, set(names))
+
+
+def is_pattern(part: Any, names: set[str]) -> bool:
+    """A string with *, ? or [ in it is a pattern, unless a column has that very name."""
+    return isinstance(part, str) and part not in names and any(mark in part for mark in "*?[")
+
+
+def column_name(part: Any, names: Sequence[str]) -> str:
+    """The column that a name or an index means."""
+    if isinstance(part, str):
+        if part in names:
+            return part
+        raise DecibanError(f"columns= names {part!r}, but there is no such column: there are {listed(names)}")
+    if isinstance(part, Integral) and not isinstance(part, bool | np.bool_):
+        if -len(names) <= int(part) < len(names):
+            return names[int(part)]
+        raise DecibanError(f"columns= names column {part}, but there are {len(names)} of them, 0 to {len(names) - 1}")
+    raise DecibanError(
+        f"columns= has the key {part!r}: a key is a column's name or index, a pattern, or a tuple of these"
+    )
+
+
+def is_word(value: Any, word: str) -> bool:
+    return isinstance(value, str) and value == word
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+# ------------------------------------------------------------------ in files
+
+
+def columns_out(columns: Mapping[Any, Any] | None) -> Any:
+    """The parameter as a file has it: JSON knows neither tuples as keys nor families."""
+    if columns is None:
+        return None
+    return [[list(key) if isinstance(key, tuple) else key, law_out(value)] for key, value in columns.items()]
+
+
+def columns_in(said: Any) -> dict[Any, Any] | None:
+    if said is None:
+        return None
+    return {tuple(key) if isinstance(key, list) else key: law_in(value) for key, value in said}
+
+
+def law_out(value: Any) -> Any:
+    if isinstance(value, Family):
+        return {"family": value.name, "settings": {f.name: getattr(value, f.name) for f in fields(value)}}
+    if isinstance(value, tuple | list):
+        return [law_out(part) for part in value]
+    return value
+
+
+def law_in(said: Any) -> Any:
+    if isinstance(said, dict):
+        return rebuild_family(said["family"], said["settings"])
+    return tuple(law_in(part) for part in said) if isinstance(said, list) else said

@@ -1,0 +1,84 @@
+"""Naive Bayes for counts with rates."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from deciban._typing import Floats
+from deciban.estimators.naive_bayes.counts import CountClassifier
+from deciban.estimators.naive_bayes.discrete import LINEAR_CONSTRAINTS
+from deciban.families import Family, Poisson
+
+
+class PoissonNB(CountClassifier):
+    """Naive Bayes for counts: x_j given y is Poisson with rate λ_jy.
+
+    λ_jy = (Σ x_j + α·guess)/(n_y + α): α pseudo-rows with `guess` events each, a Gamma prior. Unlike in a bag of
+    words, how much happened in all is evidence too.
+
+    Parameters
+    ----------
+    alpha : float, array of shape (d,) or (k, d), "empirical" or "loo", default=1.0
+        How many pseudo-rows. "empirical" and "loo" as in MultinomialNB.
+    guess : float, default=1.0
+        Events in a pseudo-row: what is believed of a feature before any data.
+    force_alpha, fit_prior, class_prior, n_jobs : as in MultinomialNB
+    predictive : bool, default=False
+        Integrate the rates out instead of plugging their estimates in: the negative binomial.
+
+    Attributes
+    ----------
+    classes_, class_count_, class_log_prior_, feature_count_ : as in the other models
+    rate_ : array of shape (k, d)
+    alpha_, model_ : as in MultinomialNB
+
+    Examples
+    --------
+    >>> from deciban import PoissonNB
+    >>> calls_per_hour = [[2, 0], [4, 1], [9, 0], [11, 1]]
+    >>> model = PoissonNB(alpha=0).fit(calls_per_hour, ["night", "night", "day", "day"])
+    >>> model.rate_.tolist()
+    [[10.0, 0.5], [3.0, 0.5]]
+    >>> model.predict([[5, 0]]).tolist()
+    ['night']
+    """
+
+    _positive: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LINEAR_CONSTRAINTS,
+        "guess": [Interval(Real, 0, None, closed="neither")],
+        "predictive": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        alpha: Any = 1.0,
+        guess: float = 1.0,
+        force_alpha: bool = True,
+        fit_prior: bool = True,
+        class_prior: Any = None,
+        predictive: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.guess = guess
+        self.force_alpha = force_alpha
+        self.fit_prior = fit_prior
+        self.class_prior = class_prior
+        self.predictive = predictive
+        self.n_jobs = n_jobs
+
+    def _family(self) -> Family:
+        return Poisson(predictive=self.predictive, guess=float(self.guess))
+
+    @property
+    def rate_(self) -> Floats:
+        """Events per row, (k, d)."""
+        check_is_fitted(self)
+        return np.array(self.model_.params[0].rate)

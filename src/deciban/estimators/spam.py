@@ -1,0 +1,222 @@
+"""A filter for mail: ham, unsure or spam."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from email.message import Message
+from itertools import islice
+from numbers import Real
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from deciban._typing import Array, Floats
+from deciban.engines.dispatch import is_engine
+from deciban.errors import DecibanError, ForgetError
+from deciban.estimators.answers import anywhere
+from deciban.estimators.text import TextClassifier
+from deciban.reading.labels import Labels
+from deciban.text import mail
+from deciban.text.evidence import TextEvidence
+
+Self = TypeVar("Self", bound="SpamFilter")
+
+CLASSES = np.array(["ham", "spam"])
+FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]*:")
+MAILS = (str, bytes, os.PathLike, Message, mail.Mail, Iterator, list, tuple)
+BATCH = 2000  # mails of a mailbox that are learned at a time
+
+
+class SpamFilter(TextClassifier):
+    """Ham, unsure or spam: whichever costs least on average, given the mail's words, pairs and header fields.
+
+    Mails are raw messages (bytes or strings), `email` messages, paths of message files, or what `deciban.text.mail`
+    reads. With p the probability of spam, "spam" costs (1 − p)·false_positive, "ham" p·false_negative and "unsure"
+    its own cost: by default a mail is spam above p = 0.99 and ham below 0.2. `leave_one_out` judges probabilities: its
+    accuracy is that of the likelier of ham and spam. To `score`, "unsure" is wrong.
+
+    Parameters
+    ----------
+    false_positive : float, default=20.0
+        The cost of losing a wanted mail among the spam.
+    false_negative : float, default=1.0
+        The cost of a spam among the wanted mail.
+    unsure : float, default=0.2
+        The cost of having to look oneself.
+    headers : sequence of str or None, default=None
+        The header fields that are read; None reads all. `deciban.text.mail.CONTENT_HEADERS` are those that the sender
+        wrote: a filter on all of them also learns which lists and servers mail comes through.
+    prior : mapping, optional
+        Pseudo-counts that a person puts in, {word: {"spam": n}}.
+    n_features : int, default=None
+        Hashes items into so many buckets and keeps no words: nothing of a mail can be read from the filter.
+    n_jobs : int, default=None
+        Threads.
+
+    Examples
+    --------
+    >>> from deciban import SpamFilter
+    >>> spam = [f"Subject: you win\\n\\nClaim cash prize {i} now!" for i in range(100)]
+    >>> ham = [f"Subject: lunch\\n\\nSee you at noon in room {i}?" for i in range(100)]
+    >>> filter = SpamFilter().train(spam, "spam").train(ham, "ham")
+    >>> mails = ["Subject: you win\\n\\nClaim your cash now!", "Subject: lunch\\n\\nat noon?", "Subject: hello"]
+    >>> filter.predict(mails).tolist()
+    ['spam', 'ham', 'unsure']
+    >>> filter.correct(ham[0], "spam").class_count_.tolist()  # no: that one was spam
+    [99.0, 101.0]
+    """
+
+    reliability = "loo"
+    family = "multinomial"
+    alpha = 1.0
+    blocks = ("words", "pairs", "headers")
+    class_prior = None
+    lowercase = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "false_positive": [Interval(Real, 0, None, closed="neither")],
+        "false_negative": [Interval(Real, 0, None, closed="neither")],
+        "unsure": [Interval(Real, 0, None, closed="left")],
+        "headers": [list, tuple, None],
+        "prior": [dict, None],
+        "n_features": TextClassifier._parameter_constraints["n_features"],
+        "n_jobs": [None, int, np.integer],
+    }
+
+    def __init__(
+        self,
+        *,
+        false_positive: float = 20.0,
+        false_negative: float = 1.0,
+        unsure: float = 0.2,
+        headers: Any = None,
+        prior: Any = None,
+        n_features: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.false_positive = false_positive
+        self.false_negative = false_negative
+        self.unsure = unsure
+        self.headers = headers
+        self.prior = prior
+        self.n_features = n_features
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------ learning
+
+    def train(self: Self, mails: Any, label: str) -> Self:
+        """Learn mails of one kind: a list of them, or the path of an mbox, a Maildir or a folder of messages.
+
+        A mailbox is read and learned in pieces; the reliabilities are fitted at its end.
+        """
+        self._check_labels([label])
+        with self._unchanged_on_error():
+            empty = True
+            for batch in in_batches(self._opened(as_path(mails))):
+                self.partial_fit(batch, [label] * len(batch))
+                empty = False
+            if empty:
+                raise DecibanError(f"there is no mail to learn from in {mails!r}")
+            if self._kept_enough():  # else what was fitted on more stays
+                self.refit_reliability()
+        return self
+
+    def correct(self: Self, mails: Any, label: str) -> Self:
+        """Mails that were learned as the other kind: they are forgotten as that, and learned as this."""
+        self._check_labels([label])
+        mails = list(self._opened(as_path(mails)))
+        other = "ham" if label == "spam" else "spam"
+        with self._unchanged_on_error():
+            try:
+                self.forget(mails, other)
+            except ForgetError as error:
+                raise ForgetError(f"there is nothing to correct, for it was not learned as {other}: {error}") from None
+            self.partial_fit(mails, label)
+        return self
+
+    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more mails. There are two classes, whether or not both were seen."""
+        declared = None if self.__sklearn_is_fitted__() else CLASSES
+        return super().partial_fit(X, y, declared if classes is None else classes, sample_weight)
+
+    def _elsewhere(self, X: Any, y: Any = None, engine: str | None = None) -> Any:
+        """Strings are mails, and paths are mailboxes: tables of mails say by themselves what they are."""
+        return super()._elsewhere(X, y, engine) if is_engine(X) or not isinstance(X, MAILS) else None
+
+    def _answers(self) -> Array:
+        return np.array(["ham", "unsure", "spam"])
+
+    def _start(self, texts: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
+        del classes, closed  # there are two, whether or not both were seen
+        super()._start(texts, labels.placed(CLASSES), CLASSES, True, weight)
+
+    def _opened(self, mails: Any) -> Iterator[Any]:
+        """One mail after the other, of whatever holds them."""
+        if isinstance(mails, os.PathLike):
+            return mail.read_mailbox(mails, self._fields())
+        if isinstance(mails, str | bytes | Message | mail.Mail):
+            return iter([mails])
+        return iter(mails.to_pylist() if hasattr(mails, "to_pylist") else mails)  # a column of Arrow
+
+    def _read_texts(self, X: Any) -> list[str]:
+        return [self._text(message) for message in self._opened(X)]
+
+    def _text(self, message: Any) -> str:
+        return (message if isinstance(message, mail.Mail) else mail.read(message, self._fields())).text
+
+    def _fields(self) -> tuple[str, ...] | None:
+        return None if self.headers is None else tuple(self.headers)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        odd = [field for field in self.headers or () if not isinstance(field, str)]
+        if odd:
+            raise ValueError(f"headers holds {odd[0]!r}: fields of a header have names, such as 'subject'")
+
+    def _read_labelled(self, X: Any, y: Any, sample_weight: Any, mark: Any = None) -> Any:
+        if isinstance(y, str):  # one label for all
+            X = list(self._opened(X))
+            y = [y] * len(X)
+        texts, labels, weight = super()._read_labelled(X, y, sample_weight, mark)
+        self._check_labels(labels.classes.tolist())
+        return texts, labels, weight
+
+    def _check_labels(self, labels: Iterable[Any]) -> None:
+        odd = [label for label in labels if label not in ("ham", "spam")]
+        if odd:
+            raise ValueError(f"a mail is 'ham' or 'spam', not {odd[0]!r}")
+
+    # ------------------------------------------------------------------ answering
+
+    @anywhere
+    def predict(self, X: Any) -> Array:
+        """ "ham", "unsure" or "spam", whichever costs least on average; unsure until both kinds were learned."""
+        ham, spam = self.predict_proba(X).T
+        if not self.class_count_.all():
+            return np.full(len(ham), "unsure")
+        costs = np.stack([spam * self.false_negative, np.full(len(ham), self.unsure), ham * self.false_positive])
+        return np.asarray(np.array(["ham", "unsure", "spam"])[np.argmin(costs, axis=0)])
+
+    def explain(  # type: ignore[override]  # a list of texts' evidence is what a list of evidence is
+        self, X: Any, target: Any = "spam", against: Any = None, names: Any = None
+    ) -> TextEvidence | list[TextEvidence]:
+        """Why a mail is spam: every word's evidence in decibans, and the mail in colour."""
+        del names
+        return self._explain_texts(self._read_texts(X), target, against)
+
+
+def as_path(mails: Any) -> Any:
+    """A line that is no header field is the path of a mailbox. Only for what its owner trains on: mail itself is never
+    taken for a path."""
+    if isinstance(mails, str) and "\n" not in mails and not FIELD.match(mails):
+        return Path(mails).expanduser()
+    return mails
+
+
+def in_batches(mails: Iterator[Any]) -> Iterator[list[Any]]:
+    while batch := list(islice(mails, BATCH)):
+        yield batch

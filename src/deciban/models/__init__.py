@@ -1,1 +1,0 @@
-"""The scikit-learn face: thin estimators with scikit-learn's names, parameters and attributes."""

@@ -1,0 +1,425 @@
+"""A column as numbers or as levels, from whatever holds it: a list, an array, or any library's series."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import numbers
+import reprlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from deciban._typing import Array, Codes, Floats
+from deciban.errors import DecibanError
+from deciban.reading.missing import is_missing, missing_where, unmask
+from deciban.show import plain
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+Level: TypeAlias = "str | bool | int | float"
+Read: TypeAlias = "tuple[Column, str | None]"  # a column, and a note where its values were of several kinds
+
+DAY = datetime.timedelta(days=1)
+EPOCH = datetime.datetime(1970, 1, 1)
+A_DAY_IN = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+PLAIN = (np.ndarray, list, tuple, dict, str, bytes)  # NumPy's and Python's own: of no data frame library
+LARGEST_EXACT = 2**53  # every whole number up to here is a float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """A column of numbers. A date is a number too: days since 1970, in UTC where a time zone is known.
+
+    >>> Numbers(np.array([1.0, np.nan, 3.0]), whole=True).missing
+    array([False,  True, False])
+    """
+
+    values: Floats  # (n,), NaN where missing
+    whole: bool = False  # whether they were integers or booleans by type
+    dates: str | None = None  # "days" where they were dates
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def missing(self) -> Array:
+        return np.isnan(self.values)
+
+    def take(self, rows: Any) -> Numbers:
+        return Numbers(self.values[rows], self.whole, self.dates)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """A column of names: a code for each row, and what the codes stand for.
+
+    >>> column = Levels(np.array([1, -1, 0], dtype=np.int32), ("ham", "spam"))
+    >>> column.objects().tolist()
+    ['spam', None, 'ham']
+    """
+
+    codes: Codes  # (n,), −1 where missing
+    levels: tuple[Level, ...]
+    declared: bool = False  # whether the table itself calls them categories
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def missing(self) -> Array:
+        return self.codes < 0
+
+    def take(self, rows: Any) -> Levels:
+        return Levels(self.codes[rows], self.levels, self.declared)
+
+    def objects(self) -> Array:
+        """The values themselves, None where missing."""
+        lookup = np.empty(len(self.levels) + 1, dtype=object)
+        lookup[:-1] = self.levels
+        return np.asarray(lookup[self.codes])  # −1 is the last one: None
+
+
+Column: TypeAlias = "Numbers | Levels"
+
+
+def read_column(values: Any, name: str) -> Read:
+    """A column of any kind: a library's series, an array, or a sequence."""
+    if isinstance(values, Numbers):
+        finite(values.values, name)
+        return values, None
+    if isinstance(values, Levels):
+        return values, None
+    if isinstance(values, np.ndarray):
+        return from_array(values, name)
+    if isinstance(values, list) or type(values) is tuple:
+        return from_objects(values, name)
+    if (series := as_series(values)) is not None:
+        return from_series(series, name)
+    if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
+        raise DecibanError(
+            f"column {name!r} is {shown(values)}, a single {type(values).__name__}: give a list or an array with a "
+            "value for each row"
+        )
+    return from_objects(list(values), name)
+
+
+def as_series(values: Any) -> nw.Series[Any] | None:
+    """A column of a library that narwhals reads, or an Arrow array; None where it is something else."""
+    if is_arrow(values) and hasattr(values, "dictionary_encode") and not hasattr(values, "chunks"):
+        values = arrow().chunked_array([values])
+    if isinstance(values, PLAIN):
+        return None
+    import narwhals as nw  # only where a library's column may be: it takes a while, and a row is mostly plain values
+
+    series = nw.from_native(values, allow_series=True, pass_through=True)
+    return series if isinstance(series, nw.Series) else None
+
+
+def from_array(values: Array, name: str) -> Read:
+    """A one-dimensional array of any type."""
+    values = unmask(values)
+    if values.ndim != 1:
+        raise DecibanError(f"column {name!r} has {values.ndim} dimensions: a column has one value for each row")
+    kind = values.dtype.kind
+    if kind in "iuf":
+        return finite(values, name, whole=kind != "f"), None
+    if kind == "b":
+        return Levels(values.astype(np.int32), (False, True)), None
+    if kind == "M":
+        return Numbers(days(values), dates="days"), None
+    if kind == "m":
+        return Numbers(days(values)), None
+    if kind in "OUST":
+        return from_objects(values.tolist(), name)
+    raise DecibanError(
+        f"column {name!r} is of type {values.dtype}, which is neither numbers, strings, booleans nor dates: convert "
+        "it to one of these, or leave it out"
+    )
+
+
+def from_series(series: nw.Series[Any], name: str) -> Read:
+    """A column of any library that narwhals reads."""
+    import narwhals as nw
+
+    if series.implementation.is_pandas():
+        native = series.to_native()
+        if native.dtype == object:
+            return from_pandas_objects(native, name)
+        if isinstance(native.dtype, np.dtype):
+            return from_array(native.to_numpy(), name)
+        if hasattr(native.dtype, "pyarrow_dtype"):  # Arrow's own columns inside
+            return read_column(native.array.__arrow_array__(), name)
+        if hasattr(native.dtype, "fill_value"):  # a sparse one
+            return from_array(native.to_numpy(), name)
+    dtype = series.dtype
+    if dtype in (nw.Categorical, nw.Enum):
+        return replace(from_names(series), declared=True), None
+    if dtype == nw.String:
+        return from_names(series), None
+    if dtype == nw.Decimal or dtype in (nw.Int128, nw.UInt128):
+        series, whole = series.cast(nw.Float64), dtype != nw.Decimal
+        return finite(series.to_numpy(), name, whole), None
+    if dtype.is_numeric():
+        return finite(series.to_numpy(), name, whole=dtype.is_integer()), None
+    if dtype == nw.Boolean:
+        codes = series.cast(nw.Int8).to_numpy()
+        return Levels(np.where(np.isnan(codes), -1, codes).astype(np.int32), (False, True)), None
+    if dtype.is_temporal() and (found := from_times(series)) is not None:
+        return found, None
+    return from_objects(series.to_list(), name)
+
+
+def from_names(series: nw.Series[Any]) -> Levels:
+    """Strings and categories, coded by their own library where it does so fast."""
+    import narwhals as nw
+
+    native = series.to_native()
+    if series.implementation.is_pandas():
+        if hasattr(native.dtype, "categories"):
+            return coded(native.cat.codes.to_numpy(), native.cat.categories.tolist(), fresh=False)
+        if series.dtype == nw.String:
+            codes, names = native.factorize()
+            return coded(codes, names.tolist())
+    elif series.implementation.is_polars():
+        import polars as pl
+
+        if native.dtype == pl.Enum:
+            codes = native.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+            return coded(codes, native.dtype.categories.to_list(), fresh=False)
+        native = native.cast(pl.String)
+        names = native.drop_nulls().unique(maintain_order=True)
+        numbered = pl.int_range(len(names), dtype=pl.Int32, eager=True)
+        codes = native.replace_strict(names, numbered, default=-1, return_dtype=pl.Int32)
+        return coded(codes.to_numpy(), names.to_list())
+    elif series.implementation.is_pyarrow():
+        pa = arrow()
+
+        given = pa.types.is_dictionary(native.type)
+        if not given and pa.types.is_string_view(native.type):
+            native = native.cast(pa.large_string())
+        whole = (native.unify_dictionaries() if given else native.dictionary_encode()).combine_chunks()
+        if isinstance(whole, pa.ChunkedArray):  # without any chunk, there is nothing to combine
+            whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], native.type)
+        codes = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return coded(codes, whole.dictionary.to_pylist(), fresh=not given)
+    return name_objects(series.to_list())
+
+
+def from_times(series: nw.Series[Any]) -> Numbers | None:
+    """Dates, moments, spans and times of day in days; None where the library has to be asked value by value."""
+    import narwhals as nw
+
+    native, dates = series.to_native(), "days" if series.dtype in (nw.Date, nw.Datetime) else None
+    if series.implementation.is_pandas() and native.dtype.kind in "Mm":
+        if getattr(native.dtype, "tz", None) is not None:
+            native = native.dt.tz_convert("UTC").dt.tz_localize(None)
+        return Numbers(days(native.to_numpy()), dates=dates)
+    if series.implementation.is_polars():
+        if series.dtype == nw.Time:
+            return Numbers(as_floats(native.to_physical().to_numpy()) / A_DAY_IN["ns"])
+        size = 1 if series.dtype == nw.Date else A_DAY_IN[native.dtype.time_unit]
+        return Numbers(as_floats(native.to_physical().to_numpy()) / size, dates=dates)
+    if series.implementation.is_pyarrow():
+        pa = arrow()
+
+        kind = native.type
+        wide = pa.types.is_date64(kind)
+        size = A_DAY_IN["ms"] if wide else 1 if pa.types.is_date32(kind) else A_DAY_IN[kind.unit]
+        narrow = pa.types.is_date32(kind) or pa.types.is_time32(kind)
+        plain_numbers = native.cast(pa.int32() if narrow else pa.int64()).to_numpy()
+        return Numbers(as_floats(plain_numbers) / size, dates=dates)
+    return None
+
+
+def from_pandas_objects(native: Any, name: str) -> Read:
+    """A pandas column of objects: strings, as it mostly holds, are coded by pandas."""
+    import pandas as pd
+
+    if pd.api.types.infer_dtype(native, skipna=True) == "string":
+        codes, names = pd.factorize(native.to_numpy())
+        return coded(codes, names.tolist()), None
+    return from_objects(native.tolist(), name)
+
+
+def from_objects(values: Sequence[Any], name: str) -> Read:
+    """Python's own values, each of any type."""
+    types = set(map(type, values)) - {type(None)}
+    if types <= {str}:
+        return (name_objects(values) if types else Numbers(np.full(len(values), np.nan))), None
+    if types <= {int, float}:
+        return finite(float_objects(values, name), name, whole=types == {int}), None
+    return from_any_objects(values, types, name)
+
+
+def from_any_objects(values: Sequence[Any], types: set[type], name: str) -> Read:
+    """The general case, by what the types of the values are."""
+    sorts = {kind: sort_of(kind) for kind in types}
+    if "other" in sorts.values():
+        row = next(i for i, v in enumerate(values) if sorts.get(type(v)) == "other")
+        raise DecibanError(
+            f"column {name!r} holds {shown(values[row])} in row {row}, of type {type(values[row]).__name__}: a cell is "
+            "a number, a string, a boolean, a date, or missing (None). Make columns of what is inside, or leave the "
+            "column out"
+        )
+    values = [None if v is None or sorts[type(v)] == "nothing" or is_missing(v) else v for v in values]
+    found = {sort_of(kind) for kind in set(map(type, values))} - {"nothing"}
+    if not found:
+        return Numbers(np.full(len(values), np.nan)), None
+    if found == {"name"}:
+        return name_objects([v if v is None else as_name(v) for v in values]), None
+    if found == {"boolean"}:
+        return Levels(np.array([-1 if v is None else int(v) for v in values], dtype=np.int32), (False, True)), None
+    if found <= {"boolean", "whole", "real"}:
+        return finite(float_objects(values, name), name, whole="real" not in found), None
+    if found in ({"date"}, {"span"}):
+        own = np.array([np.nan if v is None else object_days(v) for v in values], dtype=np.float64)
+        return Numbers(own, dates="days" if found == {"date"} else None), None
+    return name_objects([v if v is None else as_name(v) for v in values]), mixed(values, name)
+
+
+def sort_of(kind: type) -> str:
+    """What a type of cell is: nothing, name, boolean, whole, real, date, span, or other."""
+    if kind is type(None) or kind.__name__ in ("NaTType", "NAType"):  # pandas', without importing it
+        return "nothing"
+    for sort, kinds in SORTS.items():
+        if issubclass(kind, kinds):
+            return sort
+    return "other"
+
+
+SORTS: dict[str, tuple[type, ...]] = {  # in this order: a bool is an int, and NumPy's spans are its integers
+    "name": (str, bytes),
+    "boolean": (bool, np.bool_),
+    "date": (datetime.date, np.datetime64),
+    "span": (datetime.timedelta, np.timedelta64, datetime.time),
+    "whole": (numbers.Integral,),
+    "real": (numbers.Real, decimal.Decimal, fractions.Fraction),
+}
+
+
+def name_objects(values: Sequence[str | None]) -> Levels:
+    """Strings and None as levels, in order of first appearance."""
+    place: dict[str | None, int] = dict.fromkeys(values, -1)
+    levels = [value for value in place if value]
+    place.update(zip(levels, range(len(levels)), strict=True))
+    codes = np.fromiter(map(place.__getitem__, values), dtype=np.int32, count=len(values))
+    return Levels(codes, tuple(levels))
+
+
+def coded(codes: Array, names: Sequence[Any], fresh: bool = True) -> Levels:
+    """A library's codes as levels that occur and say something, each once; `fresh` names are strings that occur."""
+    if fresh and "" not in names:
+        return Levels(codes.astype(np.int32), tuple(names))
+    used = np.bincount(codes[codes >= 0], minlength=len(names)) > 0
+    place: dict[Level, int] = {}
+    to = np.full(len(names) + 1, -1, dtype=np.int32)  # the last one is where −1 goes
+    for i, name in enumerate(names):
+        if used[i] and name != "" and not is_missing(name):
+            to[i] = place.setdefault(as_level(name), len(place))
+    return Levels(to[codes], tuple(place))
+
+
+def as_level(value: Any) -> Level:
+    value = plain(value)
+    return value if isinstance(value, str | bool | int | float) else as_name(value)
+
+
+def as_name(value: Any) -> str:
+    """A value as the string it would be in a file.
+
+    >>> [as_name(v) for v in ("a", b"b", 3, 4.0, 0.5, True)]
+    ['a', 'b', '3', '4', '0.5', 'True']
+    """
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace")
+    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST_EXACT:
+        return str(int(value))  # a library that has a gap among integers makes them floats
+    return str(value)
+
+
+def finite(values: Array, name: str, whole: bool = False) -> Numbers:
+    """Numbers, or an error that names the first infinite one."""
+    values = as_floats(values)
+    if (endless := np.isinf(values)).any():
+        row = int(np.argmax(endless))
+        raise DecibanError(
+            f"column {name!r} holds {values[row]} in row {row}: infinite numbers cannot be used. If it stands "
+            "for a missing value, make it NaN or None; if for a bound, a large number or a category of its own"
+        )
+    return Numbers(values, whole)
+
+
+def as_floats(values: Array) -> Floats:
+    with np.errstate(over="ignore"):  # what is too large for a float is infinite, which is refused by name
+        return np.asarray(values, dtype=np.float64)
+
+
+def float_objects(values: Sequence[Any], name: str) -> Floats:
+    """Numbers of any type as floats."""
+    try:
+        return np.array(values, dtype=np.float64)  # None is NaN to NumPy
+    except OverflowError:
+        row = next(i for i, v in enumerate(values) if v is not None and abs(v) > 2**1023)
+        raise DecibanError(
+            f"column {name!r} holds {shown(values[row])} in row {row}, which is too large for a number here: take its "
+            "logarithm, or make it a string if it is a name"
+        ) from None
+
+
+def days(values: Array) -> Floats:
+    """datetime64 (since 1970) or timedelta64, in days; NaN for NaT."""
+    unit, count = np.datetime_data(values.dtype)
+    if unit not in A_DAY_IN:
+        finer = "us" if unit in ("ps", "fs", "as", "generic") else "D"
+        values, unit, count = values.astype(f"{values.dtype.kind}8[{finer}]"), finer, 1
+    out: Floats = values.astype(np.int64).astype(np.float64) * count / A_DAY_IN.get(unit, 1)
+    out[missing_where(values)] = np.nan
+    return out
+
+
+def object_days(value: Any) -> float:
+    """A date, a moment, a span or a time of day in days."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return float(days(np.array([value]))[0])
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        return float((value - EPOCH) / DAY)
+    if isinstance(value, datetime.date):
+        return float(value.toordinal() - EPOCH.toordinal())
+    if isinstance(value, datetime.time):
+        return float((datetime.datetime.combine(EPOCH, value.replace(tzinfo=None)) - EPOCH) / DAY)
+    return float(value / DAY)
+
+
+def mixed(values: Sequence[Any], name: str) -> str:
+    """What a column of several kinds of values holds, with an example of each."""
+    first: dict[str, int] = {}
+    for row, value in enumerate(values):
+        if value is not None:
+            first.setdefault(type(value).__name__, row)
+    examples = ", ".join(f"{shown(values[row])} in row {row}" for row in first.values())
+    return f"mixed: column {name!r} holds values of several types ({examples}); all are read as strings"
+
+
+def is_arrow(values: Any) -> bool:
+    """Whether an object is one of pyarrow's, without importing it."""
+    return type(values).__module__.partition(".")[0] == "pyarrow"
+
+
+def arrow() -> Any:
+    """pyarrow, where the user's table is its own."""
+    import pyarrow
+
+    return pyarrow
+
+
+def shown(value: Any) -> str:
+    return reprlib.repr(value)

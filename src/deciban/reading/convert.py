@@ -1,0 +1,144 @@
+"""A column as its kind wants it: strings that are numbers or dates as such, numbers that are names as levels.
+
+The same conversion serves learning and prediction, so that "12" is the number 12 in both.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from deciban._typing import Array
+from deciban.errors import DecibanError, warn
+from deciban.reading.columns import Column, Level, Levels, Numbers, as_name, coded, finite, object_days, shown
+from deciban.reading.native import moments
+
+NO_NUMBER = {"", "?", "na", "n/a", "nan", "null", "none", "-"}  # what stands among numbers or dates for none
+NO_NAME = {"", "?", "nan", "null"}  # among names: "none" and "-" may be answers, and "NA" is Namibia
+DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?")
+WHOLE = re.compile(r"\s*[+-]?\d+\s*")
+
+
+def as_kind(column: Column, kind: str, name: str = "", strict: bool = False, known: Sequence[Level] = ()) -> Column:
+    """A column as `kind` wants it. A value that cannot be so is missing, with a warning; an error if `strict`.
+
+    `known` are the levels that a category was learned with: the number 3 is the level "3" if it was a string then.
+
+    >>> as_kind(Levels(np.array([0, 1, 2], dtype=np.int32), ("1.5", "?", "3")), "number").values
+    array([1.5, nan, 3. ])
+    >>> as_kind(Numbers(np.array([2.0, np.nan, 1.0])), "category").levels
+    (1, 2)
+    """
+    if kind in ("number", "count"):
+        return _as_numbers(column, name, strict)
+    if kind == "date":
+        return _as_dates(column, name, strict)
+    if kind in ("category", "boolean"):
+        names = _as_names(column)
+        return _as_known(names, known) if known else names
+    return column
+
+
+def number(level: Level) -> float | None:
+    """The number that a level says; NaN where it says that there is none, None where it says something else.
+
+    >>> [number(level) for level in ("-2.5", " 7", "NA", "1_000", "x", True)]
+    [-2.5, 7.0, nan, None, None, 1.0]
+    """
+    if not isinstance(level, str):
+        return float(level)
+    if says_nothing(level):
+        return np.nan
+    try:
+        return None if "_" in level else float(level)
+    except ValueError:
+        return None
+
+
+def date(level: Level) -> float | None:
+    """Days since 1970 of an ISO date or moment; NaN where it says that there is none, None for anything else.
+
+    >>> [date(level) for level in ("1970-01-03", "1970-01-01T12:00Z", "", "yesterday")]
+    [2.0, 0.5, nan, None]
+    """
+    if not isinstance(level, str):
+        return None
+    if says_nothing(level):
+        return np.nan
+    try:
+        found = DATE.fullmatch(level.strip())
+        return object_days(datetime.datetime.fromisoformat(found[0])) if found else None
+    except (ValueError, OverflowError):  # such as the 30th of February
+        return None
+
+
+def says_nothing(level: Level, words: set[str] = NO_NUMBER) -> bool:
+    return isinstance(level, str) and len(level) < 12 and level.strip().lower() in words
+
+
+def _as_numbers(column: Column, name: str, strict: bool) -> Numbers:
+    if isinstance(column, Numbers):
+        return column
+    whole = all(not isinstance(v, str) or bool(WHOLE.fullmatch(v)) or says_nothing(v) for v in column.levels)
+    whole = whole and not any(isinstance(v, float) for v in column.levels)
+    return finite(_said(column, number, "a number", name, strict), name, whole)
+
+
+def _as_dates(column: Column, name: str, strict: bool) -> Numbers:
+    if isinstance(column, Numbers):
+        if column.dates is not None or column.missing.all():
+            return column
+        row = int(np.argmin(column.missing))
+        if strict:
+            raise DecibanError(f"column {name!r} holds numbers, not dates: give its kind as 'number', or make it dates")
+        warn(
+            f"column {name!r} holds numbers, not dates ({column.values[row]:g} in row {row}), and they are taken as "
+            "missing: give dates, or ISO dates in strings",
+            UserWarning,
+        )
+        return Numbers(np.full(len(column), np.nan), dates="days")
+    return Numbers(_said(column, date, "an ISO date", name, strict), dates="days")
+
+
+def _said(column: Levels, say: Callable[[Level], float | None], what: str, name: str, strict: bool) -> Array:
+    """What each row's level says, asked once a level."""
+    said = [say(level) for level in column.levels]
+    values = np.array([*(np.nan if v is None else v for v in said), np.nan])[column.codes]
+    wrong = [code for code, v in enumerate(said) if v is None]
+    if wrong and (rows := np.flatnonzero(np.isin(column.codes, wrong))).size:
+        example = f"{shown(column.levels[column.codes[rows[0]]])} in row {rows[0]}"
+        if strict:
+            raise DecibanError(
+                f"column {name!r} holds {example}, which is not {what}: give the column another kind, or make the "
+                "value None if it is missing"
+            )
+        times = "1 value is" if len(rows) == 1 else f"{len(rows):,} values are"
+        warn(f"column {name!r}: {times} not {what} ({example}), and taken as missing", UserWarning)
+    return values
+
+
+def _as_names(column: Column) -> Levels:
+    if isinstance(column, Levels):
+        if any(says_nothing(level, NO_NAME) for level in column.levels):
+            names = [None if says_nothing(level, NO_NAME) else level for level in column.levels]
+            return coded(column.codes, names, fresh=False)
+        return column
+    present = ~column.missing
+    values, codes = np.unique(column.values[present], return_inverse=True)
+    out = np.full(len(column), -1, dtype=np.int32)
+    out[present] = codes
+    if column.dates is not None:
+        return Levels(out, tuple(map(str, moments(Numbers(values, dates=column.dates)).tolist())))
+    return Levels(out, tuple(int(v) if v.is_integer() else v for v in values.tolist()))
+
+
+def _as_known(column: Levels, known: Sequence[Level]) -> Levels:
+    """Levels as they were learned, where they differ by type alone: 3 and "3", True and "True"."""
+    if {type(level) for level in column.levels} <= {type(level) for level in known}:
+        return column
+    same, strings = {as_name(level): level for level in known}, all(isinstance(level, str) for level in known)
+    levels = [same.get(as_name(level), as_name(level) if strings else level) for level in column.levels]
+    return coded(column.codes, levels, fresh=False)

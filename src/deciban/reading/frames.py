@@ -1,0 +1,316 @@
+"""Any table, read once into columns: pandas, Polars, Arrow, NumPy, SciPy, and Python's own lists and mappings."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deciban._scipy import issparse
+from deciban._typing import Array, Floats
+from deciban.errors import DecibanError
+from deciban.reading.columns import PLAIN, Column, Levels, Numbers, arrow, as_series, is_arrow, read_column, shown
+from deciban.reading.missing import unmask
+from deciban.reading.native import native_kind, to_native
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+__all__ = ["Column", "Frame", "Levels", "Numbers", "native_kind", "read_frame", "split_target", "to_native"]
+
+MOST_DENSE = 1 << 28  # bytes of a sparse matrix as columns: past this, it is not a table
+BLOCK = 512  # rows turned into columns at a time: as many as stay in the cache
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """A table: names and columns, all of the same size; and notes on columns, by name, that were read with doubts.
+
+    >>> frame = read_frame({"age": [31, None], "town": ["Ghent", "Bruges"]})
+    >>> frame.names, frame.size
+    (('age', 'town'), 2)
+    >>> frame["age"].values
+    array([31., nan])
+    >>> frame["town"].levels
+    ('Ghent', 'Bruges')
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    size: int
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[self._place(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def take(self, rows: Any) -> Frame:
+        """Some rows: numbers of rows, a mask, or a slice."""
+        rows = rows if isinstance(rows, slice) else np.asarray(rows)
+        if not isinstance(rows, slice) and rows.dtype != bool:
+            rows = rows.astype(np.intp, casting="same_kind" if rows.size else "unsafe")
+        size = len(np.empty(self.size, dtype=bool)[rows])
+        return Frame(self.names, tuple(column.take(rows) for column in self.columns), size, self.notes)
+
+    def select(self, names: Iterable[str]) -> Frame:
+        """Some columns, in the order of `names`."""
+        names = tuple(names)
+        columns = tuple(map(self.__getitem__, names))
+        return Frame(names, columns, self.size, {k: v for k, v in self.notes.items() if k in names})
+
+    def without(self, name: str) -> Frame:
+        """All columns but one."""
+        self._place(name)
+        return self.select(own for own in self.names if own != name)
+
+    def _place(self, name: str) -> int:
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise DecibanError(unknown_column(name, self.names)) from None
+
+
+def read_frame(X: Any, names: Sequence[str] | None = None) -> Frame:
+    """Read a table of any make. `names` are the columns of what has no names, and choose among those of what has.
+
+    >>> read_frame(np.eye(2)).names
+    ('x0', 'x1')
+    >>> read_frame([{"a": 1, "b": "x"}, {"b": "y"}])["a"].values
+    array([ 1., nan])
+    """
+    if isinstance(X, Frame):
+        return X if names is None else X.select(names)
+    own, columns, size = _columns(X)
+    if own is None:
+        if names is not None and len(names) != len(columns) and (columns or size):
+            raise DecibanError(f"there are {len(names)} names for the {len(columns)} columns of {describe(X)}")
+        own, names = [f"x{j}" for j in range(len(columns))] if names is None else names, None
+        columns = columns or [[] for _ in own]
+    labels = unique_names(own)
+    if names is not None:
+        by_label = dict(zip(labels, columns, strict=True))
+        if absent := [name for name in names if name not in by_label]:
+            raise DecibanError(unknown_column(absent[0], labels))
+        labels = unique_names(names)
+        columns = [by_label[name] for name in labels]
+    read = [read_column(column, label) for column, label in zip(columns, labels, strict=True)]
+    size = size if size is not None else len(read[0][0]) if read else 0
+    for label, (column, _) in zip(labels, read, strict=True):
+        if len(column) != size:
+            raise DecibanError(
+                f"column {label!r} has {len(column)} values and column {labels[0]!r} has {size}: give every column a "
+                "value for each row, None where it is missing"
+            )
+    notes = {label: note for label, (_, note) in zip(labels, read, strict=True) if note is not None}
+    return Frame(labels, tuple(column for column, _ in read), size, notes)
+
+
+def split_target(X: Any, target: str) -> tuple[Any, Array]:
+    """A table without the column `target`, and that column's values as an array, None or NaN where missing.
+
+    >>> rest, y = split_target({"legs": [2, 4], "animal": ["hen", "cow"]}, "animal")
+    >>> rest, y.tolist()
+    ({'legs': [2, 4]}, ['hen', 'cow'])
+    """
+    if isinstance(X, Frame):
+        column = X[target]
+        return X.without(target), column.objects() if isinstance(column, Levels) else column.values
+    if isinstance(X, Mapping):
+        names = {str(name): name for name in X}
+        if target not in names:
+            raise DecibanError(unknown_column(target, names))
+        return {k: v for k, v in X.items() if k != names[target]}, target_values(X[names[target]])
+    if (frame := library_frame(X)) is not None:
+        labels = unique_names(frame.columns)
+        if target not in labels:
+            raise DecibanError(unknown_column(target, labels))
+        chosen = frame.columns[labels.index(target)]
+        return frame.drop(chosen).to_native(), target_values(frame[chosen])
+    own, columns, _ = _columns(X)
+    if own is None:
+        raise DecibanError(
+            f"the target is the column {target!r}, but the columns of {describe(X)} have no names: give y itself, or a "
+            "table with names"
+        )
+    labels = unique_names(own)
+    if target not in labels:
+        raise DecibanError(unknown_column(target, labels))
+    place = labels.index(target)
+    rest = [column for j, column in enumerate(columns) if j != place]
+    named = dict(zip((label for label in labels if label != target), rest, strict=True))
+    values = target_values(columns[place])
+    return (read_frame(named) if named else Frame((), (), len(values))), values
+
+
+def target_values(values: Any) -> Array:
+    """Classes or numbers to be told, as they are: nothing is read into them."""
+    if (series := as_series(values)) is not None:
+        import narwhals as nw
+
+        if series.dtype.is_numeric() and series.dtype != nw.Decimal:
+            return np.asarray(series.to_numpy())
+        values = series.to_list()
+    if isinstance(values, np.ndarray):
+        return np.asarray(unmask(values))
+    values = list(values)
+    if values and set(map(type, values)) in ({bool}, {int}, {float}, {int, float}):
+        return np.array(values)
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def unknown_column(name: str, names: Iterable[str]) -> str:
+    """What to say about a column that is not there: names like it, or those that are."""
+    names = list(names)
+    near = difflib.get_close_matches(str(name), names, n=3) or [own for own in names if own.lower() == name.lower()]
+    if near:
+        return f"there is no column {name!r}: did you mean {' or '.join(map(repr, near))}?"
+    listed = ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return f"there is no column {name!r}: the table has {listed or 'no columns'}"
+
+
+def unique_names(names: Iterable[Any]) -> tuple[str, ...]:
+    """Names as strings, each once."""
+    labels = tuple(map(str, names))
+    if len(set(labels)) < len(labels):
+        twice = [label for label, times in Counter(labels).items() if times > 1]
+        raise DecibanError(
+            f"several columns have the name {', '.join(map(repr, twice[:10]))}: give every column a name of its own"
+        )
+    return labels
+
+
+def library_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """A table of a library that narwhals reads, in memory; None where X is something else."""
+    if isinstance(X, PLAIN):
+        return None
+    import narwhals as nw
+
+    if is_arrow(X) and hasattr(X, "schema"):
+        unique_names(X.schema.names)  # narwhals would say it in words of its own
+        if isinstance(X, arrow().RecordBatch):
+            X = arrow().Table.from_batches([X])
+        elif isinstance(X, arrow().RecordBatchReader):
+            X = X.read_all()
+    if type(X).__module__.startswith("pandas") and hasattr(X, "columns"):
+        unique_names(X.columns)
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def describe(X: Any) -> str:
+    """What X is, in a few words."""
+    if isinstance(X, np.ndarray):
+        return f"an array of shape {X.shape}"
+    return f"a {type(X).__name__}"
+
+
+def _columns(X: Any) -> tuple[Sequence[Any] | None, list[Any], int | None]:
+    """A table's names (None where it has none), its columns as they are, and how many rows (None: as columns have)."""
+    if isinstance(X, Mapping):
+        return list(X), list(X.values()), None
+    if issparse(X):
+        return None, _sparse_columns(X), X.shape[0]
+    if isinstance(X, np.ndarray):
+        return _array_columns(X)
+    if (frame := library_frame(X)) is not None:
+        if frame.implementation.is_pandas() and is_one_block(frame.to_native()):
+            return frame.columns, _array_columns(frame.to_native().to_numpy())[1], len(frame)
+        return frame.columns, list(frame.iter_columns()), len(frame)
+    if as_series(X) is not None:
+        raise DecibanError(f"{describe(X)} is one column, and a table has several: give a frame, as in df[['name']]")
+    if isinstance(X, Iterator) or (isinstance(X, Sequence) and not isinstance(X, str | bytes)):
+        return _row_columns(list(X))
+    if hasattr(X, "__array__"):
+        return _array_columns(np.asarray(X))
+    raise DecibanError(
+        f"{describe(X)} is not a table: give a data frame (pandas, Polars, Arrow), a two-dimensional array, a mapping "
+        "of columns, or a list of rows"
+    )
+
+
+def is_one_block(frame: Any) -> bool:
+    """Whether a pandas frame is one array of numbers, which is read faster than its columns one by one."""
+    types = set(frame.dtypes)
+    return len(types) == 1 and isinstance(kind := types.pop(), np.dtype) and kind.kind in "iuf"
+
+
+def _array_columns(X: Array) -> tuple[Sequence[Any] | None, list[Any], int]:
+    """Columns of an array: by field where it has fields."""
+    if X.dtype.names is not None and X.ndim == 1:
+        return X.dtype.names, [X[name] for name in X.dtype.names], len(X)
+    if X.ndim != 2:
+        help_ = "X.reshape(-1, 1) makes it one column, X.reshape(1, -1) one row" if X.ndim == 1 else "flatten the rest"
+        raise DecibanError(f"{describe(X)} is not a table, which has rows and columns: {help_}")
+    X = np.asarray(unmask(X))
+    if X.dtype.kind not in "iuf":
+        return None, [X[:, j] for j in range(X.shape[1])], len(X)
+    return None, [Numbers(column, whole=X.dtype.kind != "f") for column in in_columns(X)], len(X)
+
+
+def in_columns(X: Array) -> Floats:
+    """(n, d) numbers as (d, n) floats, each column in one piece; the array itself where it is so already."""
+    if X.dtype == np.float64 and X.T.flags.c_contiguous:
+        return X.T
+    out = np.empty(X.shape[::-1])
+    with np.errstate(over="ignore"):  # what is too large for a float is infinite, which is refused by name
+        for start in range(0, len(X), BLOCK):
+            out[:, start : start + BLOCK] = X[start : start + BLOCK].T
+    return out
+
+
+def _sparse_columns(X: Any) -> list[Numbers]:
+    """Columns of a sparse matrix, where they fit."""
+    n, d = X.shape
+    if 8 * n * d > MOST_DENSE:
+        raise DecibanError(
+            f"a sparse matrix of {n:,} rows and {d:,} columns is too wide to be read as a table: MultinomialNB, "
+            "BernoulliNB, ComplementNB and PoissonNB take it as it is; or choose fewer columns"
+        )
+    import scipy.sparse as sp
+
+    X = sp.csc_matrix(X)
+    X.sum_duplicates()
+    whole = X.dtype.kind in "iub"
+    out = np.zeros((d, n))
+    for j in range(d):
+        own = slice(X.indptr[j], X.indptr[j + 1])
+        out[j, X.indices[own]] = X.data[own]
+    return [Numbers(column, whole) for column in out]
+
+
+def _row_columns(X: list[Any]) -> tuple[Sequence[Any] | None, list[Any], int]:
+    """Columns of a list of rows: mappings by name, sequences by place."""
+    if not X:
+        return None, [], 0
+    kinds = (Mapping,) if isinstance(X[0], Mapping) else (list, tuple, np.ndarray)
+    for kind in set(map(type, X)):
+        if not issubclass(kind, kinds):
+            row = next(i for i, own in enumerate(X) if type(own) is kind)
+            what = "a dict" if kinds == (Mapping,) else "a list with a value for each column, or a dict by name"
+            raise DecibanError(f"row {row} is {shown(X[row])}, a {kind.__name__}: every row of a table is {what}")
+    if isinstance(X[0], Mapping):
+        orders = dict.fromkeys(map(tuple, X))
+        if len(orders) == 1:  # all rows have the same keys in the same order
+            return tuple(X[0]), list(zip(*(row.values() for row in X), strict=True)), len(X)
+        names = dict.fromkeys(name for order in orders for name in order)
+        return list(names), [[row.get(name) for row in X] for name in names], len(X)
+    widths = list(map(len, X))
+    if min(widths) < max(widths):
+        row = next(i for i, width in enumerate(widths) if width != widths[0])
+        raise DecibanError(
+            f"row {row} has {widths[row]} values and row 0 has {widths[0]}: None says that one is missing"
+        )
+    if all(isinstance(row, np.ndarray) for row in X):
+        return _array_columns(np.stack(X))
+    own = getattr(X[0], "_fields", None)  # named tuples know their columns
+    return own, list(zip(*X, strict=True)), len(X)

@@ -1,0 +1,125 @@
+"""Rows of any make as they were given: a table, a sparse matrix, or texts; some of them, or a number for each."""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban._scipy import issparse
+from deciban._typing import Array
+from deciban.errors import DecibanError
+from deciban.matrix import mixed
+from deciban.reading.columns import Column, Levels, as_series
+from deciban.reading.frames import Frame, library_frame, read_frame
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows as they were given: a table, a sparse matrix, or texts."""
+
+    X: Any
+    size: int
+    make: str  # "table", "sparse" or "texts"
+
+    @classmethod
+    def of(cls, X: Any) -> Rows:
+        if issparse(X):
+            return cls(X.tocsr(), int(X.shape[0]), "sparse")
+        if isinstance(X, Frame):
+            return cls(X, X.size, "table")
+        if isinstance(X, Mapping):
+            return cls(X, len(next(iter(X.values()), ())), "table")
+        if isinstance(X, np.ndarray) and (X.ndim == 2 or X.dtype.names):
+            return cls(X, len(X), "table")
+        if (frame := None if isinstance(X, np.ndarray | list | tuple) else library_frame(X)) is not None:
+            return cls(frame.to_native(), len(frame), "table")
+        if hasattr(X, "__array__") and not isinstance(X, np.ndarray) and as_series(X) is None:
+            return cls.of(np.asarray(X))
+        if isinstance(X, str | bytes):
+            raise DecibanError("X is one text: give a list of them, or a table")
+        rows = X if isinstance(X, list | tuple) else as_list(X)
+        tabular = bool(rows) and isinstance(rows[0], Mapping | list | tuple | np.ndarray)
+        return cls(rows, len(rows), "table" if tabular else "texts")
+
+    def take(self, rows: Array) -> Any:
+        """Some of the rows, of the same make; a copy."""
+        if isinstance(self.X, Frame):
+            return self.X.take(rows)
+        if isinstance(self.X, Mapping):
+            return {name: take_values(values, rows) for name, values in self.X.items()}
+        if isinstance(self.X, np.ndarray) or self.make == "sparse":
+            return self.X[rows]
+        if isinstance(self.X, list | tuple):
+            return [copy.copy(self.X[i]) for i in rows.tolist()]
+        frame = library_frame(self.X)
+        assert frame is not None  # it was one before
+        return frame[rows.tolist()].to_native()
+
+    def frame(self) -> Frame | None:
+        """The columns of a table; None where there are none to look at one by one."""
+        return read_frame(self.X) if self.make == "table" else None
+
+    @property
+    def entries(self) -> int:
+        """How many values there are; of texts, eight characters count as one."""
+        if self.make == "sparse":
+            return int(self.X.nnz)
+        if self.make == "texts":
+            return sum(map(len, self.X)) // 8
+        if isinstance(self.X, np.ndarray):
+            return int(self.X.size)
+        if isinstance(self.X, Frame | Mapping):
+            return self.size * len(self.X.names if isinstance(self.X, Frame) else self.X)
+        if isinstance(self.X, list | tuple):
+            return self.size * (len(self.X[0]) if self.size else 0)
+        return int(np.prod(self.X.shape))
+
+    def digests(self) -> Array:
+        """A number for each row by what is in it, (n,) of 64 bits."""
+        if self.make == "texts":
+            return mixed(np.array([checksum(text) for text in self.X], dtype=np.uint64))
+        if self.make == "sparse":
+            cells = mixed(bits(self.X.data)) + mixed(self.X.indices.astype(np.uint64))
+            total = np.append(np.uint64(0), np.cumsum(mixed(cells), dtype=np.uint64))
+            return mixed(total[self.X.indptr[1:]] - total[self.X.indptr[:-1]])
+        out = np.zeros(self.size, dtype=np.uint64)
+        for column in read_frame(self.X).columns:
+            out = mixed(out + column_digests(column))
+        return out
+
+
+def as_list(X: Any) -> list[Any]:
+    """Texts of any make."""
+    if (series := as_series(X)) is not None:
+        return series.to_list()
+    return list(X)
+
+
+def take_values(values: Any, rows: Array) -> Any:
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    if (series := as_series(values)) is not None:
+        return series[rows.tolist()].to_native()
+    return [values[i] for i in rows.tolist()]
+
+
+def column_digests(column: Column) -> Array:
+    if isinstance(column, Levels):
+        return np.array([*(checksum(repr(level)) for level in column.levels), 0], dtype=np.uint64)[column.codes]
+    return bits(column.values)
+
+
+def checksum(text: Any) -> int:
+    content = text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogatepass")
+    return zlib.crc32(content) | zlib.adler32(content) << 32
+
+
+def bits(values: Array) -> Array:
+    """Numbers as 64 bits: one pattern for zero, and one for what is missing."""
+    numbers = np.asarray(values, dtype=np.float64) + 0.0
+    return np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)

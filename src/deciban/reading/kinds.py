@@ -1,0 +1,238 @@
+"""What the columns of a table are, found without looking at any label; and why, in words for a person.
+
+A kind is a guess that can be overruled (`given`), so the rules are plain and few, and each says its reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast, get_args
+
+import numpy as np
+
+from deciban._typing import Array
+from deciban.errors import DecibanError
+from deciban.reading.columns import Column, Levels, Numbers
+from deciban.reading.convert import NO_NAME, as_kind, date, number, says_nothing
+from deciban.reading.frames import Frame, unknown_column
+from deciban.show import Table
+
+__all__ = ["LEFT_OUT", "ColumnKind", "Kind", "as_kind", "infer", "kinds_table"]
+
+Kind: TypeAlias = Literal["number", "count", "category", "boolean", "text", "date", "constant", "identifier", "skip"]
+LEFT_OUT = ("constant", "identifier", "skip")  # kinds that tell nothing about a row yet to come
+
+LEAST_ROWS = 20  # with fewer rows all values may well differ by chance
+NEARLY_ALL = 0.95  # of the values differ: they name rows
+SPAN = 2.0  # all-different integers that fill half of their range or more were handed out, not measured
+TEXT_WORDS, TEXT_LENGTH = 3.0, 60.0  # words or characters a value, on average, from which on names are sentences
+LONG_WORDS, LONG_LEVELS, LONG_SHARE = 8.0, 50, 0.1  # texts that come again and again, such as forms, are texts still
+
+BOOLEAN = ({"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
+IDENTIFIERS = {"id", "ids", "uuid", "guid", "identifier", "rowid", "pk"}
+IDENTIFIERS_AT_END = IDENTIFIERS | {"key", "no", "nr", "serial"}
+CODES = IDENTIFIERS | {"code", "zip", "zipcode", "postcode", "plz"}
+TIMES = {"year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "age", "date"}
+NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+CODE = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{12,}|\S+@\S+\.\S+|\S*\d\S*")
+PADDED = re.compile(r"0\d+")
+UNSPACED = re.compile(
+    "[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+)  # scripts that put no space between words
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnKind:
+    """What a column is and why; how many different values it has, and how many are missing."""
+
+    name: str
+    kind: Kind
+    why: str
+    distinct: int
+    missing: int
+
+
+def infer(frame: Frame, given: Mapping[str, str] | None = None) -> tuple[ColumnKind, ...]:
+    """The kind of each column: as `given` by name, otherwise as its values look.
+
+    >>> from deciban.reading.frames import read_frame
+    >>> table = read_frame({"age": [31, 4, 31], "weight": ["70.5", "?", "81"], "smokes": ["yes", "no", "no"]})
+    >>> [(column.name, column.kind) for column in infer(table, {"smokes": "category"})]
+    [('age', 'count'), ('weight', 'number'), ('smokes', 'category')]
+    """
+    given = dict(given or {})
+    for name, kind in given.items():
+        if name not in frame.names:
+            raise DecibanError(unknown_column(name, frame.names))
+        if kind not in get_args(Kind):
+            raise DecibanError(f"column {name!r} is given the kind {kind!r}: kinds are {', '.join(get_args(Kind))}")
+    return tuple(
+        _as_given(column, name, cast(Kind, given[name])) if name in given else _found(column, name)
+        for name, column in zip(frame.names, frame.columns, strict=True)
+    )
+
+
+def kinds_table(kinds: Sequence[ColumnKind]) -> Table:
+    """What the columns are, as a table that renders itself."""
+    rows = [(own.name, own.kind, own.distinct, own.missing, own.why) for own in kinds]
+    return Table("columns", ("column", "kind", "distinct", "missing", "why"), rows, most=max(60, len(rows)))
+
+
+def _as_given(column: Column, name: str, kind: Kind) -> ColumnKind:
+    """The kind that a person gave, if the values can be so."""
+    column = as_kind(column, kind, name, strict=True)
+    distinct, missing = _distinct(column), int(column.missing.sum())
+    problem = ""
+    if kind == "text" and (isinstance(column, Numbers) or not all(isinstance(v, str) for v in column.levels)):
+        problem = "" if missing == len(column) else "does not hold strings"
+    elif kind == "boolean" and distinct > 2:
+        problem = f"has {distinct:,} different values"
+    elif kind == "count" and isinstance(column, Numbers):
+        wrong = np.flatnonzero((column.values < 0) | (column.values != np.floor(column.values)) & ~column.missing)
+        problem = f"holds {column.values[wrong[0]]:g} in row {wrong[0]}" if wrong.size else ""
+    if problem:
+        raise DecibanError(f"column {name!r} {problem}, and so cannot be of kind {kind!r}: give another kind, or none")
+    return ColumnKind(name, kind, "given", distinct, missing)
+
+
+def _found(column: Column, name: str) -> ColumnKind:
+    """The kind that the values look like."""
+    kind, why = _strings(column, name) if isinstance(column, Levels) else _numbers(column, name)
+    read, n = as_kind(column, kind, name), len(column)
+    distinct, missing = _distinct(read), int(read.missing.sum())
+    if distinct == 0:
+        kind, why = "constant", "every value is missing" if n else "there are no rows"
+    elif distinct == 1 and not missing:
+        kind, why = "constant", "every value is the same"
+    elif distinct == 1 and kind != "boolean":
+        read = as_kind(column, "category", name)  # what is no number, such as "none", may be a name
+        kind, distinct, missing = "category", _distinct(read), int(read.missing.sum())
+        why = f"one value, missing in {missing:,} of {n:,} rows: whether it is there can tell"
+        why = why if distinct == 1 else f"{distinct:,} distinct values in {n:,} rows"
+    return ColumnKind(name, kind, why, distinct, missing)
+
+
+def _numbers(column: Numbers, name: str, said: str = "") -> tuple[Kind, str]:
+    """Numbers by type, or strings that all say numbers (`said`)."""
+    if column.dates is not None:
+        return "date", "dates by type"
+    values = column.values[~column.missing]
+    if not values.size or not np.array_equal(values, np.floor(values)):
+        return "number", f"{said or 'numbers'} with fractions"
+    distinct = _distinct(column)
+    if column.whole and (reason := _names_rows(values, distinct, name)):
+        return "identifier", reason
+    if column.whole and distinct < len(values) and _says(name, CODES):
+        return (
+            "category",
+            f"{distinct:,} distinct whole numbers in {len(column):,} rows, and the name says they are codes",
+        )
+    if values.min() < 0:
+        return "number", f"{said or 'whole numbers'}, some below zero"
+    if distinct == 2 and values.max() == 1:
+        return "count", f"{said or 'numbers'} that are 0 or 1"
+    return "count", f"{said or 'whole numbers'} from {values.min():.0f} to {values.max():.0f}"
+
+
+def _names_rows(values: Array, distinct: int, name: str) -> str:
+    """Why integers name their rows; empty where they may be measured: that all differ is not enough."""
+    if distinct < len(values) or distinct < LEAST_ROWS or _says(name, TIMES):
+        return ""
+    span = values.max() - values.min() + 1
+    if span == distinct:
+        return f"every value is different, and they run from {values.min():.0f} to {values.max():.0f} without a gap"
+    if span <= SPAN * distinct:
+        return "every value is different, and they fill most of their range: numbers that were handed out"
+    if _says(name, IDENTIFIERS) or (_parts(name) or [""])[-1] in IDENTIFIERS_AT_END or name.lower() in ("index", "idx"):
+        return "every value is different, and the name says that they are identifiers"
+    return ""
+
+
+def _strings(column: Levels, name: str) -> tuple[Kind, str]:
+    """Strings, booleans, and categories of a library's own."""
+    levels = [level for level in column.levels if not says_nothing(level, NO_NAME)]
+    if all(isinstance(level, bool) for level in levels):
+        return "boolean", "booleans by type"
+    if column.declared or not all(isinstance(level, str) for level in levels):
+        return "category", f"categories by type, {len(levels):,} of them"
+    names = cast(list[str], levels)
+    if any({v.strip().lower() for v in names} == pair for pair in BOOLEAN):
+        return "boolean", f"{names[0]} or {names[1]}"
+    if _all_say(names, number):
+        if _padded(names):
+            return _named(column, names, "digits with leading zeros, which are codes rather than numbers")
+        return _numbers(cast(Numbers, as_kind(column, "number", name)), name, "strings that are numbers")
+    if _all_say(names, date):
+        return "date", "strings that are ISO dates"
+    return _named(column, names, "")
+
+
+def _named(column: Levels, names: list[str], why: str) -> tuple[Kind, str]:
+    """Strings that are strings: texts, names of rows, or categories."""
+    place = {level: code for code, level in enumerate(column.levels)}
+    times = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))[[place[v] for v in names]]
+    present, distinct = int(times.sum()), len(names)
+    words, length = _average(names, times)
+    texty = words >= TEXT_WORDS or length > TEXT_LENGTH
+    if (texty and distinct > present / 2) or (
+        words >= LONG_WORDS and distinct >= LONG_LEVELS and distinct > LONG_SHARE * present
+    ):
+        return "text", f"{words:.0f} words a value on average, {distinct:,} distinct in {present:,}"
+    if present >= LEAST_ROWS and distinct >= NEARLY_ALL * present:
+        looks = np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > 0.9
+        which = "every value is different" if distinct == present else "nearly every value is different"
+        return "identifier", f"{which}{' and they look like codes' if looks else ': they name rows'}"
+    counted = f"{distinct:,} distinct values in {len(column):,} rows"
+    return "category", f"{counted}; {why}" if why else counted
+
+
+def _average(names: list[str], times: Array) -> tuple[float, float]:
+    """Words and characters of a value, on average over rows; of the first thousand levels, which are enough."""
+    some, weight = names[:1000], times[:1000]
+    words = [max(len(v.split()), len(UNSPACED.findall(v)) / 2) for v in some]
+    return float(np.average(words, weights=weight)), float(np.average([len(v) for v in some], weights=weight))
+
+
+def _all_say(names: list[str], say: Callable[[str], float | None]) -> bool:
+    """Whether every string says a number (or a date), or that there is none; and one of them does."""
+    said = False
+    for name in names:
+        value = say(name)
+        if value is None:
+            return False
+        said = said or value == value
+    return said
+
+
+def _padded(names: list[str]) -> bool:
+    """Whether numbers of the same length begin with zeros, as postcodes do."""
+    digits = [v for v in names if v.isdigit()]
+    return any(map(PADDED.fullmatch, digits)) and len(digits) > 1 and len(set(map(len, digits))) == 1
+
+
+def _distinct(column: Column) -> int:
+    """How many different values there are, missing ones apart."""
+    if isinstance(column, Levels):
+        return int(np.count_nonzero(np.bincount(column.codes[column.codes >= 0], minlength=1)))
+    values = column.values[~np.isnan(column.values)]
+    if not values.size:
+        return 0
+    low, high = values.min(), values.max()
+    if high - low < 4 * len(values) + 1000 and np.array_equal(values, np.floor(values)):
+        return int(np.count_nonzero(np.bincount((values - low).astype(np.intp))))  # no need to sort
+    return len(np.unique(values))
+
+
+def _says(name: str, words: set[str]) -> bool:
+    """Whether a part of a column's name is among the words.
+
+    >>> _says("customerId", IDENTIFIERS), _says("humidity", IDENTIFIERS)
+    (True, False)
+    """
+    return not words.isdisjoint(_parts(name))
+
+
+def _parts(name: str) -> list[str]:
+    return [part.lower() for part in NAME_PART.findall(name)]

@@ -1,0 +1,253 @@
+"""Labels as codes: hard labels quickly, missing ones (None, NaN) marked, soft ones (a matrix) as weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban._kernel import counts
+from deciban._typing import Array, Codes, Floats
+from deciban.errors import DecibanError, warn
+from deciban.reading.missing import missing_where
+
+SMALL_RANGE = 1 << 16  # integer labels this close together are looked up in a table instead of sorted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """The distinct labels, sorted, and each row's place among them (−1: missing). `soft` instead is (n, k)."""
+
+    classes: Array
+    codes: Codes
+    soft: Floats | None = None
+    any_missing: bool = False
+
+    @property
+    def shares(self) -> Array:
+        """What an engine sums by: class codes, or the soft labels' weights."""
+        return self.codes if self.soft is None else self.soft
+
+    def placed(self, classes: Array) -> Labels:
+        """The same labels in a larger, sorted set of classes; soft labels have their classes already."""
+        return self if self.soft is not None else Labels(classes, self.among(classes), any_missing=self.any_missing)
+
+    def among(self, classes: Array) -> Codes:
+        """The codes in a larger, sorted set of classes."""
+        if len(self.classes) == len(classes):
+            return self.codes
+        place = np.append(np.searchsorted(classes, self.classes), -1).astype(np.int32)
+        return place[self.codes]
+
+
+def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
+    """Whatever people call labels: arrays, lists, series; strings, numbers, booleans; a column, or a weight a class."""
+    if type(y).__module__.partition(".")[0] == "pyarrow":
+        column = read_arrow(y)
+        if len(column.codes) != n:
+            raise DecibanError(f"X has {n} rows, y has {len(column.codes)}")
+        return column
+    y = as_array(y)
+    if y.ndim == 2 and y.shape[1] > 1:
+        return read_soft(y, n, classes)
+    if y.ndim == 2:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got one of dim {y.ndim}, shape {y.shape}.")
+    if len(y) != n:
+        raise DecibanError(
+            f"Found input variables with inconsistent numbers of samples: X has {n} rows, y has {len(y)}"
+        )
+    if y.dtype.kind in "biu" and n:
+        found = read_integers(y)
+        if found is not None:
+            return found
+    if y.dtype.kind in "UO" and n:
+        return read_objects(y)
+    missing = missing_where(y)
+    kept = y[~missing] if missing.any() else y
+    if kept.dtype.kind == "f":
+        if np.isinf(kept).any():
+            raise DecibanError(f"Input y contains infinity: row {int(np.argmax(np.isinf(y)))}")
+        check_discrete(kept)
+    labels, inverse = np.unique(kept, return_inverse=True)
+    if kept.dtype.kind == "f" and len(kept) > 20 and len(labels) > round(0.5 * len(kept)):
+        warn("more than half of the rows have a class of their own: is y a quantity, and not a class?", UserWarning)
+    codes = np.full(n, -1, dtype=np.int32)
+    codes[~missing] = inverse.ravel()
+    return Labels(labels, codes, any_missing=bool(missing.any()))
+
+
+def check_discrete(values: Array) -> None:
+    """Numbers that are classes are whole."""
+    if values.dtype.kind == "f" and (values != np.floor(values)).any():
+        odd = values[values != np.floor(values)][0]
+        raise ValueError(
+            f"Unknown label type: continuous. y holds {odd:g}, and a class is a name or a whole number: cut a quantity "
+            "into classes first"
+        )
+
+
+def read_arrow(y: Any) -> Labels:
+    """A column of Arrow's, by its codes: no row becomes an object of Python's.
+
+    Fractions that are all whole are whole numbers, as files have them; dates are the strings that they print as.
+
+    >>> import pyarrow as pa
+    >>> found = read_arrow(pa.array([2.0, None, 1.0, 2.0]))
+    >>> found.classes.tolist(), found.codes.tolist(), found.any_missing
+    ([1, 2], [1, -1, 0, 1], True)
+    """
+    import pyarrow as pa
+
+    column = y if isinstance(y, pa.ChunkedArray) else pa.chunked_array([y])
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    coded = column.unify_dictionaries().combine_chunks()
+    if isinstance(coded, pa.ChunkedArray):  # of no chunk at all
+        coded = pa.array([], pa.string()).dictionary_encode()
+    values = coded.dictionary.to_pylist()
+    missing = [value is None or value != value for value in values]
+    indices = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.zeros(len(values) + 1, dtype=bool)
+    used[indices] = True  # −1 is the last
+    there = [i for i, gone in enumerate(missing) if used[i] and not gone]
+    kinds = [values[i] for i in there]
+    if all(isinstance(value, float) for value in kinds):
+        if any(np.isinf(value) for value in kinds):
+            raise DecibanError("Input y contains infinity")
+        if all(value.is_integer() for value in kinds):
+            kinds = [int(value) for value in kinds]
+        else:
+            check_discrete(np.array(kinds))
+    elif not all(isinstance(value, bool | int | str) for value in kinds):
+        kinds = [str(value) for value in kinds]
+    order = sorted(range(len(kinds)), key=kinds.__getitem__)
+    place = np.full(len(values) + 1, -1, dtype=np.int32)
+    for code, i in enumerate(order):
+        place[there[i]] = code
+    codes = place[indices]
+    ordered = [kinds[i] for i in order]
+    return Labels(np.array(ordered) if ordered else np.zeros(0), codes, any_missing=bool((codes < 0).any()))
+
+
+def read_integers(y: Array) -> Labels | None:
+    """Integers that lie close together, by their distance from the least; None where they do not."""
+    numbers = y.view(np.uint8) if y.dtype == bool else y
+    if numbers.dtype not in (np.uint8, np.int32, np.int64):
+        if int(numbers.max()) > np.iinfo(np.int64).max:
+            return None
+        numbers = numbers.astype(np.int64)
+    numbers = np.ascontiguousarray(numbers)
+    codes = np.empty(len(y), dtype=np.int32)
+    low, seen = 0, np.zeros(SMALL_RANGE, dtype=np.uint8)
+    if not counts.label_codes(numbers, low, seen, codes):  # most labels start at 0 or 1; these do not
+        low, high = counts.label_range(numbers)
+        if high - low >= SMALL_RANGE:
+            return None
+        seen[:] = 0
+        counts.label_codes(numbers, low, seen, codes)
+    distinct = np.flatnonzero(seen)
+    if distinct[-1] != len(distinct) - 1:  # labels with gaps between them, or before the first
+        codes = (np.cumsum(seen, dtype=np.int32) - 1).astype(np.int32)[codes]
+    return Labels((distinct + low).astype(y.dtype), codes)
+
+
+def as_array(y: Any) -> Array:
+    """y as an array that says what it holds: NumPy would make the missing one of ["a", nan] the string "nan"."""
+    if isinstance(y, np.ma.MaskedArray):
+        out = np.array(y.data, dtype=object)
+        out[np.ma.getmaskarray(y)] = None
+        return out
+    array = np.asarray(y)
+    if array.dtype.kind == "U" and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y):
+        array = np.empty(len(y), dtype=object)
+        array[:] = y
+    return array
+
+
+def without_mark(y: Any, mark: Any) -> Array:
+    """y with None wherever it has the mark of a missing label.
+
+    >>> without_mark([1, -1, 2], -1).tolist(), without_mark(["a", "?"], "?").tolist()
+    ([1, None, 2], ['a', None])
+    """
+    array = as_array(y)
+    if array.ndim != 1:
+        raise ValueError("unlabelled= is for one label a row, not for a matrix of weights")
+    out = array.astype(object)
+    out[np.asarray(array == mark, dtype=bool)] = None
+    return out
+
+
+def read_objects(y: Array) -> Labels:
+    """Strings and objects by a dictionary, which is quicker than sorting them all."""
+    missing = missing_where(y)
+    values = (y[~missing] if missing.any() else y).tolist()
+    distinct = set(values)
+    try:
+        ordered = sorted(distinct)
+    except TypeError:
+        kinds = sorted({type(v).__name__ for v in distinct})
+        raise TypeError(f"labels must all be strings or all be numbers, got {' and '.join(kinds)}") from None
+    if y.dtype.kind == "O" and not all(isinstance(v, str) for v in distinct):
+        odd = next((v for v in ordered if not isinstance(v, int | float | np.generic)), None)
+        if odd is not None:
+            raise TypeError(f"labels must be strings or numbers, got {odd!r} of type {type(odd).__name__}")
+        check_discrete(np.array(ordered))
+    place = {value: code for code, value in enumerate(ordered)}
+    codes = np.full(len(y), -1, dtype=np.int32)
+    codes[~missing] = np.fromiter((place[v] for v in values), dtype=np.int32, count=len(values))
+    if y.dtype.kind == "U":
+        return Labels(np.array(ordered, dtype=y.dtype), codes)
+    return Labels(np.array(ordered) if ordered else np.zeros(0), codes, any_missing=bool(missing.any()))
+
+
+def read_soft(y: Array, n: int, classes: Array | None) -> Labels:
+    """An (n, k) matrix: row i belongs to class c to the degree y[i, c]."""
+    if len(y) != n:
+        raise DecibanError(f"Found input variables with inconsistent numbers of samples: X has {n} rows, y {len(y)}")
+    soft = np.ascontiguousarray(y, dtype=np.float64)
+    if not np.isfinite(soft).all() or (soft < 0).any() or not np.allclose(soft.sum(axis=1), 1.0, atol=1e-6):
+        raise ValueError(
+            "soft labels must be a matrix of weights ≥ 0, one column a class, whose rows sum to 1: "
+            f"bad input shape {y.shape}"
+        )
+    names = np.arange(soft.shape[1]) if classes is None else classes
+    if len(names) != soft.shape[1]:
+        raise ValueError(f"soft labels have {soft.shape[1]} columns, but there are {len(names)} classes")
+    return Labels(names, np.zeros(0, dtype=np.int32), soft)
+
+
+def read_weights(weights: Any, n: int) -> Floats:
+    """A weight a row: an array, a list, a series, or one number for all."""
+    array = np.asarray(weights, dtype=np.float64)
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, got shape {array.shape}")
+    if len(array) != n:
+        raise ValueError(f"sample_weight.shape == {array.shape}, expected {(n,)}!")
+    if not np.isfinite(array).all():
+        raise ValueError(f"Input sample_weight contains NaN or infinity: row {int(np.argmin(np.isfinite(array)))}")
+    return np.ascontiguousarray(array)
+
+
+def given_prior(given: Any, classes: Array) -> str | Floats:
+    """The class prior that a person gave: "empirical" where none, "uniform", or a probability for each class."""
+    if given is None or isinstance(given, str):
+        return given or "empirical"
+    if len(classes) == 0:
+        return "empirical"  # there is nothing that it could be the prior of
+    if isinstance(given, Mapping):
+        if set(given) != set(classes.tolist()):
+            raise ValueError(f"class_prior must name the classes {classes.tolist()}, not {list(given)}")
+        given = [given[label] for label in classes.tolist()]
+    prior = np.asarray(given, dtype=np.float64)
+    if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
+        raise ValueError(f"class_prior must be a probability for each of the classes {classes.tolist()}, ≥ 0, sum 1")
+    return prior

@@ -1,0 +1,126 @@
+"""Columns back to a table of the library that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array
+from deciban.errors import DecibanError
+from deciban.reading.columns import A_DAY_IN, PLAIN, Column, Levels, Numbers, arrow, is_arrow
+
+
+def native_kind(X: Any) -> str:
+    """The library of a table: "pandas", "polars" or "pyarrow"; "numpy" for arrays and rows; "dict" for what has names.
+
+    >>> native_kind([[1, 2]]), native_kind({"a": [1]})
+    ('numpy', 'dict')
+    """
+    if isinstance(X, Mapping):
+        return "dict"
+    if is_arrow(X):
+        return "pyarrow"
+    if not isinstance(X, PLAIN):
+        import narwhals as nw
+
+        frame = nw.from_native(X, pass_through=True)
+        if isinstance(frame, nw.DataFrame | nw.LazyFrame):
+            library = frame.implementation
+            return "pandas" if library.is_pandas_like() else "polars" if library.is_polars() else "pyarrow"
+    fields = getattr(getattr(X, "dtype", None), "names", None)
+    rows_with_names = isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], Mapping)
+    return "dict" if fields or rows_with_names else "numpy"
+
+
+def to_native(like: str, names: Sequence[str], columns: Sequence[Column]) -> Any:
+    """A table as a library has it, by the word of `native_kind`; missing values as they are said there.
+
+    >>> legs = Numbers(np.array([4.0, 2.0]), whole=True)
+    >>> animal = Levels(np.array([0, -1], dtype=np.int32), ("cow",))
+    >>> to_native("dict", ("legs", "animal"), (legs, animal))
+    {'legs': [4, 2], 'animal': ['cow', None]}
+    """
+    named = list(zip(names, columns, strict=True))
+    if like == "pandas":
+        import pandas as pd
+
+        index = pd.RangeIndex(len(columns[0]) if columns else 0)
+        return pd.DataFrame(
+            {name: pd.Series(pandas_values(column), index=index) for name, column in named}, index=index
+        )
+    if like == "polars":
+        import polars as pl
+
+        return pl.DataFrame([pl.Series(name, objects(column), strict=False) for name, column in named])
+    if like == "pyarrow":
+        pa = arrow()
+
+        return pa.table({name: pa.array(objects(column)) for name, column in named})
+    if like == "dict":
+        return {name: objects(column) for name, column in named}
+    if like == "numpy":
+        return as_array(columns)
+    raise DecibanError(f"{like!r} is no library known here: pandas, polars, pyarrow, numpy or dict")
+
+
+def as_array(columns: Sequence[Column]) -> Array:
+    """An array of numbers where all columns are; of objects otherwise."""
+    n = len(columns[0]) if columns else 0
+    if all(isinstance(column, Numbers) and column.dates is None for column in columns):
+        whole = bool(columns) and all(is_whole(column) for column in columns)
+        out = np.empty((n, len(columns)), dtype=np.int64 if whole else np.float64)
+        for j, column in enumerate(columns):
+            out[:, j] = column.values if isinstance(column, Numbers) else 0
+        return out
+    out = np.empty((n, len(columns)), dtype=object)
+    for j, column in enumerate(columns):
+        out[:, j] = objects(column)
+    return out
+
+
+def objects(column: Column) -> list[Any]:
+    """Python's own values, None where missing; strings throughout where levels are of several types."""
+    if isinstance(column, Levels):
+        several = len({type(level) for level in column.levels}) > 1
+        same = Levels(column.codes, tuple(map(str, column.levels))) if several else column
+        return list(same.objects().tolist())
+    missing = column.missing
+    if column.dates is not None:
+        return [None if gone else moment for gone, moment in zip(missing, moments(column).tolist(), strict=True)]
+    values = np.where(missing, 0.0, column.values)
+    plain = values.astype(np.int64).tolist() if fits_integers(column) else values.tolist()
+    if missing.any():
+        plain = [None if gone else value for gone, value in zip(missing, plain, strict=True)]
+    return list(plain)
+
+
+def pandas_values(column: Column) -> Any:
+    """What pandas makes a column of its usual type from: NaN or NaT where missing."""
+    if isinstance(column, Numbers):
+        return (
+            moments(column) if column.dates else column.values.astype(np.int64) if is_whole(column) else column.values
+        )
+    return objects(column)
+
+
+def moments(column: Numbers) -> Array:
+    """Days as datetime64: dates where all are whole days, moments to the microsecond otherwise."""
+    missing = column.missing
+    values = np.where(missing, 0.0, column.values)
+    if np.array_equal(values, np.floor(values)):
+        out = values.astype(np.int64).astype("datetime64[D]")
+    else:
+        out = np.rint(values * A_DAY_IN["us"]).astype(np.int64).astype("datetime64[us]")
+    out[missing] = np.datetime64("NaT")
+    return out
+
+
+def is_whole(column: Column) -> bool:
+    """Whether numbers are integers that can be given back as such, none of them missing."""
+    return isinstance(column, Numbers) and fits_integers(column) and not column.missing.any()
+
+
+def fits_integers(column: Numbers) -> bool:
+    return column.whole and bool((np.abs(column.values[~column.missing]) < 2.0**62).all())

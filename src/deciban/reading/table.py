@@ -1,0 +1,114 @@
+"""A user's table as the model reads it: the columns that tell something, each as what it is."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban.errors import DecibanError
+from deciban.reading.columns import Column, Levels, Numbers
+from deciban.reading.convert import as_kind
+from deciban.reading.frames import Frame, read_frame
+from deciban.reading.kinds import LEFT_OUT, ColumnKind, infer
+from deciban.reading.native import native_kind
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")  # the first of January 1970 was a Thursday
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reader:
+    """What each column of the table is. Columns that tell nothing of other rows are left out."""
+
+    kinds: tuple[ColumnKind, ...]
+
+    @classmethod
+    def of(cls, frame: Frame, given: Mapping[str, str] | None = None) -> Reader:
+        reader = cls(infer(frame, given))
+        names = reader.names
+        twice = [name for name, times in Counter(names).items() if times > 1] if len(set(names)) < len(names) else []
+        if twice:
+            raise DecibanError(
+                f"a column is called {twice[0]!r}, and so is a part of the date column beside it: give it another name"
+            )
+        return reader
+
+    @property
+    def used(self) -> tuple[ColumnKind, ...]:
+        return tuple(kind for kind in self.kinds if kind.kind not in LEFT_OUT)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(kind.name for kind in self.used if kind.kind == "text")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of what `read` gives, texts apart."""
+        return tuple(name for kind in self.used if kind.kind != "text" for name in derived_names(kind))
+
+    def _absent(self, absent: list[str], names: tuple[str, ...]) -> str:
+        """What to say of columns that are not there."""
+        near = [name for name in names if name.lower() == absent[0].lower()]
+        near = near or difflib.get_close_matches(absent[0], names, n=1)
+        has = f"which has {named(names)}" if names else "which has no columns"
+        many = f"columns {named(absent)} are" if len(absent) > 1 else f"column {absent[0]!r} is"
+        hint = f" (is {near[0]!r} meant to be {absent[0]!r}?)" if near else ""
+        return (
+            f"{many} not in this table, {has}{hint}: give every column that was learned, with missing entries where "
+            "nothing is known"
+        )
+
+    def read(self, X: Any, known: Mapping[str, tuple[Any, ...]] | None = None) -> Frame:
+        """A table, or more rows of one: what is there of the columns that are used, texts as levels at the end.
+
+        `known` are the categories of columns that were learned: the number 3 is the category "3" if it was one then.
+        """
+        frame = read_frame(X)
+        if positional(X) and len(frame.names) == len(self.kinds):
+            frame = Frame(tuple(kind.name for kind in self.kinds), frame.columns, frame.size, frame.notes)
+        columns: dict[str, Column] = {}
+        there = dict(zip(frame.names, frame.columns, strict=True))
+        absent = [kind.name for kind in self.used if kind.name not in there]
+        if absent:
+            raise DecibanError(self._absent(absent, frame.names))
+        for kind in self.used:
+            column = as_kind(there[kind.name], kind.kind, kind.name, known=(known or {}).get(kind.name, ()))
+            if kind.kind == "date" and isinstance(column, Numbers):
+                columns |= dict(zip(derived_names(kind), (column, *calendar(column)), strict=True))
+            else:
+                columns[kind.name] = column
+        names = (*self.names, *self.texts)
+        return Frame(names, tuple(columns[name] for name in names), frame.size, frame.notes)
+
+
+def named(names: Sequence[str], most: int = 10) -> str:
+    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
+
+
+def positional(X: Any) -> bool:
+    """Whether a table's columns have no names of their own: only strings are names."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is None
+    return native_kind(X) == "pandas" and not all(isinstance(name, str) for name in X.columns)
+
+
+def derived_names(kind: ColumnKind) -> tuple[str, ...]:
+    """What a column becomes: a date is a number, a month and a day of the week."""
+    return (kind.name, f"{kind.name} (month)", f"{kind.name} (weekday)") if kind.kind == "date" else (kind.name,)
+
+
+def calendar(column: Numbers) -> tuple[Levels, Levels]:
+    """The month and the day of the week of days since 1970."""
+    there = ~np.isnan(column.values)
+    days = np.where(there, np.floor(np.where(there, column.values, 0.0)), 0.0).astype("datetime64[D]")
+    month = days.astype("datetime64[M]").astype(np.int64) % 12
+    weekday = days.astype(np.int64) % 7
+    return (
+        Levels(np.where(there, month, -1).astype(np.int32), MONTHS),
+        Levels(np.where(there, weekday, -1).astype(np.int32), DAYS),
+    )

@@ -1,0 +1,97 @@
+"""Why a row is what the model says: evidence that adds up, in decibans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, number
+
+BARS = 20  # of a picture
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Evidence(Result):
+    """Why one row is `target` rather than `against`: prior + Σ evidence = total, all in decibans (dB).
+
+    10 dB is ten to one, 3 dB about two to one, negative speaks for `against`. `items` are (name, value, dB), the
+    strongest first. `probability` is the posterior of `target` among all classes.
+    """
+
+    target: Any
+    against: Any
+    prior: float
+    items: tuple[tuple[str, Any, float], ...]
+    probability: float
+
+    @property
+    def total(self) -> float:
+        """10·log₁₀ of the posterior odds of `target` over `against`.
+
+        Where one column rules out one class and another the other, 0/0 is answered by the prior.
+        """
+        total = float(self.prior + sum(db for _, _, db in self.items))
+        return self.prior if np.isnan(total) else total
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "target": self.target,
+            "against": self.against,
+            "prior": self.prior,
+            "evidence": [{"name": name, "value": value, "decibans": db} for name, value, db in self.items],
+            "total": self.total,
+            "probability": self.probability,
+        }
+
+    def to_table(self, most: int = 12) -> Table:
+        shown = list(self.items[:most])
+        rows: list[tuple[Any, ...]] = [("prior odds", "", f"{self.prior:+.2f}", _bar(self.prior))]
+        rows += [(name, _value(value), f"{db:+.2f}", _bar(db)) for name, value, db in shown]
+        for what, db in self._rest(self.items[most:]):
+            rows.append((what, "", f"{db:+.2f}", _bar(db)))
+        rows.append(("total", f"P = {self.probability:.4f}", f"{self.total:+.2f}", _bar(self.total)))
+        odds = f"{self.target} rather than {self.against}: {self.total:+.2f} dB"
+        title = f"{odds}, P({self.target}) = {self.probability:.4f}"
+        colours = ["green" if db.startswith("+") else "red" for _, _, db, _ in rows]
+        return Table(title, ("evidence", "value", "dB", ""), rows, len(rows), right=("dB",), colours=colours)
+
+    def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
+        """What the items that are not shown come to; ∞ − ∞ speaks for neither class."""
+        total = float(sum(db for _, _, db in items))
+        return [(f"{len(items)} more", 0.0 if np.isnan(total) else total)] if items else []
+
+    def to_frame(self) -> Any:
+        """A pandas data frame of the items (an optional dependency)."""
+        return Table("", ("name", "value", "decibans"), list(self.items)).to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Bars of evidence, with matplotlib (an optional dependency); returns the axes."""
+        names, values = zip(*self.steps(BARS), strict=True)
+        ax = axes(ax, len(names))
+        bars(ax, names, values, [FOR if db >= 0 else AGAINST for db in values])
+        ax.axvline(0.0, color="black", linewidth=0.8)
+        ax.set_xlabel(label(f"evidence for {self.target} over {self.against} (dB)"))
+        return ax
+
+    def steps(self, most: int = BARS) -> list[tuple[str, float]]:
+        """What adds up to the total, by name: the prior odds, the strongest items, and what all others come to."""
+        said = [("prior odds", self.prior)]
+        said += [(self._called(name, value), db) for name, value, db in self.items[:most]]
+        return said + self._rest(self.items[most:])
+
+    def _called(self, name: str, value: Any) -> str:
+        """An item in a line."""
+        return f"{name} = {_value(value)}" if _value(value) else name
+
+
+def _value(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _bar(decibans: float) -> str:
+    """A bar, one mark for 2 dB, twelve at most."""
+    size = min(12, round(abs(decibans) / 2)) if np.isfinite(decibans) else 12
+    return ("+" if decibans >= 0 else "-") * int(size)

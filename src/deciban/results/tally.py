@@ -1,0 +1,105 @@
+"""How good a model is over rows that no memory holds: what `Judged` says of rows, as sums that add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from deciban._typing import Array, Floats
+from deciban.results.evaluation import HELD, Judged
+from deciban.schema import find, union_classes
+from deciban.show import Result, Table, plain
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tally(Result):
+    """Rows whose class is known, counted by what a model said of them.
+
+    `confusion[i, j]` is how many rows of class i were called j; rows for which nothing was possible are in neither.
+    """
+
+    classes: Array
+    rows: float  # by weight, as everything here
+    right: float
+    loss: float  # Σ −log P(true class), of rows whose class was given some probability
+    impossible: float  # rows whose class was given none
+    brier_sum: float
+    confusion: Floats  # (k, k)
+    alone: float = 0.0  # rows that are all of their class, and so were not judged
+    how: str = ""  # by which way they were judged
+
+    @classmethod
+    def of(cls, judged: Judged) -> Tally:
+        """The tally of rows that are at hand."""
+        k, weight = len(judged.classes), judged._weights
+        losses, answered = judged.log_losses, judged._answered
+        possible = np.isfinite(losses)
+        confusion = np.zeros((k, k))
+        np.add.at(confusion, (judged.truth[answered], judged._answers[answered]), weight[answered])
+        miss = judged.proba.copy()
+        miss[np.arange(len(miss)), judged.truth] -= 1.0
+        return cls(
+            judged.classes,
+            float(weight.sum()),
+            float(weight[judged.right].sum()),
+            float(losses[possible] @ weight[possible]),
+            float(weight[~possible].sum()),
+            float((miss**2).sum(axis=1) @ weight),
+            confusion,
+            float((np.ones(len(weight)) if judged.weight is None else judged.weight).sum() - weight.sum()),
+            judged.how,
+        )
+
+    def __add__(self, other: Tally) -> Tally:
+        classes = union_classes(self.classes, other.classes)
+        confusion = np.zeros((len(classes), len(classes)))
+        for part in (self, other):
+            at = find(part.classes, classes)
+            confusion[np.ix_(at, at)] += part.confusion
+        return Tally(
+            classes,
+            self.rows + other.rows,
+            self.right + other.right,
+            self.loss + other.loss,
+            self.impossible + other.impossible,
+            self.brier_sum + other.brier_sum,
+            confusion,
+            self.alone + other.alone,
+            self.how if self.how == other.how or not other.rows else other.how if not self.rows else HELD,
+        )
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rows that are predicted right."""
+        return self.right / self.rows if self.rows else float("nan")
+
+    @property
+    def log_loss(self) -> float:
+        """The mean of −log P(true class), in nats; infinite where some class was thought impossible."""
+        if not self.rows:
+            return float("nan")
+        return float("inf") if self.impossible else self.loss / self.rows
+
+    @property
+    def brier(self) -> float:
+        """The mean of Σ_y (P(y) − 1[y is true])²."""
+        return self.brier_sum / self.rows if self.rows else float("nan")
+
+    def to_table(self) -> Table:
+        rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss), ("brier", self.brier)]
+        if self.impossible:
+            rows.append(("impossible", self.impossible))
+        if self.alone:
+            rows.append(("alone in their class, not judged", self.alone))
+        title = f"{self.how} over {self.rows:,.10g} rows" if self.how else f"{self.rows:,.10g} rows"
+        return Table(title, ("measure", "value"), rows)
+
+    def confusions(self) -> Table:
+        """The confusion matrix: a row a true class, a column an answer."""
+        names = [str(plain(c)) for c in self.classes]
+        rows = [(name, *row) for name, row in zip(names, self.confusion.tolist(), strict=True)]
+        return Table("confusions", ("true", *names), rows)
+
+    def _parts(self) -> list[Table | str]:
+        return [self.to_table()]

@@ -1,0 +1,118 @@
+"""Rows through a model, in threads: log-joints, posteriors, best classes, and each row under the sums without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from deciban._kernel import posterior as posterior_kernel
+from deciban._scipy import issparse
+from deciban._typing import Array, Data, Floats, Labels, Matrix
+from deciban.algebra import RESIDUE, Stats
+from deciban.bayes import report
+from deciban.collect import collect, long_blocks, over_rows
+from deciban.joint import Model
+from deciban.matrix import complain, row_slice
+from deciban.schema import Columns, Schema
+from deciban.threads import ENTRIES
+
+
+def check_finite(data: Data, model: Model) -> None:
+    """Infinities are an error, with their place."""
+    for X, columns in zip(data, model.schema.blocks, strict=True):
+        values: Any = X.data if issparse(X) else X
+        if values.dtype.kind == "f" and np.isinf(values).any():
+            complain(X, columns)
+
+
+def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None = None) -> Array:
+    """Score rows in threads: "log_joint", "posterior" or "log_posterior", each (n, k), or "best", class codes (n,)."""
+    n, k = data[0].shape[0], len(model.classes)
+    out: Array = np.empty(n, dtype=np.intp) if how == "best" else np.empty((n, k))
+    _ = model.params  # estimated once, before the threads share them
+    log_prior = np.ascontiguousarray(model.log_prior)
+
+    def work(rows: slice) -> tuple[int, int]:
+        part = model.log_joint([row_slice(X, rows) for X in data])
+        ties, bad = 0, -1
+        if how == "best":
+            ties, bad = posterior_kernel.best(part, log_prior, out[rows])
+        else:
+            if how != "log_joint":
+                ties, bad = posterior_kernel.normalise(part, log_prior, None, how == "log_posterior")
+            out[rows] = part
+        return ties, bad + rows.start if bad >= 0 else -1
+
+    # Sparse scores prepare tables as wide as the vocabulary, so their blocks are long.
+    entries = long_blocks(data, n_jobs) if any(issparse(X) for X in data) else ENTRIES // 4
+    found = over_rows(data, n_jobs, work, entries) if n else []
+    ties, bad = sum(ties for ties, _ in found), min((bad for _, bad in found if bad >= 0), default=-1)
+    if ties or bad >= 0:
+        check_finite(data, model)
+    report(ties, bad, n)
+    return out
+
+
+def leave_one_out(
+    data: Data, model: Model, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
+) -> Floats:
+    """log P(y | x_i) without row i, (n, k), in threads. Where nothing is possible, the prior without row i.
+
+    A row that lies so far out that rounding hides what the sums of its class are without it is NaN.
+    """
+    out = np.empty((data[0].shape[0], len(model.classes)))
+    for b in range(len(data)):
+        model.alpha(b)
+    log_prior = np.ascontiguousarray(model.log_prior)
+
+    def work(rows: slice) -> bool:
+        w = None if weight is None else weight[rows]
+        part, strange = model.leave_one_out([row_slice(X, rows) for X in data], y[rows], w)
+        _, bad = posterior_kernel.normalise(part, log_prior, None, True)
+        out[rows] = part
+        return strange or bad >= 0
+
+    # Each block prepares tables of its own, so blocks are long.
+    if len(out) and any(over_rows(data, n_jobs, work, long_blocks(data, n_jobs))):
+        check_finite(data, model)
+    return out
+
+
+def learned_without(data: Data, model: Model, y: Labels, weight: Floats | None, row: int) -> Model | None:
+    """The model with its row's class learned anew from the class's other rows; None where they are not all here."""
+    c, stats = int(y[row]), model.stats
+    mine = np.flatnonzero(y == c)
+    each = np.ones(len(mine)) if weight is None else weight[mine]
+    if abs(float(each.sum()) - float(stats.weight[c])) > RESIDUE * float(stats.weight[c]):
+        return None
+    others, each = mine[mine != row], each[mine != row]
+    rows = [X[others] for X in data]
+    blocks = tuple(about_rows(columns, X, c) for columns, X in zip(model.schema.blocks, rows, strict=True))
+    alone = Schema(model.classes[c : c + 1], blocks)
+    fresh = collect(rows, model.joint, alone, np.zeros(len(others), dtype=np.int32), each, 1)
+    return Model(model.joint, but_class(stats, c) + fresh)
+
+
+def about_rows(columns: Columns, X: Matrix, c: int) -> Columns:
+    """The columns as one class has them, with a pivot at the mean of its rows."""
+    if columns.pivot is None:
+        return columns
+    if issparse(X):  # summed about zero, where most of the entries are
+        return replace(columns, pivot=np.zeros((1, columns.size)))
+    gap = X - columns.pivot[c]
+    there = ~np.isnan(gap)
+    mean = np.where(there, gap, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    return replace(columns, pivot=(columns.pivot[c] + mean)[None])
+
+
+def but_class(stats: Stats, c: int) -> Stats:
+    """The statistics of all classes but one."""
+    keep = np.arange(len(stats.classes)) != c
+    blocks = [
+        columns if columns.pivot is None else replace(columns, pivot=columns.pivot[keep])
+        for columns in stats.schema.blocks
+    ]
+    sums = tuple({name: array[keep] for name, array in block.items()} for block in stats.sums)
+    return Stats(Schema(stats.classes[keep], tuple(blocks)), stats.weight[keep], sums)

@@ -1,0 +1,1 @@
+"""Models as files: one safe container, written whole or not at all, checked when read."""

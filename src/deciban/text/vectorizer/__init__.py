@@ -1,0 +1,1 @@
+"""Words counted for other models, as scikit-learn's CountVectorizer counts them."""

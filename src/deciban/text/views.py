@@ -1,0 +1,167 @@
+"""What the words of a graded model say: in a text, of a class, and drawn from one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deciban._typing import Array, Floats
+from deciban.bayes import DECIBANS, log_evidence
+from deciban.corollaries.explain import sides
+from deciban.results.evidence import Evidence
+from deciban.show import plain
+from deciban.text.evidence import KINDS, TextEvidence, with_text
+from deciban.text.hashed import check_words_are_kept
+from deciban.text.items import BLOCKS, Rows, called
+from deciban.text.raw import Documents
+from deciban.text.sums import DAMPING, damped, narrowed
+from deciban.text.tables import KNOTS, LEAST, MOST, STRENGTHS, Tables
+
+if TYPE_CHECKING:
+    from deciban.text.graded import Graded
+
+
+def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
+    """λ of these items for every class, and κ: (items, strengths, k) and (items, strengths)."""
+    m, (share, _, entropy, factor) = table.strength[: len(STRENGTHS), None], table.shares
+    counts = np.zeros((len(items), len(share)))
+    for row, item in enumerate(items):
+        mine = slice(table.cells.ptr[item], table.cells.ptr[item + 1])
+        counts[row, table.cells.cls[mine]] = table.cells.val[mine]
+    there, pseudo = share > 0, m * (factor * share)
+    seen = counts[:, None] + pseudo
+    by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo
+    said = np.log(np.where(there, seen, 1.0)) - np.log(np.where(there, by_chance, 1.0))
+    known = (seen * said).sum(axis=2) / seen.sum(axis=2)
+    return said, np.clip(known / entropy[-1], LEAST, MOST)
+
+
+def hats(kappa: Floats) -> Floats:
+    """How much of each item belongs to each knot of log κ, (…, knots): linear between knots, flat beyond the ends."""
+    at = np.clip(np.log(kappa), KNOTS[0], KNOTS[-1])
+    g = np.clip(np.searchsorted(KNOTS, at, side="left") - 1, 0, len(KNOTS) - 2)
+    upper = (at - KNOTS[g]) / (KNOTS[g + 1] - KNOTS[g])
+    out = np.zeros((*kappa.shape, len(KNOTS)))
+    np.put_along_axis(out, g[..., None], 1.0 - upper[..., None], axis=-1)
+    np.put_along_axis(out, g[..., None] + 1, upper[..., None], axis=-1)
+    return out
+
+
+def said(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
+    """The items of one document that are known, and the log-odds each adds: the terms of the model's own sum."""
+    which = narrowed(rows, model.sums.cells[block].size)[0]
+    table = model.table(block, which, 1)
+    items = np.flatnonzero(np.diff(table.cells.ptr) > 0)
+    if not len(items):
+        return which[items], np.zeros(0)
+    log_odds, kappa = evidence(table, items)
+    weights = model.believed.weights(block)
+    graded = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)]) / np.sqrt(kappa.sum(axis=0))
+    alike = weights[:, -2] * float(damped(rows)[0])
+    weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
+    belief = graded + alike + weighed
+    return which[items], (belief * (log_odds[..., target] - log_odds[..., against])).sum(axis=1)
+
+
+def said_together(
+    model: Graded, rows: dict[str, Rows], target: int, against: int
+) -> tuple[dict[tuple[str, int], float], float]:
+    """What the commonest items of one document add beside the others, by block and number; and what the absence of
+    others does. Nothing is said of a document that has none."""
+    sums, laws, absent = model.sums, model.gaussians(), 0.0
+    by_item: dict[tuple[str, int], float] = {}
+    if sums.common is None or laws is None or not model.believed.together.any():
+        return by_item, absent
+    vectors, places = model.together(rows), sums.lexicon.places(sums.common.items)
+    if not len(vectors.at):
+        return by_item, absent
+    owner = [BLOCKS[b] for b in sums.common.block.tolist()]
+    for weight, law in zip(model.believed.together.tolist(), laws.laws, strict=True):
+        slope, constant = law.weights()
+        absent += weight * float(constant[target] - constant[against])
+        for at, x in zip(vectors.at.tolist(), vectors.x.tolist(), strict=True):
+            key = owner[at], int(places[owner[at]][sums.common.number[at]])
+            by_item[key] = by_item.get(key, 0.0) + weight * x * float(slope[at, target] - slope[at, against])
+    return by_item, absent
+
+
+def explain(
+    model: Graded,
+    text: str,
+    rows: dict[str, Rows],
+    log_joint: Floats,
+    target: int | None,
+    against: int | None,
+    lower: bool,
+) -> TextEvidence:
+    """One document's evidence for a class over another, item by item; without them, for the likeliest over the next."""
+    target, against = sides(log_joint, model.classes, target, against)
+    offsets, prior = model.believed.pool.offsets, model.log_prior
+    items = [("(correction of the prior)", "", float((offsets[target] - offsets[against]) * DECIBANS))]
+    together, absent = said_together(model, rows, target, against)
+    if absent:
+        items.append(("(common words that are absent)", "", absent * DECIBANS))
+    words: dict[str, float] = {}
+    pairs: dict[tuple[str, ...], float] = {}
+    for block in model.sums.blocks:
+        which, log_odds = said(model, block, rows[block], target, against)
+        log_odds = log_odds + [together.get((block, item), 0.0) for item in which.tolist()]
+        meant = model.sums.lexicon.meant(block, which.astype(np.int32), Documents([text], lower))
+        for several, db in zip(meant, (log_odds * DECIBANS).tolist(), strict=True):
+            items.append((" / ".join(called(block, parts) for parts in several), KINDS[block], db))
+            if block == "words":
+                words |= {word: db for (word,) in several}
+            elif block == "pairs":
+                pairs |= dict.fromkeys(several, db)
+    items.sort(key=lambda item: -abs(item[2]))
+    same = prior[target] == prior[against]  # both may be ruled out
+    odds = 0.0 if same else float((prior[target] - prior[against]) * DECIBANS)
+    probability = float(np.exp(log_joint[target] - log_evidence(log_joint[None])[0]))
+    labels = model.classes
+    evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, tuple(items), probability)
+    return with_text(evidence, text, words, pairs, lower)
+
+
+def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
+    """What speaks most for a class against all others: 10·log₁₀ of the odds of the class among documents with the word
+    over its odds if the word knew nothing, at the middle strength."""
+    share, _, _, factor = model.shares()
+    cells, m = model.cells("words"), float(model.strengths()["words"][len(STRENGTHS) // 2])
+    total = cells.total()
+    mine = cells.cls == target
+    items = np.repeat(np.arange(cells.size), np.diff(cells.ptr))[mine]
+    if not 0.0 < share[target] < 1.0:
+        return []  # nothing was learned of the class, or nothing of another
+    pseudo = m * share * factor
+    all_in_all = total[items] + pseudo.sum()
+    p = (cells.val[mine] + pseudo[target]) / all_in_all
+    by_chance = (total[items] * share[target] + pseudo[target]) / all_in_all
+    db = (np.log(p) - np.log1p(-p) - np.log(by_chance) + np.log1p(-by_chance)) * DECIBANS
+    best = np.lexsort((items, -db))[:most]
+    names = model.sums.lexicon.names("words", items[best].astype(np.int32))
+    return list(zip(names, db[best].tolist(), strict=True))
+
+
+def sample(
+    model: Graded, n: int, rng: np.random.Generator, given: int | None, length: int | None
+) -> tuple[list[str], Array]:
+    """Documents and their classes: distinct words of the class, drawn as they are spread there."""
+    check_words_are_kept(model.n_features)
+    prior = np.exp(model.log_prior)
+    codes = np.full(n, given) if given is not None else rng.choice(len(prior), size=n, p=prior / prior.sum())
+    cells = model.cells("words")
+    items = np.repeat(np.arange(cells.size), np.diff(cells.ptr)).astype(np.int32)
+    mass, total = float(model.sums.mass["words"]), float(model.sums.weight.sum())
+    usual = (mass / total) ** (-1.0 / DAMPING) if mass > 0 else 0.0  # where damping is as on average
+    texts = []
+    for c in codes:
+        mine = np.flatnonzero(cells.cls == c)
+        size = min(len(mine), int(rng.poisson(usual)) if length is None else length)
+        if not size:
+            texts.append("")
+            continue
+        share = cells.val[mine] / cells.val[mine].sum()
+        drawn = rng.choice(items[mine], size=size, replace=False, p=share)
+        texts.append(" ".join(model.sums.lexicon.names("words", drawn.astype(np.int32))))
+    return texts, codes

@@ -1,0 +1,420 @@
+"""Judged rows: numbers worked by hand, scikit-learn's measures, and laws of weights and orders."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from sklearn import metrics
+
+from deciban import DecibanError, GaussianNB, LeaveOneOut, MultinomialNB
+from deciban.results.evaluation import CROSS_FITTED, EXACT, Evaluation, Judged, evaluate
+
+HAM_SPAM = np.array(["ham", "spam"])
+BY_HAND = Evaluation(HAM_SPAM, np.log([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), np.array([0, 0, 1, 1]))
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}  # sums of a few hundred terms of order one, in any order
+
+
+def random_judged(seed: int, n: int = 200, k: int = 2, weighted: bool = True, rounded: bool = False) -> Evaluation:
+    """Rows of several classes, with weights of which some are 0; rounded, so that many probabilities are equal."""
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet(np.ones(k), n)
+    if rounded:
+        proba = np.round(proba * 8) + 1.0
+    proba /= proba.sum(axis=1, keepdims=True)
+    truth = np.array([rng.choice(k, p=p) for p in proba], dtype=int)
+    weight = rng.choice([0.0, 0.5, 1.0, 3.0], n) if weighted else None
+    return Evaluation(np.array([f"c{c}" for c in range(k)]), np.log(proba), truth, weight)
+
+
+# ------------------------------ worked by hand
+
+
+def test_numbers_worked_by_hand():
+    assert BY_HAND.accuracy == 0.75
+    assert BY_HAND.log_loss == pytest.approx(-np.log(0.9 * 0.6 * 0.3 * 0.8) / 4)
+    assert BY_HAND.baseline == pytest.approx(np.log(2))
+    assert BY_HAND.brier == pytest.approx((0.1**2 + 0.4**2 + 0.7**2 + 0.2**2) / 4)
+    assert BY_HAND.auc == 0.75, "of four pairs, one (0.3 against 0.4) is ranked wrong"
+    assert BY_HAND.confusion.tolist() == [[2, 0], [1, 1]]
+    assert BY_HAND.per_class.rows[0] == ("ham", 2, pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
+    assert BY_HAND.per_class.rows[1] == ("spam", 2, 1.0, 0.5, pytest.approx(2 / 3))
+    assert BY_HAND.calibration_error == pytest.approx((0.4 + 0.7 + 0.2 + 0.1) / 4), "four rows are four groups"
+    assert BY_HAND.predictions.tolist() == ["ham", "ham", "ham", "spam"]
+    assert BY_HAND.impossible == 0
+    assert BY_HAND.possible_log_loss == BY_HAND.log_loss
+    assert BY_HAND.most_confused().rows == [("spam", "ham", 1, 0.5)]
+
+
+def test_curves_worked_by_hand():
+    false, true, threshold = BY_HAND.roc()
+    assert false.tolist() == [0, 0, 0.5, 0.5, 1]
+    assert true.tolist() == [0, 0.5, 0.5, 1, 1]
+    np.testing.assert_allclose(np.exp(threshold[1:]), [8 / 2, 4 / 6, 3 / 7, 1 / 9])
+    recall, precision, _ = BY_HAND.precision_recall()
+    assert recall.tolist() == [0.5, 0.5, 1, 1]
+    np.testing.assert_allclose(precision, [1, 1 / 2, 2 / 3, 1 / 2])
+    assert BY_HAND.average_precision == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
+
+
+def test_equal_probabilities_count_half():
+    even = Evaluation(HAM_SPAM, np.log(np.full((4, 2), 0.5)), np.array([0, 0, 0, 1]))
+    assert even.auc == 0.5
+    assert len(even.roc().threshold) == 2, "one threshold, and the start"
+
+
+def test_a_group_says_what_it_found_and_how_sure_that_is():
+    """Hundred rows at 0.8, 70 of them right; one more right and one more wrong make the error."""
+    truth = np.repeat([0, 1], [70, 30])
+    found = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (100, 1))), truth)
+    said = found.reliability(groups=1)
+    np.testing.assert_allclose([said.said[0], said.found[0], said.rows[0]], [0.8, 0.7, 100])
+    p = 71 / 102
+    assert said.error[0] == pytest.approx(np.sqrt(p * (1 - p) / 102))
+    np.testing.assert_allclose(found.reliability().found, 0.7, **CLOSE)  # rows of one probability are alike
+    assert found.calibration_error == pytest.approx(0.1)
+    certain = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (10, 1))), np.zeros(10, dtype=int))
+    assert certain.reliability(groups=1).error[0] > 0.05, "ten of ten are no certainty"
+
+
+def test_true_probabilities_are_on_the_line():
+    found = random_judged(0, 20_000, 3, weighted=False).reliability()
+    assert len(found.said) == 10
+    assert (np.abs(found.found - found.said) < 4 * found.error).all(), "four standard errors: 1 in 1,500 runs, ten of"
+
+
+# ------------------------------ scikit-learn's measures
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_as_scikit_learn_has_it(k, rounded, weighted):
+    found = random_judged(k, 300, k, weighted, rounded)
+    codes, p, w = found.truth, found.proba, found.weight
+    answers, labels = np.argmax(p, axis=1), list(range(k))
+    assert found.accuracy == pytest.approx(metrics.accuracy_score(codes, answers, sample_weight=w))
+    assert found.log_loss == pytest.approx(metrics.log_loss(codes, p, labels=labels, sample_weight=w))
+    brier = metrics.brier_score_loss(codes, p[:, 1] if k == 2 else p, labels=labels, sample_weight=w)
+    assert found.brier == pytest.approx(brier)
+    np.testing.assert_allclose(found.confusion, metrics.confusion_matrix(codes, answers, sample_weight=w), **CLOSE)
+    each = metrics.precision_recall_fscore_support(codes, answers, labels=labels, sample_weight=w, zero_division=np.nan)
+    table = np.array([(precision, recall, f1, rows) for _, rows, precision, recall, f1 in found.per_class.rows])
+    np.testing.assert_allclose(table.T, each, **CLOSE)
+    if k > 2:
+        assert found.auc is None
+        assert found.average_precision is None
+        return
+    assert found.auc == pytest.approx(metrics.roc_auc_score(codes, p[:, 1], sample_weight=w))
+    assert found.average_precision == pytest.approx(metrics.average_precision_score(codes, p[:, 1], sample_weight=w))
+    counted = np.ones(300) if w is None else w
+    false, true, _ = metrics.roc_curve(codes[counted > 0], p[counted > 0, 1], drop_intermediate=False)
+    if w is None:
+        np.testing.assert_allclose(found.roc()[:2], [false, true], **CLOSE)
+
+
+def test_the_baseline_is_the_best_constant():
+    found = random_judged(1, k=4)
+    shares = np.tile(np.log(found.shares), (len(found.truth), 1))
+    assert found.baseline == pytest.approx(Judged(found.classes, shares, found.truth, found.weight).log_loss)
+
+
+# ------------------------------ laws
+
+MEASURES = ("accuracy", "log_loss", "possible_log_loss", "baseline", "brier", "auc", "average_precision", "confusion")
+
+
+@given(st.integers(0, 10_000), st.integers(1, 40), st.sampled_from([2, 3]), st.booleans())
+def test_a_weight_is_a_repetition(seed, n, k, rounded):
+    found = random_judged(seed, n, k, rounded=rounded)
+    times = np.random.default_rng(seed).integers(0, 4, n)
+    weighed = Evaluation(found.classes, found.log_proba, found.truth, times.astype(float))
+    again = np.repeat(np.arange(n), times)
+    repeated = Evaluation(found.classes, found.log_proba[again], found.truth[again])
+    for measure in MEASURES:
+        a, b = getattr(weighed, measure), getattr(repeated, measure)
+        assert (a is None) == (b is None)
+        np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **CLOSE, err_msg=measure)
+    assert weighed.per_class.rows == repeated.per_class.rows, "counts are whole, and so exact"
+
+
+@given(st.integers(0, 10_000), st.integers(0, 60), st.sampled_from([2, 4]), st.booleans())
+def test_the_order_of_rows_does_not_matter(seed, n, k, rounded):
+    found = random_judged(seed, n, k, rounded=rounded)
+    order = np.random.default_rng(seed).permutation(n)
+    weight = None if found.weight is None else found.weight[order]
+    other = Evaluation(found.classes, found.log_proba[order], found.truth[order], weight)
+    for measure in (*MEASURES, "calibration_error"):
+        a, b = getattr(found, measure), getattr(other, measure)
+        np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **CLOSE, err_msg=measure)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([2, 3, 5]))
+def test_the_order_of_classes_does_not_matter(seed, k):
+    found = random_judged(seed, 50, k)
+    order = np.random.default_rng(seed).permutation(k)
+    place = np.argsort(order)
+    other = Evaluation(found.classes[order], found.log_proba[:, order], place[found.truth], found.weight)
+    for measure in ("accuracy", "log_loss", "baseline", "brier", "calibration_error", "auc"):
+        a, b = getattr(found, measure), getattr(other, measure)
+        np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **CLOSE, err_msg=measure)
+    np.testing.assert_allclose(found.confusion[np.ix_(order, order)], other.confusion, **CLOSE)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 80), st.integers(1, 12))
+def test_groups_share_all_weight_and_are_in_order(seed, n, groups):
+    found = random_judged(seed, n, 3)
+    said, right, rows, error = found.reliability(groups)
+    assert len(said) <= min(groups, n)
+    assert (np.diff(said) >= -1e-12).all()
+    assert rows.sum() == pytest.approx(found.weight.sum())
+    if found.weight.any():
+        assert np.average(right, weights=rows) == pytest.approx(found.accuracy)
+    assert ((error > 0) & (error < 0.5)).all()
+
+
+# ------------------------------ what is not there
+
+
+def test_what_was_impossible_is_counted():
+    with np.errstate(divide="ignore"):
+        log_proba = np.log([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    found = Evaluation(HAM_SPAM, log_proba, np.array([0, 0, 1]))
+    assert found.log_loss == np.inf
+    assert found.impossible == 1
+    assert found.possible_log_loss == pytest.approx(np.log(2) / 2)
+    said = found.to_dict()
+    assert said["log_loss"] is None
+    assert said["possible_log_loss"] == pytest.approx(np.log(2) / 2)
+    assert "1 row whose class had probability 0" in " ".join(repr(found).split())
+    weightless = Evaluation(HAM_SPAM, log_proba, np.array([0, 0, 1]), np.array([1.0, 0.0, 1.0]))
+    assert weightless.log_loss == pytest.approx(np.log(2) / 2), "0 · ∞ is nothing"
+    assert weightless.impossible == 0
+
+
+def test_a_row_for_which_no_class_is_left_is_not_right():
+    alone = LeaveOneOut(np.array([0, 1]), np.full((1, 2), -np.inf), np.array([0]))
+    assert alone.accuracy == 0.0
+    assert alone.confusion.sum() == 0
+
+
+def test_what_cannot_be_known_is_said():
+    nobody = GaussianNB().fit([[1.0], [2.0]], [0, 1]).leave_one_out([[1.0], [2.0]], [0, 1])
+    assert (nobody.judged, nobody.counted.tolist()) == (0, [False, False])
+    assert "No class has two rows, so how good the model is cannot be known." in repr(nobody)
+    X, y = [[1.0], [2.0], [7.0], [8.0], [100.0]], [0, 0, 1, 1, 2]
+    found = GaussianNB().fit(X, y).leave_one_out(X, y)
+    assert found.judged == 4
+    assert np.isfinite([found.accuracy, found.log_loss, found.brier, found.calibration_error]).all()
+    assert "1 row is alone in its class and cannot be judged; about 20% of new rows may be" in repr(found)
+    single = GaussianNB().fit([[1.0], [2.0]], [0, 0]).leave_one_out([[1.0], [2.0]], [0, 0])
+    assert single.accuracy == 1.0
+    assert "There is only one class" in repr(single)
+    for result in (nobody, found, single):
+        said = result.to_dict()
+        assert json.loads(json.dumps(said, allow_nan=False)) == said
+
+
+def test_no_rows_have_no_measures():
+    nothing = Evaluation(HAM_SPAM, np.empty((0, 2)), np.empty(0, dtype=int))
+    assert np.isnan([nothing.accuracy, nothing.log_loss, nothing.baseline, nothing.brier, nothing.auc]).all()
+    said = nothing.to_dict()
+    assert json.loads(json.dumps(said, allow_nan=False)) == said
+    assert repr(nothing)
+    one_class = Evaluation(HAM_SPAM, np.log([[0.5, 0.5]]), np.array([0]))
+    assert np.isnan(one_class.auc), "without a row of the second class there is no rate"
+
+
+def test_everything_is_json():
+    for found in (BY_HAND, random_judged(0, k=4), judge_of_flowers()):
+        said = found.to_dict()
+        assert json.loads(json.dumps(said, allow_nan=False)) == said
+    assert random_judged(0, k=201).to_dict()["confusion"] is None
+
+
+def test_curves_are_of_two_classes():
+    three = random_judged(0, k=3)
+    for curve in (three.roc, three.precision_recall):
+        with pytest.raises(DecibanError, match="is of two classes, and there are 3"):
+            curve()
+
+
+# ------------------------------ judging a model
+
+
+def judge_of_flowers() -> Evaluation:
+    model = MultinomialNB().fit([[3, 0], [2, 1], [0, 4], [1, 3]], ["rose", "rose", "tulip", "tulip"])
+    return evaluate(model, [[2, 0], [0, 2], [1, 1], [5, 5]], ["rose", "tulip", "rose", "daisy"])
+
+
+def test_a_label_that_the_model_does_not_know_is_a_mistake():
+    found = judge_of_flowers()
+    assert found.classes.tolist() == ["rose", "tulip", "daisy"]
+    assert found.unknown == ("daisy",)
+    assert found.unknown_rows == found.impossible == 1
+    assert found.accuracy == 0.75
+    assert found.log_loss == np.inf
+    assert found.known().accuracy == 1.0
+    assert found.known().log_loss == pytest.approx(found.possible_log_loss)
+    assert found.known().auc == 1.0
+    assert "1 row with labels that the model does not know (daisy): it counts as a mistake" in repr(found).replace(
+        "\n", " "
+    )
+    assert found.to_dict()["unknown_labels"] == ["daisy"]
+
+
+def test_labels_of_any_make():
+    pandas, polars, arrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    model = GaussianNB().fit([[1.0], [2.0], [6.0], [7.0]], [0, 0, 1, 1])
+    for make in (list, tuple, np.array, pandas.Series, polars.Series, arrow.array, lambda y: np.array(y, dtype=float)):
+        found = evaluate(model, [[1.5], [6.5], [1.5]], make([0, 1, 1]))
+        assert found.truth.tolist() == [0, 1, 1]
+        assert not found.unknown
+
+
+@pytest.mark.parametrize(
+    ("y", "weight", "message"),
+    [
+        ([0], None, "X has 2 rows, but y has 1 labels"),
+        ([0, None], None, "row 1 of y has no label"),
+        ([0, np.nan], None, "row 1 of y has no label"),
+        (["0", "1"], None, "no label of y is a class of the model: it learned 0, 1, and y has '0', '1'.*same type"),
+        ([0, 1], [1.0], r"weight has shape \(1,\)"),
+        ([0, 1], [1.0, -1.0], "weight is -1 in row 1"),
+        ([0, 1], [np.nan, 1.0], "weight is nan in row 0"),
+    ],
+)
+def test_what_cannot_be_judged(y, weight, message):
+    model = GaussianNB().fit([[1.0], [2.0], [6.0], [7.0]], [0, 0, 1, 1])
+    with pytest.raises(DecibanError, match=message):
+        evaluate(model, [[1.0], [6.0]], y, weight)
+
+
+def test_probabilities_that_are_nan_are_refused():
+    class Broken:
+        classes_ = np.array([0, 1])
+
+        def predict_log_proba(self, X):
+            return np.full((len(X), 2), np.nan)
+
+    with pytest.raises(DecibanError, match="row 0 has a probability that is NaN"):
+        evaluate(Broken(), [[1.0]], [0])
+
+
+# ------------------------------ shown
+
+
+def test_many_classes_are_shown_in_a_few_lines():
+    many = random_judged(3, 3000, 40)
+    shown = repr(many)
+    assert len(shown.splitlines()) < 60
+    assert "most confused" in shown
+    counts = [rows for _, _, rows, _ in many.most_confused().rows]
+    assert counts == sorted(counts, reverse=True)
+    assert sum(rows for *_, rows, _ in many.most_confused(10**9).rows) == pytest.approx(
+        many.confusion.sum() * (1 - many.accuracy)
+    )
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_leave_one_out_is_short_unless_it_is_asked_for_details():
+    left_out = LeaveOneOut(BY_HAND.classes, BY_HAND.log_proba, BY_HAND.truth)
+    assert repr(left_out) == "leave-one-out over 4 rows\nmeasure    value\naccuracy    0.75\nlog_loss  0.5108"
+    assert repr(left_out.details()) == repr(BY_HAND).replace("new rows", "leave-one-out")
+    assert left_out.details().to_table().rows[0][:2] == ("accuracy", 0.75)
+    assert left_out.to_dict() == {
+        **{key: value for key, value in BY_HAND.to_dict().items() if not key.startswith("unknown")},
+        "how": "leave-one-out",
+        "judged_rows": 4,
+        "note": None,
+    }
+
+
+def test_very_many_classes_need_no_matrix_to_be_shown():
+    """A matrix of 100,000 by 100,000 would not fit."""
+    k = 100_000
+    with np.errstate(divide="ignore"):
+        log_proba = np.log(np.eye(2, k))
+    found = Evaluation(np.arange(k), log_proba, np.array([0, 5]))
+    assert found.most_confused().rows == [(5, 1, 1, 1.0)]
+    assert "most confused" in repr(found)
+    assert found.to_dict()["confusion"] is None
+
+
+def test_labels_are_shown_and_not_obeyed():
+    nasty = "a\x1b[31m[red]<b>\u202e"
+    found = Evaluation(np.array([nasty, "b"], dtype=object), BY_HAND.log_proba, BY_HAND.truth, None, ("b",))
+    screen = io.StringIO()
+    Console(file=screen, width=100, color_system=None).print(found)
+    for shown in (repr(found), screen.getvalue(), found._repr_html_()):
+        assert not set(shown) & {"\x1b", "\u202e"}
+    assert "[red]<b>" in screen.getvalue()
+    assert "<b>" not in found._repr_html_()
+
+
+@pytest.mark.parametrize("what", ["reliability", "confusion", "roc", "precision_recall"])
+def test_pictures(what):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    found = Evaluation(np.array(["$a$", "b"]), BY_HAND.log_proba, BY_HAND.truth)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ax = found.plot(what=what)
+        assert found.plot(ax, what=what) is ax
+        ax.figure.canvas.draw()
+    lines = [line.get_xydata() for line in ax.lines]
+    if what == "roc":
+        np.testing.assert_allclose(lines[1], np.column_stack(found.roc()[:2]))
+    if what == "precision_recall":
+        np.testing.assert_allclose(lines[1], np.column_stack(found.precision_recall()[:2]))
+    if what == "confusion":
+        assert [text.get_text() for text in ax.texts[:4]] == ["2", "0", "1", "1"]
+    matplotlib.pyplot.close("all")
+
+
+def test_a_picture_that_there_is_not():
+    with pytest.raises(DecibanError, match="what is 'pie': it must be 'reliability', 'confusion'"):
+        BY_HAND.plot(what="pie")
+
+
+def test_what_is_compared_has_the_class_shares_of_all_rows():
+    """Three rows of one class and two of another, of which nothing else is known: without a row 2 : 2, or 3 : 1."""
+    y = np.array([0, 0, 0, 1, 1])
+    literal = np.log(np.where(y[:, None] == 0, [[0.5, 0.5]], [[0.75, 0.25]]))
+    weights = np.array([3.0, 2.0])
+    left = LeaveOneOut(np.array(["a", "b"]), literal, y, None, np.zeros(5, dtype=bool), CROSS_FITTED, weights)
+    # Rounded to ten digits, so that ties are ties.
+    np.testing.assert_allclose(np.exp(left._comparable), [[0.6, 0.4]] * 5, atol=1e-10)
+    assert left.auc == 0.5
+    assert left.calibration_error == pytest.approx(0.0, abs=1e-10)
+    assert left.baseline == left.log_loss == pytest.approx(-(3 * np.log(0.5) + 2 * np.log(0.25)) / 5)
+    exact = replace(left, way=EXACT)
+    assert exact.auc == 0.5
+    plain = replace(left, learned=None)  # the prior was given, and no row changes it
+    assert plain.auc == 0.0
+    np.testing.assert_array_equal(plain._comparable, literal)
+
+
+def test_classes_of_one_size_are_predicted_by_the_shares_of_all_rows():
+    """Two rows of each, of which nothing else is known: each would be taken for the other class, for want of itself."""
+    y = np.array([0, 0, 1, 1])
+    literal = np.log(np.where(y[:, None] == 0, [[1 / 3, 2 / 3]], [[2 / 3, 1 / 3]]))
+    left = LeaveOneOut(np.array(["a", "b"]), literal, y, None, None, CROSS_FITTED, np.array([2.0, 2.0]))
+    assert left.accuracy == 0.0
+    assert replace(left, pooled=True).predictions.tolist() == ["a"] * 4
+    assert replace(left, pooled=True, learned=np.array([2.0, 4.0])).accuracy == 0.0, "of unequal ones literally"
+    assert replace(left, pooled=True).log_loss == left.log_loss == pytest.approx(-np.log(1 / 3))
+
+
+def test_rows_of_no_weight_are_not_alone():
+    y, alone = np.array([0, 0, 1]), np.array([False, False, True])
+    left = LeaveOneOut(np.array([0, 1]), np.log(np.full((3, 2), 0.5)), y, np.array([1.0, 1.0, 0.0]), alone)
+    assert left.note == ""
+    assert "1 row is alone" in replace(left, weight=None).note

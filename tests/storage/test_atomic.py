@@ -1,0 +1,204 @@
+"""A file is there whole: links, permissions, full disks, two writers at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from deciban.storage import atomic
+from deciban.storage.atomic import exclusively, replace
+
+as_others = pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "model.deciban"
+
+
+def put(place, content=b"new"):
+    replace(place, lambda file: file.write(content))
+
+
+def left(place):
+    return sorted(p.name for p in place.parent.iterdir())
+
+
+def test_permissions_stay_and_new_files_have_the_usual_ones(place):
+    old = os.umask(0o027)
+    try:
+        put(place)
+        assert stat.S_IMODE(place.stat().st_mode) == 0o640
+        for mode in (0o600, 0o444, 0o664):
+            place.chmod(mode)
+            put(place, b"again")
+            assert stat.S_IMODE(place.stat().st_mode) == mode
+    finally:
+        os.umask(old)
+    assert left(place) == [place.name]
+
+
+def test_what_a_killed_writer_left_is_taken_over(place):
+    put(place, b"old")
+    atomic.beside(place).write_bytes(b"half of something")
+    atomic.beside(place).chmod(0o444)
+    put(place)
+    assert place.read_bytes() == b"new"
+    assert left(place) == [place.name]
+
+
+def test_a_link_stays_and_what_it_points_to_is_replaced(place, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    target = tmp_path / "elsewhere" / "model"
+    place.symlink_to(target)
+    for content in (b"one", b"two"):  # also where nothing was there yet
+        put(place, content)
+        assert place.is_symlink()
+        assert target.read_bytes() == content
+    assert left(target) == ["model"]
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(place):
+    put(place, b"old")
+
+    def full(file):
+        file.write(b"x" * 100_000)
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        replace(place, full)
+    assert place.read_bytes() == b"old"
+    assert left(place) == [place.name]
+    put(place)  # no lock is left either
+    assert place.read_bytes() == b"new"
+
+
+FULL = """
+import resource, sys
+from deciban.storage.atomic import replace
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    replace(sys.argv[1], lambda file: file.write(bytes(100_000)))
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_takes_no_more(place):
+    """As the system says it: to a process that may write only so much."""
+    put(place, b"old")
+    done = subprocess.run([sys.executable, "-c", FULL, place], capture_output=True, text=True, timeout=300, check=True)
+    assert "too large" in done.stdout
+    assert place.read_bytes() == b"old"
+    assert left(place) == [place.name]
+
+
+@as_others
+def test_a_folder_that_is_read_only(place):
+    put(place, b"old")
+    place.parent.chmod(0o555)
+    try:
+        with pytest.raises(PermissionError):
+            put(place)
+    finally:
+        place.parent.chmod(0o755)
+    assert place.read_bytes() == b"old"
+
+
+def test_places_that_cannot_be_written(place, tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        put(tmp_path / "nowhere" / "model")
+    with pytest.raises(IsADirectoryError, match="directory"):
+        put(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        put(tmp_path / "pipe")
+    with pytest.raises(FileNotFoundError), exclusively(place):
+        pass
+    put(tmp_path / ("x" * 255))  # a name that leaves no room for another beside it
+    assert left(place) == ["pipe", "x" * 255]
+
+
+def test_what_others_put_in_the_way_is_left_alone(place, tmp_path):
+    """Where others write too: not a link to one of our files, and not a second name of one."""
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"precious")
+    atomic.beside(place).symlink_to(precious)
+    with pytest.raises(OSError, match=r"model\.deciban"):
+        put(place)
+    atomic.beside(place).unlink()
+    os.link(precious, atomic.beside(place))
+    with pytest.raises(PermissionError, match="not ours"):
+        put(place)
+    assert precious.read_bytes() == b"precious"
+    assert not place.exists()
+
+
+def test_a_block_waits_for_another_and_for_writers(place):
+    put(place, b"0")
+    order, inside, may_leave = [], threading.Event(), threading.Event()
+
+    def first():
+        with exclusively(place), exclusively(place):  # twice in a thread is once
+            inside.set()
+            may_leave.wait(60)
+            put(place, b"1")
+            put(place, b"2")  # what was put there is held too
+            order.append("first")
+
+    def second():
+        with exclusively(place, lambda: order.append("waited")):
+            order.append(place.read_bytes().decode())
+
+    def third():
+        put(place, b"3")
+        order.append("third")
+
+    threads = [threading.Thread(target=work) for work in (first, second, third)]
+    threads[0].start()
+    assert inside.wait(60)
+    threads[1].start()
+    while "waited" not in order:
+        pass
+    threads[2].start()
+    assert place.read_bytes() == b"0"
+    may_leave.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a deadlock"
+    assert order[:2] == ["waited", "first"]
+    assert sorted(order[2:]) in (["2", "third"], ["3", "third"])  # never what was there before, or between
+    assert left(place) == [place.name]
+
+
+ADD = """
+import sys
+from pathlib import Path
+from deciban.storage.atomic import exclusively, replace
+place = Path(sys.argv[1])
+for _ in range(50):
+    with exclusively(place):
+        number = int(place.read_text())
+        replace(place, lambda file: file.write(str(number + 1).encode()))
+"""
+
+
+def test_processes_that_change_one_file_at_once_lose_nothing(place):
+    place.write_text("0")
+    processes = [subprocess.Popen([sys.executable, "-c", ADD, place]) for _ in range(3)]
+    assert [process.wait(300) for process in processes] == [0, 0, 0]
+    assert place.read_text() == "150"
+    assert left(place) == [place.name]
+
+
+def test_without_locks_files_are_still_whole(place, monkeypatch):
+    monkeypatch.setattr(atomic, "fcntl", None)
+    put(place, b"old")
+    with exclusively(place):
+        put(place)
+    assert place.read_bytes() == b"new"
