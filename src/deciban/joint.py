@@ -124,7 +124,7 @@ class Model:
             kernel.add_table(out, self.log_prior[None], None)
         return out
 
-    def leave_one_out(self, data: Data, y: Labels, weight: Floats | None) -> tuple[Floats, bool]:
+    def log_joint_without(self, data: Data, y: Labels, weight: Floats | None) -> tuple[Floats, bool]:
         """log p(x_i, y) under the statistics without row i, (n, k), and whether some row is not possible at all.
 
         A class that row i was all of is gone without it: −∞. A row that is not possible has the prior without it.

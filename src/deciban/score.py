@@ -69,7 +69,7 @@ def leave_one_out(
 
     def work(rows: slice) -> bool:
         w = None if weight is None else weight[rows]
-        part, strange = model.leave_one_out([row_slice(X, rows) for X in data], y[rows], w)
+        part, strange = model.log_joint_without([row_slice(X, rows) for X in data], y[rows], w)
         _, bad = posterior_kernel.normalise(part, log_prior, None, True)
         out[rows] = part
         return strange or bad >= 0

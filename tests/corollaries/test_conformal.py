@@ -111,8 +111,8 @@ def full(model, X, y, weight=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = deciban_clone(model).fit(X, y, weight)
-        data, codes, weight = fitted._read_with_labels(X, y, weight)
-        found = FullConformal.of(fitted.model_, data, codes, weight)
+        rows, codes, weight = fitted._learned_rows(X, y, weight)
+        found = FullConformal.of(fitted.model_, rows.data, codes, weight)
     return fitted, found, replace(found, closed=None)
 
 
@@ -130,7 +130,7 @@ def test_columns_that_do_not_vary(name):
 def compare(model, X, y, new):
     expected = literal(model, X, y, new)
     fitted, quick, slow = full(model, X, y)
-    rows = fitted._read(new)
+    rows = fitted._rows(new).data
     for by_class in (False, True):
         np.testing.assert_allclose(slow.p_values(rows, by_class), expected[by_class], rtol=0, atol=1e-12)
         np.testing.assert_allclose(quick.p_values(rows, by_class), expected[by_class], rtol=0, atol=1e-12)
@@ -175,7 +175,7 @@ def test_each_row_of_a_bag_has_a_rank_of_its_own(name):
     for i in range(len(y)):
         rest = np.arange(len(y)) != i
         fitted, quick, _ = full(model, X[rest], y[rest])
-        row, own = fitted._read(X[i : i + 1]), np.searchsorted(fitted.classes_, y[i])
+        row, own = fitted._rows(X[i : i + 1]).data, np.searchsorted(fitted.classes_, y[i])
         marginal[i], by_class[i] = quick.p_values(row)[0, own], quick.p_values(row, by_class=True)[0, own]
     for p in (marginal, *(by_class[y == label] for label in np.unique(y))):
         assert (np.sort(p) >= np.arange(1, len(p) + 1) / len(p) - 1e-12).all()
@@ -226,7 +226,7 @@ def test_closed_forms_are_the_literal_way():
     for model, rows, some in cases:
         fitted, quick, slow = full(model, rows, y)
         assert quick.closed is not None, model
-        data = fitted._read(some)
+        data = fitted._rows(some).data
         for by_class in (False, True):
             with np.errstate(all="raise", under="ignore"):
                 p = quick.p_values(data, by_class)

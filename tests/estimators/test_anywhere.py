@@ -306,7 +306,7 @@ def test_a_fit_leaves_nothing_of_the_one_before():
     model = deciban.GaussianNB().fit(coming(table_of(X)), None, clusters=2)
     assert model.n_unlabelled_ == 300
     model.fit(coming(table_of(X, y)), "label")
-    assert not hasattr(model, "n_unlabelled_")
+    assert model.n_unlabelled_ == 0
     assert not hasattr(model, "em_")
     model.forget(coming(table_of(X, y)), "label")
     assert model.class_count_.sum() == 0

@@ -149,7 +149,7 @@ WITH_LABELS = {
     "forget a class by other rows": (lambda m: m.forget(np.zeros((10, 3)), ["a"] * 10), "column"),
     "leave_one_out narrow": (lambda m: m.leave_one_out(NARROW, y), "2 features.*expecting 3"),
     "leave_one_out missing labels": (lambda m: m.leave_one_out(X, HIDDEN), "label"),
-    "leave_one_out unknown class": (lambda m: m.leave_one_out(X[:1], ["z"]), "do not exist"),
+    "leave_one_out unknown class": (lambda m: m.leave_one_out(X[:1], ["z"]), "learned nothing of class 'z'"),
     "leave_one_out of gaps": (lambda m: m.leave_one_out(np.where(X > 2, NAN, X), y), "missing|never learned"),
     "clusters zero": (lambda m: m.fit(X, clusters=0), "clusters"),
     "clusters many": (lambda m: m.fit(X, clusters=31), "only 30 rows"),

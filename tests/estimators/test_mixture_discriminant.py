@@ -335,7 +335,7 @@ def test_batches_and_new_classes():
     model = plugged_in(components={"a": 2}).fit(X[:150], y[:150])
     before = copy.deepcopy(model)
     shares = np.exp(
-        before.model_.log_joint([X[150:]]) + np.where(before.component_classes_ == y[150:, None], 0, -np.inf)
+        before.model_.parts.log_joint([X[150:]]) + np.where(before.component_classes_ == y[150:, None], 0, -np.inf)
     )
     shares /= shares.sum(axis=1, keepdims=True)
     model.partial_fit(X[150:], y[150:])
@@ -700,14 +700,10 @@ def test_a_model_whose_parameters_changed_is_not_saved(tmp_path):
 
 
 def put(name, **change):
-    """A forgery of one array of the state."""
+    """A forgery of one array of what is said of components."""
 
     def forge(document):
-        kept = document["about"]["state"]
-        pairs = kept["dict"] if "dict" in kept else list(kept.items())
-        found = [pair for pair in pairs if pair[0] == name]
-        assert found, "the forgery must find what it changes"
-        found[0][1].update(change)
+        document["components"][name.rstrip("_")].update(change)
 
     return forge
 

@@ -29,6 +29,7 @@ from deciban import (
 )
 from deciban.errors import DecibanError, FileError, ForgetError, SchemaError, SingularWarning
 from deciban.families import Bernoulli, Complement, Gaussian, MultivariateGaussian
+from deciban.storage import files
 
 from . import brute_force
 
@@ -643,7 +644,9 @@ def test_a_saved_model_goes_on(alpha, tmp_path):
 def test_a_file_whose_parts_do_not_fit_is_refused(kinds, tmp_path):
     table, y = mixed(18)
     model = NaiveBayes(LAWS).fit(table, y)
-    model._write(tmp_path / "broken.deciban", model._parameters_out(), {"kinds_": kinds, "table_kind_": "dict"})
+    about = {"model": "NaiveBayes", "parameters": model._parameters_out(), **model._about()}
+    about["state"] = {"kinds_": kinds, "table_kind_": "dict"}
+    files.write_parts(tmp_path / "broken.deciban", *model.model_.pack(), about)
     with pytest.raises(FileError, match="damaged"):
         deciban.load(tmp_path / "broken.deciban")
 

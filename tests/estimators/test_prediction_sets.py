@@ -275,7 +275,7 @@ def test_a_file_carries_scores(model, tmp_path):
     assert found.way == STORED
     assert found.rows.tolist() == [30, 30, 30]
     assert np.abs(found.p_values - expected.p_values).max() < 0.05  # scores are rounded
-    only = scorer.try_read(tmp_path / "model.deciban")
+    only = scorer.read(tmp_path / "model.deciban")
     if only is not None:
         assert np.array_equal(
             only.predict_set(frame, by_class=True).p_values, back.predict_set(frame, by_class=True).p_values

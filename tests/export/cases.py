@@ -221,7 +221,7 @@ def strange(model, X) -> np.ndarray:
     weights = zip(value.experts, value.pool.weights, strict=False)
     if not any(expert.name == "gaussians" and weight > 0 for expert, weight in weights):
         return np.zeros(n, dtype=bool)
-    rows = value.encoding.rows(model._table(X))
+    rows = value.encoding.rows(model._rows(X))
     return ((rows.small == 255) & (np.bincount(value.encoding.owner, minlength=rows.small.shape[1]) > 0)).sum(
         axis=1
     ) > 1

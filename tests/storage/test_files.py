@@ -15,8 +15,8 @@ from safetensors.numpy import load_file, save, save_file
 import deciban
 from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB, TreeAugmentedNB
 from deciban.errors import DecibanError, FileError, ForgetError
-from deciban.estimators.load import MODELS as KINDS
 from deciban.storage import files
+from deciban.storage.files import MODELS as KINDS
 
 MODELS = [GaussianNB, MultinomialNB, BernoulliNB, CategoricalNB, ComplementNB, PoissonNB, TreeAugmentedNB]
 X = np.random.default_rng(0).integers(0, 4, (12, 3)).astype(float)
@@ -333,7 +333,7 @@ def test_numbers_that_json_does_not_have(path):
     """They are spelled, so that any reader of JSON reads the description."""
     odd = {"a": [np.inf, -np.inf, 1.5], "b": np.array([np.nan, 2.0]), "c": np.float64("inf")}
     model = MultinomialNB().fit(X, y)
-    files.write(path, model.model_, odd)
+    files.write_parts(path, *model.model_.pack(), odd)
     with safe_open(path, "numpy") as file:
         json.loads(file.metadata()["deciban"], parse_constant=lambda word: pytest.fail(word))
     back = files.read(path)[1]

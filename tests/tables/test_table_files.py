@@ -15,6 +15,7 @@ from small_tables import random_frame
 from deciban.errors import FileError, ForgetError
 from deciban.reading.columns import Levels
 from deciban.reading.frames import Frame
+from deciban.reading.labels import Labels
 from deciban.reading.table import Reader
 from deciban.storage import files
 from deciban.tables import density, views
@@ -52,7 +53,7 @@ def there_and_back(model):
 def test_a_model_comes_back_as_it_was(world):
     model, new, _ = world
     back = there_and_back(model)
-    assert (back.log_joint(new) == model.log_joint(new)).all()
+    assert (back.log_joints(new) == model.log_joints(new)).all()
     assert digest(back) == digest(model)
     assert parts(back)[0] == parts(model)[0]
     assert [e.settings for e in back.experts] == [e.settings for e in model.experts]
@@ -62,9 +63,9 @@ def test_a_model_comes_back_as_it_was(world):
 def test_it_goes_on_learning(world):
     model, new, _ = world
     y = np.zeros(12, dtype=np.int32)
-    one, two = (m.learned(new, y, CLASSES) for m in (model, there_and_back(model)))
-    assert (one.log_joint(new) == two.log_joint(new)).all()
-    assert model.merged(there_and_back(model).none().learned(new, y, CLASSES)).weight.sum() == 162
+    one, two = (m.learn(new, Labels(CLASSES, y)) for m in (model, there_and_back(model)))
+    assert (one.log_joints(new) == two.log_joints(new)).all()
+    assert (model + there_and_back(model).zero().learn(new, Labels(CLASSES, y))).weight.sum() == 162
 
 
 def test_labels_of_every_kind():
@@ -80,9 +81,9 @@ def test_labels_of_every_kind():
 
 def test_a_model_that_learned_more_has_the_same_digest(world):
     model, new, _ = world
-    learned = model.learned(new, np.zeros(12, dtype=np.int32), np.array(["new"]))
+    learned = model.learn(new, Labels(np.array(["new"]), np.zeros(12, dtype=np.int32)))
     assert digest(learned) == digest(model)
-    assert digest(model.none()) == digest(model)
+    assert digest(model.zero()) == digest(model)
 
 
 # ------------------------------------------------------------------ damage
@@ -113,16 +114,16 @@ def survives(document, tensors, new, y) -> bool:
                 model = rebuild(document, tensors)
         except FileError:
             return False
-        scores = model.log_joint(new)
+        scores = model.log_joints(new)
         assert not np.isnan(scores).any()
-        assert np.array_equal(scores, rebuild(document, tensors).log_joint(new))
+        assert np.array_equal(scores, rebuild(document, tensors).log_joints(new))
         with suppress(ForgetError):  # words whose counts are damaged cannot be left out
             model.log_joint_without(new, y[: new.size])
-        model.learned(new, np.zeros(new.size, dtype=np.int32), model.classes[:1])
+        model.learn(new, Labels(model.classes[:1], np.zeros(new.size, dtype=np.int32)))
         views.summary(model)
         views.explain(model, new.take([0]), None, None)
         density.log_density(model, new)
-        views.strongest(model, 2)
+        model.strongest(0, 2)
         density.sample(model, 5, np.random.default_rng(0), None)
         parts(model)
     return True

@@ -18,6 +18,7 @@ from deciban.bayes import DECIBANS
 from deciban.errors import ForgetError, SchemaError
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
+from deciban.reading.labels import Labels
 from deciban.reading.table import Reader
 from deciban.tables import choose as choosing
 from deciban.tables import density, views
@@ -76,19 +77,19 @@ def test_the_score_is_the_sum_of_the_evidence(model):
     expected = expected + np.einsum("ndk,d->nk", each, model.pool.weights[0] + model.pool.weights[m:])
     for weight, expert in zip(model.pool.weights[1:m], model.experts[1:], strict=True):
         expected = expected + weight * centred(expert.evidence(rows), MOST)
-    np.testing.assert_allclose(model.log_joint(frame), expected, atol=1e-9)
+    np.testing.assert_allclose(model.log_joints(frame), expected, atol=1e-9)
 
 
 def test_blocks_and_threads_do_not_show(model, monkeypatch):
     frame, y = table(2, 100)
-    whole = model.log_joint(frame)
+    whole = model.log_joints(frame)
     left_out = model.log_joint_without(frame, y)
-    learned = model.learned(frame, y, CLASSES)
+    learned = model.learn(frame, Labels(CLASSES, y))
     monkeypatch.setattr(modelling, "BLOCK", 7)
     for n_jobs in (1, 2):
-        np.testing.assert_allclose(model.log_joint(frame, n_jobs), whole, atol=1e-10)
+        np.testing.assert_allclose(model.log_joints(frame, n_jobs), whole, atol=1e-10)
         np.testing.assert_allclose(model.log_joint_without(frame, y, None, n_jobs), left_out, atol=1e-9)
-        same_models(model.learned(frame, y, CLASSES, None, n_jobs), learned)
+        same_models(model.learn(frame, Labels(CLASSES, y), None, n_jobs), learned)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -100,7 +101,7 @@ def test_left_out_is_what_each_expert_says_without_the_row(weighted):
     scores, fold = model.log_joint_without(frame, y, weight), model.left_out.folds.which(rows.mark, y)
     for i in range(0, 60, 5):
         rest = np.delete(np.arange(60), i)
-        less = model.none().plus(model.none().batch(frame.take(rest), y[rest], None if weight is None else w[rest]))
+        less = model.sums_of(frame.take(rest), y[rest], None if weight is None else w[rest])
         mine, pool = rows.take([i]), model.left_out.pools[fold[i]]
         expected = less.log_prior + pool.offsets
         each, _ = less.columns.terms(mine)
@@ -126,18 +127,18 @@ def test_batches_in_any_split_and_order(model, seed, cuts, weighted):
 
     def learned(start, share):
         w = None if weight is None else weight[share]
-        return start.learned(frame.take(share), y[share], CLASSES, w)
+        return start.learn(frame.take(share), Labels(CLASSES, y[share]), w)
 
     wide = model.in_encoding(model.encoding.with_new(frame))
     whole, chain, merged = learned(wide, np.arange(25)), wide, wide
     for share in shares:
         chain = learned(chain, share)
-        merged = merged.merged(learned(wide.none(), share))
+        merged = merged + learned(wide.zero(), share)
     same_models(chain, whole)
     same_models(merged, whole)
     for share in shares:
         w = None if weight is None else weight[share]
-        whole = whole.forgotten(frame.take(share), y[share], CLASSES, w)
+        whole = whole.forget(frame.take(share), Labels(CLASSES, y[share]), w)
     same_models(whole, wide, chain)
     assert chain.choices() == model.choices()
 
@@ -145,43 +146,43 @@ def test_batches_in_any_split_and_order(model, seed, cuts, weighted):
 def test_new_classes_and_categories_join(model):
     frame, y = table(5, 30, ("teal", "red", "plum"), 2)
     classes = np.array(["a", "dd"])
-    more = model.learned(frame, y, classes)
+    more = model.learn(frame, Labels(classes, y))
     assert more.classes.tolist() == ["a", "b", "c", "dd"]
     assert more.weight.tolist() == [model.weight[0] + (y == 0).sum(), *model.weight[1:], (y == 1).sum()]
     assert set(more.encoding.columns[2].levels) == {"red", "green", "blue", "teal", "plum"}
-    scores = more.log_joint(frame)
+    scores = more.log_joints(frame)
     assert np.isfinite(scores).all()
     old, _ = table(6, 20)
-    before = model.log_joint(old) - model.log_prior
+    before = model.log_joints(old) - model.log_prior
     wider = model.in_classes(np.array(["a", "aa", "b", "c"]))
-    after = wider.log_joint(old) - np.append(model.log_prior, 0)[[0, 3, 1, 2]]
+    after = wider.log_joints(old) - np.append(model.log_prior, 0)[[0, 3, 1, 2]]
     before, after = before - before.mean(axis=1, keepdims=True), after[:, [0, 2, 3]]
     # Experts are capped about the mean over all classes, so that a further class may shift what they say.
     np.testing.assert_allclose(after.argmax(axis=1), before.argmax(axis=1))
     assert more.choices() == model.choices()
     # Whoever saw the new categories in another order merges all the same.
-    one = model.learned(frame.take([0]), y[[0]], classes).learned(frame.take([1]), y[[1]], classes)
-    two = model.none().learned(frame.take(slice(2, 30)), y[2:], classes)
-    merged = one.merged(two)
-    np.testing.assert_allclose(merged.log_joint(frame), scores, atol=1e-8)
+    one = model.learn(frame.take([0]), Labels(classes, y[[0]])).learn(frame.take([1]), Labels(classes, y[[1]]))
+    two = model.zero().learn(frame.take(slice(2, 30)), Labels(classes, y[2:]))
+    merged = one + two
+    np.testing.assert_allclose(merged.log_joints(frame), scores, atol=1e-8)
     assert merged.weight.tolist() == more.weight.tolist()
 
 
 def test_empty_batches_change_nothing(model):
     frame, y = table(5, 3)
     none = frame.take(slice(0))
-    same_models(model.learned(none, y[:0], CLASSES), model)
-    same_models(model.forgotten(none, y[:0], CLASSES), model)
-    same_models(model.merged(model.none()), model)
-    same_models(model.none().merged(model), model)
-    assert model.log_joint(none).shape == (0, 3)
+    same_models(model.learn(none, Labels(CLASSES, y[:0])), model)
+    same_models(model.forget(none, Labels(CLASSES, y[:0])), model)
+    same_models(model + model.zero(), model)
+    same_models(model.zero() + model, model)
+    assert model.log_joints(none).shape == (0, 3)
     assert model.log_joint_without(none, y[:0]).shape == (0, 3)
 
 
 def test_nothing_learned_answers_the_prior(model):
     frame, _ = table(1, 10)
-    for nothing in (model.none(), model.forgotten(*table(0), CLASSES)):
-        scores = nothing.log_joint(frame)
+    for nothing in (model.zero(), model.forget(table(0)[0], Labels(CLASSES, table(0)[1]))):
+        scores = nothing.log_joints(frame)
         assert np.isfinite(scores).all()
         p = np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
         expected = np.exp(model.pool.offsets) / np.exp(model.pool.offsets).sum()
@@ -190,10 +191,10 @@ def test_nothing_learned_answers_the_prior(model):
 
 def test_scaling_is_learning_with_weights(model):
     frame, y = table(7, 40)
-    none = model.none()
-    one = none.learned(frame, y, CLASSES, np.full(40, 0.25))
-    same_models(none.learned(frame, y, CLASSES).scaled(0.25), one)
-    same_models(model.scaled(0.0), none)
+    none = model.zero()
+    one = none.learn(frame, Labels(CLASSES, y), np.full(40, 0.25))
+    same_models(none.learn(frame, Labels(CLASSES, y)).scale(0.25), one)
+    same_models(model.scale(0.0), none)
 
 
 def test_forgetting_what_was_never_learned_is_an_error(model):
@@ -212,20 +213,20 @@ def test_forgetting_what_was_never_learned_is_an_error(model):
         ),
     ):
         with pytest.raises(ForgetError, match=match):
-            model.forgotten(wrong, y, classes)
+            model.forget(wrong, Labels(classes, y))
     with pytest.raises(ForgetError, match="more rows of class"):
-        model.forgotten(frame, y, CLASSES, np.full(150, 1.5))
+        model.forget(frame, Labels(CLASSES, y), np.full(150, 1.5))
     with pytest.raises(ForgetError, match="more rows of class"):
-        model.forgotten(frame, (y + 1) % 3, CLASSES)
+        model.forget(frame, Labels(CLASSES, (y + 1) % 3))
 
 
 def test_models_that_chose_differently_do_not_merge(model):
     other = chosen(*table(8))
     with pytest.raises(SchemaError, match=r"first\.empty\(\)\.partial_fit"):
-        model.merged(other)
+        _ = model + other
     heavier = replace(model, pool=replace(model.pool, weights=model.pool.weights * 2))
     with pytest.raises(SchemaError, match="chose differently"):
-        model.merged(heavier)
+        _ = model + heavier
 
 
 def test_a_given_prior_cannot_speak_of_later_classes(model):
@@ -233,8 +234,8 @@ def test_a_given_prior_cannot_speak_of_later_classes(model):
     np.testing.assert_allclose(given_.log_prior, np.log([0.2, 0.3, 0.5]))
     frame, y = table(5, 5)
     with pytest.raises(SchemaError, match="class prior"):
-        given_.learned(frame, np.zeros(5, dtype=np.int32), np.array(["new"]))
-    assert given_.learned(frame, y, CLASSES).class_prior is given_.class_prior
+        given_.learn(frame, Labels(np.array(["new"]), np.zeros(5, dtype=np.int32)))
+    assert given_.learn(frame, Labels(CLASSES, y)).class_prior is given_.class_prior
 
 
 # ------------------------------------------------------------------ choosing
@@ -246,7 +247,7 @@ def test_choices_do_not_depend_on_the_order_of_rows():
     one, two = chosen(frame, y), chosen(frame.take(order), y[order])
     assert [e.settings for e in one.experts] == [e.settings for e in two.experts]
     new, _ = table(9, 30)
-    np.testing.assert_allclose(two.log_joint(new), one.log_joint(new), atol=1e-6)
+    np.testing.assert_allclose(two.log_joints(new), one.log_joints(new), atol=1e-6)
 
 
 def test_threads_choose_alike():
@@ -312,7 +313,7 @@ def test_a_class_of_one_row_is_learned_but_judges_nothing():
     model = chosen(sample.frame, sample.y)
     assert model.record.rows == 59
     assert model.weight[2] == 1
-    assert np.isfinite(model.log_joint(sample.frame)).all()
+    assert np.isfinite(model.log_joints(sample.frame)).all()
 
 
 # ------------------------------------------------------------------ speaking
@@ -325,9 +326,9 @@ def log_odds(evidence):
 @pytest.mark.parametrize("by", ["column", "expert"])
 def test_explanations_add_up(model, by):
     frame, _ = table(1, 12)
-    scores = model.log_joint(frame)
+    scores = model.log_joints(frame)
     for i in range(12):
-        for target, against in ((0, 1), (2, 0), (1, 1)):
+        for target, against in ((0, 1), (2, 0), (1, 2)):
             found = views.explain(model, frame.take([i]), target, against, by)
             expected = DECIBANS * (scores[i, target] - scores[i, against])
             np.testing.assert_allclose(log_odds(found), expected, atol=1e-7)
@@ -349,9 +350,9 @@ def test_explanations_add_up_where_experts_are_capped(model, by):
     assert any((np.abs(centred(e.evidence(rows), np.inf)) > MOST).any() for e in model.experts[1:])
     alone = model.in_classes(np.array(["a", "b", "c", "d"]))
     for own in (model, alone.with_prior("uniform")):
-        scores = own.log_joint(strange)
+        scores = own.log_joints(strange)
         for i in range(3):
-            for target in range(len(own.classes)):
+            for target in range(1, len(own.classes)):
                 found = views.explain(own, strange.take([i]), target, 0, by)
                 np.testing.assert_allclose(log_odds(found), DECIBANS * (scores[i, target] - scores[i, 0]), atol=1e-6)
 
@@ -367,7 +368,7 @@ def test_explanations_add_up_where_a_column_has_no_coordinate():
         frame = Frame(tuple(f"c{j}" for j in range(len(columns))), columns, 16)
         model = chosen(frame, y, np.array([0, 1]))
         model = replace(model, pool=replace(model.pool, weights=np.maximum(model.pool.weights, 0.1)))
-        scores = model.log_joint(frame)
+        scores = model.log_joints(frame)
         for i in range(4):
             found = views.explain(model, frame.take([i]), 1, 0)
             np.testing.assert_allclose(log_odds(found), DECIBANS * (scores[i, 1] - scores[i, 0]), atol=1e-7)
@@ -384,7 +385,7 @@ def test_values_are_shown_as_people_write_them():
 
 
 def test_the_strongest_evidence_is_that_of_single_columns(model):
-    found = views.strongest(model, 3)
+    found = [(c, item, db) for c in range(3) for item, db in model.strongest(c, 3)]
     assert {c for c, _, _ in found} <= {0, 1, 2}
     table_, offsets = model.columns.pointed(), model.encoding.offsets
     for c, item, db in found:

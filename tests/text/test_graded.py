@@ -15,7 +15,9 @@ from deciban._kernel.text import Documents
 from deciban.bayes import DECIBANS
 from deciban.errors import DecibanError, SchemaError
 from deciban.pool import Pool
+from deciban.reading.labels import Labels
 from deciban.text import graded, kept
+from deciban.text.documents import Texts
 from deciban.text.graded import Choice, Graded
 from deciban.text.items import BLOCKS, Lexicon, choose_blocks
 from deciban.text.kept import Kept
@@ -284,7 +286,7 @@ def test_reliabilities_of_documents_that_are_given():
         copy.deepcopy(learned).refit_reliability()  # a copy by way of pickling has kept none
     with pytest.raises(DecibanError, match="learned nothing of class 'eggs'"):
         learned.refit_reliability(texts, ["eggs"] * len(y))
-    with pytest.raises(DecibanError, match="takes documents that the model has learned"):
+    with pytest.raises(DecibanError, match="takes rows that the model has learned"):
         learned.refit_reliability(texts * 2, y * 2)
     np.testing.assert_array_equal(learned.predict_proba(texts), before)
 
@@ -418,8 +420,8 @@ def test_offsets_and_weights_are_found_by_block_and_class():
 def test_no_words_at_all_is_the_prior(corpus):
     empty = Graded.none(np.array([0, 1]), ("words", "pairs"), {}, True, "empirical")
     codes = np.array([label for _, label in corpus], dtype=np.int32)
-    learned = empty.learned([Documents([text for text, _ in corpus])], codes, empty.classes, None, 1)
-    said = learned.log_joint([Documents(["", "unheard of"])], 1)
+    learned = empty.learn(Texts([text for text, _ in corpus]), Labels(empty.classes, codes), None, 1)
+    said = learned.log_joints(Texts(["", "unheard of"]), 1)
     with np.errstate(divide="ignore"):
         prior = np.log(np.bincount(codes, minlength=2) / len(codes))
     np.testing.assert_allclose(np.exp(said), np.exp([prior, prior]), rtol=1e-12)

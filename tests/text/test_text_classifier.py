@@ -293,9 +293,9 @@ def bad_calls():
         "labels of two kinds": (lambda m: m.fit(["a", "b"], ["x", 1]), "all be strings or all be numbers"),
         "labels of another kind": (lambda m: m.partial_fit(["a"], [1]), "kinds that do not compare"),
         "soft labels": (lambda m: m.fit(X, np.full((8, 2), 0.5)), "one label a document"),
-        "partial_fit without a label": (lambda m: m.partial_fit(X[:2], ["spam", None]), "document 1 has no label"),
+        "partial_fit without a label": (lambda m: m.partial_fit(X[:2], ["spam", None]), "row 1 of y has no label"),
         "forget without a label": (lambda m: m.forget(X[:2], ["spam", None]), "need their labels"),
-        "leave_one_out without a label": (lambda m: m.leave_one_out(X[:2], ["spam", None]), "every document's label"),
+        "leave_one_out without a label": (lambda m: m.leave_one_out(X[:2], ["spam", None]), "every row's label"),
         "weights of another length": (lambda m: m.fit(X, Y, sample_weight=[1.0]), "sample_weight.shape"),
         "a negative weight": (lambda m: m.fit(X[:2], Y[:2], sample_weight=[1, -1]), r"sample_weight\[1\] is -1"),
         "a weight that is no number": (lambda m: m.fit(X[:1], Y[:1], sample_weight=[np.nan]), "NaN or infinity"),
@@ -404,7 +404,7 @@ def test_nothing_can_be_asked_before_it_has_learned(kind):
 def test_closed_classes(kind):
     learned = new(kind).partial_fit(X[:4], Y[:4], classes=["eggs", "ham", "spam"])
     assert learned.classes_.tolist() == ["eggs", "ham", "spam"]
-    with pytest.raises(ValueError, match="do not exist in the classes"):
+    with pytest.raises(ValueError, match="do not exist in the initial classes"):
         learned.partial_fit(["x"], ["beans"])
     learned.partial_fit(X[4:], Y[4:]).partial_fit(["eggs and eggs"], ["eggs"], classes=["eggs", "ham", "spam"])
     assert learned.class_count_.tolist() == [1.0, 4.0, 4.0]

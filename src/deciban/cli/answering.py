@@ -206,12 +206,12 @@ def explain(
         rows = rows_for(found, data or [], Reading(format, delimiter, encoding, missing), labelled=False)
         X = rows.inputs(rows.source.row(row - 1))
         X = X.to_pylist()[0] if texts else X.to_pydict()  # as arrays, pyarrow would import pandas first
-    if by == "expert" and not hasattr(found, "explain_experts"):
+    if by == "expert" and kind_of(found) != "Classifier":
         raise DecibanError(f"{model!r} has no experts: --by expert is for a model of a table that weighs several")
     labels = [None if label is None else class_of(found, label) for label in (target, against)]
     if target is not None and target == against:
         raise DecibanError(f"--target and --against are both {target!r}: give two classes, or one of the two options")
-    why = found.explain_experts(X, *labels) if by == "expert" else found.explain(X, *labels)
+    why = found.explain(X, *labels, by=by)
     if json:
         show_json(why.to_dict())
     else:

@@ -36,7 +36,7 @@ def show(
     """
     found = open_model(model)
     strongest = found.top_evidence(evidence)
-    summary = found.summary() if hasattr(found, "summary") else None
+    summary = found.summary() if kind_of(found) == "Classifier" else None
     counts = [(plain(label), counted(n)) for label, n in zip(found.classes_, found.class_count_, strict=True)]
     origin = origin_of(found)
     if json:

@@ -12,15 +12,10 @@ TEXT_MODELS = ("TextClassifier", "SpamFilter")
 
 
 def open_model(path: str) -> Any:
-    """A model to answer with: without scikit-learn where that is possible."""
+    """A model to answer with, without scikit-learn."""
     from deciban import scorer
 
-    found = scorer.try_read(path)
-    if found is not None:
-        return found
-    from deciban.estimators.load import load
-
-    return load(path)
+    return scorer.read(path)
 
 
 def kind_of(model: Any) -> str:

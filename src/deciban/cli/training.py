@@ -155,8 +155,7 @@ def learn_elsewhere(
         there = some.drop_columns([target])
         wanted = "text" if text is not None else guess("table", there, some[target], schema)
     estimator = make(wanted, read_schema(schema, columns), jobs)
-    more = {"text": text} if wanted in ("text", "spam") else {}
-    anywhere.fit(estimator, engine, target, labelled=True, **more)
+    anywhere.fit(estimator, engine, target, None, text if wanted in ("text", "spam") else None, labelled=True)
     estimator.origin_ = {
         "target": target,
         "text": getattr(estimator, "text_", None),
@@ -314,7 +313,7 @@ def judge(estimator: Any, X: Any, y: Array) -> Any:
     """What new rows would see: as `fit` found it, or found now where that is quick."""
     if len(estimator.classes_) < 2:
         return None
-    if hasattr(estimator, "summary") and (found := estimator.summary()).judged:
+    if kind_of(estimator) == "Classifier" and (found := estimator.summary()).judged:
         return {"accuracy": found.accuracy, "log_loss": found.loss, "how": found.how}
     if len(y) > JUDGED:
         return None

@@ -105,7 +105,7 @@ class FullConformal:
             at = np.flatnonzero(self.codes == c) if by_class else self.few
             codes = self.codes[at]
             grown = model if gap else Model(model.joint, with_row(model, row, c))
-            total = grown.leave_one_out([X[at] for X in self.data], codes, None)[0]
+            total = grown.log_joint_without([X[at] for X in self.data], codes, None)[0]
             if any(isinstance(block.alpha, str) for block in model.joint.blocks):
                 limit = thresholds(Model(settled(grown), model.stats).log_joint(row))[0]
             reached = own_strangeness(total, codes) >= limit[c]

@@ -21,9 +21,12 @@ from sklearn.exceptions import ConvergenceWarning
 from deciban import em
 from deciban._typing import Array
 from deciban.algebra import Stats
-from deciban.engines.base import Engine
+from deciban.components import ComponentModel, MixtureModel
+from deciban.engines.base import Engine, Question
 from deciban.errors import DecibanError, warn
 from deciban.joint import Model
+from deciban.joint_model import JointModel, plugged_in
+from deciban.learner import AS_LABELLED, Hidden
 from deciban.reading.labels import read_labels
 from deciban.results.tally import Tally
 from deciban.show import bar, one_line, plain
@@ -101,7 +104,7 @@ def split_of(
             f"{engine.rows_named} has no column {one_line(missing[0])!r}, and the model was fitted with it: give it, "
             "with NULL where it is not known"
         )
-    split = Split(target, sample_weight, text, engine.named, not estimator._guesses, columns)
+    split = Split(target, sample_weight, text, engine.named, estimator._labelled_alone, columns)
     if not estimator.__sklearn_tags__().input_tags.string:
         check_numbers(estimator, engine, split.inputs(engine.schema.empty_table()))
     return split
@@ -305,15 +308,16 @@ def fit(
     *,
     mark: Any = None,
     labelled: bool = False,
-    **how: Any,
+    hidden: Hidden = AS_LABELLED,
+    clusters: int | None = None,
 ) -> Any:
     """Learn all rows of an engine, forgetting everything learned before; `labelled`: only those that have a label."""
     split = split_of(estimator, engine, y, sample_weight, text)
     split = replace(split, mark=mark, labelled=split.labelled or labelled)
-    if split.target is None and estimator._needs_labels and how.get("clusters") is None:
+    if split.target is None and estimator._needs_labels and clusters is None:
         raise DecibanError("which column holds the labels? Give its name as y")
     with estimator._unchanged_on_error():
-        estimator._fit_engine(engine, split, **how)
+        estimator.model_ = estimator._learned_by(engine, split, hidden, clusters)
         if split.text is not None:
             estimator.text_ = split.text
     return estimator
@@ -322,16 +326,26 @@ def fit(
 def total_of(engine: Engine, template: Any, split: Split) -> Any:
     """The estimator with all rows of the engine learned, and whatever it was told of them besides."""
     alone = one_thread(template)
-    question = alone._question(split) if split.named and split.mark is None else None
+    question = question_for(alone, split) if split.named and split.mark is None else None
     pushed = None if question is None else engine.pushed(question)
     if pushed is not None:
-        alone._adopt(replace(pushed, unlabelled=0) if split.labelled else pushed)
+        counts = {"unlabelled": 0 if split.labelled else pushed.unlabelled, "incomplete": pushed.incomplete}
+        alone.model_ = replace(alone.model_, stats=pushed.stats, **counts)
         return alone
     with bar(f"learning {engine.rows_named}", engine.size, engine.unit) as watch:
         found = engine.collect(Learn(alone, split), watch)
     if found is None:
         raise DecibanError(f"{engine.rows_named} has no rows: there is nothing to learn from")
     return found
+
+
+def question_for(estimator: Any, split: Split) -> Question | None:
+    """What a database is asked for, where it can add up by itself what this model learns; None where it cannot."""
+    model, names = estimator.model_, estimator._names() or ()
+    kinds = estimator._reader().kinds(names, model)
+    if kinds is None or split.target is None:
+        return None
+    return Question(model.joint, model.schema, kinds, split.target, split.weight, estimator._positive)
 
 
 def some_rows(engine: Engine, split: Split) -> tuple[Any, Any, Any]:
@@ -351,68 +365,69 @@ def in_sample(engine: Engine) -> Iterator[None]:
         raise type(error)(f"a sample of {engine.rows_named}: {error}") from None
 
 
-def fit_joint(
-    estimator: Any,
-    engine: Engine,
-    split: Split,
-    unlabelled_weight: float = 1.0,
-    clusters: int | None = None,
-    random_state: Any = 0,
-) -> None:
+def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, clusters: int | None) -> JointModel:
     """A model that is a joint law: one pass; more where labels or entries are hidden, which EM finds."""
     check_again(estimator, engine, clusters is not None)
     X, y, weight = some_rows(engine, split)
     if clusters is not None:
         if split.target is not None:
             raise DecibanError("clusters= is for y=None: with labels, their number is known")
-        found = copy.copy(estimator).fit(X, None, weight, clusters=clusters, random_state=random_state)
-        take_over(estimator, found)
-        learn_by_em(estimator, engine, split, found.model_, None, unlabelled_weight)
-        estimator.n_unlabelled_ = round(estimator.em_.rows)
-        return
+        first = copy.copy(estimator).fit(X, None, weight, clusters=clusters, random_state=hidden.random_state)
+        take_over(estimator, first)
+        learned, _ = learn_by_em(estimator, engine, split, first.model_, None, hidden.weight)
+        return filled(first.model_, learned, round(learned.rows), 0)
     with in_sample(engine):
-        template = estimator._begun(X, y, weight)
-    total = total_of(engine, template, split)
-    take_over(estimator, total)
+        template = estimator._template(X, y, weight)
+    take_over(estimator, total_of(engine, template, split))
     if not len(estimator.model_.classes):
         raise DecibanError(
-            f"every label in column {one_line(str(split.target))!r} is missing: at least one row of each class needs "
-            "one, or say how many classes to look for with y=None and clusters="
+            "every label in column {column!r} is missing: at least one row of each class needs one, or say how many "
+            "classes to look for with y=None and clusters=",
+            column=one_line(str(split.target)),
         )
     estimator._check_model(estimator.model_)
-    estimator._choose_last(X, y, weight)
-    hides = getattr(estimator, "n_unlabelled_", 0) or getattr(estimator, "n_incomplete_", 0)
-    if hides:
+    unlabelled, incomplete = estimator.model_.unlabelled, estimator.model_.incomplete
+    estimator.model_ = replace(estimator.model_, unlabelled=0, incomplete=0)
+    estimator.model_ = estimator._rechoose(X, y, weight)
+    if unlabelled or incomplete:
         check_again(estimator, engine, True)
-        known, start = estimator.model_, estimator.model_
-        if getattr(estimator, "n_incomplete_", 0):  # entries are guessed from the sample's first
-            sampled = copy.copy(estimator).fit(X, y, weight, unlabelled_weight=unlabelled_weight)
-            start = Model(known.joint, sampled.model_.stats.embed(known.schema))
-        learn_by_em(estimator, engine, split, start, known.stats, unlabelled_weight)
+        known = start = estimator.model_
+        if incomplete:  # entries are guessed from the sample's first
+            sampled = copy.copy(estimator).fit(X, y, weight, unlabelled_weight=hidden.weight)
+            start = known.with_stats(sampled.model_.stats.embed(known.schema))
+        learned, unlabelled = learn_by_em(estimator, engine, split, start, known.stats, hidden.weight)
+        estimator.model_ = filled(known, learned, unlabelled, incomplete)
     estimator._check_fitted(estimator.model_)
+    found: JointModel = estimator.model_
+    return found
 
 
-def fit_mixture(estimator: Any, engine: Engine, split: Split, hidden_weight: float = 1.0) -> tuple[Any, Any, Any]:
+def filled(model: JointModel, learned: em.Learned, unlabelled: int, incomplete: int) -> JointModel:
+    """With what EM found, and of how many rows it found something."""
+    return replace(model, stats=learned.model.stats, unlabelled=unlabelled, incomplete=incomplete, filled_by=learned)
+
+
+def learn_mixture(
+    estimator: Any, engine: Engine, split: Split, hidden_weight: float = 1.0
+) -> tuple[em.Learned, int, tuple[Any, Any, Any]]:
     """Mixtures: components are found on a sample, and EM goes on from there over all rows. The sample is given back."""
     check_again(estimator, engine, True)
     if getattr(engine, "checkpoint", None) is not None:
         raise DecibanError("checkpoint= is for what is learned in one pass: mixtures take many, so leave it out")
     X, y, weight = some_rows(engine, split)
     take_over(estimator, copy.copy(estimator).fit(X, y, weight))
-    learn_by_em(estimator, engine, split, estimator._start_of_em(), None, hidden_weight)
-    return X, y, weight
+    learned, unlabelled = learn_by_em(estimator, engine, split, estimator.model_, None, hidden_weight)
+    return learned, unlabelled, (X, y, weight)
 
 
-def learn_step(estimator: Any, engine: Engine, y: Any, sample_weight: Any) -> Stats:
+def learn_step(estimator: Any, engine: Engine, y: Any, sample_weight: Any) -> Any:
     """Mixtures learn more rows by one step of EM: their sums under the model so far."""
     split = split_of(estimator, engine, y, sample_weight, known=True)
-    alone = one_thread(estimator)
-    alone.model_ = estimator._start_of_em()
-    found = engine.collect(Expect(alone, split))
-    stats: Stats = estimator.model_.stats
-    if found is not None and found.unlabelled:
+    found = engine.collect(Expect(one_thread(estimator), split))
+    if found is not None and found.unlabelled and estimator._needs_labels:
         raise DecibanError(f"{found.unlabelled:,} rows have no label: partial_fit adds rows whose class is known")
-    return stats if found is None else stats + found.stats
+    model = estimator.model_
+    return model if found is None else model.with_stats(model.stats + found.stats)
 
 
 def take_over(estimator: Any, found: Any) -> None:
@@ -431,32 +446,33 @@ def check_again(estimator: Any, engine: Engine, again: bool) -> None:
 
 
 def learn_by_em(
-    estimator: Any, engine: Engine, split: Split, start: Model, known: Stats | None, hidden_weight: float
-) -> None:
-    """EM: a step is one collect with posteriors as weights. `known` are the sums of rows that hide nothing."""
-    from deciban.estimators.base import plugged_in
+    estimator: Any, engine: Engine, split: Split, start: Any, known: Stats | None, hidden_weight: float
+) -> tuple[em.Learned, int]:
+    """EM: a step is one collect with posteriors as weights. `known` are the sums of rows that hide nothing.
 
+    How it went, and how many rows had no label.
+    """
     alone, unlabelled = one_thread(estimator), 0
+    if isinstance(start, JointModel):  # EM climbs the likelihood of parameters, not of their average
+        start = start.with_joint(plugged_in(start.joint))
 
     def step(model: Model) -> tuple[float, Stats]:
         nonlocal unlabelled
-        alone.model_ = model
+        alone.model_ = start.with_stats(model.stats)
         found = engine.collect(Expect(alone, split, hidden_weight))
         if found is None:
             raise DecibanError(f"{engine.rows_named} has no rows: there is nothing to learn from")
         unlabelled = found.unlabelled
         return found.log_likelihood, found.stats if known is None else known + found.stats
 
-    first = start.with_joint(plugged_in(start.joint))  # EM climbs the likelihood of parameters, not of their average
+    first = Model(start.joint, start.stats)
     total, stats = step(first)
     rows = max(1.0, float(stats.weight.sum()))
     learned = em.learn(Model(first.joint, stats), step, rows=rows, before=total, **estimator._em_settings())
-    estimator.em_ = replace(learned, log_likelihood=[total, *learned.log_likelihood])
+    learned = replace(learned, log_likelihood=[total, *learned.log_likelihood])
     if not learned.converged and not learned.interrupted:
-        warn(f"EM did not converge in {len(estimator.em_.log_likelihood)} steps", ConvergenceWarning)
-    if unlabelled:
-        estimator.n_unlabelled_ = unlabelled
-    estimator.model_ = learned.model.with_joint(start.joint)
+        warn(f"EM did not converge in {len(learned.log_likelihood)} steps", ConvergenceWarning)
+    return learned, unlabelled
 
 
 def learn_more(
@@ -467,23 +483,29 @@ def learn_more(
     declared = None if classes is None else np.unique(np.asarray(classes))
     if declared is not None and not first and not np.array_equal(declared, estimator.classes_):
         raise DecibanError(f"classes= is not the same as before, which was {estimator.classes_.tolist()}")
-    if first and not hasattr(estimator, "_begun"):
+    mixture = isinstance(getattr(estimator, "model_", None), MixtureModel | ComponentModel)
+    if first and not estimator._batches_elsewhere:
         if declared is not None:
             raise DecibanError(f"classes= is for rows in memory: a {type(estimator).__name__} finds them itself here")
         return fit(estimator, engine, y, sample_weight, text)
     with estimator._unchanged_on_error():
+        if mixture:
+            estimator.model_ = learn_step(estimator, engine, y, sample_weight)
+            return estimator
         if first:
             split = split_of(estimator, engine, y, sample_weight, text)
             X, y, weight = some_rows(engine, split)
             with in_sample(engine):
-                template = estimator._begun(X, y, weight, declared)
+                template = estimator._template(X, y, weight, declared)
             batch = total_of(engine, template, split)
             check_exact(batch)
         else:
-            batch = estimator + batch_of(estimator, engine, y, sample_weight, text)
+            batch = copy.copy(estimator)
+            batch.model_ = estimator.model_ + batch_of(estimator, engine, y, sample_weight, text)
+            batch._check_model(batch.model_)
         take_over(estimator, batch)
         if first:
-            estimator._choose_last(X, y, weight)
+            estimator.model_ = estimator._rechoose(X, y, weight)
     return estimator
 
 
@@ -492,15 +514,17 @@ def batch_of(estimator: Any, engine: Engine, y: Any, sample_weight: Any, text: s
     split = split_of(estimator, engine, y, sample_weight, text, known=True)
     batch = total_of(engine, estimator.empty(), split)
     check_exact(batch)
-    return batch
+    return batch.model_
 
 
 def check_exact(batch: Any) -> None:
-    for count, what in (("n_unlabelled_", "no label"), ("n_incomplete_", "a missing entry among columns that depend")):
-        if vars(batch).get(count, 0):
+    for count, what in (
+        (batch.n_unlabelled_, "no label"),
+        (batch.n_incomplete_, "a missing entry among columns that depend"),
+    ):
+        if count:
             raise DecibanError(
-                f"{vars(batch)[count]:,} rows have {what}: only fit, which goes over all rows again and again, finds "
-                "what is hidden"
+                f"{count:,} rows have {what}: only fit, which goes over all rows again and again, finds what is hidden"
             )
 
 

@@ -1,117 +1,146 @@
-"""The estimator behind all others: scikit-learn's methods over a model that is a sum.
+"""One face for every model: scikit-learn's methods, and those of a model that is a sum, each written once.
 
-A subclass is a docstring, an `__init__` and `_family()`, and where its columns need it, how rows are read. All state
-is `model_`, a value: it is replaced whole when something was learned, and left alone when something failed.
+An estimator says in its `__init__` what can be set, how it reads rows (`_reader`) and what it learns (`_joint`, or
+`_learned` where that is no joint law); the rest are attributes with scikit-learn's names. All state is `model_`, a
+value that keeps the contract of `learner`: it is replaced whole when something was learned, and left alone when
+something failed.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
+from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from deciban import bayes, collect, expect, score
-from deciban._typing import Array, Data, Floats, Matrix
-from deciban.algebra import Stats
-from deciban.corollaries.decay import decay, share_left
-from deciban.corollaries.forget import check_classes, forget
-from deciban.corollaries.leave_one_out import (
-    NO_WAY,
-    LeaveOneOut,
-    alone_in_class,
-    best_alpha,
-    cross_fitted,
-    leave_one_out,
-    rows_in_doubt,
-)
-from deciban.errors import DecibanError, ForgetError, warn
-from deciban.estimators.answers import is_generative, one_column
-from deciban.estimators.prediction_sets import PredictsSets
-from deciban.families import Family
+from deciban import bayes, em, expect
+from deciban._typing import Array, Floats
+from deciban.choices import ByAlpha
+from deciban.corollaries.conformal import PredictionSets, Strangeness
+from deciban.corollaries.decay import share_left
+from deciban.corollaries.leave_one_out import NO_WAY, LeaveOneOut
+from deciban.corollaries.linear_form import LinearForm, linear_form
+from deciban.engines.dispatch import engine_of
+from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError, warn
+from deciban.estimators import attributes, prediction_sets, validation
+from deciban.estimators.validation import generator
 from deciban.joint import Block, Joint, Model
-from deciban.matrix import complain, has_missing, value_range
-from deciban.measure import Measure, incomplete
+from deciban.joint_model import Choice, JointModel, check_prior, with_no_rows
+from deciban.learner import AS_LABELLED, Hidden
+from deciban.measure import Measure
 from deciban.priors import Alpha
+from deciban.readers.base import Reader
+from deciban.reading.frames import split_target
 from deciban.reading.labels import Labels, read_labels, read_weights, without_mark
-from deciban.results.evaluation import HELD
+from deciban.results.evidence import Evidence
 from deciban.results.tally import Tally
-from deciban.schema import Columns, Schema
-from deciban.show import plain, progress
+from deciban.schema import Schema
+from deciban.show import Table, plain, progress
+from deciban.storage import files
 
-Self = TypeVar("Self", bound="GenerativeClassifier")
+Self = TypeVar("Self", bound="Estimator")
 
-GUESSES = ("n_unlabelled_", "n_incomplete_")  # rows of which EM guessed something
-STATE = (*GUESSES, "dtype_", "medians_")  # what a file keeps beside the model
-
-
-@dataclass(frozen=True, slots=True)
-class HowHidden:
-    """What `fit` was told about rows without labels: their weight, and whether to look for clusters."""
-
-    weight: float = 1.0
-    cluster: bool = False
-    random_state: Any = 0
+COUNTS = {"n_unlabelled_": "unlabelled", "n_incomplete_": "incomplete"}  # what was guessed, in a file and in the model
+STATE = (*COUNTS, "dtype_", "medians_", "kinds_", "table_kind_")  # what a file keeps beside the model
 
 
-class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]  # scikit-learn has no types
-    """Everything a model that is a sum can do, in scikit-learn's words and its own."""
+def is_generative(what: str) -> Callable[[Any], bool]:
+    """For methods that only a generative model has."""
 
-    alpha: Any
+    def check(model: Any) -> bool:
+        if not model._generative:
+            raise NotAvailableError(f"{type(model).__name__} is not a generative model: it has no {what}")
+        return True
 
+    return check
+
+
+def wherever(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A method that answers rows in memory, and so those of any engine: a partition at a time, where they are."""
+
+    @wraps(method)
+    def answer(self: Any, X: Any) -> Any:
+        engine = self._engine(X)
+        if engine is None:
+            return method(self, X)
+        from deciban.estimators.anywhere import answer
+
+        return answer(self, engine, method.__name__)
+
+    return answer
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Everything that a model that is a sum can do, in scikit-learn's words and its own."""
+
+    model_: Any  # a Learner
+    n_features_in_: int
+    n_jobs: int | None
+    alpha: Any = 0.0
+    origin_: dict[str, Any] | None = None  # where the rows came from: a note that `save` keeps and `load` gives back
+    calibration_: Strangeness | None = None  # scores that `calibrate` stored
+
+    _generative: ClassVar[bool] = True
+    _texts: ClassVar[bool] = False  # whether rows are texts
+    _sparse: ClassVar[bool] = True  # whether sparse rows are taken
+    _strings: ClassVar[bool] = False  # whether values may be strings
+    _positive: ClassVar[bool] = False  # whether values must not be negative
+    _real: ClassVar[bool] = False  # whether attributes have the type of the data
+    _poor_score: ClassVar[bool] = False  # whether scikit-learn's examples are too much for it
+    _needs_labels: ClassVar[bool] = True
+    _labelled_alone: ClassVar[bool] = False  # whether an engine passes over rows without a label
+    _unlabelled_weight: ClassVar[float] = 1.0  # of rows without a label, where nothing is said
+    _batches_elsewhere: ClassVar[bool] = True  # whether a first batch may be data that is not in memory
     _prior_parameter: ClassVar[str] = "class_prior"
-    _positive: ClassVar[bool] = False
-    _kept: ClassVar[tuple[str, ...]] = STATE  # attributes that a file keeps
+    _apart: ClassVar[tuple[str, ...]] = ("n_jobs",)  # parameters that may differ between models to merge
 
-    # ------------------------------------------------------------------ what a model fills in
+    # ------------------------------------------------------------------ what an estimator fills in
 
-    def _family(self) -> Family:
-        """The law of x given the class, from the parameters."""
-        raise TypeError("a model says which family it has")
-
-    def _check_alpha(self) -> float | Array:
-        """alpha as a number, or an array that fits."""
-        raise TypeError("a model says how strong its prior is")
-
-    def _families(self) -> tuple[Family, ...]:
-        """The laws of all blocks of columns, from the parameters."""
-        return (self._family(),)
-
-    def _strength(self) -> Alpha:
-        """How strong the family's prior is; leave-one-out chooses once the rows are there."""
-        if isinstance(self.alpha, str):
-            return 1.0 if self.alpha == "loo" else self.alpha
-        return self._check_alpha()
-
-    def _class_prior(self) -> str | Floats:
-        """ "empirical", "uniform" or probabilities."""
-        raise TypeError("a model says which class prior it has")
+    def _reader(self) -> Reader:
+        """How rows are read."""
+        raise TypeError("an estimator says how it reads rows")
 
     def _joint(self) -> Joint:
-        return Joint((Block(self._family(), self._strength()),), self._class_prior())
+        """The joint law that the parameters speak of."""
+        raise TypeError("an estimator says what it learns")
 
-    def _learn_rows(
-        self, X: Any, columns: Columns | None, labels: Labels, weight: Floats | None
-    ) -> tuple[Matrix, Columns]:
-        """Rows as the family reads them, and the block's columns as these rows know them."""
-        del columns, labels, weight
-        return X, Columns(X.shape[1], self._names())
+    def _choice(self) -> Choice:
+        """What leave-one-out is to choose of it."""
+        return ByAlpha(self._joint()) if self._wants_loo() else Choice(self._joint())
 
-    def _learn_data(
-        self, X: Any, known: Schema | None, labels: Labels, weight: Floats | None
-    ) -> tuple[Data, tuple[Columns, ...]]:
-        """The same for all blocks: a matrix and columns each."""
-        matrix, columns = self._learn_rows(X, None if known is None else known.blocks[0], labels, weight)
-        return [matrix], (columns,)
+    def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> str:
+        """What a model wants of rows beyond their sums, which few do; and why they cannot be taken out again."""
+        del X, labels, weight
+        return ""
+
+    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
+        """A way to draw starts for clusters, where there is a better one than a row for each."""
+        del rows, k, weight
+
+    def _check_parameters(self) -> None:
+        self._validate_params()
+
+    def _check_model(self, model: Any) -> None:
+        """Parameters that can only be checked once classes and columns are known."""
+        check_prior(model, self._prior_parameter)
+
+    def _check_fitted(self, model: Any) -> None:
+        """What only a whole fit can be asked, not a first batch."""
+        self._warn_about(model)
+
+    def _warn_about(self, model: Any) -> None:
+        """Say, once a model, what was done about sums that do not determine the parameters."""
 
     # ------------------------------------------------------------------ learning
 
@@ -122,81 +151,75 @@ class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]
         sample_weight: Any = None,
         *,
         unlabelled: Any = None,
-        unlabelled_weight: float = 1.0,
+        unlabelled_weight: float | None = None,
         clusters: int | None = None,
         random_state: Any = 0,
+        text: str | None = None,
         engine: str | None = None,
     ) -> Self:
         """Learn from rows and labels, forgetting everything learned before.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, d), or rows that are elsewhere
+        X : array-like, sparse matrix, table or texts, as the model takes them; or data in files, databases and clusters
             Rows. Missing entries (NaN, None, masked) drop out, or where columns depend on each other EM expects them.
-            Elsewhere are files (a path, a pattern), `deciban.stream`, tables of databases (`deciban.table`, DuckDB
-            relations), and Dask's and Spark's frames: they are learned where they are.
-        y : array-like of shape (n,) or (n, k), or the name of a column of rows that are elsewhere
-            Labels. Missing ones (None, NaN) are found by EM; a matrix gives a weight per class. Without any, `clusters`
-            says how many classes to look for.
-        sample_weight : array-like of shape (n,), or the name of a column of rows that are elsewhere, optional
+            Files (a path, a pattern), `deciban.stream`, tables of databases (`deciban.table`, DuckDB relations), and
+            Dask's and Spark's frames are learned where they are.
+        y : array-like of shape (n,), or the name of a column
+            Labels. Missing ones (None, NaN) are guessed; see `unlabelled_weight`. For joint laws a matrix of shape
+            (n, k) gives a weight per class. Without any, `clusters` says how many classes to look for.
+        sample_weight : array-like of shape (n,), or the name of a column of data that is not in memory, optional
             A row of weight 2 counts as two rows; one of weight 0 adds nothing to any sum.
         unlabelled : label, optional
             Another mark of a missing label, such as −1 or "?".
-        unlabelled_weight : float, default=1.0
-            What a row without a label counts beside one that has one. Where the model's assumptions are rough, many
-            unlabelled rows drown few labels: less than 1 keeps them in check.
+        unlabelled_weight : float, optional
+            What a row without a label counts beside one that has one. By default what suits the model: 1 for joint
+            laws, whose labels EM finds; 0.1 for texts, and 0 for `Classifier`, which guess by what the labelled rows
+            say. Where assumptions are rough, many unlabelled rows drown few labels: less keeps them in check.
         clusters : int, optional
             With y=None: how many classes to look for, by EM from several random starts.
         random_state : int, RandomState or None, default=0
             Where those starts come from.
+        text : str, optional
+            The column of texts of data that is not in memory, if there are several of strings.
         engine : {"stream", "duckdb", "dask", "spark"}, optional
             What reads files; by default "stream", or what X belongs to.
         """
-        if not 0 <= unlabelled_weight < np.inf:
-            raise ValueError(f"unlabelled_weight is {unlabelled_weight}: it must be a number ≥ 0")
-        source = self._elsewhere(X, y, engine)
+        hidden = self._hidden(unlabelled_weight, clusters, random_state)
+        source = self._engine(X, y, engine)
         if source is not None:
             from deciban.estimators import anywhere
 
-            how = {"unlabelled_weight": unlabelled_weight, "clusters": clusters, "random_state": random_state}
-            anywhere.fit(self, source, y, sample_weight, mark=unlabelled, **how)
+            how = {"mark": unlabelled, "hidden": hidden, "clusters": clusters}
+            anywhere.fit(self, source, y, sample_weight, text, **how)
             return self
         with self._unchanged_on_error():
             self._check_parameters()
-            if y is None and clusters is not None:
-                y = self._no_labels(X, clusters)
-            elif clusters is not None:
-                raise ValueError("clusters= is for y=None: with labels, their number is known")
+            if clusters is not None:
+                y = self._no_labels(X, y, clusters)
+            X, y, sample_weight = self._counted(X, y, sample_weight, some=True)
             given = X, y
-            X, labels, weight = self._read_rows(X, y, sample_weight, reset=True, mark=unlabelled)
-            classes = np.arange(clusters) if clusters is not None else labels.classes
-            hidden = HowHidden(float(unlabelled_weight), clusters is not None, random_state)
-            self._start(X, labels, classes, False, weight, hidden)
+            X, labels, weight = self._read(X, y, sample_weight, reset=True, mark=unlabelled)
+            if clusters is not None:
+                labels = labels.placed(np.arange(clusters))
+            self.model_ = self._learned(X, labels, weight, hidden=hidden)
             self._check_fitted(self.model_)
             if clusters is None:
-                self._keep(*given, labels, weight, {"unlabelled_weight": unlabelled_weight})
+                prediction_sets.keep(self, *given, labels, weight, {"unlabelled_weight": hidden.weight})
         return self
 
-    def _no_labels(self, X: Any, clusters: Any) -> Array:
-        if not isinstance(clusters, int | np.integer) or isinstance(clusters, bool) or clusters < 1:
-            raise ValueError(f"clusters is {clusters!r}: it must be a whole number of at least 1")
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        if clusters > rows:
-            raise ValueError(f"clusters is {clusters}, but there are only {rows} rows")
-        return np.full(rows, np.nan)
+    def partial_fit(self: Self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more rows: new classes, categories and words join as they come.
 
-    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more rows. Any way of batching gives what `fit` on all of them gives.
-
-        Rows with missing entries in columns that depend on each other are the exception: EM fills each batch's given
-        what was learned before it.
+        Where nothing is chosen by looking at rows, any way of batching gives what `fit` on all of them gives. What is
+        chosen (bins, trees, reliabilities, alpha="loo") is chosen by `fit` or the first batch, and then kept: the sums
+        are those of all rows under these choices. Rows with missing entries in columns that depend on each other are
+        an exception: EM fills each batch's given what was learned before it.
 
         With `classes` on the first call the set of classes is closed, and another label is an error, as in
-        scikit-learn; without it the set is open, and new classes join when they first appear. Only `alpha="loo"` is
-        chosen by `fit` or the first batch, and then kept: for streams take a number or "empirical". X may be rows that
-        are elsewhere, as in `fit`.
+        scikit-learn; without it the set is open. X may be data in files, databases and clusters, as in `fit`.
         """
-        source = self._elsewhere(X, y)
+        source = self._engine(X, y)
         if source is not None:
             from deciban.estimators import anywhere
 
@@ -205,74 +228,50 @@ class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]
         with self._unchanged_on_error():
             self._check_parameters()
             first = not self.__sklearn_is_fitted__()
-            declared = None if classes is None else np.unique(np.asarray(classes))
-            if declared is not None and not first and not same_labels(self.classes_, np.asarray(classes)):
-                raise ValueError(
-                    f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
-                )
-            X, labels, weight = self._read_rows(X, y, sample_weight, reset=first, classes=declared, least=0)
+            self._check_adds("cannot learn in batches")
+            declared = self._declared(classes, first)
+            X, y, sample_weight = self._counted(X, y, sample_weight, some=first)
+            X, labels, weight = self._read(X, y, sample_weight, reset=first, classes=declared, least=0)
             if labels.any_missing:
                 raise DecibanError(
-                    f"row {int(np.argmax(labels.codes < 0))} of y has no label: partial_fit adds rows whose class is "
-                    "known; fit finds missing labels by EM over all rows at once"
+                    "row {row} of y has no label: partial_fit adds rows whose class is known; fit guesses missing "
+                    "labels from all rows at once",
+                    row=int(np.argmax(labels.codes < 0)),
                 )
-            known = declared if first else self.model_.classes
-            if known is not None and (first or self.model_.schema.closed):
-                self._check_known(labels, known)
-            if first:
-                start = labels.classes if declared is None else declared
-                self._start(X, labels, start, declared is not None, weight)
-            else:
-                before, joint = self.model_, self._current_joint()
-                if what_is_counted(joint, before.schema) != what_is_counted(before.joint, before.schema):
-                    raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
-                batch = self._collect(X, labels, weight)
-                model = Model(joint, before.stats + batch)
-                self._check_model(model)
-                gaps = self._gaps(X, labels, weight, batch)
-                if gaps.any():
-                    model = self._fill(X, labels.placed(model.classes), model, weight, gaps)
-                self.model_ = model
+            known = declared if first else self.classes_
+            closed = declared is not None if first else bool(self.model_.closed)
+            if known is not None and closed:
+                check_known(labels, known)
+                labels = labels.placed(known)
+            self.model_ = self._learned(X, labels, weight, closed=closed) if first else self._more(X, labels, weight)
         return self
 
-    def forget(self: Self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Unlearn rows: afterwards the model is the one that never saw them.
+    def forget(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Unlearn rows: afterwards the sums are those of a model that made the same choices and never saw them.
 
         Rows that were never learned are an error where the sums can tell, and the model stays as it was. So are rows so
         far out that what is left without them is less than the rounding of the sums: fit again without them. After
-        `decay` rows weigh what is left of them, which `sample_weight` must say.
+        `decay` rows weigh what is left of them, which `sample_weight` must say. What the rows had a part in choosing
+        (bins, trees, reliabilities) stays until `fit`.
         """
         check_is_fitted(self)
-        if self._guessed():
-            raise ForgetError(f"{self._guessed()}, and rows cannot be subtracted: fit again without them")
-        source = self._elsewhere(X, y)
-        if source is not None:
-            from deciban.estimators import anywhere
-
-            with self._unchanged_on_error():
-                self._forget_sums(anywhere.batch_of(self, source, y, sample_weight).model_.stats)
-            return self
+        self._check_exact("and rows cannot be subtracted: fit again without them")
+        source = self._engine(X, y)
         with self._unchanged_on_error():
-            X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
+            if source is not None:
+                from deciban.estimators import anywhere
+
+                self.model_ = self._without(self.model_ - anywhere.batch_of(self, source, y, sample_weight))
+                return self
+            X, labels, weight = self._read(*self._counted(X, y, sample_weight), reset=False, least=0)
             if labels.any_missing:
                 raise DecibanError("rows to forget need their labels")
-            check_classes(self.model_, labels.classes)
-            batch = self._collect(X, labels, weight)
-            gaps = self._gaps(X, labels, weight, batch)
-            if gaps.any():
-                raise ForgetError(
-                    f"row {int(np.argmax(gaps))} has a missing entry, and this model has learned none that had"
-                )
-            self._forget_sums(batch)
+            if self.model_.closed and not len(np.setdiff1d(labels.classes, self.classes_)):
+                labels = labels.placed(self.classes_)
+            rows = self._reader().learn(X, self.model_, labels, weight)
+            self.model_ = self._without(self.model_.forget(rows, labels, weight, self.n_jobs))
+            self._forgotten(rows, labels, weight)
         return self
-
-    def _forget_sums(self, batch: Stats) -> None:
-        left = forget(self.model_, batch, self._least_categories())
-        try:
-            self._check_model(left)
-        except ValueError as error:
-            raise ForgetError(f"cannot forget a whole class that the parameters speak of: {error}") from None
-        self.model_ = left
 
     def decay(self: Self, half_life: float, rows: float = 1) -> Self:
         """Make what was learned so far count half as much for every `half_life` rows that came since.
@@ -283,7 +282,8 @@ class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]
 
         That is the model of all rows with weights 2^(−age/half_life), age being the rows of later batches. The
         class prior follows; a prior's pseudo-counts (`alpha`) do not fade, so that little data leans on it. Classes and
-        categories stay known. Rows that were learned before weigh less now: to `forget` one, or to leave it
+        categories stay known; words of which less than 2^−30 is left are dropped, so that a stream does not fill the
+        memory. What was chosen stays. Rows that were learned before weigh less now: to `forget` one, or to leave it
         out, give its weight as it is, sample_weight=[2 ** (-age / half_life)].
 
         Parameters
@@ -294,274 +294,228 @@ class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]
         rows : float, default=1
             How many rows came since.
         """
-        share_left(half_life, rows)  # checked even if nothing was learned yet, as before the first batch of a stream
+        share = share_left(half_life, rows)  # checked even if nothing was learned yet, as before a stream's first batch
         if self.__sklearn_is_fitted__():
-            self.model_ = decay(self.model_, half_life, rows)
+            self._check_adds("cannot decay")
+            if share < 1.0:
+                self.model_ = self.model_.scale(share)
         return self
 
     def empty(self: Self) -> Self:
         """A copy that made the same choices and has learned nothing: to learn other rows, and be merged with `+`."""
         check_is_fitted(self)
         other = copy.copy(self)
-        for leftover in (*GUESSES, "em_"):
-            other.__dict__.pop(leftover, None)
-        other.model_ = Model(self.model_.joint, self.model_.stats.scale(0.0))
+        other.model_ = self.model_.zero()
         return other
 
     def __add__(self: Self, other: Self) -> Self:
-        """The model that learned what both did."""
+        """The model that learned what both did, under the choices that both made.
+
+        What leave-one-out chose for each is averaged by how much each has seen, or is that of the one that has seen
+        more. Models of tables that chose by themselves have chosen differently, and their sums do not add up: let the
+        second learn under the first's choices, first.empty().partial_fit(rows, labels).
+        """
         if type(other) is not type(self):
             return NotImplemented
-        self._check_mergeable(other, [name for name in self.get_params(deep=False) if name != "n_jobs"])
+        check_is_fitted(self)
+        check_is_fitted(other)
+        for model in (self, other):
+            model._check_adds("cannot be merged")
+        self._check_mergeable(other)
         merged = copy.copy(self)
-        merged.__dict__.pop("em_", None)
         if self._names() is None and other._names() is not None:
             merged.feature_names_in_ = other.feature_names_in_
-        merged.model_ = Model(self._merged_joint(other), self.model_.stats + other.model_.stats)
+        merged.model_ = self._joined(other)
         merged._check_model(merged.model_)
-        for count in GUESSES:
-            total = getattr(self, count, 0) + getattr(other, count, 0)
-            if total:
-                setattr(merged, count, total)
         return merged
 
-    def _merged_joint(self: Self, other: Self) -> Joint:
-        """The joint of the sum; where leave-one-out chose, each its own, between the two by how much each has seen."""
-        joint = self.model_.joint
-        if self._wants("loo"):
-            shares = np.array([model.stats.weight.sum() for model in (self.model_, other.model_)])
-            logs = np.log([float(model.alpha_) for model in (self, other)])
-            joint = joint.with_alpha(float(np.exp(shares @ logs / shares.sum())) if shares.any() else self.alpha_)
-        return joint
+    def _joined(self, other: Any) -> Any:
+        return self.model_ + other.model_
 
-    def _start(
-        self,
-        X: Any,
-        labels: Labels,
-        classes: Array,
-        closed: bool,
-        weight: Floats | None,
-        hidden: HowHidden | None = None,
-    ) -> None:
-        for leftover in (*GUESSES, "em_"):
-            self.__dict__.pop(leftover, None)
-        self._look_at_rows(X, labels, weight)
-        joint, labels, hidden = self._joint(), labels.placed(classes), hidden or HowHidden()
-        model = Model(joint, self._sums(X, labels, joint, None, closed, weight))
-        self._check_model(model)
-        gaps = self._gaps(X, labels, weight, model.stats)
-        hides = labels.any_missing or bool(gaps.any())
-        if hides and len(classes) == 0:
+    def __radd__(self: Self, other: Any) -> Self:
+        """So that sum(models) works."""
+        return copy.copy(self) if other == 0 else NotImplemented
+
+    # ------------------------------------------------------------------ how a joint law is learned
+
+    def _learned(
+        self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
+    ) -> Any:
+        """The model of these rows, everything chosen and everything missing guessed."""
+        model, rows = self._summed(X, labels, weight, closed)
+        gaps = model.gaps(rows, weight, labels).any()
+        if (labels.any_missing or gaps) and len(labels.classes) == 0:
             raise ValueError(
                 "every label is missing: at least one row of each class needs one, or say how many classes to look "
                 "for with y=None and clusters="
             )
-        if self._chooses():
-            model = model.with_joint(self._chosen(X, labels, model, weight, gaps, hidden))
-        if hides:
-            for count in GUESSES:  # rows that were looked at while choosing are not others
-                self.__dict__.pop(count, None)
-            model = self._fill(X, labels, model, weight, gaps, hidden)
-        self.model_ = model
+        if model.choice is not None and model.choice.chooses():
+            if labels.soft is not None:
+                raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
+            judged = self._filled(model, rows, labels, weight, hidden) if gaps else model
+            model = model.with_joint(judged.choose(rows, labels.codes, weight, self.n_jobs).joint)
+        return self._filled(model, rows, labels, weight, hidden) if labels.any_missing or gaps else model
 
-    def _chosen(
-        self, X: Any, labels: Labels, model: Model, weight: Floats | None, gaps: Array, hidden: HowHidden
-    ) -> Joint:
-        """The joint law with what leave-one-out over the rows with labels chooses."""
-        if labels.soft is not None:
-            raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
-        codes = labels.codes
-        known = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
-        if len(known) == 0:
-            if len(codes):
-                warn("no row has a label: there is nothing to choose by leave-one-out", UserWarning)
-            return model.joint
-        data = self._data(X, model)
-        data = data if len(known) == len(codes) else [rows[known] for rows in data]
-        if gaps.any():  # judged with missing entries as they are expected before anything is chosen
-            model = self._fill(X, labels, model, weight, gaps, hidden)
-            shares = collect.one_hot(codes[known], len(model.classes), None)
-            data = [
-                block.family.fill(params, rows, shares) if block.family.whole_rows else rows
-                for block, params, rows in zip(model.joint.blocks, model.params, data, strict=True)
-            ]
-        return self._choose(model, data, codes[known], None if weight is None else weight[known]).joint
+    def _summed(self, X: Any, labels: Labels, weight: Floats | None, closed: bool) -> tuple[JointModel, Any]:
+        """The sums of rows that hide nothing, and all of them as they are learned."""
+        self.__dict__.pop("model_", None)
+        frozen = self._look_at_rows(X, labels, weight)
+        choice, reader = self._choice(), self._reader()
+        rows = reader.learn(X, None, labels, weight)
+        empty = with_no_rows(choice, labels.classes, rows.columns, closed)
+        model = replace(empty, frozen=frozen, least=self._least()).batch(rows, labels, weight, self.n_jobs)
+        self._check_model(model)
+        return model, rows
 
-    def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> None:
-        """What a model wants of rows beyond their sums, which few do."""
+    def _more(self, X: Any, labels: Labels, weight: Floats | None) -> Any:
+        """The model with more rows."""
+        before, choice = self.model_, self._choice()
+        joint = choice.current(before)
+        if what_is_counted(joint, before.schema) != what_is_counted(before.joint, before.schema):
+            raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
+        rows = self._reader().learn(X, before, labels, weight)
+        batch = before.batch(rows, labels, weight, self.n_jobs)
+        model = (before + batch).with_joint(joint)
+        model = replace(model, choice=choice)
+        self._check_model(model)
+        if batch.gaps(rows, weight, labels).any():
+            model = self._filled(model, rows, labels.placed(model.classes), weight, AS_LABELLED)
+        return model
 
-    def _check_fitted(self, model: Model) -> None:
-        """What only a whole fit can be asked, not a first batch."""
-
-    def _fill(
-        self,
-        X: Any,
-        labels: Labels,
-        model: Model,
-        weight: Floats | None,
-        gaps: Array,
-        hidden: HowHidden | None = None,
-    ) -> Model:
+    def _filled(
+        self, model: JointModel, rows: Any, labels: Labels, weight: Floats | None, hidden: Hidden
+    ) -> JointModel:
         """EM over missing labels, and over missing entries where columns depend on each other."""
         if labels.soft is not None:
             raise ValueError("a matrix of label weights and missing entries cannot go together here: impute them first")
-        hidden, joint = hidden or HowHidden(), model.joint
-        counts = np.ones(len(labels.codes), dtype=bool) if weight is None else weight > 0
-        guessed = (int(((labels.codes < 0) & counts).sum()), int((gaps & counts).sum()))
-        if not any(guessed):  # what is hidden weighs nothing
-            return model
-        model = model.with_joint(plugged_in(joint))  # EM climbs the likelihood of parameters, not of their average
-        data, codes, weight = expect.that_weigh(self._data(X, model), labels.codes, weight)
         with progress("EM") as watch:
-            if hidden.cluster:
-                rng = check_random_state(hidden.random_state)
-                first = self._first_shares(data, len(model.classes), weight)
-                found = expect.learn_clusters(data, model, weight, rng, first=first, n_jobs=self.n_jobs, watch=watch)
-            else:
-                found = expect.learn_hidden(
-                    data, model, codes, weight, hidden_weight=hidden.weight, n_jobs=self.n_jobs, watch=watch
-                )
-        self.em_ = found
-        if not found.converged and not found.interrupted:
+            first = None
+            if hidden.clusters:  # a row of weight zero is as good as none
+                some = rows.floats() if weight is None else rows.floats().take(np.flatnonzero(weight))
+                each = None if weight is None else weight[weight > 0]
+                first = self._first_shares(some, len(model.classes), each)
+            model = model.fill(rows, labels.codes, weight, hidden, self.n_jobs, watch, first)
+        found = model.filled_by
+        if found is not None and not found.converged and not found.interrupted:
             warn(f"EM did not converge in {len(found.log_likelihood)} steps", ConvergenceWarning)
-        for name, count in zip(GUESSES, guessed, strict=True):
-            if count:
-                setattr(self, name, getattr(self, name, 0) + count)
-        return found.model.with_joint(joint)
+        return model
 
-    def _gaps(self, X: Any, labels: Labels, weight: Floats | None, stats: Stats) -> Array:
-        """Which rows have missing entries that must be guessed from the others: they are not in the sums yet."""
-        none = np.zeros(X.shape[0], dtype=bool)
-        if not any(family.whole_rows for family in self._families()):
-            return none
-        if not labels.any_missing:  # the sums tell, without another look at every entry
-            rows = float(X.shape[0]) if weight is None else float(weight.sum())
-            if abs(float(stats.weight.sum()) - rows) <= 1e-9 * rows:
-                return none
-        return self._where_gaps(X)
-
-    def _where_gaps(self, X: Any) -> Array:
-        """Which rows have a missing entry among columns that depend on each other, where all of them do."""
-        return incomplete(X) if has_missing(X) else np.zeros(X.shape[0], dtype=bool)
-
-    def _first_shares(
-        self, data: Data, k: int, weight: Floats | None
-    ) -> Callable[[np.random.RandomState], Floats] | None:
-        """A way to draw starts for clusters, where there is a better one than a row for each."""
-        del data, k, weight
+    def _least(self) -> tuple[int, ...] | None:
+        """How many integer categories each column has in any case."""
         return None
 
-    def _guessed(self) -> str:
-        """Why no row can be taken out of the sums exactly, if so."""
-        if getattr(self, "n_unlabelled_", 0):
-            return "some labels were found by EM, so rows share responsibilities"
-        if getattr(self, "n_incomplete_", 0):
-            return "missing entries were expected by EM, so rows depend on each other"
-        return ""
+    def _without(self, left: Any) -> Any:
+        """What is left after forgetting, checked."""
+        try:
+            self._check_model(left)
+        except ValueError as error:
+            raise ForgetError(f"cannot forget a whole class that the parameters speak of: {error}") from None
+        return left
 
-    def _chooses(self) -> bool:
-        """Whether leave-one-out chooses a parameter once the rows are there."""
-        return self._wants("loo")
+    def _counted(self, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
+        """Rows, labels and weights without rows that weigh nothing, where these must not even be looked at."""
+        del some
+        return X, y, sample_weight
 
-    def _looks_at_labels(self) -> bool:
-        """Whether something beside the sums was found by looking at labels."""
-        return self._chooses()
+    def _forgotten(self, rows: Any, labels: Labels, weight: Floats | None) -> None:
+        """What else is to be forgotten with rows."""
 
-    def _chosen_by_rows(self) -> str:
-        """What was chosen by looking at rows, so that one row more might change it; nothing in most models."""
-        if self._chooses():
-            return "leave-one-out chose a part of it"
-        if any(getattr(block.family, "shape", "") == "bic" for block in self.model_.joint.blocks):
-            return "the shape of its covariances was chosen by BIC"
-        return self._guessed()
+    # ------------------------------------------------------------------ how rows that are not in memory are learned
 
-    def _sums_decide(self) -> bool:
-        quick = all(block.family.downdates(block.alpha) for block in self.model_.joint.blocks)
-        return quick and not self._chosen_by_rows()
+    def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> Any:
+        """The model of all rows of an engine."""
+        from deciban.estimators.anywhere import learn_joint
 
-    def _choose(self, model: Model, data: Data, codes: Array, weight: Floats | None) -> Model:
-        return model.with_joint(model.joint.with_alpha(best_alpha(model, data, codes, weight, self.n_jobs)))
+        return learn_joint(self, engine, split, hidden, clusters)
 
-    # ------------------------------------------------------------------ rows that are elsewhere
-
-    def _fit_engine(self, engine: Any, split: Any, **how: Any) -> None:
-        from deciban.estimators.anywhere import fit_joint
-
-        fit_joint(self, engine, split, **how)
-
-    def _begun(self: Self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
-        """A copy that knows from a sample what the columns are like, and has learned nothing."""
+    def _template(self: Self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
+        """A copy that knows from a sample what must be known beforehand, and has learned nothing."""
         part = copy.copy(self)
-        for leftover in (*GUESSES, "em_", "model_"):
-            part.__dict__.pop(leftover, None)
         part._check_parameters()
-        X, labels, weight = part._read_rows(X, y, weight, reset=True, classes=classes)
-        part._look_at_rows(X, labels, weight)
-        if part._guessed():
-            raise DecibanError(f"{part._guessed()}, and so must have them all in memory")
-        joint = part._joint()
+        X, labels, weight = part._read(X, y, weight, reset=True, classes=classes)
         if classes is not None:
-            part._check_known(labels, classes)
+            check_known(labels, classes)
             labels = labels.placed(classes)
-        part.model_ = Model(joint, part._sums(X, labels, joint, None, classes is not None, weight))
+        part.model_ = part._summed(X, labels, weight, classes is not None)[0]
+        if part.model_.frozen:
+            raise DecibanError(f"{part.model_.frozen}, and so must have them all in memory")
         return part.empty()
 
     def _add(self, X: Any, y: Any, weight: Any) -> None:
         """Learn rows that hide nothing, and count the others: EM goes over those once all sums are there."""
-        X, labels, weight = self._read_rows(X, y, weight, reset=False, least=0)
-        if self.model_.schema.closed:
-            self._check_known(labels, self.model_.classes)
-        batch = self._collect(X, labels, weight)
-        gaps = self._gaps(X, labels, weight, batch) & (labels.codes >= 0)
-        self._count_hidden(int((labels.codes < 0).sum()), int(gaps.sum()))
-        self.model_ = Model(self.model_.joint, self.model_.stats + batch)
+        X, labels, weight = self._read(X, y, weight, reset=False, least=0)
+        if self.model_.closed:
+            check_known(labels, self.classes_)
+            labels = labels.placed(self.classes_)
+        rows = self._reader().learn(X, self.model_, labels, weight)
+        batch = self.model_.batch(rows, labels, weight, self.n_jobs)
+        gaps = batch.gaps(rows, weight, labels) & (labels.codes >= 0) if labels.soft is None else np.zeros(0)
+        counts = {"unlabelled": int((labels.codes < 0).sum()), "incomplete": int(gaps.sum())}
+        self.model_ = self.model_ + replace(batch, **counts)
 
-    def _choose_last(self, X: Any, y: Any, weight: Any) -> None:
+    def _rechoose(self, X: Any, y: Any, weight: Any) -> Any:
         """What leave-one-out chooses, by the rows of a sample: all of them were learned."""
-        if not self._chooses():
-            return
-        X, labels, weight = self._read_rows(X, y, weight, reset=False, least=0)
-        data, codes = self._data(X, self.model_), labels.among(self.model_.classes)
-        counted = (codes >= 0) & ~expect.rows_with_gaps(data, self.model_.joint)
-        rows = np.flatnonzero(counted if weight is None else counted & (weight > 0))
-        if len(rows):
-            some = [part[rows] for part in data], codes[rows], None if weight is None else weight[rows]
-            self.model_ = self._choose(self.model_, *some)
+        if not self.model_.choice.chooses():
+            return self.model_
+        X, labels, weight = self._read(X, y, weight, reset=False, least=0)
+        rows, codes = self._reader().score(X, self.model_), labels.among(self.classes_)
+        whole = ~self.model_.gaps(rows)  # rows that EM has yet to fill have no say
+        some = None if weight is None else weight[whole]
+        return self.model_.choose(rows.take(whole), codes[whole], some, self.n_jobs)
 
-    def _count_hidden(self, unlabelled: int, incomplete: int) -> None:
-        for name, count in zip(GUESSES, (unlabelled, incomplete), strict=True):
-            if count:
-                setattr(self, name, getattr(self, name, 0) + count)
-
-    def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
+    def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Any]:
         """A step of EM over some rows: Σ log p, and the sums of those that hide something."""
         if y is None:
-            data = self._data(self._validate(X, reset=False, least=0), self.model_)
-            return expect.expect(data, self.model_, None, None, weight, self.n_jobs)
-        X, labels, weight = self._read_rows(X, y, weight, reset=False, least=0)
-        codes = labels.among(self.model_.classes)
-        rows = expect.HiddenRows.of(self._data(X, self.model_), self.model_, codes, weight, hidden_weight)
-        return rows.expected(self.model_, self.n_jobs)
+            rows = self._reader().score(self._validated(X, reset=False, least=0), self.model_)
+            return expect.expect(rows.data, self.model_, None, None, weight, self.n_jobs)
+        X, labels, weight = self._read(X, y, weight, reset=False, least=0)
+        rows, codes = self._reader().score(X, self.model_), labels.among(self.classes_)
+        hiding = expect.HiddenRows.of(rows.data, self.model_, codes, weight, hidden_weight)
+        return hiding.expected(self.model_, self.n_jobs)
 
     def _em_settings(self) -> dict[str, Any]:
         """What EM is told where every step goes over all rows wherever they are: how long, and how exactly."""
         return {"max_iter": 200}
 
-    def _question(self, split: Any) -> Any:
-        """What a database is asked for, where it can add up by itself what this model learns; None where it cannot."""
-        from deciban.engines.base import Question
+    # ------------------------------------------------------------------ what is hidden
 
-        kinds = dict.fromkeys(self._names() or (), "number")
-        return Question(self.model_.joint, self.model_.schema, kinds, split.target, split.weight, self._positive)
+    def _hidden(self, weight: float | None, clusters: int | None, random_state: Any) -> Hidden:
+        weight = self._unlabelled_weight if weight is None else weight
+        if not 0 <= weight < np.inf:
+            raise ValueError(f"unlabelled_weight is {weight}: it must be a number ≥ 0")
+        return Hidden(float(weight), clusters is not None, check_random_state(random_state) if clusters else None)
 
-    def _adopt(self, pushed: Any) -> None:
-        """What the database answered, as what was learned."""
-        self._count_hidden(pushed.unlabelled, pushed.incomplete)
-        self.model_ = Model(self.model_.joint, pushed.stats)
+    def _no_labels(self, X: Any, y: Any, clusters: Any) -> Array:
+        if y is not None:
+            raise ValueError("clusters= is for y=None: with labels, their number is known")
+        if not isinstance(clusters, int | np.integer) or isinstance(clusters, bool) or clusters < 1:
+            raise ValueError(f"clusters is {clusters!r}: it must be a whole number of at least 1")
+        rows = self._size(X)
+        if clusters > rows:
+            raise ValueError(f"clusters is {clusters}, but there are only {rows} rows")
+        return np.full(rows, np.nan)
 
-    # ------------------------------------------------------------------ reading input
+    def _size(self, X: Any) -> int:
+        return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
-    def _read_rows(
+    # ------------------------------------------------------------------ reading
+
+    def _engine(self, X: Any, y: Any = None, engine: str | None = None) -> Any:
+        """The engine for rows that are not in memory; None for those that are."""
+        return engine_of(X, y, engine, self._texts)
+
+    def _validated(self, X: Any, *, reset: bool, least: int = 1) -> Any:
+        """Rows of any make as the reader takes them: scikit-learn's checks of shape and names."""
+        rows = validation.matrix(self, X, reset=reset, least=least, sparse=self._sparse)
+        if reset and self._real:
+            self.dtype_ = "float32" if rows.dtype == np.float32 else "float64"
+        return rows
+
+    def _split(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows and labels, where y is the name of a column."""
+        return split_target(X, y) if isinstance(y, str) else (X, y)
+
+    def _read(
         self,
         X: Any,
         y: Any,
@@ -572,191 +526,288 @@ class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]
         least: int = 1,
         mark: Any = None,
     ) -> tuple[Any, Labels, Floats | None]:
+        """Validated rows, their labels and weights."""
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None. To find classes without "
                 "labels, say how many: clusters="
             )
-        X = self._validate(X, reset=reset, least=least)
-        n = X.shape[0]
-        known = classes
-        if known is None and not reset:
-            known = self.classes_
-        labels = read_labels(one_column(y) if mark is None else without_mark(y, mark), n, known)
-        weight = None
-        if sample_weight is not None:
-            weight = read_weights(sample_weight, n)
-            if (weight < 0).any():
-                row = int(np.argmax(weight < 0))
-                raise ValueError(f"sample_weight[{row}] is {weight[row]:g}: to take rows away, use forget")
-            if n and least and not weight.any():
-                raise ValueError("the total weight is zero: there is nothing to learn from")
-        return X, labels, weight
+        X, y = self._split(X, y)
+        X = self._validated(X, reset=reset, least=least)
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        known = self.classes_ if classes is None and not reset else classes
+        labels = read_labels(validation.one_column(y) if mark is None else without_mark(y, mark), n, known)
+        return X, labels, None if sample_weight is None else checked_weights(sample_weight, n, bool(least))
 
-    def _check_finite_positive(self, X: Matrix) -> None:
-        """Counts: neither negative nor infinite."""
-        values = X.data if sp.issparse(X) else X
-        if values.size == 0 or values.dtype.kind in "bu":
-            return
-        low, high = value_range(values)
-        if np.isinf(low) or np.isinf(high):
-            complain(X, Columns(X.shape[1], self._names()))
-        if self._positive and low < 0:
-            raise ValueError(f"Negative values in data passed to {type(self).__name__} (input X): the least is {low:g}")
+    def _rows(self, X: Any) -> Any:
+        """Rows to ask the model about."""
+        self._check_classes()
+        self._warn_about(self.model_)
+        return self._reader().score(self._validated(X, reset=False, least=0), self.model_)
 
-    def _read_with_labels(self, X: Any, y: Any, sample_weight: Any) -> tuple[Data, Array, Floats | None]:
+    def _learned_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Floats | None]:
         """Rows that were learned, their class codes and weights."""
         self._check_classes()
-        if self._guessed():
-            raise ForgetError(f"{self._guessed()}, and {NO_WAY}")
-        X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
+        self._check_exact(f"and {NO_WAY}")
+        X, labels, weight = self._read(X, y, sample_weight, reset=False, least=0)
         if labels.soft is not None or labels.any_missing:
             raise DecibanError("leave-one-out needs every row's label: leave out rows that have none")
-        self._check_known(labels, self.classes_)
-        return self._data(X, self.model_), labels.among(self.classes_), weight
-
-    def _collect(self, X: Any, labels: Labels, weight: Floats | None) -> Stats:
-        """A batch's statistics, in a schema of its own that the model's union takes in."""
-        model = self.model_
-        closed = model.schema.closed
-        placed = labels.placed(model.classes) if closed else labels
-        return self._sums(X, placed, model.joint, model.schema, closed, weight)
-
-    def _sums(
-        self, X: Any, labels: Labels, joint: Joint, known: Schema | None, closed: bool, weight: Floats | None
-    ) -> Stats:
-        """Statistics of rows: read as the families read them, beside the columns known so far, and added up."""
-        data, columns = self._learn_data(X, known, labels, weight)
-        schema, shares = Schema(labels.classes, columns, closed), labels.shares
-        if len(data) > 1:  # a row that EM has yet to fill in one block must not be in another's sums already
-            gaps = expect.rows_with_gaps(data, joint)
-            if gaps.any():
-                shares = (
-                    np.where(gaps, np.int32(-1), shares) if shares.ndim == 1 else np.where(gaps[:, None], 0.0, shares)
-                )
-        return collect.collect(data, joint, schema, shares, weight, self.n_jobs)
-
-    def _check_known(self, labels: Labels, known: Array) -> None:
-        unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else labels.classes
+        unknown = np.setdiff1d(labels.classes, self.classes_) if len(labels.classes) else labels.classes
         if len(unknown):
-            raise ValueError(f"The target label(s) {unknown} in y do not exist in the initial classes {known}")
+            raise ForgetError(f"the model has learned nothing of class {plain(unknown[0])!r}")
+        return self._reader().score(X, self.model_), labels.among(self.classes_), weight
 
-    def _least_categories(self) -> tuple[int, ...] | None:
-        return None
+    def _declared(self, classes: Any, first: bool) -> Array | None:
+        """The classes that partial_fit was told of: the first time they close the set, then they must be the same."""
+        declared = None if classes is None else np.unique(np.asarray(classes))
+        if declared is not None and not first and not np.array_equal(np.sort(np.asarray(classes)), self.classes_):
+            raise ValueError(
+                f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
+            )
+        return declared
 
-    # ------------------------------------------------------------------ parameters
+    def _names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(str(name) for name in names)
 
-    def _check_parameters(self) -> None:
-        self._validate_params()
+    def _features(self) -> tuple[str, ...]:
+        """What the columns are called: as in the table that was learned, or x0, x1, …"""
+        return self._names() or tuple(f"x{j}" for j in range(self.n_features_in_))
 
-    def _check_model(self, model: Model) -> None:
-        """Parameters that can only be checked once classes and columns are known."""
-        prior = model.joint.class_prior
-        if not isinstance(prior, str):
-            if prior.shape != (len(model.classes),):
-                labels = model.classes.tolist()
-                raise ValueError(
-                    f"Number of priors must match number of classes. {self._prior_parameter} has {len(prior)} of them, "
-                    f"but there are {len(labels)} classes, {labels}: give one each, or None to count them."
-                )
-            if not np.isclose(prior.sum(), 1.0):
-                raise ValueError("The sum of the priors should be 1.")
-            if (prior < 0).any():
-                raise ValueError("Priors must be non-negative.")
-        for alpha in (block.alpha for block in model.joint.blocks):
-            rows = np.shape(alpha)[0] if not isinstance(alpha, str) and np.ndim(alpha) == 2 else len(model.classes)
-            if rows != len(model.classes):
-                labels = model.classes.tolist()
-                raise ValueError(f"alpha has a row for {rows} classes, but there are {len(labels)}: {labels}")
+    # ------------------------------------------------------------------ answering
 
-    def _law_is_ours(self, model: Model) -> bool:
-        """Whether a model's families are those that the parameters speak of."""
-        return tuple(block.family for block in model.joint.blocks) == self._families()
+    def _scores(self, X: Any, how: str) -> Array:
+        """ "log_joint", "posterior", "log_posterior", or "best" class codes."""
+        rows = self._rows(X)
+        found: Array = self.model_.scores(rows, how, self.n_jobs)
+        return found
 
-    def _wants(self, how: str) -> bool:
-        return isinstance(self.alpha, str) and self.alpha == how
+    def predict_joint_log_proba(self, X: Any) -> Floats:
+        """log p(x, y) for every class, (n, k); where evidence is pooled, up to what all classes share."""
+        return self._scores(X, "log_joint")
 
-    def _current_joint(self) -> Joint:
-        """The joint law as the parameters have it now; what leave-one-out chose stays until the next fit."""
-        joint = self._joint()
-        return replace(joint, blocks=self.model_.joint.blocks) if self._chooses() else joint
+    @wherever
+    def predict_log_proba(self, X: Any) -> Floats:
+        """log P(y | x), (n, k)."""
+        return self._scores(X, "log_posterior")
 
-    # ------------------------------------------------------------------ what only sums with labels can answer
+    @wherever
+    def predict_proba(self, X: Any) -> Floats:
+        """P(y | x), (n, k), columns in the order of `classes_`."""
+        return self._cast(self._scores(X, "posterior"))
 
-    def leave_one_out(self, X: Any, y: Any, sample_weight: Any = None) -> LeaveOneOut | Tally:
-        """Every row's posterior under the model that never saw it, exactly and without refitting.
+    @wherever
+    def predict(self, X: Any) -> Array:
+        """The likeliest class of every row."""
+        return self._answer(X)
 
-        Where leave-one-out has chosen something (alpha, shrinkage, a shape), each fifth of the rows is judged under
-        what the others choose without it, if all that was learned is given; of some of the rows, under what was chosen.
-        `how` says which.
+    def _answer(self, X: Any) -> Array:
+        return np.asarray(self.classes_[self._scores(X, "best")])
+
+    def _answers(self) -> Array:
+        """What `predict` may say."""
+        return self.classes_
+
+    def _cast(self, values: Floats) -> Array:
+        """Numbers of the type that was learned, where that matters."""
+        return values
+
+    def _has_density(self) -> bool:
+        """Whether there is a p(x)."""
+        return is_generative("p(x)")(self)
+
+    @available_if(lambda self: self._has_density())  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def score_samples(self, X: Any) -> Floats:
+        """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned.
+
+        Of a `Classifier` it is under the law that `sample` draws from: a number counts by its bin's share and width,
+        one beyond all that was seen loses a nat for every standard deviation that it is off, and columns of texts say
+        nothing.
+        """
+        rows = self._rows(X)
+        return self._cast(self.model_.log_density(rows, self.n_jobs))
+
+    def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> Array:
+        """The answers with the least expected cost (S20).
+
+        Parameters
+        ----------
+        X : rows, as `predict` takes them
+        costs : (k, k) array or {truth: {answer: cost}}, optional
+            costs[i, j] is the cost of answering class j when i is true; what a mapping leaves out costs 1 if wrong,
+            0 if right. Without it every mistake costs 1.
+        reject : float, optional
+            The cost of not answering: rows for which every answer costs more get None.
+        """
+        if reject is not None and not np.isfinite(reject):
+            raise ValueError(f"reject is {reject}: the cost of not answering must be a finite number")
+        chosen = bayes.decide(self.predict_proba(X), self._costs(costs), reject)
+        if reject is None:
+            return np.asarray(self.classes_[chosen])
+        out = np.empty(len(chosen), dtype=object)
+        out[:] = [None if c < 0 else plain(self.classes_[c]) for c in chosen]
+        return out
+
+    def predict_set(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        *,
+        by_class: bool = False,
+        rows: Any = None,
+        way: str = "auto",
+        allow_empty: bool = True,
+    ) -> PredictionSets:
+        """For every row the classes that cannot be ruled out, with the true one among them as often as promised.
+
+        Parameters
+        ----------
+        X : rows as `predict` takes them, in memory
+        coverage : float, default=0.9
+            The share of new rows whose class is to be in the set.
+        by_class : bool, default=False
+            Whether the promise is to hold for the rows of every class by themselves, so that rare classes are not
+            sacrificed to frequent ones.
+        rows : (X, y) or (X, y, sample_weight), optional
+            Rows that the model has learned: all of them or, where the sums decide (see `way`), some drawn at random.
+            By default those that `fit` kept in memory, which it does of small data; later learning drops them. For many
+            calls, what `compared_with(rows)` gave.
+        way : {"auto", "full", "cross", "stored"}, default="auto"
+            "full": each row is added and every other left out, by the sums; exact, for models that choose nothing by
+            looking at rows. "cross": five refits, each without a fifth of the rows; for any model. "stored": the scores
+            of `calibrate`. "auto" is the first of these that can be done, and in a time that is worth waiting for.
+        allow_empty : bool, default=True
+            Whether a set may be empty, where a row is stranger in every class than 1 − coverage of the class's rows.
+            Otherwise it has the likeliest class.
+
+        Returns
+        -------
+        PredictionSets, with `sets`, `p_values` and the `guarantee` in words; `evaluate(y)` judges them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from deciban import GaussianNB
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 200)
+        >>> X = rng.normal(size=(200, 2)) + 2.0 * y[:, None]
+        >>> model = GaussianNB().fit(X, y)
+        >>> model.predict_set([[-1.0, 0.0], [1.0, 1.1], [3.0, 2.0]], coverage=0.95).sets
+        [[0], [0, 1], [1]]
+        """
+        return prediction_sets.predict_set(self, X, coverage, by_class, rows, way, allow_empty)
+
+    def calibrate(self: Self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
+        """Store how strange learned rows are, each left out, so that sets can be had without the rows.
+
+        A few thousand numbers stay in the model, and in its file. Sets from them hold the true class about as often as
+        asked for where one row more or less changes the model little, and without a guarantee for few rows. What is
+        learned later drops them.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows that the model has learned, and their labels, optional
+            By default those that `fit` kept.
+        """
+        self.calibration_ = prediction_sets.calibrated(self, X, y, sample_weight)
+        return self
+
+    def compared_with(self, rows: Any = None, way: str = "auto") -> prediction_sets.Compared:
+        """What `predict_set` compares new rows with, prepared once for many calls."""
+        return prediction_sets.compared_with(self, rows, way)
+
+    def explain(
+        self, X: Any, target: Any = None, against: Any = None, names: Any = None, by: str = "column"
+    ) -> Evidence | list[Evidence]:
+        """Why: the evidence of every column or word, in decibans, for `target` over `against`.
+
+        Without them, for each row's likeliest class over its runner-up. One row gives an Evidence, more a list. `names`
+        are what to call the columns where the model was not fitted on a frame: names in order, or whatever has them (a
+        vectorizer, or its `vocabulary_`). Where experts are pooled, what no single column says stands under "together",
+        and `by="expert"` says instead what each expert made of the row.
+        """
+        if by not in ("column", "expert"):
+            raise ValueError(f"by is {by!r}: it must be 'column' or 'expert'")
+        self._check_classes()
+        rows = self._rows([X] if self._texts and isinstance(X, str | bytes) else X)
+        which = [None if label is None else self._class_index(label) for label in (target, against)]
+        model = self._named(names)
+        model.check_rows(rows)
+        how = {} if by == "column" else {"by": by}
+        out = [model.explain(rows.take(np.array([i])), *which, **how) for i in range(len(rows))]
+        if not out:
+            raise ValueError(f"there is no {'text' if self._texts else 'row'} to explain")
+        return out[0] if len(out) == 1 else out
+
+    def top_evidence(self, n: int = 10, names: Any = None) -> Table:
+        """What speaks most for each class against the others, by itself, in decibans; `names` as in `explain`."""
+        self._check_classes()
+        model = self._named(names)
+        rows: list[tuple[Any, ...]] = []
+        for c, label in enumerate(self.classes_):
+            rows += [(plain(label), name, db) for name, db in model.strongest(c, n)]
+        return Table("strongest evidence for each class", ("class", "item", "dB"), rows)
+
+    @available_if(is_generative("law of x to draw from"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def sample(
+        self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
+    ) -> tuple[Any, Array]:
+        """Draw n rows and their classes: y from the class prior (or `given`), then x from its law (S18).
+
+        Rows come as they were learned: a table of the same kind, its categories as themselves, texts as strings.
+        `length` is the number of words of each row where rows are bags of words or texts; by default it is drawn about
+        the class's mean.
+        """
+        self._check_classes()
+        for name, value in (("n", n), ("length", length)):
+            if value is not None and value < 0:
+                raise ValueError(f"{name} is {value}: it must not be negative")
+        which = None if given is None else self._class_index(given)
+        rows, codes = self.model_.sample(n, generator(random_state), which, length=length)
+        return self._reader().native(rows, self.model_), self.classes_[codes]
+
+    def _kept_rows(self) -> prediction_sets.LearnedRows | None:
+        """Rows that `fit` kept, to compare new ones with."""
+        return self.__dict__.get("_learned_rows_")
+
+    def _keeps(self) -> bool:
+        """Whether rows are to be kept here: a model may have its own."""
+        return True
+
+    # ------------------------------------------------------------------ judging
+
+    def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeaveOneOut | Tally:
+        """Every row's posterior under the sums that never saw it, exactly and without refitting.
+
+        What was chosen (strengths, shapes, trees, reliabilities) is chosen without the row, or its fold, where that can
+        be known: by the sums of the others, if all that was learned is given, or in closed form. `how` says which.
 
         The rows must be (some of) those the model has learned, with the same weights: others give numbers that mean
         nothing, and cannot always be noticed. With many different weights, Bernoulli and Poisson models take a pass
         over all features for each of them. A row so far out that rounding hides what is left without it is judged by
-        its class's other rows, learned anew, which must all be given. Of rows that are elsewhere, the answer is a
-        `Tally`: sums over them all.
+        its class's other rows, learned anew, which must all be given. Of data in files, databases and clusters, the
+        answer is a `Tally`: sums over them all.
         """
-        source = self._elsewhere(X, y)
+        source = self._engine(X, y)
         if source is not None:
             from deciban.estimators import anywhere
 
             return anywhere.leave_one_out(self, source, y, sample_weight)
-        data, codes, weight = self._read_with_labels(X, y, sample_weight)
-        learned = self._check_learned(codes, weight)
-        families = self._families()
-        if any(law.whole_rows or not law.downdates(self.model_.alpha(b)) for b, law in enumerate(families)):
-            score.check_finite(data, self.model_)
-            gaps = expect.rows_with_gaps(data, self.model_.joint)
-            if gaps.any():
-                row = int(np.argmax(gaps))
-                raise ForgetError(f"row {row} has a missing entry, and this model has learned none that had")
-        if learned and self._looks_at_labels() and len(codes):
-            chosen = partial(self._as_chosen_by, data, codes, weight)
-            found = cross_fitted(self.model_, chosen, data, codes, weight, self.n_jobs)
-        else:
-            found = leave_one_out(self.model_, data, codes, weight, self.n_jobs)
-            found = replace(found, way=HELD) if self._looks_at_labels() and len(codes) else found
-        for row in rows_in_doubt(found.log_proba):
-            raise ForgetError(
-                f"row {row} lies so far out that what is left of class {plain(self.classes_[codes[row]])!r} without it "
-                "is less than the rounding of its sums: give all rows of the class at once, in memory"
-            )
+        rows, codes, weight = self._learned_rows(X, y, sample_weight)
+        found: LeaveOneOut = self.model_.leave_one_out(rows, codes, weight, self.n_jobs)
         return found
 
-    def _as_chosen_by(
-        self, data: Data, codes: Array, weight: Floats | None, rows: Data, y: Array, rows_weight: Floats | None
-    ) -> Model:
-        """The model of all rows, `data`, under what some of them, `rows`, choose."""
-        del data, codes, weight
-        joint, model = self._joint(), self.model_
-        if not self._chooses():
-            return model
-        part = Model(joint, collect.collect(rows, joint, model.schema, y, rows_weight, self.n_jobs))
-        able = ~alone_in_class(part.stats.weight, y, rows_weight)
-        if len(np.unique(y[able])) < 2:  # nothing to choose by
-            return model.with_joint(replace(joint, class_prior=model.joint.class_prior))
-        return model.with_joint(self._choose(part, rows, y, rows_weight).joint)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows that are predicted right."""
-        source = self._elsewhere(X, y)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of rows that are predicted right; y may be the name of the labels' column."""
+        source = self._engine(X, y)
         if source is not None:
             from deciban.estimators import anywhere
 
             return anywhere.score(self, source, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
+        X, y = self._split(X, y)
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
-    def _check_learned(self, codes: Array, weight: Floats | None) -> bool:
-        """Rows of a class cannot outweigh what was learned of it. Whether they are all that was learned."""
-        asked = np.bincount(codes, weights=weight, minlength=len(self.classes_))
-        over = np.flatnonzero(asked > self.model_.stats.weight * (1 + 1e-9))
-        if len(over):
-            c = int(over[0])
-            raise ForgetError(
-                f"leave-one-out takes rows the model has learned: of class {plain(self.classes_[c])!r} it learned "
-                f"{self.model_.stats.weight[c]:g}, and {asked[c]:g} were given"
-            )
-        return bool(np.allclose(asked, self.model_.stats.weight, rtol=1e-9, atol=0.0))
+    # ------------------------------------------------------------------ another class prior
 
     def with_prior(self: Self, prior: Any) -> Self:
         """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform".
@@ -768,22 +819,50 @@ class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]
         prior = self._read_prior(prior)
         other = copy.copy(self)
         setattr(other, self._prior_parameter, prior)
+        other._check_parameters()
         other.model_ = self.model_.with_prior(prior)
         other._check_model(other.model_)
         return other
 
-    def _prior(self) -> Floats:
-        """P(y)."""
-        return np.exp(self.model_.log_prior)
-
     @available_if(is_generative("posterior that a new prior would change"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def adapt_prior(self: Self, X: Any) -> Self:
         """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
-        proba = self.predict_proba(X)
-        prior, _ = bayes.adapt_prior(proba, np.asarray(self._prior(), dtype=np.float64))
+        prior, _ = bayes.adapt_prior(self.predict_proba(X), np.exp(self.model_.log_prior))
         return self.with_prior(prior)
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ looking inside
+
+    @property
+    def classes_(self) -> Array:
+        check_is_fitted(self)
+        return np.asarray(self.model_.classes)
+
+    @property
+    def class_count_(self) -> Floats:
+        """How much was learned of each class: the sum of its rows' weights."""
+        check_is_fitted(self)
+        return attributes.as_learned(self, self.model_.weight)
+
+    @property
+    def n_unlabelled_(self) -> int:
+        """How many rows had no label, and were learned with one that was guessed."""
+        check_is_fitted(self)
+        return int(self.model_.unlabelled)
+
+    @property
+    def n_incomplete_(self) -> int:
+        """How many rows had missing entries that had to be guessed from the others."""
+        check_is_fitted(self)
+        return int(getattr(self.model_, "incomplete", 0))
+
+    @property
+    def em_(self) -> em.Learned:
+        """The log-likelihood's way, where EM had something to find."""
+        check_is_fitted(self)
+        found = getattr(self.model_, "filled_by", None)
+        if found is None:
+            raise AttributeError("EM did not run: nothing was hidden, or the model was read from a file or merged")
+        return found  # type: ignore[no-any-return]  # of a JointModel
 
     @property
     def alpha_(self) -> Any:
@@ -791,31 +870,317 @@ class GenerativeClassifier(ClassifierMixin, PredictsSets):  # type: ignore[misc]
         check_is_fitted(self)
         return self.model_.alpha()
 
+    @property
+    def params(self) -> Table:
+        """The parameters as a table: a row an item, a column a class."""
+        self._check_classes()
+        model = self.model_
+        family, columns = model.joint.blocks[0].family, model.columns()
+        names, _ = family.typical(model.params[0], columns)
+        tables = family.table(model.params[0], columns)
+        labels = [str(plain(c)) for c in model.classes]
+        header = ("item", *(f"{what}[{label}]" for what in tables for label in labels))
+        wide = np.vstack([tables[what] for what in tables]).T.tolist()
+        rows = [(name, *values) for name, values in zip(names, wide, strict=True)]
+        return Table(f"{family.name} parameters", header, rows)
+
+    # ------------------------------------------------------------------ in other languages
+
+    def to_sql(
+        self,
+        table: str | Sequence[str] = "data",
+        dialect: str = "duckdb",
+        *,
+        columns: Any = None,
+        output: str = "proba",
+        keep: Sequence[str] = (),
+    ) -> str:
+        """One SELECT that scores every row of a table inside a database, as `predict_proba` and `predict` would.
+
+        A number that is NULL or NaN, and a category that is NULL, is missing. Where columns depend on each other and
+        a missing one cannot be left out (full and tied covariances), the row's answer is NULL; so it is where a
+        Classifier has Gaussians among its experts, and two values of the row were never seen while learning.
+
+        Parameters
+        ----------
+        table : str, or sequence of str
+            What the table is called; several names are those of its schema and itself.
+        dialect : {"duckdb", "postgresql", "sqlite"}, default="duckdb"
+        columns : sequence or {feature: column}, optional
+            What the features are called there, where not as in the table that was learned (or x0, x1, …).
+        output : {"proba", "label", "all"}, default="proba"
+            A column of probabilities for each class, "proba_…", the likeliest class, "label", or both.
+        keep : sequence of str, optional
+            Columns of the table that the answer is to have too, such as its key.
+
+        >>> from deciban import GaussianNB
+        >>> model = GaussianNB().fit([[1.0], [2.0], [8.0], [9.0]], ["low", "low", "high", "high"])
+        >>> statement = model.to_sql("readings", columns=["temperature"], output="label", keep=["id"])
+        >>> statement.splitlines()[-1], "exp(" in statement
+        ('FROM step5', True)
+        """
+        from deciban.estimators.elsewhere import columns_of, formula_of
+        from deciban.export.sql import to_sql
+
+        formula = formula_of(self)
+        return to_sql(formula, table, dialect, columns=columns_of(self, columns), output=output, keep=keep)
+
+    def to_onnx(self, *, columns: Any = None) -> Any:
+        """The model as an ONNX graph (an optional dependency): inputs of rows, outputs `label` and `probabilities`.
+
+        Where all columns are numbers, the input is X, (n, d) doubles, NaN where missing; otherwise each column is an
+        input of its own, (n, 1): doubles, or strings, "" where missing. A date is three: days since 1970, and its month
+        and weekday as in "Jan" and "Mon". `columns` is as in `to_sql`. Everything is done in double precision.
+
+        >>> from deciban import GaussianNB
+        >>> model = GaussianNB().fit([[1.0], [2.0], [8.0], [9.0]], ["low", "low", "high", "high"])
+        >>> graph = model.to_onnx().graph
+        >>> [one.name for one in graph.input], [one.name for one in graph.output]
+        (['X'], ['label', 'probabilities'])
+        """
+        from deciban.estimators.elsewhere import columns_of, formula_of
+        from deciban.export.onnx import to_onnx
+
+        formula = formula_of(self)
+        return to_onnx(formula, columns_of(self, columns), named=self._names() is not None)
+
+    def linear_form(self) -> LinearForm:
+        """θ and θ_0: the model as a linear classifier, per class and per pair (S5)."""
+        self._check_classes()
+        if not isinstance(self.model_, Model):
+            raise TypeError(f"a {type(self).__name__} is not linear in what it reads: it has no weight a column")
+        return linear_form(self.model_)
+
+    def to_logistic_regression(self) -> Any:
+        """A fitted LogisticRegression of scikit-learn's that gives the same probabilities, where the model is linear.
+
+        So are multinomial, complement, Poisson and Bernoulli models (of 0 and 1), and Gaussians with one covariance
+        for all classes whose parameters are plugged in (S5, S11, S14). It takes no missing values.
+
+        >>> from deciban import LinearDiscriminantAnalysis
+        >>> X, y = [[0.0, 1.0], [1.0, 1.0], [3.0, 2.0], [5.0, 2.0], [4.0, 4.0]], ["a", "a", "b", "b", "b"]
+        >>> model = LinearDiscriminantAnalysis().fit(X, y)
+        >>> bool(np.allclose(model.to_logistic_regression().predict_proba(X), model.predict_proba(X)))
+        True
+        """
+        from deciban.estimators.elsewhere import logistic_regression
+
+        return logistic_regression(self, self.linear_form())
+
+    # ------------------------------------------------------------------ keeping
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one safe file; `deciban.load` reads it."""
+        """Write the model to one safe file; `deciban.load` reads it. Rows that are kept in memory are not in it."""
         check_is_fitted(self)
         self._check_parameters()
-        if not self._law_is_ours(self.model_):
+        self._check_savable()
+        about = {"model": type(self).__name__, "parameters": self._parameters_out(), **self._about()}
+        if self.origin_ is not None:
+            about["origin"] = self.origin_
+        if self.calibration_ is not None:
+            about["sets"] = self.calibration_.to_dict()
+        document, tensors = self.model_.pack()
+        files.write_parts(path, document, tensors, about)
+
+    def _check_savable(self) -> None:
+        """Parameters and model belong together."""
+        choice = self._choice()
+        if not choice.made(self.model_):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
-        self._check_model(self.model_.with_joint(self._current_joint()))
-        state = {name: value for name, value in vars(self).items() if name in self._kept}
-        self._write(path, self._parameters_out(), state)
+        self._check_model(self.model_.with_joint(choice.current(self.model_)))
 
     def _parameters_out(self) -> dict[str, Any]:
         """The parameters as a file can hold them."""
         return dict(self.get_params(deep=False))
 
-    def _restore(self, model: Model, about: dict[str, Any]) -> None:
-        """What `save` kept, checked against the parameters as a fit would be."""
-        state = self._read_back(model, about, self._kept)
+    def _about(self) -> dict[str, Any]:
+        """What a file says of the estimator beside its parameters."""
+        counts = {name: getattr(self.model_, mine) for name, mine in COUNTS.items() if getattr(self.model_, mine)}
+        state = counts | {name: value for name, value in vars(self).items() if name in STATE}
+        return {"n_features": int(self.n_features_in_), "names": list(self._names() or []), "state": state}
+
+    def _restored(self, model: Any, about: dict[str, Any]) -> Any:
+        """The model that `save` kept, checked against the parameters as a fit would be; attributes are set."""
+        state = self._read_back(model, about, STATE)
+        counts = {mine: state.pop(name, 0) for name, mine in COUNTS.items()}
         self._check_parameters()
-        if not self._law_is_ours(model):
+        self.__dict__.update(state)
+        choice = self._choice()
+        if not choice.made(model):
             raise ValueError("its family is not the model's")
         self._check_model(model)
-        if not self._chooses():
-            self._check_model(model.with_joint(self._joint()))
-        self.__dict__.update(state)
-        self.model_ = model
+        if not choice.chooses():
+            self._check_model(model.with_joint(choice.asked))
+        if not all(type(count) is int and count >= 0 for count in counts.values()):
+            raise ValueError("its state is not one of ours: what was guessed is no number of rows")
+        return replace(model, choice=choice, least=self._least(), **counts)
+
+    def _read_back(self, model: Any, about: dict[str, Any], kept: tuple[str, ...]) -> dict[str, Any]:
+        """The state that `save` kept, checked; the numbers and names of features are set."""
+        self.n_features_in_ = int(about["n_features"])
+        names, state = about["names"], about["state"]
+        held = sum(columns.size for columns in model.schema.blocks)
+        if not self._holds(held) or (names and len(names) != self.n_features_in_):
+            raise ValueError(f"it speaks of {self.n_features_in_} features, but holds {held}")
+        if set(state) - set(kept) or state.get("dtype_", "float64") not in ("float32", "float64"):
+            raise ValueError(f"its state is not one of ours: {sorted(state)}")
+        if names:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return dict(state)
+
+    def _holds(self, columns: int) -> bool:
+        """Whether a model of so many columns can be one of this many features."""
+        return columns == self.n_features_in_
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Whatever replaces the model drops the rows and scores that belonged to the one before."""
+        if name == "model_":
+            for kept in (*prediction_sets.DROPPED, "calibration_"):
+                self.__dict__.pop(kept, None)
+        super().__setattr__(name, value)
+
+    def __copy__(self: Self) -> Self:
+        """A copy in memory keeps what a pickle leaves out."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.__dict__.pop("_set_predictors", None)  # they belong to this one
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Rows stay where they are: a pickled model has none."""
+        return {
+            name: value for name, value in dict(super().__getstate__()).items() if name not in prediction_sets.DROPPED
+        }
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in vars(self)
+
+    # ------------------------------------------------------------------ checks
+
+    def _check_classes(self) -> None:
+        check_is_fitted(self)
+        if len(self.classes_) == 0:
+            raise DecibanError("the model has no classes: nothing was learned yet, or everything was forgotten")
+
+    def _check_exact(self, so: str) -> None:
+        """Rows can be taken out of the sums."""
+        if self.model_.guessed:
+            raise ForgetError(f"{self.model_.guessed}, {so}")
+
+    def _check_adds(self, so: str) -> None:
+        """Sums can be added to, where sums are all there is."""
+        frozen = getattr(self.model_, "frozen", None) if self.__sklearn_is_fitted__() else None
+        if frozen:
+            raise DecibanError(f"{frozen}, and {so}: use shrinkage instead")
+
+    def _check_mergeable(self, other: Any) -> None:
+        """Two models add up if they speak of the same columns, and were told the same."""
+        mine, theirs = (getattr(model, "n_features_in_", None) for model in (self, other))
+        if mine != theirs:
+            raise SchemaError(f"cannot merge a model of {mine} features with one of {theirs}")
+        for name in self.get_params(deep=False):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if name not in self._apart and not np.array_equal(np.asarray(mine), np.asarray(theirs)):
+                raise SchemaError(f"cannot merge models whose {name} differs: {mine!r} and {theirs!r}")
+
+    def _wants_loo(self) -> bool:
+        return isinstance(self.alpha, str) and self.alpha == "loo"
+
+    def _strength(self) -> Alpha:
+        """How strong the family's prior is; leave-one-out chooses once the rows are there."""
+        if isinstance(self.alpha, str):
+            return 1.0 if self.alpha == "loo" else self.alpha
+        return float(self.alpha)
+
+    def _block(self, family: Any) -> tuple[Block, ...]:
+        return (Block(family, self._strength()),)
+
+    def _named(self, names: Any) -> Any:
+        """The model with its columns called by these names."""
+        if names is None or not hasattr(self.model_, "named"):
+            return self.model_
+        if hasattr(names, "get_feature_names_out"):
+            names = names.get_feature_names_out()
+        if isinstance(names, dict):  # name → column, as a vectorizer's vocabulary_ is
+            if sorted(names.values()) != list(range(len(names))):
+                raise ValueError("names is a mapping, but not of names to the columns 0, 1, 2, …")
+            names = sorted(names, key=names.__getitem__)
+        if isinstance(names, str):
+            raise ValueError("names must be one name a column, not a string")
+        called = tuple(str(name) for name in names)
+        if len(called) != self.n_features_in_:
+            raise ValueError(f"names has {len(called)} entries, but there are {self.n_features_in_} features")
+        return self.model_.named(self._called(called))
+
+    def _called(self, names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
+        """Names of every block's columns, given one a feature."""
+        return (names,)
+
+    def _class_index(self, label: Any) -> int:
+        where = np.flatnonzero(self.classes_ == label)
+        if len(where) == 0:
+            raise ValueError(f"{label!r} is not one of the classes {self.classes_.tolist()}")
+        return int(where[0])
+
+    def _read_prior(self, prior: Any) -> Floats:
+        """Class probabilities from a sequence, {class: p} or "uniform"."""
+        classes = self.classes_.tolist()
+        if isinstance(prior, dict):
+            missing, extra = [c for c in classes if c not in prior], [c for c in prior if c not in set(classes)]
+            if missing or extra:
+                raise ValueError(
+                    f"the prior must name exactly the classes {classes}: missing {missing}, unknown {extra}"
+                )
+            prior = [prior[c] for c in classes]
+        if isinstance(prior, str):
+            if prior != "uniform":
+                raise ValueError(f"prior is {prior!r}: give probabilities, or 'uniform'")
+            prior = np.full(len(classes), 1.0 / len(classes))
+        prior = np.asarray(prior, dtype=np.float64)
+        if not np.isclose(prior.sum(), 1.0):
+            raise ValueError(f"The sum of the priors should be 1, got {prior.sum():g}.")
+        return np.asarray(prior)
+
+    def _costs(self, costs: Any) -> Floats | None:
+        if costs is None:
+            return None
+        k = len(self.classes_)
+        if isinstance(costs, dict):
+            table = 1.0 - np.eye(k)
+            for truth, answers in costs.items():
+                if not isinstance(answers, dict):
+                    raise ValueError(f"costs[{truth!r}] must be a mapping answer → cost, got {answers!r}")
+                for answer, cost in answers.items():
+                    table[self._class_index(truth), self._class_index(answer)] = cost
+        else:
+            table = np.asarray(costs, dtype=np.float64)
+        if table.shape != (k, k):
+            raise ValueError(f"costs must have shape ({k}, {k}), truth by answer, got {table.shape}")
+        if not np.isfinite(table).all():
+            raise ValueError("costs must be finite numbers")
+        return table
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Nothing is lost on error: the estimator is put back as it was."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        tags.target_tags.required = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = self._sparse
+        tags.input_tags.string = tags.input_tags.categorical = self._strings
+        tags.input_tags.positive_only = self._positive
+        tags.classifier_tags.poor_score = self._poor_score
+        return tags
 
 
 def what_is_counted(joint: Joint, schema: Schema) -> list[tuple[Measure, ...]]:
@@ -823,17 +1188,23 @@ def what_is_counted(joint: Joint, schema: Schema) -> list[tuple[Measure, ...]]:
     return [block.family.measures(columns) for block, columns in zip(joint.blocks, schema.blocks, strict=True)]
 
 
-def plugged_in(joint: Joint) -> Joint:
-    """The same law with parameters plugged in where they would be integrated out."""
-    blocks = [
-        replace(block, family=replace(block.family, predictive=False))  # type: ignore[call-arg]
-        if hasattr(block.family, "predictive")
-        else block
-        for block in joint.blocks
-    ]
-    return replace(joint, blocks=tuple(blocks))
+def checked_weights(sample_weight: Any, n: int, some: bool) -> Floats:
+    """Weights of rows, none of them negative; `some` must be more than zero."""
+    weight = read_weights(sample_weight, n)
+    if (weight < 0).any():
+        row = int(np.argmax(weight < 0))
+        raise DecibanError(
+            f"sample_weight[{{row}}] is {weight[row]:g}: to take rows away, use forget",
+            row=row,
+            value=float(weight[row]),
+        )
+    if n and some and not weight.any():
+        raise ValueError("the total weight is zero: there is nothing to learn from")
+    return weight
 
 
-def same_labels(classes: Array, given: Array) -> bool:
-    """Whether `given` lists exactly these classes."""
-    return len(given) == len(classes) and bool(np.array_equal(np.sort(given), classes))
+def check_known(labels: Labels, known: Array) -> None:
+    """Where the set of classes is closed, no label is new."""
+    unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else labels.classes
+    if len(unknown):
+        raise ValueError(f"The target label(s) {unknown} in y do not exist in the initial classes {known}")

@@ -17,10 +17,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from deciban.errors import DecibanError
-from deciban.estimators.answers import generator
 from deciban.estimators.naive_bayes.gaussian import GaussianNB
 from deciban.estimators.tables import Classifier
 from deciban.estimators.text import TextClassifier
+from deciban.estimators.validation import generator
 from deciban.reading.frames import read_frame
 from deciban.reading.labels import read_labels
 from deciban.reading.native import as_array

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from deciban.components import ComponentModel
 from deciban.corollaries.linear_form import LinearForm
+from deciban.corollaries.nearest import EQUAL, by_distance
 from deciban.errors import DecibanError
-from deciban.estimators.gaussians.mixture_discriminant import MixtureDiscriminant
 from deciban.estimators.gaussians.nearest_centroid import NearestCentroid
 from deciban.estimators.naive_bayes.mixed import NaiveBayes
 from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
@@ -22,20 +23,24 @@ from deciban.joint import Model
 from deciban.tables.model import TableModel
 
 if TYPE_CHECKING:
-    from deciban.estimators.answers import Answers
+    from deciban.estimators.base import Estimator
 
 
-def features_of(model: Answers) -> tuple[str, ...]:
+def features_of(model: Estimator) -> tuple[str, ...]:
     """What the columns are called: as in the table that was learned, or x0, x1, …"""
     return model._names() or tuple(f"x{j}" for j in range(model.n_features_in_))
 
 
-def formula_of(model: Answers) -> Formula:
+def formula_of(model: Estimator) -> Formula:
     """What the model says of a row, in words that SQL and ONNX have too; an error says why it cannot be put so."""
     model._check_classes()
     value: Any = model.model_
     if isinstance(value, TableModel):
         return formula_of_table(value)
+    if isinstance(value, ComponentModel):
+        formula = formula_of_joint(value.parts, Reading(features_of(model), {}, ()), None)
+        owner = value.owner.astype(np.int32)
+        return replace(formula, classes=value.classes, owner=owner, log_prior=value.log_prior)
     if not isinstance(value, Model):
         raise DecibanError(
             f"a {type(model).__name__} reads texts, and neither SQL nor ONNX cuts them into words as it does: score "
@@ -45,16 +50,11 @@ def formula_of(model: Answers) -> Formula:
         raise DecibanError("with metric='manhattan' there are no probabilities: fit with metric='euclidean'")
     kinds = dict(zip(features_of(model), model.kinds_, strict=True)) if isinstance(model, NaiveBayes) else {}
     nothing = ("",) if isinstance(model, NaiveBayes | TreeAugmentedNB) else ()
-    nearest = model._round() if isinstance(model, NearestCentroid) and np.ptp(value.log_prior) <= 1e-12 else None
-    formula = formula_of_joint(value, Reading(features_of(model), kinds, nothing), nearest)
-    if isinstance(model, MixtureDiscriminant):
-        with np.errstate(divide="ignore"):
-            prior = np.log(model._prior())
-        return replace(formula, classes=model.classes_, owner=model.owner_.astype(np.int32), log_prior=prior)
-    return formula
+    nearest = by_distance(value) if isinstance(model, NearestCentroid) and np.ptp(value.log_prior) <= EQUAL else None
+    return formula_of_joint(value, Reading(features_of(model), kinds, nothing), nearest)
 
 
-def columns_of(model: Answers, columns: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
+def columns_of(model: Estimator, columns: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
     """{feature: what it is called elsewhere}, from such a mapping, or from names in the features' order."""
     features = features_of(model)
     if columns is None:
@@ -69,7 +69,7 @@ def columns_of(model: Answers, columns: Mapping[str, str] | Sequence[str] | None
     return dict(zip(features, columns, strict=True))
 
 
-def logistic_regression(model: Answers, form: LinearForm) -> LogisticRegression:
+def logistic_regression(model: Estimator, form: LinearForm) -> LogisticRegression:
     """The same posterior, in scikit-learn's words: softmax of x·coef_ + intercept_, or of two classes its logistic."""
     features = features_of(model)
     if len(form.classes) < 2:

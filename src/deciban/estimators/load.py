@@ -6,31 +6,10 @@ import importlib
 import os
 from typing import Any
 
+from deciban import saved
 from deciban.corollaries.conformal import Strangeness
 from deciban.errors import FileError
 from deciban.storage import files
-
-# A file names its model; only these names are known, so a file cannot ask for other code.
-MODELS = {
-    "BernoulliNB": "naive_bayes.bernoulli",
-    "CategoricalNB": "naive_bayes.categorical",
-    "Classifier": "tables",
-    "ComplementNB": "naive_bayes.complement",
-    "GaussianDiscriminant": "gaussians.gaussian_discriminant",
-    "GaussianMixture": "gaussians.mixture",
-    "GaussianNB": "naive_bayes.gaussian",
-    "LinearDiscriminantAnalysis": "gaussians.linear",
-    "MixtureDiscriminant": "gaussians.mixture_discriminant",
-    "MultinomialNB": "naive_bayes.multinomial",
-    "NaiveBayes": "naive_bayes.mixed",
-    "NearestCentroid": "gaussians.nearest_centroid",
-    "PoissonNB": "naive_bayes.poisson",
-    "QuadraticDiscriminantAnalysis": "gaussians.quadratic",
-    "SpamFilter": "spam",
-    "TextClassifier": "text",
-    "TreeAugmentedNB": "naive_bayes.tree_augmented",
-}
-OWN = ("Classifier", "SpamFilter", "TextClassifier")  # they rebuild their model themselves
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -46,15 +25,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     document, tensors, about = files.read_parts(path)
     name = about.get("model")
-    if not isinstance(name, str) or name not in MODELS:
+    if not isinstance(name, str) or name not in files.MODELS:
         raise FileError(f"{os.fspath(path)!r} holds a model {name!r} that this version does not know")
-    kind = getattr(importlib.import_module(f"deciban.estimators.{MODELS[name]}"), name)
+    kind = getattr(importlib.import_module(f"deciban.estimators.{files.MODELS[name]}"), name)
     with files.damage(path):
         estimator = kind(**about["parameters"])
-        if name in OWN:
-            estimator._restore(document, tensors, about)
-        else:
-            estimator._restore(files.rebuild(document, tensors), about)
+        estimator.model_ = estimator._restored(saved.unpack(about, document, tensors), about)
         estimator.origin_ = files.checked_origin(about)
         if "sets" in about:
             estimator.calibration_ = Strangeness.from_dict(about["sets"], len(estimator.classes_))

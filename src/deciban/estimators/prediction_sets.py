@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -30,17 +30,14 @@ from deciban.corollaries.conformal import (
     thresholds,
 )
 from deciban.corollaries.full_conformal import FullConformal
-from deciban.corollaries.leave_one_out import LeaveOneOut, some_of
+from deciban.corollaries.leave_one_out import some_of
 from deciban.errors import DecibanError
-from deciban.estimators.answers import Answers
+from deciban.joint_model import JointModel
 from deciban.matrix import mixed
-from deciban.reading.frames import split_target
 from deciban.reading.given import Rows
 from deciban.reading.labels import Labels, read_labels, read_weights
 from deciban.schema import find
 from deciban.show import bar, plain
-
-Self = TypeVar("Self", bound="PredictsSets")
 
 WAYS = {"full": FULL, "cross": CROSS, "stored": STORED}
 FOLDS = 5
@@ -48,7 +45,7 @@ COMPARED = 4096  # rows drawn at random that new ones are compared with, where t
 KEPT_ROWS = 20_000  # rows that are kept for refits: all or none
 KEPT_ENTRIES = 1 << 22  # values of the rows that are kept
 FEW = 200  # rows drawn at random are kept if they are as many, or all
-DROPPED = ("_learned_rows", "_set_predictors")  # kept in memory, and neither in files nor in pickles
+DROPPED = ("_learned_rows_", "_set_predictors")  # kept in memory, and neither in files nor in pickles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,206 +111,134 @@ class Compared(Protocol):
         """The p-value of every class for every new row, (n, k)."""
 
 
-class PredictsSets(Answers):
-    """A classifier whose answers can be sets of classes, as large as they must be to be right as often as promised."""
+def predict_set(
+    estimator: Any, X: Any, coverage: float, by_class: bool, rows: Any, way: str, allow_empty: bool
+) -> PredictionSets:
+    """For every row the classes that cannot be ruled out."""
+    coverage = check_coverage(coverage)
+    if estimator._engine(X) is not None:
+        raise DecibanError("predict_set takes rows in memory: read them in batches, and ask for one after the other")
+    estimator._check_classes()
+    compared = estimator.compared_with(rows, way)
+    p_values = compared.p_values(X, by_class)
+    likeliest = None if allow_empty else np.argmax(estimator.predict_log_proba(X), axis=1)
+    guarantee = promise(compared.way, coverage, by_class, compared.rows, compared.folds)
+    return PredictionSets(
+        estimator.classes_, p_values, coverage, by_class, compared.way, guarantee, compared.rows, likeliest
+    )
 
-    calibration_: Strangeness | None = None  # scores that `calibrate` stored
 
-    def predict_set(
-        self,
-        X: Any,
-        coverage: float = 0.9,
-        *,
-        by_class: bool = False,
-        rows: Any = None,
-        way: str = "auto",
-        allow_empty: bool = True,
-    ) -> PredictionSets:
-        """For every row the classes that cannot be ruled out, with the true one among them as often as promised.
+def calibrated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Strangeness:
+    """How strange learned rows are, each left out."""
+    estimator._check_classes()
+    if X is not None and estimator._engine(X, y) is not None:
+        raise DecibanError("calibrate takes rows in memory: some of those learned, drawn at random, will do")
+    learned = needed_rows(estimator) if X is None else as_learned(estimator, X, y, sample_weight)
+    rows = some_of(np.flatnonzero(learned.labels.codes >= 0), COMPARED)
+    judged = learned.some(rows)
+    return Strangeness.of_judged(estimator.leave_one_out(judged.rows.X, judged.y, judged.weight)).thinned()
 
-        Parameters
-        ----------
-        X : rows as `predict` takes them, in memory
-        coverage : float, default=0.9
-            The share of new rows whose class is to be in the set.
-        by_class : bool, default=False
-            Whether the promise is to hold for the rows of every class by themselves, so that rare classes are not
-            sacrificed to frequent ones.
-        rows : (X, y) or (X, y, sample_weight), optional
-            Rows that the model has learned: all of them or, where the sums decide (see `way`), some drawn at random.
-            By default those that `fit` kept in memory, which it does of small data; later learning drops them. For many
-            calls, what `compared_with(rows)` gave.
-        way : {"auto", "full", "cross", "stored"}, default="auto"
-            "full": each row is added and every other left out, by the sums; exact, for models that choose nothing by
-            looking at rows. "cross": five refits, each without a fifth of the rows; for any model. "stored": the scores
-            of `calibrate`. "auto" is the first of these that can be done, and in a time that is worth waiting for.
-        allow_empty : bool, default=True
-            Whether a set may be empty, where a row is stranger in every class than 1 − coverage of the class's rows.
-            Otherwise it has the likeliest class.
 
-        Returns
-        -------
-        PredictionSets, with `sets`, `p_values` and the `guarantee` in words; `evaluate(y)` judges them.
+# ------------------------------------------------------------------ what new rows are compared with
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from deciban import GaussianNB
-        >>> rng = np.random.default_rng(0)
-        >>> y = rng.integers(0, 2, 200)
-        >>> X = rng.normal(size=(200, 2)) + 2.0 * y[:, None]
-        >>> model = GaussianNB().fit(X, y)
-        >>> model.predict_set([[-1.0, 0.0], [1.0, 1.1], [3.0, 2.0]], coverage=0.95).sets
-        [[0], [0, 1], [1]]
-        """
-        coverage = check_coverage(coverage)
-        if self._elsewhere(X) is not None:
-            raise DecibanError(
-                "predict_set takes rows in memory: read them in batches, and ask for one after the other"
-            )
-        self._check_classes()
-        compared = self.compared_with(rows, way)
-        p_values = compared.p_values(X, by_class)
-        likeliest = None if allow_empty else np.argmax(self.predict_log_proba(X), axis=1)
-        guarantee = promise(compared.way, coverage, by_class, compared.rows, compared.folds)
-        return PredictionSets(
-            self.classes_, p_values, coverage, by_class, compared.way, guarantee, compared.rows, likeliest
-        )
 
-    def calibrate(self: Self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
-        """Store how strange learned rows are, each left out, so that sets can be had without the rows.
+def compared_with(estimator: Any, rows: Any, way: str) -> Compared:
+    """Learned rows to compare new ones with."""
+    if way not in ("auto", *WAYS):
+        raise ValueError(f"way is {way!r}: it must be 'auto', {', '.join(map(repr, WAYS))}")
+    if isinstance(rows, Full | Cross | Stored):
+        if rows.estimator is not estimator or rows.model is not estimator.model_:
+            raise DecibanError("rows was prepared for another model, or before this one changed: prepare it anew")
+        return rows
+    if rows is not None and way != "stored":
+        if not isinstance(rows, list | tuple) or len(rows) not in (2, 3):
+            raise ValueError("rows must be (X, y) or (X, y, sample_weight): rows that the model has learned")
+        return prepared(estimator, as_learned(estimator, *rows), way)
+    kept = None if way == "stored" else estimator._kept_rows()
+    if kept is None:
+        if way in ("auto", "stored") and estimator.calibration_ is not None:
+            return Stored(estimator, estimator.model_, estimator.calibration_)
+        if way == "stored":
+            raise DecibanError("the model has no scores to go by: store them with calibrate(X, y)")
+        needed_rows(estimator)
+    assert kept is not None
+    ready: dict[str, Compared] = estimator.__dict__.setdefault("_set_predictors", {})
+    if way not in ready:
+        ready[way] = prepared(estimator, kept, way)
+    return ready[way]
 
-        A few thousand numbers stay in the model, and in its file. Sets from them hold the true class about as often as
-        asked for where one row more or less changes the model little, and without a guarantee for few rows. What is
-        learned later drops them.
 
-        Parameters
-        ----------
-        X, y, sample_weight : rows that the model has learned, and their labels, optional
-            By default those that `fit` kept.
-        """
-        self._check_classes()
-        if X is not None and self._elsewhere(X, y) is not None:
-            raise DecibanError("calibrate takes rows in memory: some of those learned, drawn at random, will do")
-        learned = self._needed_rows() if X is None else self._as_learned(X, y, sample_weight)
-        rows = some_of(np.flatnonzero(learned.labels.codes >= 0), COMPARED)
-        self.calibration_ = Strangeness.of_judged(self._left_out(learned.some(rows))).thinned()
-        return self
+def prepared(estimator: Any, learned: LearnedRows, way: str) -> Compared:
+    learned.whole_weights()
+    if way == "full" or (way == "auto" and sums_decide(estimator.model_)):
+        full = Full.of(estimator, learned)
+        if way == "full" or full.found.affordable:
+            return full
+    return Cross.of(estimator, learned)
 
-    # ------------------------------------------------------------------ what new rows are compared with
 
-    def compared_with(self, rows: Any = None, way: str = "auto") -> Compared:
-        """What `predict_set` compares new rows with, prepared once for many calls."""
-        if way not in ("auto", *WAYS):
-            raise ValueError(f"way is {way!r}: it must be 'auto', {', '.join(map(repr, WAYS))}")
-        if isinstance(rows, Full | Cross | Stored):
-            if rows.estimator is not self or rows.model is not self.model_:
-                raise DecibanError("rows was prepared for another model, or before this one changed: prepare it anew")
-            return rows
-        if rows is not None and way != "stored":
-            if not isinstance(rows, list | tuple) or len(rows) not in (2, 3):
-                raise ValueError("rows must be (X, y) or (X, y, sample_weight): rows that the model has learned")
-            return self._prepared(self._as_learned(*rows), way)
-        kept = None if way == "stored" else self._kept_rows()
-        if kept is None:
-            if way in ("auto", "stored") and self.calibration_ is not None:
-                return Stored(self, self.model_, self.calibration_)
-            if way == "stored":
-                raise DecibanError("the model has no scores to go by: store them with calibrate(X, y)")
-            self._needed_rows()
-        assert kept is not None
-        prepared: dict[str, Compared] = self.__dict__.setdefault("_set_predictors", {})
-        if way not in prepared:
-            prepared[way] = self._prepared(kept, way)
-        return prepared[way]
-
-    def _prepared(self, learned: LearnedRows, way: str) -> Compared:
-        learned.whole_weights()
-        if way == "full" or (way == "auto" and self._sums_decide()):
-            full = Full.of(self, learned)
-            if way == "full" or full.found.affordable:
-                return full
-        return Cross.of(self, learned)
-
-    def _sums_decide(self) -> bool:
-        """Whether the model is a fixed function of its sums, and rows are taken out of them at little cost."""
-        return False
-
-    def _chosen_by_rows(self) -> str:
-        """What was chosen by looking at rows, so that one row more might change it."""
+def chosen_by_rows(model: Any) -> str:
+    """What was chosen by looking at rows, so that one row more might change it."""
+    if not isinstance(model, JointModel):
         return "how far its evidence is believed was found by looking at rows"
+    return (model.choice.why(model) if model.choice is not None else "") or model.guessed
 
-    def _origin(self) -> dict[str, Any]:
-        return super()._origin() | ({} if self.calibration_ is None else {"sets": self.calibration_.to_dict()})
 
-    def _left_out(self, learned: LearnedRows) -> LeaveOneOut:
-        return self.leave_one_out(learned.rows.X, learned.y, learned.weight)  # type: ignore[no-any-return]  # all classifiers have it
+def sums_decide(model: Any) -> bool:
+    """Whether the model is a fixed function of its sums, and rows are taken out of them at little cost."""
+    if not isinstance(model, JointModel):
+        return False
+    quick = all(block.family.downdates(block.alpha) for block in model.joint.blocks)
+    return quick and not chosen_by_rows(model)
 
-    def _refit(self: Self, learned: LearnedRows, rows: Array) -> Self:
-        """The same model fitted anew, on some of the rows."""
-        weight = None if learned.weight is None else learned.weight[rows]
-        return clone(self).fit(learned.rows.take(rows), learned.y[rows], weight, **learned.how)  # type: ignore[no-any-return]  # scikit-learn has no types
 
-    def _log_proba_of(self, learned: LearnedRows, rows: Array) -> Floats:
-        return self.predict_log_proba(learned.rows.take(rows))  # type: ignore[no-any-return]  # decorated
+# ------------------------------------------------------------------ rows that are kept
 
-    # ------------------------------------------------------------------ rows that are kept
 
-    def _as_learned(self, X: Any, y: Any, weight: Any = None) -> LearnedRows:
-        if isinstance(y, str):
-            X, y = split_target(X, y)
-        rows = Rows.of(X)
-        labels = read_labels(y, rows.size)
-        if labels.soft is not None:
-            raise DecibanError("prediction sets need one label a row, not a matrix of weights")
-        return LearnedRows(rows, labels, None if weight is None else read_weights(weight, rows.size))
+def as_learned(estimator: Any, X: Any, y: Any, weight: Any = None) -> LearnedRows:
+    """Rows with their labels, as `fit` is given them."""
+    X, y = estimator._split(X, y)
+    rows = Rows.of(X)
+    labels = read_labels(y, rows.size)
+    if labels.soft is not None:
+        raise DecibanError("prediction sets need one label a row, not a matrix of weights")
+    return LearnedRows(rows, labels, None if weight is None else read_weights(weight, rows.size))
 
-    def _keep(self, X: Any, y: Any, labels: Labels, weight: Floats | None, how: dict[str, Any]) -> None:
-        """Keep what `fit` was given, if it is small; where the sums decide, as many rows drawn at random."""
-        if labels.soft is not None or isinstance(X, Iterator):
+
+def keep(estimator: Any, X: Any, y: Any, labels: Labels, weight: Floats | None, how: dict[str, Any]) -> None:
+    """Keep what `fit` was given, if it is small; where the sums decide, as many rows drawn at random."""
+    if labels.soft is not None or isinstance(X, Iterator) or not estimator._keeps():
+        return
+    learned = LearnedRows(Rows.of(estimator._split(X, y)[0]), labels, weight, how)
+    n = learned.size
+    if n != len(labels.codes):  # rows of no weight were left out while reading
+        return
+    entries, every = learned.rows.entries, np.arange(n)
+    if sums_decide(estimator.model_):
+        most = min(COMPARED, KEPT_ENTRIES * n // max(1, entries))
+        if most < min(n, FEW) or (n > most and learned.weight is not None):
             return
-        learned = LearnedRows(Rows.of(split_target(X, y)[0] if isinstance(y, str) else X), labels, weight, how)
-        n, entries = learned.size, learned.rows.entries
-        every = np.arange(n)
-        if self._sums_decide():
-            most = min(COMPARED, KEPT_ENTRIES * n // max(1, entries))
-            if most < min(n, FEW) or (n > most and learned.weight is not None):
-                return
-            if n > most:
-                every = some_of(every, most)
-        elif n > KEPT_ROWS or entries > KEPT_ENTRIES:
-            return
-        self._learned_rows = learned.some(every)
+        if n > most:
+            every = some_of(every, most)
+    elif n > KEPT_ROWS or entries > KEPT_ENTRIES:
+        return
+    estimator._learned_rows_ = learned.some(every)
 
-    def _kept_rows(self) -> LearnedRows | None:
-        return self.__dict__.get("_learned_rows")
 
-    def _needed_rows(self) -> LearnedRows:
-        kept = self._kept_rows()
-        if kept is None:
-            raise DecibanError(
-                "there are no learned rows to compare new ones with: fit keeps them where they are few, and no model "
-                "file has them. Give them, rows=(X, y), or store scores beforehand with calibrate(X, y)"
-            )
-        return kept
+def needed_rows(estimator: Any) -> LearnedRows:
+    kept: LearnedRows | None = estimator._kept_rows()
+    if kept is None:
+        raise DecibanError(
+            "there are no learned rows to compare new ones with: fit keeps them where they are few, and no model "
+            "file has them. Give them, rows=(X, y), or store scores beforehand with calibrate(X, y)"
+        )
+    return kept
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Whatever replaces the model drops the rows and scores that belonged to the one before."""
-        if name == "model_":
-            for kept in (*DROPPED, "calibration_"):
-                self.__dict__.pop(kept, None)
-        super().__setattr__(name, value)
 
-    def __copy__(self: Self) -> Self:
-        """A copy in memory keeps what a pickle leaves out."""
-        other = type(self).__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.__dict__.pop("_set_predictors", None)  # they belong to this one
-        return other
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Rows stay where they are: a pickled model has none."""
-        return {name: value for name, value in dict(super().__getstate__()).items() if name not in DROPPED}
+def refit(estimator: Any, learned: LearnedRows, rows: Array) -> Any:
+    """The same model fitted anew, on some of the rows."""
+    weight = None if learned.weight is None else learned.weight[rows]
+    return clone(estimator).fit(learned.rows.take(rows), learned.y[rows], weight, **learned.how)
 
 
 # ------------------------------------------------------------------ the three ways
@@ -333,20 +258,20 @@ class Full:
     def of(cls, estimator: Any, learned: LearnedRows) -> Full:
         if learned.labels.any_missing:
             raise DecibanError("way='full' needs every row's label: leave out rows that have none")
-        if why := estimator._chosen_by_rows():
+        if why := chosen_by_rows(estimator.model_):
             raise DecibanError(f"way='full' is for a model that its sums decide, and {why}: take way='cross'")
         counted = np.arange(learned.size) if learned.weight is None else np.flatnonzero(learned.weight)
         weight = None if learned.weight is None else learned.weight[counted]
-        data, codes, weight = estimator._read_with_labels(learned.rows.take(counted), learned.y[counted], weight)
-        estimator._check_learned(codes, weight)
-        return cls(estimator, estimator.model_, FullConformal.of(estimator.model_, data, codes, weight))
+        rows, codes, weight = estimator._learned_rows(learned.rows.take(counted), learned.y[counted], weight)
+        estimator.model_.check_learned(codes, weight)
+        return cls(estimator, estimator.model_, FullConformal.of(estimator.model_, rows.data, codes, weight))
 
     @property
     def rows(self) -> Floats:
         return self.found.rows
 
     def p_values(self, X: Any, by_class: bool) -> Floats:
-        return self.found.p_values(self.estimator._read(X), by_class)
+        return self.found.p_values(self.estimator._rows(X).data, by_class)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -378,7 +303,7 @@ class Cross:
             for f in range(folds if folds > 1 else 0):
                 out = np.flatnonzero(part == f)
                 model = refitted(estimator, learned, np.flatnonzero(part != f))
-                log_proba = among(model._log_proba_of(learned, out), model.classes_, classes)
+                log_proba = among(model.predict_log_proba(learned.rows.take(out)), model.classes_, classes)
                 own = strangeness(log_proba)[np.arange(len(out)), codes[out]]
                 weight = None if learned.weight is None else learned.weight[out]
                 models.append(model)
@@ -446,7 +371,7 @@ def fold_of(digests: Array, codes: Array, folds: int) -> Array:
 
 def refitted(estimator: Any, learned: LearnedRows, rows: Array) -> Any:
     try:
-        return estimator._refit(learned, rows)
+        return refit(estimator, learned, rows)
     except (ValueError, DecibanError) as error:
         raise DecibanError(
             f"prediction sets need refits without a fifth of the rows, and one failed: {error}"

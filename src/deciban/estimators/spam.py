@@ -17,11 +17,12 @@ from sklearn.utils._param_validation import Interval
 from deciban._typing import Array, Floats
 from deciban.engines.dispatch import is_engine
 from deciban.errors import DecibanError, ForgetError
-from deciban.estimators.answers import anywhere
 from deciban.estimators.text import TextClassifier
+from deciban.learner import AS_LABELLED, Hidden
+from deciban.readers.texts import MailReader
 from deciban.reading.labels import Labels
+from deciban.results.evidence import Evidence
 from deciban.text import mail
-from deciban.text.evidence import TextEvidence
 
 Self = TypeVar("Self", bound="SpamFilter")
 
@@ -113,22 +114,22 @@ class SpamFilter(TextClassifier):
 
         A mailbox is read and learned in pieces; the reliabilities are fitted at its end.
         """
-        self._check_labels([label])
+        check_labels([label])
         with self._unchanged_on_error():
             empty = True
-            for batch in in_batches(self._opened(as_path(mails))):
+            for batch in in_batches(self._reader().opened(as_path(mails))):
                 self.partial_fit(batch, [label] * len(batch))
                 empty = False
             if empty:
                 raise DecibanError(f"there is no mail to learn from in {mails!r}")
-            if self._kept_enough():  # else what was fitted on more stays
+            if self._kept_enough(self.model_):  # else what was fitted on more stays
                 self.refit_reliability()
         return self
 
     def correct(self: Self, mails: Any, label: str) -> Self:
         """Mails that were learned as the other kind: they are forgotten as that, and learned as this."""
-        self._check_labels([label])
-        mails = list(self._opened(as_path(mails)))
+        check_labels([label])
+        mails = list(self._reader().opened(as_path(mails)))
         other = "ham" if label == "spam" else "spam"
         with self._unchanged_on_error():
             try:
@@ -138,38 +139,34 @@ class SpamFilter(TextClassifier):
             self.partial_fit(mails, label)
         return self
 
-    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more mails. There are two classes, whether or not both were seen."""
-        declared = None if self.__sklearn_is_fitted__() else CLASSES
-        return super().partial_fit(X, y, declared if classes is None else classes, sample_weight)
+    def _reader(self) -> MailReader:
+        return MailReader(self.lowercase, None if self.headers is None else tuple(self.headers))
 
-    def _elsewhere(self, X: Any, y: Any = None, engine: str | None = None) -> Any:
+    def _engine(self, X: Any, y: Any = None, engine: str | None = None) -> Any:
         """Strings are mails, and paths are mailboxes: tables of mails say by themselves what they are."""
-        return super()._elsewhere(X, y, engine) if is_engine(X) or not isinstance(X, MAILS) else None
+        return super()._engine(X, y, engine) if is_engine(X) or not isinstance(X, MAILS) else None
 
-    def _answers(self) -> Array:
-        return np.array(["ham", "unsure", "spam"])
+    def _split(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """One label may be that of all mails."""
+        if not isinstance(y, str):
+            return X, y
+        texts = self._reader().texts(X)
+        return texts, [y] * len(texts)
 
-    def _start(self, texts: Any, labels: Labels, classes: Array, closed: bool, weight: Floats | None) -> None:
-        del classes, closed  # there are two, whether or not both were seen
-        super()._start(texts, labels.placed(CLASSES), CLASSES, True, weight)
+    def _read(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> tuple[Any, Labels, Floats | None]:
+        texts, labels, weight = super()._read(X, y, sample_weight, **how)
+        check_labels(labels.classes.tolist())
+        return texts, labels, weight
 
-    def _opened(self, mails: Any) -> Iterator[Any]:
-        """One mail after the other, of whatever holds them."""
-        if isinstance(mails, os.PathLike):
-            return mail.read_mailbox(mails, self._fields())
-        if isinstance(mails, str | bytes | Message | mail.Mail):
-            return iter([mails])
-        return iter(mails.to_pylist() if hasattr(mails, "to_pylist") else mails)  # a column of Arrow
+    def _declared(self, classes: Any, first: bool) -> Array | None:
+        """There are two classes, whether or not both were seen."""
+        return super()._declared(CLASSES if classes is None and first else classes, first)
 
-    def _read_texts(self, X: Any) -> list[str]:
-        return [self._text(message) for message in self._opened(X)]
-
-    def _text(self, message: Any) -> str:
-        return (message if isinstance(message, mail.Mail) else mail.read(message, self._fields())).text
-
-    def _fields(self) -> tuple[str, ...] | None:
-        return None if self.headers is None else tuple(self.headers)
+    def _learned(
+        self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
+    ) -> Any:
+        del closed
+        return super()._learned(X, labels.placed(CLASSES), weight, closed=True, hidden=hidden)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -177,36 +174,30 @@ class SpamFilter(TextClassifier):
         if odd:
             raise ValueError(f"headers holds {odd[0]!r}: fields of a header have names, such as 'subject'")
 
-    def _read_labelled(self, X: Any, y: Any, sample_weight: Any, mark: Any = None) -> Any:
-        if isinstance(y, str):  # one label for all
-            X = list(self._opened(X))
-            y = [y] * len(X)
-        texts, labels, weight = super()._read_labelled(X, y, sample_weight, mark)
-        self._check_labels(labels.classes.tolist())
-        return texts, labels, weight
-
-    def _check_labels(self, labels: Iterable[Any]) -> None:
-        odd = [label for label in labels if label not in ("ham", "spam")]
-        if odd:
-            raise ValueError(f"a mail is 'ham' or 'spam', not {odd[0]!r}")
-
     # ------------------------------------------------------------------ answering
 
-    @anywhere
-    def predict(self, X: Any) -> Array:
+    def _answers(self) -> Array:
+        return np.array(["ham", "unsure", "spam"])
+
+    def _answer(self, X: Any) -> Array:
         """ "ham", "unsure" or "spam", whichever costs least on average; unsure until both kinds were learned."""
         ham, spam = self.predict_proba(X).T
         if not self.class_count_.all():
             return np.full(len(ham), "unsure")
         costs = np.stack([spam * self.false_negative, np.full(len(ham), self.unsure), ham * self.false_positive])
-        return np.asarray(np.array(["ham", "unsure", "spam"])[np.argmin(costs, axis=0)])
+        return np.asarray(self._answers()[np.argmin(costs, axis=0)])
 
-    def explain(  # type: ignore[override]  # a list of texts' evidence is what a list of evidence is
-        self, X: Any, target: Any = "spam", against: Any = None, names: Any = None
-    ) -> TextEvidence | list[TextEvidence]:
+    def explain(
+        self, X: Any, target: Any = "spam", against: Any = None, names: Any = None, by: str = "column"
+    ) -> Evidence | list[Evidence]:
         """Why a mail is spam: every word's evidence in decibans, and the mail in colour."""
-        del names
-        return self._explain_texts(self._read_texts(X), target, against)
+        return super().explain(X, target, against, names, by)
+
+
+def check_labels(labels: Iterable[Any]) -> None:
+    odd = [label for label in labels if label not in ("ham", "spam")]
+    if odd:
+        raise ValueError(f"a mail is 'ham' or 'spam', not {odd[0]!r}")
 
 
 def as_path(mails: Any) -> Any:

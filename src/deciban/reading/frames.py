@@ -44,6 +44,9 @@ class Frame:
     size: int
     notes: Mapping[str, str] = field(default_factory=dict)
 
+    def __len__(self) -> int:
+        return self.size
+
     def __getitem__(self, name: str) -> Column:
         return self.columns[self._place(name)]
 

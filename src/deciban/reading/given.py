@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any) -> Rows:
+        if hasattr(X, "strings"):  # texts that were read already
+            return cls(X, len(X), "texts")
         if issparse(X):
             return cls(X.tocsr(), int(X.shape[0]), "sparse")
         if isinstance(X, Frame):
@@ -48,7 +50,7 @@ class Rows:
 
     def take(self, rows: Array) -> Any:
         """Some of the rows, of the same make; a copy."""
-        if isinstance(self.X, Frame):
+        if isinstance(self.X, Frame) or hasattr(self.X, "strings"):
             return self.X.take(rows)
         if isinstance(self.X, Mapping):
             return {name: take_values(values, rows) for name, values in self.X.items()}
@@ -60,6 +62,10 @@ class Rows:
         assert frame is not None  # it was one before
         return frame[rows.tolist()].to_native()
 
+    def texts(self) -> Iterable[Any]:
+        """Texts, one after the other."""
+        return self.X.strings() if hasattr(self.X, "strings") else self.X  # type: ignore[no-any-return]  # a list of them
+
     def frame(self) -> Frame | None:
         """The columns of a table; None where there are none to look at one by one."""
         return read_frame(self.X) if self.make == "table" else None
@@ -70,7 +76,7 @@ class Rows:
         if self.make == "sparse":
             return int(self.X.nnz)
         if self.make == "texts":
-            return sum(map(len, self.X)) // 8
+            return sum(map(len, self.texts())) // 8
         if isinstance(self.X, np.ndarray):
             return int(self.X.size)
         if isinstance(self.X, Frame | Mapping):
@@ -82,7 +88,7 @@ class Rows:
     def digests(self) -> Array:
         """A number for each row by what is in it, (n,) of 64 bits."""
         if self.make == "texts":
-            return mixed(np.array([checksum(text) for text in self.X], dtype=np.uint64))
+            return mixed(np.array([checksum(text) for text in self.texts()], dtype=np.uint64))
         if self.make == "sparse":
             cells = mixed(bits(self.X.data)) + mixed(self.X.indices.astype(np.uint64))
             total = np.append(np.uint64(0), np.cumsum(mixed(cells), dtype=np.uint64))

@@ -34,6 +34,13 @@ class Labels:
         """The same labels in a larger, sorted set of classes; soft labels have their classes already."""
         return self if self.soft is not None else Labels(classes, self.among(classes), any_missing=self.any_missing)
 
+    def take(self, rows: Array) -> Labels:
+        """The labels of some rows."""
+        if self.soft is not None:
+            return Labels(self.classes, self.codes, self.soft[rows])
+        codes = self.codes[rows]
+        return Labels(self.classes, codes, any_missing=self.any_missing and bool((codes < 0).any()))
+
     def among(self, classes: Array) -> Codes:
         """The codes in a larger, sorted set of classes."""
         if len(self.classes) == len(classes):

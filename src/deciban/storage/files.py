@@ -30,7 +30,7 @@ from deciban.storage import atomic, container
 from deciban.storage.atomic import exclusively
 from deciban.storage.packing import PIECES, pack, unpack
 
-__all__ = ["FORMAT", "damage", "exclusively", "read", "read_parts", "write", "write_atomically", "write_parts"]
+__all__ = ["FORMAT", "MODELS", "damage", "exclusively", "read", "read_parts", "write_atomically", "write_parts"]
 
 FORMAT = 1
 LARGEST = 1e75  # what a column may hold: the fourth power of it, the largest that is summed up, is still a number
@@ -45,20 +45,29 @@ UNWARRANTED = 1 << 24  # columns, or categories, that a model without classes ma
 SAID = 300  # characters of what went wrong
 LONGEST = 100  # characters of a model's name
 
+# A file names its estimator, and these are where they are: a file cannot ask for other code.
+MODELS = {
+    "BernoulliNB": "naive_bayes.bernoulli",
+    "CategoricalNB": "naive_bayes.categorical",
+    "Classifier": "tables",
+    "ComplementNB": "naive_bayes.complement",
+    "GaussianDiscriminant": "gaussians.gaussian_discriminant",
+    "GaussianMixture": "gaussians.mixture",
+    "GaussianNB": "naive_bayes.gaussian",
+    "LinearDiscriminantAnalysis": "gaussians.linear",
+    "MixtureDiscriminant": "gaussians.mixture_discriminant",
+    "MultinomialNB": "naive_bayes.multinomial",
+    "NaiveBayes": "naive_bayes.mixed",
+    "NearestCentroid": "gaussians.nearest_centroid",
+    "PoissonNB": "naive_bayes.poisson",
+    "QuadraticDiscriminantAnalysis": "gaussians.quadratic",
+    "SpamFilter": "spam",
+    "TextClassifier": "text",
+    "TreeAugmentedNB": "naive_bayes.tree_augmented",
+}
+
 # What a description that makes no sense can raise while it is read.
 BROKEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
-
-
-def write(path: str | os.PathLike[str], model: Model, about: dict[str, Any]) -> None:
-    """Save a model; `about` is what its owner wants back (names, settings), as JSON."""
-    document, tensors = parts(model)
-    for name, array in tensors.items():
-        if not within_reach(name, array):
-            raise DecibanError(
-                f"the sums {name} are larger than a file may hold, or not numbers: the columns should be of numbers "
-                f"below {LARGEST:g}, so give them in another unit"
-            )
-    write_parts(path, document, tensors, about)
 
 
 def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -88,6 +97,12 @@ def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
         "class_prior": encode(model.joint.class_prior),
         "blocks": blocks,
     }
+    for name, array in tensors.items():
+        if not within_reach(name, array):
+            raise DecibanError(
+                f"the sums {name} are larger than a file may hold, or not numbers: the columns should be of numbers "
+                f"below {LARGEST:g}, so give them in another unit"
+            )
     return document, tensors
 
 

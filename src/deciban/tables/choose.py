@@ -15,10 +15,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import of_one_size
 from deciban.joint import log_class_prior, log_class_prior_without
+from deciban.learner import Hidden
 from deciban.pool import ENOUGH, Doubt, Folds, Part, Pool, Usual, closed_fit, cross_fit
 from deciban.reading.frames import Frame
 from deciban.reading.table import Reader
@@ -106,12 +106,12 @@ def choose(
     pool = Pool(weights, np.zeros(len(classes)))
     model = TableModel(classes, count, reader, encoding, experts, pool, class_prior, closed)
     if not all_here:
-        none = replace(model.none(), weight=np.zeros(len(classes)))
-        model = none.plus(none.batch(frame, y, weight, n_jobs))
+        model = model.sums_of(frame, y, weight, n_jobs)
     with own_threads():
         model = chooser.weighed(model)
     if hidden is not None and hidden_weight:
-        model = guessed(model, hidden, hidden_weights, hidden_weight, n_jobs)
+        missing = np.full(hidden.size, -1, dtype=np.int32)
+        model = model.fill(hidden, missing, hidden_weights, Hidden(hidden_weight), n_jobs)
     return model
 
 
@@ -139,22 +139,10 @@ def choose_by_sample(
         experts = chooser.experts(watch)
     weights = np.append(np.full(len(experts), 1.0 / (len(experts) + 1)), np.zeros(len(encoding.columns)))
     pool = Pool(weights, np.zeros(len(classes)))
-    model = TableModel(classes, np.zeros(len(classes)), reader, encoding, experts, pool, class_prior).none()
+    model = TableModel(classes, np.zeros(len(classes)), reader, encoding, experts, pool, class_prior).zero()
     model = collect(model)
     with own_threads():
         return chooser.among(find(classes, model.classes), len(model.classes)).weighed(model)
-
-
-def guessed(model: TableModel, frame: Frame, weight: Floats | None, share: float, n_jobs: int | None) -> TableModel:
-    """With rows whose label is missing, shared out as the model of the others judges them; each counts a share."""
-    likely = bayes.posterior(model.log_joint(frame, n_jobs), model.log_prior) * share
-    if weight is not None:
-        likely *= weight[:, None]
-    total = model
-    for c in range(len(model.classes)):
-        all_one = np.full(frame.size, c, dtype=np.int32)
-        total = total.plus(model.batch(frame, all_one, np.ascontiguousarray(likely[:, c]), n_jobs))
-    return total
 
 
 def sample(n: int) -> Array:

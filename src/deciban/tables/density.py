@@ -112,7 +112,7 @@ def sample(model: TableModel, n: int, rng: np.random.Generator, given: int | Non
         texts = [""] * n
         for c in np.unique(y) if name in words else ():
             at = np.flatnonzero(y == c)
-            for i, text in zip(at, words[name].graded.sample(len(at), rng, int(c), None)[0], strict=True):
+            for i, text in zip(at, words[name].graded.sample(len(at), rng, int(c))[0], strict=True):
                 texts[i] = text
         columns.append(Levels(np.arange(n, dtype=np.int32), tuple(texts)))
     return Frame((*model.encoding.names, *model.encoding.texts), tuple(columns), n), y

@@ -9,21 +9,25 @@ refit chooses anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
 from deciban.errors import ForgetError, SchemaError
-from deciban.joint import log_class_prior, log_class_prior_without
+from deciban.joint import log_class_prior_without
+from deciban.learner import AS_LABELLED, Hidden, Learner
 from deciban.pool import LeftOut, Pool
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
+from deciban.reading.labels import Labels
 from deciban.reading.table import Reader
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
+from deciban.results.evidence import Evidence
 from deciban.schema import find, union_classes
 from deciban.show import plain
 from deciban.tables.encode import Cuts, Encoding, Known, Rows
@@ -64,8 +68,8 @@ class Record:
     weight: float = 0.0  # of all rows that were learned then
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TableModel:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TableModel(Learner):
     """Experts, their sums and their weights."""
 
     classes: Array
@@ -78,6 +82,10 @@ class TableModel:
     closed: bool = False
     record: Record = field(default_factory=Record)
     left_out: LeftOut | None = None  # what weighs evidence of rows that the weights were chosen by
+    unlabelled: int = 0  # rows whose label was guessed
+    lineage: object = field(default_factory=object)  # the same wherever the same choices were handed on
+
+    pools: ClassVar[bool] = True
 
     def read(self, X: Any) -> Frame:
         """Rows of the table that was learned."""
@@ -85,10 +93,6 @@ class TableModel:
         return self.reader.read(X, {name: coded.levels for name, coded in pairs if isinstance(coded, Known)})
 
     # ------------------------------------------------------------------ answering
-
-    @property
-    def log_prior(self) -> Floats:
-        return log_class_prior(self.class_prior, self.weight)
 
     @property
     def columns(self) -> ColumnLaws:
@@ -115,7 +119,8 @@ class TableModel:
         out += self.pool.offsets + log_prior
         return out
 
-    def log_joint(self, frame: Frame, n_jobs: int | None = None) -> Floats:
+    def log_joints(self, rows: Frame, n_jobs: int | None = None) -> Floats:
+        frame = rows
         out = np.empty((frame.size, len(self.classes)))
         self._ready()
 
@@ -124,6 +129,14 @@ class TableModel:
 
         over_rows(frame, n_jobs, work)
         return out
+
+    def log_posterior_without(
+        self, rows: Frame, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
+    ) -> tuple[Floats, str]:
+        del whole  # weights know by themselves which rows had a part in them
+        self.check_values(rows, codes, weight)
+        scores = self.log_joint_without(rows, codes, weight, n_jobs)
+        return bayes.posterior(scores, self.log_prior, logs=True, quiet=True), self.way
 
     def log_joint_without(
         self, frame: Frame, y: Codes, weight: Floats | None = None, n_jobs: int | None = None
@@ -182,15 +195,38 @@ class TableModel:
         for _ in self.said(some):
             pass
 
+    # ------------------------------------------------------------------ other answers
+
+    def log_density(self, rows: Frame, n_jobs: int | None = None) -> Floats:
+        from deciban.tables import density
+
+        del n_jobs
+        return density.log_density(self, rows)
+
+    def explain(self, row: Frame, target: int | None = None, against: int | None = None, **how: Any) -> Evidence:
+        from deciban.tables import views
+
+        return views.explain(self, row, target, against, **how)
+
+    def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
+        from deciban.tables import views
+
+        return views.strongest(self, target, most)
+
+    def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[Frame, Codes]:
+        from deciban.tables import density
+
+        del how
+        return density.sample(self, n, rng, given)
+
     # ------------------------------------------------------------------ learning
 
-    def none(self) -> TableModel:
-        """The same choices, with nothing learned."""
-        return self.scaled(0.0)
+    def zero(self) -> TableModel:
+        return replace(self.scale(0.0), unlabelled=0)
 
-    def scaled(self, factor: float) -> TableModel:
-        experts = tuple(expert.scaled(factor) for expert in self.experts)
-        return replace(self, weight=self.weight * factor, experts=experts)
+    def scale(self, share: float) -> TableModel:
+        experts = tuple(expert.scaled(share) for expert in self.experts)
+        return replace(self, weight=self.weight * share, experts=experts)
 
     def in_classes(self, classes: Array) -> TableModel:
         """Room for other classes."""
@@ -212,19 +248,21 @@ class TableModel:
         """Room for categories that came later."""
         if encoding is self.encoding:
             return self
-        columns = self.columns.in_cells(encoding.offsets)
+        columns = self.columns.recoded(self.encoding, encoding)
         return replace(self, encoding=encoding, experts=(columns, *self.experts[1:]))
 
-    def learned(
-        self, frame: Frame, y: Codes, classes: Array, weight: Floats | None = None, n_jobs: int | None = None
-    ) -> TableModel:
-        """With rows whose class codes y point into `classes`."""
-        model = self.in_classes(union_classes(self.classes, classes)).in_encoding(self.encoding.with_new(frame))
-        return model.plus(model.batch(frame, find(classes, model.classes)[y].astype(np.int32), weight, n_jobs))
+    def batch(self, rows: Frame, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> TableModel:
+        if labels.any_missing:
+            known = np.flatnonzero(labels.codes >= 0)
+            rows, labels = rows.take(known), labels.take(known)
+            weight = None if weight is None else weight[known]
+        classes = union_classes(self.classes, labels.classes)
+        room = self.in_classes(classes).zero().in_encoding(self.encoding.with_new(rows))
+        return room.sums_of(rows, find(labels.classes, classes)[labels.codes].astype(np.int32), weight, n_jobs)
 
-    def batch(self, frame: Frame, y: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> TableModel:
-        """The sums of these rows alone, under the same choices."""
-        none = self.none()
+    def sums_of(self, frame: Frame, y: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> TableModel:
+        """These rows alone, whose codes are the model's and whose categories it knows."""
+        none = self.zero()
 
         def work(rows: slice) -> TableModel:
             mine = none.encoding.rows(frame.take(rows))
@@ -235,34 +273,31 @@ class TableModel:
 
         return added(none, over_rows(frame, n_jobs, work))
 
-    def plus(self, other: TableModel, sign: float = 1.0) -> TableModel:
-        """The sums of both, which have the same classes and made the same choices."""
-        weight = self.weight + sign * other.weight
-        weight[np.abs(weight) <= RESIDUE * self.weight] = 0.0
-        experts = tuple(a.plus(b, sign) for a, b in zip(self.experts, other.experts, strict=True))
-        return replace(self, weight=weight, experts=experts)
+    def __add__(self, other: TableModel) -> TableModel:
+        mine, theirs = self._side_by_side(other)
+        return mine.plus(theirs)
 
-    def forgotten(
-        self, frame: Frame, y: Codes, classes: Array, weight: Floats | None = None, n_jobs: int | None = None
-    ) -> TableModel:
-        """Without rows whose class codes y point into `classes`; rows that were never learned are an error."""
-        unknown = [c for c in classes.tolist() if c not in set(self.classes.tolist())]
+    def __sub__(self, other: TableModel) -> TableModel:
+        unknown = [c for c in other.classes[other.weight > 0].tolist() if c not in set(self.classes.tolist())]
         if unknown:
-            raise ForgetError(f"cannot forget rows of class {unknown[0]!r}: the model never learned that class")
-        batch = self.batch(frame, find(classes, self.classes)[y].astype(np.int32), weight, n_jobs)
-        left = self.columns.counts - batch.columns.counts
-        low = np.argwhere(left < -RESIDUE * np.maximum(1.0, self.columns.counts))
-        codes = self.encoding.rows(frame).codes
-        if len(low) or (codes < 0).any():
-            raise ForgetError(self._never_learned(low, codes))
-        short = np.flatnonzero(self.weight - batch.weight < -RESIDUE * np.maximum(1.0, self.weight))
+            raise ForgetError(f"cannot forget rows of class {plain(unknown[0])!r}: the model never learned that class")
+        mine, theirs = self._side_by_side(other)
+        if (over := mine.overdrawn(theirs)) is not None:
+            c, j, code = over
+            raise ForgetError(
+                "cannot forget these rows: with the value {value} of column {column!r}, more rows of class "
+                f"{plain(mine.classes[c])!r} would be forgotten than were learned",
+                column=mine.encoding.names[j],
+                value=mine.encoding.columns[j].label(code),
+            )
+        short = np.flatnonzero(mine.weight - theirs.weight < -RESIDUE * np.maximum(1.0, mine.weight))
         if len(short):
             c = short[0]
             raise ForgetError(
-                f"cannot forget {batch.weight[c]:g} rows of class {plain(self.classes[c])!r}: "
-                f"only {self.weight[c]:g} were learned"
+                f"cannot forget {theirs.weight[c]:g} rows of class {plain(mine.classes[c])!r}: "
+                f"only {mine.weight[c]:g} were learned"
             )
-        rest = self.plus(batch, -1.0)
+        rest = mine.plus(theirs, -1.0)
         for expert in rest.experts:
             if not expert.sound():
                 raise ForgetError(
@@ -271,7 +306,66 @@ class TableModel:
                 )
         return rest
 
-    def check_learned(self, frame: Frame, y: Codes, weight: Floats | None) -> None:
+    def forget(
+        self, rows: Frame, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> TableModel:
+        """Without these rows; one that was never learned is named."""
+        unknown = [c for c in labels.classes.tolist() if c not in set(self.classes.tolist())]
+        if unknown:
+            raise ForgetError(f"cannot forget rows of class {plain(unknown[0])!r}: the model never learned that class")
+        codes = self.encoding.rows(rows).codes
+        if (codes < 0).any():
+            at, j = np.argwhere(codes < 0)[0]
+            raise ForgetError(
+                "cannot forget row {row}: its value of column {column!r} was never learned",
+                row=int(at),
+                column=self.encoding.names[j],
+            )
+        batch = self.batch(rows, labels, weight, n_jobs)
+        if (over := self.overdrawn(batch)) is not None:
+            c, j, code = over
+            raise ForgetError(
+                "cannot forget row {row}: with its value of column {column!r}, more rows of class "
+                f"{plain(self.classes[c])!r} would be forgotten than were learned",
+                row=int(np.flatnonzero(codes[:, j] == code)[0]),
+                column=self.encoding.names[j],
+            )
+        return self - batch
+
+    def overdrawn(self, other: TableModel) -> tuple[int, int, int] | None:
+        """The first class, column and code that the other has counted more often; None where there is none."""
+        counts = self.columns.counts
+        low = np.argwhere(counts - other.columns.counts < -RESIDUE * np.maximum(1.0, counts))
+        if not len(low):
+            return None
+        c, cell = low[0].tolist()
+        j = int(np.searchsorted(self.encoding.offsets, cell, side="right")) - 1
+        return c, j, int(cell - self.encoding.offsets[j])
+
+    def plus(self, other: TableModel, sign: float = 1.0) -> TableModel:
+        """The sums of both, which have the same classes and categories and made the same choices."""
+        weight = self.weight + sign * other.weight
+        weight[np.abs(weight) <= RESIDUE * self.weight] = 0.0
+        experts = tuple(a.plus(b, sign) for a, b in zip(self.experts, other.experts, strict=True))
+        return replace(self, weight=weight, experts=experts, unlabelled=self.unlabelled + other.unlabelled)
+
+    def _side_by_side(self, other: TableModel) -> tuple[TableModel, TableModel]:
+        """Both with room for what either knows. Choices that differ do not add up."""
+        same = self.lineage is other.lineage and np.array_equal(self.pool.weights, other.pool.weights)
+        if not same and self.choices() != other.choices():
+            raise SchemaError(
+                "cannot merge models that chose differently (bins, trees, weights): let the second learn under the "
+                "first's choices, with first.empty().partial_fit(rows, labels), and merge those"
+            )
+        classes = union_classes(self.classes, other.classes)
+        encoding = common_encoding(self.encoding, other.encoding)
+        return tuple(one.in_classes(classes).in_encoding(encoding) for one in (self, other))  # type: ignore[return-value]  # two of them
+
+    @property
+    def guessed(self) -> str:
+        return f"{self.unlabelled} labels were guessed, by what all the others said" if self.unlabelled else ""
+
+    def check_values(self, frame: Frame, y: Codes, weight: Floats | None) -> None:
         """Rows to be left out must have been learned: each value at least as often as it stands in its row."""
         codes = self.encoding.rows(frame).codes
         if not codes.size:
@@ -283,36 +377,11 @@ class TableModel:
         if len(bad):
             row, j = bad[0]
             raise ForgetError(
-                f"row {row} was not learned: no row of class {plain(self.classes[y[row]])!r} with its value of column "
-                f"{self.encoding.names[j]!r} was"
+                f"row {{row}} was not learned: no row of class {plain(self.classes[y[row]])!r} with its value of "
+                "column {column!r} was",
+                row=int(row),
+                column=self.encoding.names[j],
             )
-
-    def _never_learned(self, low: Array, codes: Codes) -> str:
-        if len(low):
-            cls, cell = low[0]
-            j = int(np.searchsorted(self.encoding.offsets, cell, side="right")) - 1
-            row = np.flatnonzero(codes[:, j] == cell - self.encoding.offsets[j])
-            at, label = int(row[0]), plain(self.classes[cls])
-            return (
-                f"cannot forget row {at}: with its value of column {self.encoding.names[j]!r}, more rows of class "
-                f"{label!r} would be forgotten than were learned"
-            )
-        at, j = np.argwhere(codes < 0)[0]
-        return f"cannot forget row {at}: its value of column {self.encoding.names[j]!r} was never learned"
-
-    def merged(self, other: TableModel) -> TableModel:
-        """What both have learned, under choices that are the same."""
-        if self.choices() != other.choices():
-            raise SchemaError(
-                "cannot merge models that chose differently (bins, trees, weights): let the second learn under the "
-                "first's choices, with first.empty().partial_fit(rows, labels), and merge those"
-            )
-        classes = union_classes(self.classes, other.classes)
-        encoding = common_encoding(self.encoding, other.encoding)
-        mine = self.in_classes(classes).in_encoding(encoding)
-        theirs = other.in_classes(classes)
-        columns = theirs.columns.recoded(other.encoding, encoding)
-        return mine.plus(replace(theirs, encoding=encoding, experts=(columns, *theirs.experts[1:])))
 
     def choices(self) -> bytes:
         """A digest of everything that was chosen; it is the same before and after learning more."""
@@ -322,6 +391,50 @@ class TableModel:
 
     def with_prior(self, class_prior: str | Floats) -> TableModel:
         return replace(self, class_prior=class_prior)
+
+    # ------------------------------------------------------------------ what is hidden, what is chosen
+
+    def fill(
+        self,
+        rows: Frame,
+        codes: Codes,
+        weight: Floats | None = None,
+        hidden: Hidden = AS_LABELLED,
+        n_jobs: int | None = None,
+        watch: Callable[[int, float], None] | None = None,
+    ) -> TableModel:
+        """With rows whose label is missing, shared out as the model of the others judges them; each counts a share."""
+        del watch
+        missing = np.flatnonzero(codes < 0)
+        if not len(missing) or not hidden.weight:
+            return self
+        frame = rows.take(missing)
+        likely = self.scores(frame, "posterior", n_jobs) * hidden.weight
+        if weight is not None:
+            likely *= weight[missing][:, None]
+        total = self
+        for c in range(len(self.classes)):
+            all_one = np.full(frame.size, c, dtype=np.int32)
+            total = total.plus(self.sums_of(frame, all_one, np.ascontiguousarray(likely[:, c]), n_jobs))
+        return replace(total, unlabelled=self.unlabelled + len(missing))
+
+    def choose(self, rows: Frame, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> TableModel:
+        """The same: what was chosen looks at structures too, which `tables.choose` finds for all rows at once."""
+        del rows, codes, weight, n_jobs
+        return self
+
+    # ------------------------------------------------------------------ keeping
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        from deciban.tables import files
+
+        return files.parts(self)
+
+    @classmethod
+    def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableModel:
+        from deciban.tables import files
+
+        return files.rebuild(document, tensors)
 
 
 def added(none: TableModel, parts: list[TableModel]) -> TableModel:
@@ -363,4 +476,5 @@ def common_encoding(a: Encoding, b: Encoding) -> Encoding:
             new = tuple(level for level in theirs.levels if level not in set(mine.levels))
             mine = replace(mine, levels=(*mine.levels, *new)) if new else mine
         columns.append(mine)
-    return replace(a, columns=tuple(columns))
+    same = all(new is old for new, old in zip(columns, a.columns, strict=True))
+    return a if same else replace(a, columns=tuple(columns))

@@ -9,6 +9,7 @@ import numpy as np
 
 from deciban._typing import Floats
 from deciban.bayes import DECIBANS, log_evidence
+from deciban.corollaries.explain import sides
 from deciban.reading.columns import Column, Levels
 from deciban.reading.frames import Frame
 from deciban.reading.kinds import LEFT_OUT
@@ -25,11 +26,7 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
     """One row's evidence for a class over another: prior + Σ = the log-odds, column by column or expert by expert."""
     rows = model.encoding.rows(frame)
     scores = model.pooled(rows, model.log_prior)[0]
-    likely = np.argsort(-scores, kind="stable")
-    if target is None:
-        target = int(likely[0] if against is None or likely[0] != against else likely[1 if len(likely) > 1 else 0])
-    if against is None:
-        against = int(next((c for c in likely if c != target), target))
+    target, against = sides(scores, model.classes, target, against)
     columns = np.zeros(len(model.encoding.names))
     experts: list[tuple[str, float]] = []
     items: list[tuple[str, Any, float]] = []
@@ -130,21 +127,19 @@ def summary(model: TableModel) -> Summary:
     )
 
 
-def strongest(model: TableModel, n: int) -> list[tuple[int, str, float]]:
-    """(class, item, dB) of what speaks most for each class against the mean of the others, columns by themselves."""
-    table = model.columns.pointed()
-    weights = model.column_weights
-    out = []
-    seen = np.flatnonzero(model.weight > 0)
-    for c in seen:
-        others = seen[seen != c]
-        said = table[:, c] - (table[:, others].mean(axis=1) if len(others) else 0.0)
-        items = []
-        for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
-            start = int(model.encoding.offsets[j])
-            items += [
-                (f"{name} = {coded.label(code)}", float(weights[j] * said[start + code])) for code in range(coded.size)
-            ]
-        items.sort(key=lambda item: -item[1])
-        out += [(int(c), item, db * DECIBANS) for item, db in items[:n] if db > 0]
-    return out
+def strongest(model: TableModel, target: int, most: int) -> list[tuple[str, float]]:
+    """What speaks most for a class against the mean of the others, columns by themselves, in decibans."""
+    if not model.weight[target] > 0:
+        return []
+    table, others = model.columns.pointed(), np.flatnonzero(model.weight > 0)
+    others = others[others != target]
+    evidence = table[:, target] - (table[:, others].mean(axis=1) if len(others) else 0.0)
+    items = []
+    for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
+        start = int(model.encoding.offsets[j])
+        weight = model.column_weights[j]
+        items += [
+            (f"{name} = {coded.label(code)}", float(weight * evidence[start + code])) for code in range(coded.size)
+        ]
+    items.sort(key=lambda item: -item[1])
+    return [(item, db * DECIBANS) for item, db in items[:most] if db > 0]

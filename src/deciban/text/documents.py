@@ -6,6 +6,7 @@ import mmap
 import os
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -65,6 +66,51 @@ class Lines(Sequence[str]):
     def documents(self, lower: bool) -> Documents:
         """For words: each line still has its end, which is no part of a word."""
         return Documents.from_buffer(self.data, self.offsets, lower)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """Documents that have a length and can be gone through again: lines of a file, a list, a column of Arrow's."""
+
+    documents: Any
+    lower: bool = True
+
+    @classmethod
+    def of(cls, X: Any, lower: bool = True) -> Texts:
+        """Documents of any make; what can be read only once is read."""
+        if isinstance(X, Lines | list | tuple):
+            return cls(X, lower)
+        column = arrow_column(X)
+        if column is None:
+            texts = as_texts(X)
+            column = texts if isinstance(texts, list | tuple) else list(texts)
+        return cls(column, lower)
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def batches(self) -> Iterator[Documents]:
+        """For the kernel."""
+        return batches(self.documents, self.lower)
+
+    def strings(self) -> Iterator[str]:
+        """All documents, as Python has them."""
+        return (as_string(text, i) for i, text in enumerate(self.documents))
+
+    def string(self, i: int) -> str:
+        return as_string(self.documents[i], i)
+
+    def take(self, rows: Array) -> Texts:
+        """Some of the documents."""
+        return Texts([self.string(i) for i in rows.tolist()], self.lower)
+
+
+def as_string(text: Any, number: int = 0) -> str:
+    """A document as Python has it."""
+    if hasattr(text, "as_py"):
+        text = text.as_py()
+    check(text, number)
+    return decoded(text, f"document {number}") if isinstance(text, bytes) else str(text)
 
 
 def batches(raw: Any, lower: bool, ends: bool = False) -> Iterator[Documents]:

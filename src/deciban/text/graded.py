@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.joint import log_class_prior, log_class_prior_without
+from deciban.learner import AS_LABELLED, Hidden, Learner, without_a_class
 from deciban.pool import (
     NOTHING,
     Chosen,
@@ -37,13 +38,16 @@ from deciban.pool import (
     closed_fit,
     cross_fit,
 )
+from deciban.reading.labels import Labels
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.text import views
 from deciban.text.common import CommonItems, Gaussians, ridges
 from deciban.text.common import Vectors as Together
+from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence
 from deciban.text.hashed import HashedLexicon
 from deciban.text.items import Items, Lexicon, Rows
+from deciban.text.kept import marks
 from deciban.text.raw import Documents
 from deciban.text.sums import (
     Cells,
@@ -118,18 +122,21 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Graded:
+class Graded(Learner):
     """A text model: sums, what was chosen, and pseudo-counts that a person put in (`prior`, by word)."""
 
     sums: TextSums
     choice: Choice | None = None
     prior: Mapping[str, Any] = field(default_factory=dict)
     class_prior: str | Floats = "empirical"
+    unlabelled: int = 0  # documents whose label was guessed
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    pools: ClassVar[bool] = True
 
     def __reduce__(self) -> tuple[type[Graded], tuple[Any, ...]]:
         """What is derived is not pickled."""
-        return Graded, (self.sums, self.choice, self.prior, self.class_prior)
+        return Graded, (self.sums, self.choice, self.prior, self.class_prior, self.unlabelled)
 
     @classmethod
     def none(
@@ -144,9 +151,8 @@ class Graded:
         lexicon = Lexicon() if n_features is None else HashedLexicon.none(n_features)
         return cls(TextSums.none(classes, blocks, closed, lexicon.fresh).with_words(prior), None, prior, class_prior)
 
-    def nothing(self) -> Graded:
-        """What was chosen, with nothing learned."""
-        return replace(self, sums=self.sums.nothing().with_words(self.prior))
+    def zero(self) -> Graded:
+        return replace(self, sums=self.sums.nothing().with_words(self.prior), unlabelled=0)
 
     @property
     def n_features(self) -> int | None:
@@ -164,20 +170,15 @@ class Graded:
     def closed(self) -> bool:
         return self.sums.closed
 
-    @property
-    def log_prior(self) -> Floats:
-        return log_class_prior(self.class_prior, self.sums.weight)
-
     def with_prior(self, class_prior: str | Floats) -> Graded:
         return replace(self, class_prior=class_prior)
 
     # ------------------------------------------------------------------ learning
 
-    def learned(
-        self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
-    ) -> Graded:
-        """With these documents, whose class codes are y."""
-        return replace(self, sums=self.sums + self._collected(batches, y, classes, weight, n_jobs))
+    def batch(self, rows: Texts, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
+        labels = labels.placed(self.classes) if self.closed else labels
+        sums = self._collected(rows.batches(), labels.codes, labels.classes, weight, n_jobs)
+        return replace(self, sums=replace(sums, closed=self.closed), unlabelled=0)
 
     def _collected(
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
@@ -212,11 +213,8 @@ class Graded:
             common = common.of(vectors, codes, amount, len(self.classes), n_jobs)
         return replace(self, sums=replace(self.sums, common=common))
 
-    def forgotten(
-        self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
-    ) -> Graded:
-        """Without these documents."""
-        left = self.sums - self._collected(batches, y, classes, weight, n_jobs)
+    def __sub__(self, other: Graded) -> Graded:
+        left = self.sums - other.sums
         choice = self.choice.of_classes(left.classes) if self.choice is not None and left.weight.any() else None
         return replace(self, sums=left.with_words(self.prior), choice=choice)
 
@@ -227,7 +225,12 @@ class Graded:
     def __add__(self, other: Graded) -> Graded:
         """What both have learned; weighed as the one that has learned more weighs it."""
         more = max(self, other, key=lambda model: (model.choice is not None, float(model.weight.sum())))
-        return replace(self, sums=self.sums + other.sums, choice=more.choice)
+        both = self.unlabelled + other.unlabelled
+        return replace(self, sums=self.sums + other.sums, choice=more.choice, unlabelled=both)
+
+    @property
+    def guessed(self) -> str:
+        return "some labels were guessed, by what all the others said" if self.unlabelled else ""
 
     # ------------------------------------------------------------------ evidence
 
@@ -375,20 +378,27 @@ class Graded:
             self._cache["believed"] = (self.choice or self.unchosen()).of_classes(self.classes)
         return self._cache["believed"]  # type: ignore[no-any-return]  # put there above
 
-    def log_joint(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Floats:
+    def log_joints(self, rows: Texts, n_jobs: int | None = None) -> Floats:
         """The same of documents, a row each."""
         found = [
-            (at, self.pooled(self.evidence(rows, n_jobs), self.log_prior))
-            for at, rows in self._numbered(batches, n_jobs)
+            (at, self.pooled(self.evidence(mine, n_jobs), self.log_prior))
+            for at, mine in self._numbered(rows.batches(), n_jobs)
         ]
         out = np.empty((sum(len(at) for at, _ in found), len(self.classes)))
         for at, said in found:
             out[at] = said
         return out
 
+    def log_posterior_without(
+        self, rows: Texts, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
+    ) -> tuple[Floats, str]:
+        del whole  # reliabilities know by themselves which documents had a part in them
+        scores = self.log_joint_without(rows, codes, weight, n_jobs, marks(rows.strings()))
+        return without_a_class(self, scores, codes, weight), self.way
+
     def log_joint_without(
         self,
-        batches: Iterable[Documents],
+        texts: Texts,
         own: Codes,
         weight: Floats | None = None,
         n_jobs: int | None = None,
@@ -398,7 +408,7 @@ class Graded:
         are given, by reliabilities that it had no part in."""
         out, left_out = np.empty((len(own), len(self.classes))), self.believed.left_out
         prior, row_prior = log_class_prior_without(self.class_prior, self.sums.weight, own, weight, self.sums.closed)
-        for at, rows in self._numbered(batches, n_jobs):
+        for at, rows in self._numbered(texts.batches(), n_jobs):
             check_known(at if weight is None else at[weight[at] > 0], at, rows)
             taken, mine = None if weight is None else weight[at], prior[row_prior[at]]
             evidence = self.evidence_without(rows, own[at], taken, n_jobs)
@@ -419,45 +429,54 @@ class Graded:
 
     # ------------------------------------------------------------------ speaking of words
 
-    def explain(self, text: str, target: int | None, against: int | None, lower: bool) -> TextEvidence:
+    def explain(self, row: Texts, target: int | None = None, against: int | None = None, **how: Any) -> TextEvidence:
         """One document's evidence for a class over another, item by item."""
-        (_, rows), *_ = numbered(Documents([text], lower), self.sums.lexicon, self.sums.blocks, 1)
+        del how
+        text = row.string(0)
+        (_, rows), *_ = numbered(Documents([text], row.lower), self.sums.lexicon, self.sums.blocks, 1)
         scores = self.pooled(self.evidence(rows), self.log_prior)[0]
-        return views.explain(self, text, rows, scores, target, against, lower)
+        return views.explain(self, text, rows, scores, target, against, row.lower)
 
-    def top_words(self, target: int, most: int) -> list[tuple[str, float]]:
+    def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
         return views.top_words(self, target, most)
 
-    def sample(
-        self, n: int, rng: np.random.Generator, given: int | None, length: int | None
-    ) -> tuple[list[str], Array]:
-        return views.sample(self, n, rng, given, length)
+    def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[list[str], Codes]:
+        return views.sample(self, n, rng, given, how.get("length"))
+
+    # ------------------------------------------------------------------ keeping
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        from deciban.text import files
+
+        return files.parts(self)
+
+    @classmethod
+    def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded:
+        from deciban.text import files
+
+        found = files.rebuild(dict(document), dict(tensors))
+        assert isinstance(found, cls)
+        return found
 
     # ------------------------------------------------------------------ choosing
 
-    def chosen(
-        self,
-        batches: Iterable[Documents],
-        own: Codes,
-        mark: Array,
-        weight: Floats | None = None,
-        n_jobs: int | None = None,
-    ) -> Graded:
-        """With the reliabilities that leave-one-out evidence of these documents, learned as of class `own`, asks for.
+    def choose(self, rows: Texts, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
+        """With the reliabilities that leave-one-out evidence of these documents, learned as of class `codes`, asks for.
 
         Documents that are all of their class are passed over: without them there is no such class. Where no class is
         left to tell from another, there is nothing to choose by.
         """
-        pieces = list(self._numbered(batches, n_jobs))
+        own, mark = codes, marks(rows.strings())
+        pieces = list(self._numbered(rows.batches(), n_jobs))
         for at, piece in pieces:
             check_known(at[own[at] >= 0] if weight is None else at[(own[at] >= 0) & (weight[at] > 0)], at, piece)
         order = np.concatenate([np.zeros(0, dtype=np.intp), *(at for at, _ in pieces)])
-        rows = {block: stacked([piece[block] for _, piece in pieces]) for block in self.sums.blocks}
+        items = {block: stacked([piece[block] for _, piece in pieces]) for block in self.sums.blocks}
         y, w = own[order], None if weight is None else weight[order]
         given, model = np.bincount(y[y >= 0], None if w is None else w[y >= 0], minlength=len(self.classes)), self
         if np.allclose(given, self.sums.weight, rtol=1e-9, atol=0.0):  # all that was learned
-            model = self.taken_together(rows, y, w, n_jobs)
-        return model._chosen_by(rows, y, mark[order], w, n_jobs)
+            model = self.taken_together(items, y, w, n_jobs)
+        return model._chosen_by(items, y, mark[order], w, n_jobs)
 
     def _chosen_by(
         self, rows: dict[str, Rows], own: Codes, mark: Array, weight: Floats | None, n_jobs: int | None
@@ -511,15 +530,14 @@ class Graded:
         outside = model.evidence(taken_rows(rows, out), n_jobs)
         return Part(rest, inside, out, outside, log_class_prior("empirical", left))
 
-    def filled(
+    def fill(
         self,
-        batches: Iterable[Documents],
+        rows: Texts,
         codes: Codes,
-        mark: Array,
-        weight: Floats | None,
-        hidden_weight: float,
-        n_jobs: int | None,
-        watch: Callable[[int, float], None] = lambda step, total: None,  # noqa: ARG005 - nobody watches
+        weight: Floats | None = None,
+        hidden: Hidden = AS_LABELLED,
+        n_jobs: int | None = None,
+        watch: Callable[[int, float], None] | None = None,
     ) -> Graded:
         """With documents whose label is missing (code −1), shared out as this model, of the others, judges them.
 
@@ -527,6 +545,20 @@ class Graded:
         whose own label was left out while the others were judged: each third in turn. How much doubt there is about
         them, the labelled documents alone have shown.
         """
+        mark, unlabelled = marks(rows.strings()), int((codes < 0).sum())
+        model = self._filled(rows.batches(), codes, mark, weight, hidden.weight, n_jobs, watch or (lambda *_: None))
+        return replace(model, unlabelled=self.unlabelled + unlabelled)
+
+    def _filled(
+        self,
+        batches: Iterable[Documents],
+        codes: Codes,
+        mark: Array,
+        weight: Floats | None,
+        hidden_weight: float,
+        n_jobs: int | None,
+        watch: Callable[[int, float], None],
+    ) -> Graded:
         lexicon, rows = in_order(batches, self.sums.lexicon, self.sums.blocks, n_jobs)
         base = replace(self, sums=self.sums.in_lexicon(lexicon))
         amount = np.ones(len(codes)) if weight is None else weight

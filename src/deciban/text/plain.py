@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress
 from typing import Any, Protocol
 
 import numpy as np
 
-from deciban import collect, expect, score
+from deciban import bayes, collect, expect, score
 from deciban._kernel import text as kernel
-from deciban._typing import Array, Codes, Data, Floats, Labels, Matrix
+from deciban._typing import Array, Codes, Data, Floats, Matrix
 from deciban.algebra import Stats
 from deciban.corollaries.decay import scaled
 from deciban.corollaries.explain import explain, strongest
 from deciban.corollaries.forget import forget
 from deciban.corollaries.leave_one_out import best_alpha, cross_fitted, leave_one_out
 from deciban.corollaries.sample import sample
-from deciban.errors import ForgetError
+from deciban.errors import ForgetError, NotAvailableError
 from deciban.families import Family
 from deciban.joint import Block, Joint, Model
+from deciban.learner import AS_LABELLED, Hidden, Learner, without_a_class
 from deciban.priors import Alpha
+from deciban.reading.labels import Labels
+from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.schema import Columns, Schema
+from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import Buckets, check_words_are_kept
 from deciban.text.parallel import each_its_own
@@ -74,13 +79,15 @@ def count_words(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plain:
+class Plain(Learner):
     """A model over words: column w is the count of word w. `prior` is what a person put in, by word."""
 
     words: AnyWords
     model: Model
     alpha: Alpha = 1.0
     prior: Mapping[str, Any] = field(default_factory=dict)
+    chooses: bool = False  # whether leave-one-out chooses alpha
+    unlabelled: int = 0  # documents whose label EM found
 
     @classmethod
     def none(
@@ -92,19 +99,19 @@ class Plain:
         closed: bool,
         class_prior: str | Floats,
         n_features: int | None = None,
+        chooses: bool = False,
     ) -> Plain:
         words = no_words(n_features)
         words.add(prior)
         joint = Joint((Block(family, 1.0),), class_prior)
         model = Model(joint, joint.zero(Schema(classes, (Columns(len(words)),), closed)))
-        return cls(words, model, alpha, prior)._with_pseudo_counts()
+        return cls(words, model, alpha, prior, chooses)._with_pseudo_counts()
 
-    def nothing(self) -> Plain:
-        """What was chosen, with nothing learned."""
+    def zero(self) -> Plain:
         words, schema = no_words(self.n_features), self.model.schema
         words.add(self.prior)
         stats = self.model.joint.zero(Schema(schema.classes, (Columns(len(words)),), schema.closed))
-        return replace(self, words=words)._with_stats(stats)
+        return replace(self, words=words, unlabelled=0)._with_stats(stats)
 
     @property
     def n_features(self) -> int | None:
@@ -135,30 +142,40 @@ class Plain:
 
     # ------------------------------------------------------------------ learning
 
-    def learned(
-        self, batches: Iterable[Documents], labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None
-    ) -> Plain:
-        """With these documents, whose class codes are `labels`."""
-        words, counts = count_words(batches, n_jobs, self.n_features)
-        known = self.words.copy()
-        to = known.merge(words)
-        mine = self._among(known)
-        X = columns_moved(counts, to, len(known))
-        return mine._with_stats(mine.model.stats + mine._sums(X, labels, classes, weight, n_jobs))
+    def batch(self, rows: Texts, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Plain:
+        labels = labels.placed(self.classes) if self.closed else labels
+        words, X = count_words(rows.batches(), n_jobs, self.n_features)
+        schema = Schema(labels.classes, (Columns(X.shape[1]),), self.closed)
+        stats = collect.collect([X], self.model.joint.with_alpha(1.0), schema, labels.codes, weight, n_jobs)
+        model = Model(self.model.joint, stats)
+        alone = replace(self, words=words, model=model, unlabelled=0)
+        return alone.with_room_for(self.prior)._with_pseudo_counts()
 
-    def forgotten(
-        self, batches: Iterable[Documents], labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None
-    ) -> Plain:
-        """Without these documents; words that nothing is left of go too, but for those a person put in."""
-        words, counts = count_words(batches, n_jobs, self.n_features)
-        to = self.words.locate(words)
-        lost = np.flatnonzero(to < 0)
+    def with_room_for(self, strings: Iterable[str]) -> Plain:
+        """With these words known, whether or not a document had them."""
+        known = self.words.copy()
+        known.add(strings)
+        return self if len(known) == len(self.words) else self._among(known)
+
+    def __sub__(self, other: Plain) -> Plain:
+        """Without what the other learned; words that nothing is left of go too, but for those a person put in."""
+        check_same_hashing(self.n_features, other.n_features)
+        to = self.words.locate(other.words)
+        theirs = other.model.stats
+        lost = np.flatnonzero((to < 0) & (theirs.sums[0]["x"].sum(axis=0) > 0))
         if len(lost):
-            word = words.strings(lost[:1].astype(np.int32))[0]
-            raise ForgetError(f"cannot forget these documents: the model never learned the word {word!r}")
-        X = columns_moved(counts, to, len(self.words))
-        left = forget(self.named(), self._sums(X, labels, classes, weight, n_jobs)).stats
+            word = other.words.strings(lost[:1].astype(np.int32))[0]
+            raise ForgetError("cannot forget these documents: the model never learned the word {value!r}", value=word)
+        left = forget(self.named(), other._moved(to, len(self.words))).stats
         return self._with_words_of(left, left.sums[0]["x"].sum(axis=0) > 0)
+
+    def _moved(self, to: Array, size: int) -> Stats:
+        """The sums with word w as column to[w]; −1 drops out."""
+        stats, known = self.model.stats, to >= 0
+        sums = dict(stats.sums[0])
+        sums["x"] = np.zeros((len(stats.weight), size))
+        sums["x"][:, to[known]] = stats.sums[0]["x"][:, known]
+        return Stats(replace(stats.schema, blocks=(Columns(size),)), stats.weight, (sums,))
 
     def scale(self, share: float) -> Plain:
         """With every sum times a number; words of which less than a grain is left go."""
@@ -180,12 +197,13 @@ class Plain:
         few, many = sorted((self, other), key=lambda one: len(one.words))  # the larger is copied, the smaller looked up
         known = many.words.copy()
         to = known.merge(few.words)
-        larger, smaller = many._among(known).model.stats, few.model.stats
-        sums = dict(smaller.sums[0])
-        sums["x"] = np.zeros((len(smaller.weight), len(known)))
-        sums["x"][:, to] = smaller.sums[0]["x"]
-        moved = Stats(replace(smaller.schema, blocks=(Columns(len(known)),)), smaller.weight, (sums,))
-        return replace(self, words=known)._with_stats(larger + moved)
+        stats = many._among(known).model.stats + few._moved(to, len(known))
+        both = self.unlabelled + other.unlabelled
+        return replace(self, words=known, unlabelled=both)._with_stats(stats)
+
+    @property
+    def guessed(self) -> str:
+        return "some labels were guessed, by what all the others said" if self.unlabelled else ""
 
     def _among(self, words: AnyWords) -> Plain:
         """The same among more words: this model's first, in their places."""
@@ -195,10 +213,6 @@ class Plain:
         }
         schema = replace(stats.schema, blocks=(Columns(len(words)),))
         return replace(self, words=words, model=Model(self.model.joint, Stats(schema, stats.weight, (sums,))))
-
-    def _sums(self, X: Matrix, labels: Labels, classes: Array, weight: Floats | None, n_jobs: int | None) -> Stats:
-        schema = Schema(classes, (Columns(X.shape[1]),))
-        return collect.collect([X], self.model.joint, schema, labels, weight, n_jobs)
 
     def _with_stats(self, stats: Stats) -> Plain:
         return replace(self, model=Model(self.model.joint, stats))._with_pseudo_counts()
@@ -222,71 +236,77 @@ class Plain:
         words, counts = count_words(batches, n_jobs, self.n_features)
         return columns_moved(counts, self.words.locate(words), len(self.words))
 
-    def log_joint(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Floats:
-        return score.apply([self.rows(batches, n_jobs)], self.model, "log_joint", n_jobs)
+    def log_joints(self, rows: Texts, n_jobs: int | None = None) -> Floats:
+        return score.apply([self.rows(rows.batches(), n_jobs)], self.model, "log_joint", n_jobs)
 
-    def log_joint_without(
-        self,
-        batches: Iterable[Documents],
-        own: Codes,
-        weight: Floats | None = None,
-        n_jobs: int | None = None,
-        mark: Array | None = None,
-        chosen: bool = False,
-    ) -> Floats:
-        """log P(y | x) of documents that were learned as of class `own`, each by the sums without it; where alpha was
-        `chosen`, and these are all documents, under the alpha that the other folds choose."""
-        del mark
-        words, counts = count_words(batches, n_jobs, self.n_features)
+    def log_density(self, rows: Texts, n_jobs: int | None = None) -> Floats:
+        if not self.model.generative:
+            raise NotAvailableError("complement naive Bayes is not a generative model: it has no p(x)")
+        return bayes.log_evidence(self.log_joints(rows, n_jobs))
+
+    def log_posterior_without(
+        self, rows: Texts, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
+    ) -> tuple[Floats, str]:
+        """Where alpha was chosen, and these are all documents, under the alpha that the other folds choose."""
+        words, counts = count_words(rows.batches(), n_jobs, self.n_features)
         to = self.words.locate(words)
-        which = np.arange(len(own))
+        which = np.arange(len(codes))
         learned = which if weight is None else which[weight > 0]
         check_known(learned, which, {"words": (counts.indptr, to[counts.indices])})
         X = columns_moved(counts, to, len(self.words))
-        if not chosen:
-            return leave_one_out(self.model, [X], own, weight, n_jobs).log_proba
+        if self.chooses and whole:
+            scores = cross_fitted(self.model, partial(self._chosen_by, n_jobs), [X], codes, weight, n_jobs).log_proba
+        else:
+            scores = leave_one_out(self.model, [X], codes, weight, n_jobs).log_proba
+        way = EXACT if not self.chooses else CROSS_FITTED if whole else HELD
+        return without_a_class(self, scores, codes, weight), way
 
-        def choose(rows: Data, y: Codes, some: Floats | None) -> Model:
-            part = Model(self.model.joint, collect.collect(rows, self.model.joint, self.model.schema, y, some, n_jobs))
-            alpha = best_alpha(part, rows, y, some, n_jobs)
-            return replace(self, alpha=alpha)._with_pseudo_counts().model
+    def _chosen_by(self, n_jobs: int | None, data: Data, y: Codes, weight: Floats | None) -> Model:
+        joint = self.model.joint
+        part = Model(joint, collect.collect(data, joint, self.model.schema, y, weight, n_jobs))
+        alpha = best_alpha(part, data, y, weight, n_jobs)
+        return replace(self, alpha=alpha)._with_pseudo_counts().model
 
-        return cross_fitted(self.model, choose, [X], own, weight, n_jobs).log_proba
+    # ------------------------------------------------------------------ what is hidden, what is chosen
 
-    # ------------------------------------------------------------------ choosing
-
-    def chosen(
-        self,
-        batches: Iterable[Documents],
-        own: Codes,
-        mark: Array,
-        weight: Floats | None = None,
-        n_jobs: int | None = None,
-    ) -> Plain:
-        """With the alpha that has the least leave-one-out log loss on documents learned as of class `own`."""
-        del mark
-        known = np.flatnonzero(own >= 0)
-        X = self.rows(batches, n_jobs)[known]
-        alpha = best_alpha(self.model, [X], own[known], None if weight is None else weight[known], n_jobs)
+    def choose(self, rows: Texts, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Plain:
+        """With the alpha that has the least leave-one-out log loss on documents that were learned."""
+        if not self.chooses:
+            return self
+        known = np.flatnonzero(codes >= 0)
+        X = self.rows(rows.batches(), n_jobs)[known]
+        alpha = best_alpha(self.model, [X], codes[known], None if weight is None else weight[known], n_jobs)
         return replace(self, alpha=alpha)._with_pseudo_counts()
 
-    def filled(
+    def fill(
         self,
-        batches: Iterable[Documents],
+        rows: Texts,
         codes: Codes,
-        mark: Array,
-        weight: Floats | None,
-        hidden_weight: float,
-        n_jobs: int | None,
-        watch: Callable[[int, float], None] = lambda step, total: None,  # noqa: ARG005 - nobody watches
+        weight: Floats | None = None,
+        hidden: Hidden = AS_LABELLED,
+        n_jobs: int | None = None,
+        watch: Callable[[int, float], None] | None = None,
     ) -> Plain:
         """With labels found by EM where codes are −1."""
-        del mark
-        data = [self.rows(batches, n_jobs)]
-        found = expect.learn_hidden(
-            data, self.model, codes, weight, hidden_weight=hidden_weight, n_jobs=n_jobs, watch=watch
-        )
-        return replace(self, model=found.model)
+        how: dict[str, Any] = {} if watch is None else {"watch": watch}
+        data = [self.rows(rows.batches(), n_jobs)]
+        found = expect.learn_hidden(data, self.model, codes, weight, hidden_weight=hidden.weight, n_jobs=n_jobs, **how)
+        return replace(self, model=found.model, unlabelled=self.unlabelled + int((codes < 0).sum()))
+
+    # ------------------------------------------------------------------ keeping
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        from deciban.text import files
+
+        return files.parts(self)
+
+    @classmethod
+    def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Plain:
+        from deciban.text import files
+
+        found = files.rebuild(dict(document), dict(tensors))
+        assert isinstance(found, cls)
+        return found
 
     # ------------------------------------------------------------------ speaking of words
 
@@ -300,15 +320,16 @@ class Plain:
 
         return self.model.cached("named", make)  # type: ignore[no-any-return]  # what make gives
 
-    def explain(self, text: str, target: int | None, against: int | None, lower: bool) -> TextEvidence:
+    def explain(self, row: Texts, target: int | None = None, against: int | None = None, **how: Any) -> TextEvidence:
         """One document's evidence for a class over another, word by word."""
-        there = Words()
+        del how
+        text, lower, there = row.string(0), row.lower, Words()
         ids, _, _ = kernel.tokenize(Documents([text], lower), 0, 1, there, True, "words", shortest=SHORTEST)
         strings = there.strings()
         numbers = self.words.find(strings)
         columns = numbers[ids]
-        row = np.bincount(columns[columns >= 0], minlength=len(self.words)).astype(np.float64)  # one row: not sparse
-        evidence = explain(self.named(), [row[None]], target, against)
+        counts = np.bincount(columns[columns >= 0], minlength=len(self.words)).astype(np.float64)  # one row: not sparse
+        evidence = explain(self.named(), [counts[None]], target, against)
         meant: dict[str, list[str]] = {}  # by column, what it is in this text: several words may be in one bucket
         known = numbers >= 0
         for word, name in zip(compress(strings, known), self.words.strings(numbers[known]), strict=True):
@@ -317,13 +338,14 @@ class Plain:
         present = {word: db for name, value, db in evidence.items if value for word in meant[name]}
         return with_text(replace(evidence, items=items), text, present, lower=lower)
 
-    def top_words(self, target: int, most: int) -> list[tuple[str, float]]:
+    def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
         return strongest(self.named(), target, most)
 
-    def sample(
-        self, n: int, rng: np.random.Generator, given: int | None, length: int | None
-    ) -> tuple[list[str], Array]:
+    def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[list[str], Codes]:
         """Documents and their classes: bags of words, in any order."""
+        if not self.model.generative:
+            raise NotAvailableError("complement naive Bayes is not a generative model: it has no law of x to draw from")
+        length = how.get("length")
         check_words_are_kept(self.n_features)
         strings = self.words.strings()
         texts, codes = [], []

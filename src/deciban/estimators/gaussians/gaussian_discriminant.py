@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from deciban import collect
-from deciban._typing import Array, Data, Floats
-from deciban.corollaries.leave_one_out import best_family
-from deciban.estimators.gaussians.discriminant import SPHERES, TIES, Discriminant, as_pair, between, chosen_from
-from deciban.estimators.gaussians.real import as_guess
-from deciban.families import Family, MultivariateGaussian
+from deciban._typing import Floats
+from deciban.choices import ByCovariance, gaussian_of
+from deciban.estimators import attributes, parameters
+from deciban.estimators.base import Estimator
+from deciban.estimators.gaussians.starts import kmeans_shares
+from deciban.families import MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES
-from deciban.joint import Block, Joint, Model
+from deciban.joint import Joint
+from deciban.readers.numbers import NumberReader
 
-Self = TypeVar("Self", bound="GaussianDiscriminant")
 
-
-class GaussianDiscriminant(Discriminant):
+class GaussianDiscriminant(Estimator):
     """Rows of a class are Gaussian: x | y ~ N(μ_y, Σ_y), with covariances of a chosen shape and strength.
 
     Kept are n, Σ(x−p) and Σ(x−p)(x−p)ᵀ per class, whatever the shape. Linear and quadratic discriminant analysis,
@@ -89,6 +87,8 @@ class GaussianDiscriminant(Discriminant):
     J. H. Friedman, "Regularized discriminant analysis", JASA 84 (1989).
     """
 
+    _prior_parameter: ClassVar[str] = "priors"
+    _real: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "covariance": [StrOptions({*ALIASES, *SHAPES, "bic", "loo"})],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto", "oas", "loo"}), "array-like", None],
@@ -124,6 +124,18 @@ class GaussianDiscriminant(Discriminant):
         self.criterion = criterion
         self.n_jobs = n_jobs
 
+    class_prior_ = priors_ = attributes.class_prior
+    means_ = attributes.means
+    covariances_ = attributes.covariances
+    decision_function = attributes.decision_function
+    _warn_about = attributes.warn_of_gaussian
+
+    def _reader(self) -> NumberReader:
+        return NumberReader(self._names(), dense=True)
+
+    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
+        return kmeans_shares(rows.data[0], k, weight)
+
     @property
     def _shape(self) -> str:
         return ALIASES.get(self.covariance, self.covariance)
@@ -135,6 +147,7 @@ class GaussianDiscriminant(Discriminant):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        parameters.check_priors(self.priors)
         if not self._regular and not (
             self.shrinkage is None
             or isinstance(self.shrinkage, Real)
@@ -144,89 +157,34 @@ class GaussianDiscriminant(Discriminant):
                 f"shrinkage={self.shrinkage!r} goes with covariance='full' or 'tied', not {self.covariance!r}: "
                 "give a number, or None"
             )
-        as_pair(self.shrinkage)
+        parameters.as_pair(self.shrinkage)
 
-    def _family(self) -> Family:
-        tie, sphere = as_pair(self.shrinkage)
+    def _joint(self) -> Joint:
+        tie, sphere = parameters.as_pair(self.shrinkage)
         d = self.n_features_in_
-        return MultivariateGaussian(
+        family = MultivariateGaussian(
             covariance="full" if self.covariance == "loo" else self.covariance,
             tie=tie,
             sphere=sphere,
             predictive=bool(self.predictive) and self._shape in ("EEE", "VVV", "VVI"),
-            guess_mean=as_guess(self.prior_mean, "prior_mean", d),
-            guess_covariance=as_covariance(self.prior_cov, d),
+            guess_mean=parameters.as_guess(self.prior_mean, "prior_mean", d),
+            guess_covariance=parameters.as_covariance(self.prior_cov, d),
             dense=self.covariance == "loo",
         )
+        return Joint(self._block(family), parameters.normalised_priors(self.priors))
 
-    def _chooses(self) -> bool:
-        return self._wants("loo") or self.covariance == "loo" or self._chooses_shrinkage()
-
-    def _chooses_shrinkage(self) -> bool:
-        return isinstance(self.shrinkage, str) and self.shrinkage == "loo" and self._regular
-
-    def _choose(self, model: Model, data: Data, codes: Array, weight: Floats | None) -> Model:
-        family = model.joint.blocks[0].family
-        assert isinstance(family, MultivariateGaussian)
-        candidates: list[Family] = []
-        if self.covariance == "loo":
-            candidates = [replace(family, covariance=name) for name in SHAPES]
-        elif self._chooses_shrinkage():
-            ties = (0.0,) if self._shape == "EEE" else TIES
-            family = replace(family, scale=family.units(model.stats.sums[0], model.columns()))
-            candidates = [replace(family, tie=tie, sphere=sphere) for sphere in SPHERES for tie in ties]
-        if candidates:
-            chosen = best_family(model, candidates, data, codes, weight, self.criterion, self.n_jobs)
-            model = model.with_joint(replace(model.joint, blocks=(Block(chosen, model.joint.blocks[0].alpha),)))
-        return super()._choose(model, data, codes, weight) if self._wants("loo") else model
-
-    def _looks_at_labels(self) -> bool:
-        return self.covariance == "bic" or super()._looks_at_labels()
-
-    def _as_chosen_by(
-        self, data: Data, codes: Array, weight: Floats | None, rows: Data, y: Array, rows_weight: Floats | None
-    ) -> Model:
-        found = super()._as_chosen_by(data, codes, weight, rows, y, rows_weight)
-        if self.covariance != "bic":
-            return found
-        joint, family = found.joint, found.joint.blocks[0].family
-        assert isinstance(family, MultivariateGaussian)
-        part = Model(joint, collect.collect(rows, joint, found.schema, y, rows_weight, self.n_jobs))
-        chosen = replace(family, covariance=part.params[0].shape, dense=True)
-        return found.with_joint(replace(joint, blocks=(replace(joint.blocks[0], family=chosen),)))
-
-    def _merged_joint(self: Self, other: Self) -> Joint:
-        joint = super()._merged_joint(other)
-        if not self._chooses():
-            return joint
-        return replace(joint, blocks=(replace(joint.blocks[0], family=between(self.model_, other.model_)),))
-
-    def _law_is_ours(self, model: Model) -> bool:
-        mine = self._family()
-        assert isinstance(mine, MultivariateGaussian)
-        found = model.joint.blocks[0].family
-        return chosen_from(mine, found) if self._chooses() else found == mine
+    def _choice(self) -> ByCovariance:
+        shrinks = isinstance(self.shrinkage, str) and self.shrinkage == "loo" and self._regular
+        return ByCovariance(self._joint(), self.covariance, shrinks, self._wants_loo(), self.criterion)
 
     @property
     def covariance_shape_(self) -> str:
         """The shape in use, in the fourteen's letters (or "unit")."""
-        return self._params.shape
+        return attributes.gaussian_params(self).shape
 
     @property
     def shrinkage_(self) -> tuple[float, float | str]:
         """(tie, sphere): how far covariances were moved towards the shared one, and towards a sphere."""
         self._check_classes()
-        family = self.model_.joint.blocks[0].family
-        assert isinstance(family, MultivariateGaussian)
+        family = gaussian_of(self.model_)
         return (1.0 if family.shape == "EEE" else family.tie), family.sphere
-
-
-def as_covariance(value: Any, d: int) -> tuple[tuple[float, ...], ...] | None:
-    if value is None:
-        return None
-    array = np.asarray(value, dtype=np.float64)
-    if array.shape != (d, d):
-        raise ValueError(f"prior_cov should have shape ({d}, {d}), got {array.shape}")
-    if not np.isfinite(array).all() or not np.allclose(array, array.T) or not (np.linalg.eigvalsh(array) > 0).all():
-        raise ValueError("prior_cov must be a finite, symmetric, positive definite matrix")
-    return tuple(tuple(row) for row in array.tolist())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,15 +12,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Array, Floats
 from deciban.algebra import shift
-from deciban.estimators.gaussians.from_rows import EstimatedFromRows
-from deciban.families import Family, MultivariateGaussian
-from deciban.joint import Model
+from deciban.choices import gaussian_of
+from deciban.estimators import attributes, parameters
+from deciban.estimators.base import Estimator
+from deciban.estimators.gaussians import from_rows
+from deciban.estimators.gaussians.starts import kmeans_shares
+from deciban.families import MultivariateGaussian
+from deciban.joint import Joint
 from deciban.measure import incomplete
+from deciban.readers.numbers import NumberReader
+from deciban.reading.labels import Labels
 
-Self = TypeVar("Self", bound="LinearDiscriminantAnalysis")
 
-
-class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EstimatedFromRows):  # type: ignore[misc]  # scikit-learn has no types
+class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # type: ignore[misc]  # scikit-learn has no types
     """Linear discriminant analysis: x | y ~ N(μ_y, Σ), one covariance for all classes (S12), a linear boundary (S14).
 
     Takes scikit-learn's parameters and has its attributes; unlike it, learns in batches, forgets, merges, takes weights
@@ -59,7 +63,8 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     ([1], (6, 1))
     """
 
-    _no_estimator: ClassVar[str] = "covariance estimator is not supported with svd solver"
+    _prior_parameter: ClassVar[str] = "priors"
+    _real: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "solver": [StrOptions({"svd", "lsqr", "eigen"})],
         "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both"), None],
@@ -91,16 +96,43 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.covariance_estimator = covariance_estimator
         self.n_jobs = n_jobs
 
-    def _family(self) -> Family:
-        return MultivariateGaussian(
-            covariance="tied", sphere=0.0 if self.shrinkage is None else self.shrinkage, given=self._given()
-        )
+    class_prior_ = priors_ = attributes.class_prior
+    means_ = attributes.means
+    covariances_ = attributes.covariances
+    _warn_about = attributes.warn_of_gaussian
 
-    def _combine(self, each: Floats, weight: Floats) -> Floats:
+    def _reader(self) -> NumberReader:
+        return NumberReader(self._names(), dense=True)
+
+    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
+        return kmeans_shares(rows.data[0], k, weight)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        parameters.check_priors(self.priors)
+        from_rows.check(self, "covariance estimator is not supported with svd solver")
+
+    def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> str:
         """One covariance from the classes' own, by their share of the rows."""
-        return np.asarray((weight[:, None, None] / weight.sum() * each).sum(axis=0)[None])
+        self.__dict__.pop("given_", None)
+        if self.covariance_estimator is None:
+            return ""
+        X = self._reader().plain(X)
+        each, count = from_rows.covariances(self, X, labels, weight)
+        if self.solver == "eigen":
+            self.total_ = from_rows.ask(self, X)
+        self.given_ = from_rows.nested((count[:, None, None] / count.sum() * each).sum(axis=0)[None])
+        return from_rows.LOOKED
 
-    def _check_fitted(self, model: Model) -> None:
+    def _joint(self) -> Joint:
+        family = MultivariateGaussian(
+            covariance="tied",
+            sphere=0.0 if self.shrinkage is None else self.shrinkage,
+            given=None if self.covariance_estimator is None else getattr(self, "given_", None),
+        )
+        return Joint(self._block(family), parameters.normalised_priors(self.priors))
+
+    def _check_fitted(self, model: Any) -> None:
         super()._check_fitted(model)
         most = min(len(model.classes) - 1, model.columns().size)
         if self.n_components is not None and len(model.classes) and self.n_components > most:
@@ -109,14 +141,18 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
                 f"there are {model.columns().size} features and {len(model.classes)} classes."
             )
 
+    def _check_savable(self) -> None:
+        from_rows.check_savable(self)
+        super()._check_savable()
+
     def decision_function(self, X: Any) -> Floats:
         """x·coef_ + intercept_: log p(x, y) but for what all classes share; with two classes the log-odds, (n,)."""
-        rows = self._read(X)[0]
+        rows = self._rows(X).data[0]
         weights, offsets = self._linear()
         scores = rows @ weights.T + offsets
         gaps = incomplete(rows)
         if gaps.any():  # what is left of a row is not linear in it: its log p(x, y) as it is
-            said = self._apply(X, "log_joint")[gaps]
+            said = self._scores(X, "log_joint")[gaps]
             scores[gaps] = said[:, 1:] - said[:, :1] if len(self.classes_) == 2 else said
         return np.asarray(scores.ravel() if len(self.classes_) == 2 else scores)
 
@@ -128,11 +164,10 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         if self.solver == "lsqr":
             raise NotImplementedError("transform not implemented for 'lsqr' solver (use 'svd' or 'eigen').")
-        rows = self._read(X)[0]
+        rows = self._rows(X).data[0]
         if incomplete(rows).any():
-            family = self.model_.joint.blocks[0].family
-            assert isinstance(family, MultivariateGaussian)
-            rows = family.fill(self._params, rows, self.predict_proba(X))
+            params = attributes.gaussian_params(self)
+            rows = gaussian_of(self.model_).fill(params, rows, self.predict_proba(X))
         centre = self.xbar_ if self.solver == "svd" else 0.0
         return np.asarray(((rows - centre) @ self.scalings_)[:, : self._n_features_out])
 
@@ -148,7 +183,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         return found
 
     def _find_linear(self) -> tuple[Floats, Floats]:
-        params = self._params
+        params = attributes.gaussian_params(self)
         assert params.roots is not None
         two = len(self.classes_) == 2  # then the centre cancels, and one near the data costs no digits
         root = params.roots.root[0]
@@ -159,17 +194,17 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         return (weights[1:] - weights[:1], offsets[1:] - offsets[:1]) if two else (weights, offsets)
 
     def _centre(self) -> Floats:
-        return np.asarray(np.exp(self.model_.log_prior) @ self._params.mean)
+        return np.asarray(np.exp(self.model_.log_prior) @ attributes.gaussian_params(self).mean)
 
     @property
     def coef_(self) -> Array:
         """Weights, (k, d), or (1, d) with two classes."""
-        return self._cast(self._linear()[0])
+        return attributes.as_learned(self, self._linear()[0])
 
     @property
     def intercept_(self) -> Array:
         """Offsets, (k,), or (1,) with two classes."""
-        return self._cast(self._linear()[1])
+        return attributes.as_learned(self, self._linear()[1])
 
     @property
     def covariance_(self) -> Array:
@@ -177,22 +212,22 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         if self.solver == "svd" and not self.store_covariance:
             raise AttributeError("covariance_ is there with store_covariance=True, or another solver")
-        return self._cast(self._params.covariance[0])
+        return attributes.as_learned(self, attributes.gaussian_params(self).covariance[0])
 
     @property
     def xbar_(self) -> Array:
         """The mean of the class means, weighted by the class prior."""
-        return self._cast(self._centre())
+        return attributes.as_learned(self, self._centre())
 
     @property
     def scalings_(self) -> Array:
         """Directions that tell classes apart, best first, in which Σ is the identity: (d, directions)."""
-        return self._cast(self._directions()[0])
+        return attributes.as_learned(self, self._directions()[0])
 
     @property
     def explained_variance_ratio_(self) -> Array:
         """The share of the variance between classes along each direction."""
-        return self._cast(self._directions()[1][: self._n_features_out])
+        return attributes.as_learned(self, self._directions()[1][: self._n_features_out])
 
     def _directions(self) -> tuple[Floats, Floats]:
         self._check_classes()
@@ -202,7 +237,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _svd_directions(self) -> tuple[Floats, Floats]:
         """Whiten the rows within classes, then rotate to the principal axes of the class means."""
-        params, prior = self._params, np.exp(self.model_.log_prior)
+        params, prior = attributes.gaussian_params(self), np.exp(self.model_.log_prior)
         within = params.pooled
         scale = np.sqrt(np.diagonal(within))
         scale = np.where(scale > 0, scale, 1.0)
@@ -217,7 +252,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _eigen_directions(self) -> tuple[Floats, Floats]:
         """The directions in which the scatter of all rows is greatest beside that within classes."""
-        params = self._params
+        params = attributes.gaussian_params(self)
         assert params.roots is not None
         root = params.roots.root[0]
         between = self._total_covariance() - params.covariance[0]
@@ -230,7 +265,9 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         """The covariance of all rows as one class, shrunk as the classes' are."""
         stats, columns = self.model_.stats, self.model_.columns()
         assert columns.pivot is not None
-        centre = np.average(self._params.mean, axis=0, weights=stats.weight if stats.weight.any() else None)
+        centre = np.average(
+            attributes.gaussian_params(self).mean, axis=0, weights=stats.weight if stats.weight.any() else None
+        )
         moved = shift(stats.sums[0], columns.pivot - centre)
         sums = {name: array.sum(axis=0, keepdims=True) for name, array in moved.items()}
         one = type(columns)(columns.size, pivot=centre[None])

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import os
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from sklearn.base import DensityMixin
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -20,26 +16,28 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_random_
 from deciban import collect, em, expect
 from deciban._typing import Array, Floats
 from deciban.algebra import Stats
-from deciban.corollaries.sample import sample
-from deciban.errors import ForgetError, warn
-from deciban.estimators.answers import Answers, anywhere
-from deciban.estimators.gaussians.real import filled_with_means, first_values, leading_mean
+from deciban.components import MixtureModel
+from deciban.errors import warn
+from deciban.estimators import attributes
+from deciban.estimators.base import Estimator, checked_weights
+from deciban.estimators.gaussians.starts import filled_with_means, first_values
+from deciban.estimators.validation import generator
 from deciban.families import MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES, parameters
 from deciban.families.multivariate_gaussian import MultivariateParams
 from deciban.families.roots import roots
 from deciban.joint import Block, Joint, Model
+from deciban.learner import AS_LABELLED, Hidden
 from deciban.matrix import LARGEST, complain, value_range
-from deciban.reading.labels import read_weights
+from deciban.readers.numbers import NumberReader, leading_mean
+from deciban.reading.labels import Labels
 from deciban.schema import Columns, Schema
 from deciban.show import progress
 
-Self = TypeVar("Self", bound="GaussianMixture")
-
-FIXED = "in a mixture every row is shared out among components by all the others"
+KEPT = ("dtype_", "converged_", "n_iter_", "lower_bound_", "lower_bounds_")  # what a file keeps beside the model
 
 
-class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-learn has no types
+class GaussianMixture(Estimator):
     """A mixture of Gaussians, p(x) = Σ_m π_m N(x; μ_m, Σ_m), learned by EM (S16).
 
     Takes scikit-learn's parameters and has its attributes; unlike it, takes weights and missing values, learns in
@@ -86,6 +84,12 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
 
     _sparse: ClassVar[bool] = False
     _needs_labels: ClassVar[bool] = False
+    _real: ClassVar[bool] = True
+    _batches_elsewhere: ClassVar[bool] = False
+    _apart: ClassVar[tuple[str, ...]] = (
+        *("n_jobs", "tol", "max_iter", "n_init", "init_params", "weights_init", "means_init", "precisions_init"),
+        *("random_state", "warm_start", "verbose", "verbose_interval"),
+    )
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions({*ALIASES, *SHAPES})],
@@ -139,38 +143,59 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         self.verbose_interval = verbose_interval
         self.n_jobs = n_jobs
 
+    def _reader(self) -> NumberReader:
+        return NumberReader(self._names(), dense=True)
+
     # ------------------------------------------------------------------ learning
 
-    def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None, *, engine: str | None = None) -> Self:
-        """Learn from rows alone: EM from `n_init` starts, the best of which is kept. `y` is ignored.
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        reset: bool,
+        classes: Array | None = None,
+        least: int = 2,
+        mark: Any = None,
+    ) -> tuple[Array, Labels, Floats | None]:
+        """Rows and weights; labels are ignored, and components stand in their place."""
+        del y, classes, least, mark
+        X = self._validated(X, reset=reset, least=2 if reset else 0)
+        X = np.asarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
+        labels = Labels(np.arange(1), np.zeros(len(X), dtype=np.int32))
+        weight = None if sample_weight is None else checked_weights(sample_weight, len(X), reset)
+        largest = max(np.abs(value_range(X)))
+        if largest > LARGEST:
+            complain(X, Columns(X.shape[1], self._names()))
+        if 0.0 < largest < 1.0 / LARGEST:
+            raise ValueError(f"the largest value is {largest:g}, which is too small to square: use another unit")
+        if weight is not None:  # a row of weight zero is as good as none
+            X, labels, weight = X[weight > 0], labels.take(weight > 0), weight[weight > 0]
+        if reset and X.shape[0] < self.n_components:
+            raise ValueError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {X.shape[0]}"
+            )
+        return X, labels, weight
 
-        Missing entries (NaN) are expected given those that are there. Interrupted (Ctrl-C), the model is the best so
-        far. Of rows that are elsewhere (files, databases, Dask, Spark), all columns are taken; the starts are made on
-        a sample, and every further step of EM goes over all rows where they are.
-        """
-        source = self._elsewhere(X, None, engine)
-        if source is not None:
-            from deciban.estimators import anywhere
+    def _learned(
+        self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
+    ) -> MixtureModel:
+        """EM from `n_init` starts, the best of which is kept."""
+        del labels, closed, hidden
+        with progress("mixture") as watch:
+            return self._best(X, weight, watch)
 
-            anywhere.fit(self, source, None, sample_weight)
-            return self
-        del y
-        with self._unchanged_on_error():
-            self._validate_params()
-            X, weight = self._read_rows(X, sample_weight, reset=True)
-            with progress("mixture") as watch:
-                self._fit_rows(X, weight, watch)
-        return self
-
-    def _fit_rows(self: Self, X: Array, weight: Floats | None, watch: Any = lambda step, total: None) -> Self:  # noqa: ARG005 - nobody watches
+    def _best(self, X: Array, weight: Floats | None, watch: Any = lambda *_: None) -> MixtureModel:
         """EM over rows that were read already."""
-        again = self.warm_start and self.__sklearn_is_fitted__() and self._fits(X.shape[1])
+        again = self.warm_start and self.__sklearn_is_fitted__() and self._fits(self.model_, X.shape[1])
         self._check_starts(X.shape[1])
         rng = check_random_state(self.random_state)
 
         def attempt(number: int) -> em.Learned:
             start = self.model_ if again else self._first(X, weight, rng)
-            return self._learn(X, start, weight, number, watch)
+            return self._climb(X, start, weight, number, watch)
 
         best = em.best_of(partial(attempt, number) for number in range(1 if again else self.n_init))
         if not best.converged and not best.interrupted and self.max_iter > 0:
@@ -179,96 +204,50 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
                 "max_iter, tol, or check for degenerate data.",
                 ConvergenceWarning,
             )
-        self._found(best)
-        return self
+        return self._settled(best)
 
-    def _found(self, best: em.Learned) -> None:
-        self.em_, self.model_ = best, best.model
+    def _settled(self, best: em.Learned) -> MixtureModel:
         self.converged_, self.n_iter_ = best.converged, len(best.log_likelihood)
         self.lower_bounds_ = [total / best.rows for total in best.log_likelihood]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
+        return MixtureModel(best.model.joint, best.model.stats, filled_by=best)
 
-    # ------------------------------------------------------------------ rows that are elsewhere
+    def _before(self, start: Model) -> float:
+        """How likely rows were when EM stopped, where it goes on from there."""
+        same = start is getattr(self, "model_", None)
+        return float(getattr(self, "lower_bound_", -np.inf)) if same else -np.inf
 
-    def _fit_engine(self, engine: Any, split: Any) -> None:
-        from deciban.estimators.anywhere import fit_mixture
+    def _more(self, X: Any, labels: Labels, weight: Floats | None) -> MixtureModel:
+        """One step of EM that shares rows out under the model so far, and adds them to its sums."""
+        if not self._fits(self.model_, self.n_features_in_):
+            raise ValueError("n_components or covariance_type has changed since the last fit: use fit")
+        more: MixtureModel = self.model_.learn(self._reader().learn(X, self.model_, labels, weight), labels, weight)
+        return more
 
+    def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> MixtureModel:
+        from deciban.estimators.anywhere import learn_mixture
+
+        del hidden, clusters
         self._validate_params()
-        fit_mixture(self, engine, split)
-        self._found(self.em_)
+        return self._settled(learn_mixture(self, engine, split)[0])
 
     def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
-        del y, hidden_weight
-        X, weight = self._read_rows(X, weight, reset=False, least=0)
+        del hidden_weight
+        X, _, weight = self._read(X, y, weight, reset=False)
         return expect.expect([X], self.model_, None, None, weight, self.n_jobs)
 
     def _em_settings(self) -> dict[str, Any]:
         return {"max_iter": self.max_iter, "tolerance": self.tol}
 
-    def _start_of_em(self) -> Model:
-        return self.model_
-
-    # ------------------------------------------------------------------ learning more
-
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn from rows, then say which component each belongs to."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def partial_fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more rows: one step of EM that shares them out under the model so far, and adds them to its sums.
+    def _check_model(self, model: Any) -> None:
+        """Components have no prior that could be given."""
 
-        The first batch is a `fit`. Unlike a model with labels, the result depends on the batches and their order.
-        """
-        if not self.__sklearn_is_fitted__():
-            return self.fit(X, y, sample_weight)
-        if not self._fits(self.n_features_in_):
-            raise ValueError("n_components or covariance_type has changed since the last fit: use fit")
-        with self._unchanged_on_error():
-            source = self._elsewhere(X)
-            if source is not None:
-                from deciban.estimators import anywhere
-
-                self.model_ = Model(self.model_.joint, anywhere.learn_step(self, source, None, sample_weight))
-                return self
-            X, weight = self._read_rows(X, sample_weight, reset=False, least=0)
-            _, sums = expect.expect([X], self.model_, None, None, weight, self.n_jobs)
-            self.model_ = Model(self.model_.joint, self.model_.stats + sums)
-        return self
-
-    def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Not possible: a mixture's rows hang together. The error says so."""
-        del X, y, sample_weight
-        raise ForgetError(f"{FIXED}, so none can be subtracted exactly: fit again without them")
-
-    def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Not possible: a mixture's rows hang together. The error says so."""
-        del X, y, sample_weight
-        raise ForgetError(f"{FIXED}, so none can be left out exactly: hold rows out and use score")
-
-    def __add__(self: Self, other: Self) -> Self:
-        """The mixture of both: components that lie closest to each other are added up. A warm start for more EM."""
-        if type(other) is not type(self):
-            return NotImplemented
-        self._check_mergeable(other, ("n_components", "covariance_type", "reg_covar"))
-        a, b = self._params.mean, other._params.mean
-        variance = self._family().columnwise(self._params).variance
-        scale = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
-        distance = (((a[:, None] - b[None]) / scale[:, None]) ** 2).sum(axis=2)
-        order = linear_sum_assignment(distance)[1]
-        theirs = other.model_.stats
-        columns = other.model_.columns()
-        assert columns.pivot is not None
-        moved = Schema(theirs.classes, (Columns(columns.size, columns.names, pivot=columns.pivot[order]),))
-        sums = {name: array[order] for name, array in theirs.sums[0].items()}
-        merged = copy.copy(self)
-        merged.model_ = Model(self.model_.joint, self.model_.stats + Stats(moved, theirs.weight[order], (sums,)))
-        for name in ("em_", "lower_bound_", "lower_bounds_", "n_iter_", "converged_"):
-            merged.__dict__.pop(name, None)
-        return merged
-
-    def _fits(self, d: int) -> bool:
-        """Whether the model so far is one that the parameters speak of."""
-        model = self.model_
+    def _fits(self, model: Any, d: int) -> bool:
+        """Whether a model is one that the parameters speak of."""
         family = model.joint.blocks[0].family
         # Where EM took no step, the start is the model, and nothing was added to its variances.
         same = any(family == replace(self._family(), ridge=ridge) for ridge in (float(self.reg_covar), 0.0))
@@ -277,34 +256,10 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
     def _family(self) -> MultivariateGaussian:
         return MultivariateGaussian(covariance=self.covariance_type, ridge=float(self.reg_covar))
 
-    def _read_rows(self, X: Any, sample_weight: Any, *, reset: bool, least: int = 2) -> tuple[Array, Floats | None]:
-        X = self._validate(X, reset=reset, least=least)
-        if reset:
-            self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
-        X = self._rows(X, Columns(X.shape[1]))
-        largest = max(np.abs(value_range(X)))
-        if largest > LARGEST:
-            complain(X, Columns(X.shape[1], self._names()))
-        if 0.0 < largest < 1.0 / LARGEST:
-            raise ValueError(f"the largest value is {largest:g}, which is too small to square: use another unit")
-        weight = None
-        if sample_weight is not None:
-            weight = read_weights(sample_weight, X.shape[0])
-            if (weight < 0).any() or (least and not weight.any()):
-                raise ValueError("sample_weight must not be negative, nor zero everywhere")
-            X, weight = X[weight > 0], weight[weight > 0]  # a row of weight zero is as good as none
-        if least and X.shape[0] < self.n_components:
-            raise ValueError(
-                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
-                f"n_samples = {X.shape[0]}"
-            )
-        return X, weight
+    def _keeps(self) -> bool:
+        return False
 
-    def _rows(self, X: Any, columns: Columns) -> Array:
-        del columns
-        return np.asarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
-
-    def _learn(self, X: Array, start: Model, weight: Floats | None, attempt: int, watch: Any) -> em.Learned:
+    def _climb(self, X: Array, start: Model, weight: Floats | None, attempt: int, watch: Any) -> em.Learned:
         if self.verbose:
             print(f"Initialization {attempt}")  # noqa: T201 - asked for
 
@@ -321,7 +276,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             joint=Joint((Block(self._family(), 0.0),)),
             max_iter=self.max_iter,
             tolerance=self.tol,
-            before=getattr(self, "lower_bound_", -np.inf) * rows if start is getattr(self, "model_", None) else -np.inf,
+            before=self._before(start) * rows,
             watch=tell,
         )
 
@@ -329,8 +284,8 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
         """Where EM starts: the sums of a first way to share the rows out, with what was said of them in its place."""
         k, d = self.n_components, X.shape[1]
         joint = Joint((Block(self._family(), 0.0),))
-        said = (self.weights_init, self.means_init, self.precisions_init)
-        if all(value is not None for value in said):
+        given = (self.weights_init, self.means_init, self.precisions_init)
+        if all(value is not None for value in given):
             centre = leading_mean(X, np.arange(len(X)), np.zeros(d))
             schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.tile(centre, (k, 1))),))
             zero = np.zeros((k, d))
@@ -343,7 +298,7 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.ascontiguousarray(centre, dtype=float)),))
             filled = np.where(np.isnan(X), near + zero, X) if np.isnan(X).any() else X
             model = Model(joint, collect.collect([filled], joint, schema, shares, weight, self.n_jobs))
-            if all(value is None for value in said):
+            if all(value is None for value in given):
                 return model
             params = model.params[0]
         weights = self.weights_init if self.weights_init is not None else model.stats.weight / model.stats.weight.sum()
@@ -424,27 +379,20 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
 
     # ------------------------------------------------------------------ answering
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The mean log-likelihood of rows."""
         del y
-        return float(np.mean(self.score_samples(X)))
+        return float(np.average(self.score_samples(X), weights=sample_weight))
 
-    def score_samples(self, X: Any) -> Array:
-        """log p(x) of every row."""
-        return self._cast(super().score_samples(X))
-
-    @anywhere
-    def predict_proba(self, X: Any) -> Array:
-        """P(component | x), (n, components)."""
-        return self._cast(super().predict_proba(X))
+    def _cast(self, values: Floats) -> Array:
+        return attributes.as_learned(self, values)
 
     def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
         """Draw rows and the components they come from, component by component."""
         check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(0, 2**31 - 1, size=4))
-        blocks, codes = sample(self.model_, n_samples, rng)
+        blocks, codes = self.model_.sample(n_samples, generator(self.random_state))
         order = np.argsort(codes, kind="stable")
         return blocks[0][order], codes[order]
 
@@ -463,51 +411,40 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
     # ------------------------------------------------------------------ looking inside, keeping
 
     @property
-    def _params(self) -> MultivariateParams:
-        check_is_fitted(self)
-        found = self.model_.params[0]
-        assert isinstance(found, MultivariateParams)
-        return found
-
-    def _cast(self, values: Floats) -> Array:
-        check_is_fitted(self)
-        return np.asarray(values).astype(self.dtype_)
-
-    @property
     def weights_(self) -> Array:
         """π: the share of every component."""
         check_is_fitted(self)
-        return self._cast(np.exp(self.model_.log_prior))
+        return attributes.as_learned(self, np.exp(self.model_.log_prior))
 
     @property
     def means_(self) -> Array:
         """Means, (components, d)."""
-        return self._cast(self._params.mean)
+        return attributes.as_learned(self, attributes.gaussian_params(self).mean)
 
     @property
     def covariances_(self) -> Array:
         """Covariances in scikit-learn's form: full (k, d, d), tied (d, d), diag (k, d), spherical (k,)."""
-        covariance = self._params.covariance
+        covariance = attributes.gaussian_params(self).covariance
         if self.covariance_type == "tied":
-            return self._cast(covariance[0])
-        return self._cast(covariance[:, 0] if self.covariance_type == "spherical" else covariance)
+            return attributes.as_learned(self, covariance[0])
+        return attributes.as_learned(self, covariance[:, 0] if self.covariance_type == "spherical" else covariance)
 
     @property
     def precisions_(self) -> Array:
         """Inverse covariances, in the form of `covariances_`."""
-        found = self._params.roots
+        found = attributes.gaussian_params(self).roots
         if found is None:
-            return self._cast(self._upper() ** 2)
+            return attributes.as_learned(self, self._upper() ** 2)
         inverse = found.root.swapaxes(-1, -2) @ found.root
-        return self._cast(inverse[0] if self.covariance_type == "tied" else inverse)
+        return attributes.as_learned(self, inverse[0] if self.covariance_type == "tied" else inverse)
 
     @property
     def precisions_cholesky_(self) -> Array:
         """Upper triangular P with P Pᵀ = Σ⁻¹, or 1/σ."""
-        return self._cast(self._upper())
+        return attributes.as_learned(self, self._upper())
 
     def _upper(self) -> Floats:
-        params = self._params
+        params = attributes.gaussian_params(self)
         if params.roots is None:
             deviation = 1.0 / np.sqrt(params.covariance)
             return deviation[:, 0] if self.covariance_type == "spherical" else deviation
@@ -517,16 +454,19 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             factor = params.roots.root.swapaxes(-1, -2)
         return np.asarray(factor[0] if self.covariance_type == "tied" else factor)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one safe file; `deciban.load` reads it."""
-        check_is_fitted(self)
-        if not self._fits(self.n_features_in_):
+    def _check_savable(self) -> None:
+        if not self._fits(self.model_, self.n_features_in_):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
-        kept = dict(self.get_params(deep=False))
+
+    def _parameters_out(self) -> dict[str, Any]:
+        kept = super()._parameters_out()
         for name in ("weights_init", "means_init", "precisions_init"):
             kept[name] = None if kept[name] is None else np.asarray(kept[name], dtype=np.float64)
         if not isinstance(kept["random_state"], int | np.integer | None):
             kept["random_state"] = None
+        return kept
+
+    def _about(self) -> dict[str, Any]:
         state = {
             "dtype_": self.dtype_,
             "converged_": bool(getattr(self, "converged_", False)),
@@ -534,25 +474,29 @@ class GaussianMixture(DensityMixin, Answers):  # type: ignore[misc]  # scikit-le
             "lower_bound_": float(getattr(self, "lower_bound_", -np.inf)),
             "lower_bounds_": [float(v) for v in getattr(self, "lower_bounds_", [])],
         }
-        self._write(path, kept, state)
+        return super()._about() | {"state": state}
 
-    def _restore(self, model: Model, about: dict[str, Any]) -> None:
-        """What `save` kept, checked."""
+    def _restored(self, model: Any, about: dict[str, Any]) -> MixtureModel:
         self._validate_params()
-        kept = ("dtype_", "converged_", "n_iter_", "lower_bound_", "lower_bounds_")
-        state = self._read_back(model, about, kept)
-        if set(state) != set(kept):
-            raise ValueError(f"its state lacks {sorted(set(kept) - set(state))}")
+        state = self._read_back(model, about, KEPT)
+        if set(state) != set(KEPT):
+            raise ValueError(f"its state lacks {sorted(set(KEPT) - set(state))}")
         bounds = state["lower_bounds_"]
         numbers = [state["lower_bound_"], state["n_iter_"], *(bounds if isinstance(bounds, list) else [None])]
         if not all(isinstance(number, int | float) for number in numbers):
             raise ValueError("how its likelihood rose is not told in numbers")
         if self.n_components != len(model.classes):
             raise ValueError("its sums do not fit its number of components")
-        self.model_ = model
-        if not self._fits(self.n_features_in_):
+        if not self._fits(model, self.n_features_in_):
             raise ValueError("its family is not the model's")
         self.__dict__.update(state)
+        return MixtureModel(model.joint, model.stats)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "density_estimator", None
+        tags.target_tags.required = False
+        return tags
 
 
 def check_shape(array: Array, shape: tuple[int, ...], name: str) -> None:

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-import copy
-import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from deciban import collect, em, expect, score
-from deciban._typing import Array, Floats, Matrix
+from deciban import collect, em, score
+from deciban._typing import Array, Floats
 from deciban.algebra import Stats
-from deciban.components import explain_components, grouped
+from deciban.choices import SPHERES, TIES, between, chosen_from, gaussian_of
+from deciban.components import ComponentModel, grouped, side_by_side
 from deciban.corollaries.explain import strongest
 from deciban.corollaries.leave_one_out import ENOUGH, FEW, some_of
 from deciban.corollaries.linear_form import LinearForm
 from deciban.errors import DecibanError, InterruptedWarning, warn
-from deciban.estimators.answers import generator
-from deciban.estimators.base import HowHidden
-from deciban.estimators.gaussians.discriminant import SPHERES, TIES, Discriminant, as_pair, between, chosen_from
-from deciban.estimators.gaussians.mixture import FIXED, GaussianMixture
+from deciban.estimators import attributes, parameters
+from deciban.estimators.base import Estimator
+from deciban.estimators.gaussians.mixture import GaussianMixture
 from deciban.families import Family, MultivariateGaussian
-from deciban.families.covariance import ALIASES, SHAPES, parameters
+from deciban.families.covariance import ALIASES, SHAPES
+from deciban.families.covariance import parameters as count_parameters
 from deciban.joint import Block, Joint, Model
+from deciban.learner import AS_LABELLED, Hidden
 from deciban.matrix import LARGEST, complain, value_range
+from deciban.readers.numbers import NumberReader
+from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
-from deciban.results.evidence import Evidence
-from deciban.schema import Columns, Schema, union_classes
+from deciban.schema import Columns, union_classes
 from deciban.show import Table, plain, progress
 
-Self = TypeVar("Self", bound="MixtureDiscriminant")
-
-KEPT = ("dtype_", "owner_", "labels_", "closed_")
 MARGIN = 3.0  # nats over all rows: what one more component must gain, or choosing often enough is fitting noise
 
 
-class MixtureDiscriminant(Discriminant):
+class MixtureDiscriminant(Estimator):
     """Mixture discriminant analysis: every class is a mixture of Gaussians, x | y ~ Σ_m π_m N(μ_m, Σ_m).
 
     Labels are constraints: a row of a class may belong to that class's components, a row without a label to any. The
@@ -101,6 +98,13 @@ class MixtureDiscriminant(Discriminant):
     ({'inside': 1, 'outside': 2}, ['outside', 'inside', 'outside'])
     """
 
+    _prior_parameter: ClassVar[str] = "priors"
+    _real: ClassVar[bool] = True
+    _batches_elsewhere: ClassVar[bool] = False
+    _apart: ClassVar[tuple[str, ...]] = (
+        *("n_jobs", "components", "max_components", "shrinkage", "predictive", "init_params", "n_init", "max_iter"),
+        *("tol", "random_state"),
+    )
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "components": [Interval(Integral, 1, None, closed="left"), dict, StrOptions({"bic", "loo"})],
         "max_components": [Interval(Integral, 1, None, closed="left")],
@@ -116,10 +120,6 @@ class MixtureDiscriminant(Discriminant):
         "random_state": ["random_state"],
         "n_jobs": [None, int, np.integer],
     }
-
-    owner_: Array  # the class code of every component
-    labels_: Array  # the class labels
-    closed_: bool  # whether these are all there can be
 
     def __init__(
         self,
@@ -152,8 +152,17 @@ class MixtureDiscriminant(Discriminant):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _family(self) -> Family:
-        tie, sphere = as_pair(self.shrinkage)
+    class_prior_ = priors_ = attributes.class_prior
+    means_ = attributes.means
+    covariances_ = attributes.covariances
+    decision_function = attributes.decision_function
+    _warn_about = attributes.warn_of_gaussian
+
+    def _reader(self) -> NumberReader:
+        return NumberReader(self._names(), dense=True)
+
+    def _family(self) -> MultivariateGaussian:
+        tie, sphere = parameters.as_pair(self.shrinkage)
         shape = ALIASES.get(self.covariance, self.covariance)
         return MultivariateGaussian(
             covariance=self.covariance,
@@ -169,135 +178,94 @@ class MixtureDiscriminant(Discriminant):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        as_pair(self.shrinkage)
+        parameters.check_priors(self.priors)
+        parameters.as_pair(self.shrinkage)
 
-    def _law_is_ours(self, model: Model) -> bool:
+    def _check_model(self, model: Any) -> None:
+        k = len(model.classes)
+        if self.priors is not None and len(np.asarray(self.priors)) != k:
+            raise ValueError(
+                f"Number of priors must match number of classes: {len(np.asarray(self.priors))} priors, {k} classes"
+            )
+
+    def _made(self, model: Any) -> bool:
+        """Whether a model's law is one that the parameters speak of."""
         found, mine = model.joint.blocks[0].family, self._family()
-        if not self._chooses():
-            return found == mine
-        assert isinstance(mine, MultivariateGaussian)
-        return chosen_from(replace(mine, ridge=0.0), found)
+        return chosen_from(replace(mine, ridge=0.0), found) if self._chooses() else bool(found == mine)
 
     # ------------------------------------------------------------------ learning
 
-    def _plain(self, X: Matrix) -> Matrix:
-        return X.toarray() if hasattr(X, "toarray") else X
-
-    def _start(
-        self,
-        X: Any,
-        labels: Labels,
-        classes: Array,
-        closed: bool,
-        weight: Floats | None,
-        hidden: HowHidden | None = None,
-    ) -> None:
-        self.closed_ = closed  # classes that were declared and have no row yet have no component
+    def _learned(
+        self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
+    ) -> ComponentModel:
+        """Every class's components by themselves, then EM over all of them; and how far their covariances move."""
         if labels.soft is not None:
             raise ValueError("a mixture needs one label a row, not a matrix of weights")
-        hidden = hidden or HowHidden()
-        if hidden.cluster:
+        if hidden.clusters:
             raise ValueError("to find clusters without labels, use GaussianMixture")
-        if len(classes) == 0:
+        if len(labels.classes) == 0:
             raise ValueError("every label is missing: at least one row of each class needs one")
-        self.dtype_ = "float32" if X.dtype == np.float32 else "float64"
-        rows, codes = self._rows(X, Columns(X.shape[1])), labels.placed(classes).codes
-        self._check_priors(len(classes))
-        if rows.size and not max(np.abs(value_range(rows))) <= LARGEST:
-            complain(rows, Columns(rows.shape[1], self._names()))
-        for leftover in ("n_unlabelled_", "n_incomplete_", "em_"):
-            self.__dict__.pop(leftover, None)
-        (rows,), codes, weight = expect.that_weigh([rows], codes, weight)
+        self.__dict__.pop("model_", None)
+        X = self._reader().floats(X)
+        if self.priors is not None and len(np.asarray(self.priors)) != len(labels.classes):
+            raise ValueError(
+                f"Number of priors must match number of classes: {len(np.asarray(self.priors))} priors, "
+                f"{len(labels.classes)} classes"
+            )
+        if X.size and not max(np.abs(value_range(X))) <= LARGEST:
+            complain(X, Columns(X.shape[1], self._names()))
+        codes = labels.codes
+        if weight is not None and not weight.all():
+            some = np.flatnonzero(weight)
+            X, codes, weight = X[some], codes[some], weight[some]
         rng = check_random_state(self.random_state)
         with progress("mixtures") as watch:
-            parts = self._choose_parts(rows, codes, classes, weight, rng)
-            self.owner_, self.labels_ = owners(parts), classes
-            each = np.where(codes < 0, hidden.weight, 1.0) * (1.0 if weight is None else weight)
-            start = Model(self._plain_joint(), side_by_side(parts.values()))
+            parts = self._choose_parts(X, codes, labels.classes, weight, rng)
+            start = self._of(side_by_side(parts.values()), owners(parts), labels.classes, closed, self._family())
+            rows = Entries([X], start.schema.blocks)
             try:
-                found = em.learn(
-                    start,
-                    lambda model: expect.expect([rows], model, codes, self._allowed(), each, self.n_jobs),
-                    rows=float(each.sum()),
-                    max_iter=self.max_iter,
-                    tolerance=self.tol,
-                    watch=watch,
-                )
+                how = {"max_iter": self.max_iter, "tolerance": self.tol}
+                model = start.fill(rows, codes, weight, hidden, self.n_jobs, watch, **how)
             except KeyboardInterrupt:  # before its first step: every class has its components already
                 warn("interrupted: the components are those of each class by itself", InterruptedWarning)
-                found = em.Learned(start, [], False, float(each.sum()), interrupted=True)
-        self.em_ = found
+                total = float(len(codes) if weight is None else weight.sum())
+                learned = em.Learned(start.parts, [], False, total, interrupted=True)
+                model = replace(start, unlabelled=int((codes < 0).sum()), filled_by=learned)
+        found = model.filled_by
+        assert found is not None
         if not found.converged and not found.interrupted:
             warn("EM did not converge: raise max_iter or tol", ConvergenceWarning)
-        unlabelled = int((codes < 0).sum())
-        if unlabelled:
-            self.n_unlabelled_ = unlabelled
-        chosen = self._choose_shrinkage(found.model, rows, codes, weight) if self._chooses() else self._family()
-        self.model_ = self._with_priors(found.model.stats, chosen)
+        return self._shrunk(model, X, codes, weight)
 
-    # ------------------------------------------------------------------ rows that are elsewhere
+    def _of(self, stats: Stats, owner: Array, classes: Array, closed: bool, family: Family) -> ComponentModel:
+        """Components of these sums, under the parameters."""
+        return ComponentModel.of(
+            Joint((Block(family, 0.0),)),
+            stats,
+            owner,
+            classes,
+            closed=closed,
+            class_prior="empirical" if self.priors is None else parameters.normalised_priors(self.priors),
+            climbs=self._plain_joint(),
+        )
 
-    def _fit_engine(self, engine: Any, split: Any, **how: Any) -> None:
-        from deciban.estimators.anywhere import fit_mixture
-
-        if how.get("clusters") is not None:
-            raise ValueError("to find clusters without labels, use GaussianMixture")
-        self._check_parameters()
-        hidden_weight = float(how.get("unlabelled_weight", 1.0))
-        X, y, weight = fit_mixture(self, engine, split, hidden_weight)
-        X, labels, weight = self._read_rows(X, y, weight, reset=False)
-        rows, codes = self._rows(X, self.model_.columns()), labels.among(self.labels_)
-        (rows,), codes, weight = expect.that_weigh([rows], codes, weight)
-        chosen = self._choose_shrinkage(self.model_, rows, codes, weight) if self._chooses() else self._family()
-        self.model_ = self._with_priors(self.model_.stats, chosen)
-
-    def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
-        X, labels, weight = self._read_rows(X, y, weight, reset=False, least=0)
-        unknown = np.setdiff1d(labels.classes, self.labels_)
-        if len(unknown):
-            raise DecibanError(
-                f"class {plain(unknown[0])!r} has no row in the sample that components are found on: it is too rare "
-                "for a mixture of its own. Leave its rows out, or put the rows in random order"
-            )
-        rows, codes = self._rows(X, self.model_.columns()), labels.among(self.labels_)
-        (rows,), codes, weight = expect.that_weigh([rows], codes, weight)
-        each = np.where(codes < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight)
-        return expect.expect([rows], self.model_, codes, self._allowed(), each, self.n_jobs)
-
-    def _em_settings(self) -> dict[str, Any]:
-        return {"max_iter": self.max_iter, "tolerance": self.tol}
-
-    def _start_of_em(self) -> Model:
-        return Model(self._plain_joint(), self.model_.stats)
-
-    def _choose_shrinkage(self, model: Model, X: Array, codes: Array, weight: Floats | None) -> Family:
-        """The pair (tie, sphere) with the least log loss of leave-one-out, every row's component held."""
+    def _shrunk(self, model: ComponentModel, X: Array, codes: Array, weight: Floats | None) -> ComponentModel:
+        """With covariances moved by the pair (tie, sphere) of least leave-one-out log loss, rows' components held."""
         family = self._family()
-        assert isinstance(family, MultivariateGaussian)
-        units = family.units(model.stats.sums[0], model.columns())
-        ties = (0.0,) if self.covariance in ("tied", "EEE") else TIES
-        tried = [replace(family, tie=tie, sphere=sphere, ridge=0.0, scale=units) for sphere in SPHERES for tie in ties]
-        losses = self._held_losses(X, codes, weight, model, self.owner_, tried)
-        return tried[int(np.argmin(losses))]
-
-    def _allowed(self) -> Array:
-        """Which components a row may belong to, by class code; the last row is for code −1."""
-        k = len(self.labels_)
-        return np.vstack([self.owner_ == np.arange(k)[:, None], np.ones((1, len(self.owner_)), dtype=bool)])
+        if self._chooses():
+            units = family.units(model.stats.sums[0], model.columns())
+            ties = (0.0,) if self.covariance in ("tied", "EEE") else TIES
+            tried = [
+                replace(family, tie=tie, sphere=sphere, ridge=0.0, scale=units) for sphere in SPHERES for tie in ties
+            ]
+            climbing = Model(self._plain_joint(), model.stats)
+            family = tried[int(np.argmin(self._held_losses(X, codes, weight, climbing, model.owner, tried)))]
+        made = self._of(model.stats, model.owner, model.classes, model.closed, family)
+        return replace(made, unlabelled=model.unlabelled, filled_by=model.filled_by)
 
     def _plain_joint(self) -> Joint:
         """The law while EM runs: parameters plugged in, and nothing moved."""
         return Joint((Block(MultivariateGaussian(covariance=self.covariance, ridge=float(self.reg_covar)), 0.0),))
-
-    def _with_priors(self, stats: Stats, family: Family) -> Model:
-        """The model of these sums, its components' weights making up the class prior if one was given."""
-        joint = Joint((Block(family, 0.0),))
-        if self.priors is not None:
-            prior = np.asarray(self._class_prior(), dtype=np.float64)
-            total = np.bincount(self.owner_, weights=stats.weight, minlength=len(self.labels_))[self.owner_]
-            share = np.where(total > 0, stats.weight / np.where(total > 0, total, 1.0), 0.0)
-            joint = replace(joint, class_prior=prior[self.owner_] * share)
-        return Model(joint, stats)
 
     def _choose_parts(
         self, X: Array, codes: Array, classes: Array, weight: Floats | None, rng: np.random.RandomState
@@ -374,13 +342,15 @@ class MixtureDiscriminant(Discriminant):
             mixture.feature_names_in_ = self.feature_names_in_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # what counts is whether all classes together converge
-            return mixture._fit_rows(X, weight).em_
+            found = mixture._best(X, weight).filled_by
+            assert found is not None
+            return found
 
     def _bic(self, found: em.Learned, m: int) -> float:
         d = found.model.columns().size
         if m > 1 and collapsed(found.model):
             return float("inf")  # a likelihood without bound should not win a comparison
-        free = parameters(self.covariance, m, d) + m * d + m - 1
+        free = count_parameters(self.covariance, m, d) + m * d + m - 1
         return -2.0 * found.log_likelihood[-1] + float(np.log(max(found.rows, 1.0))) * free
 
     def _choose_by_loo(
@@ -430,186 +400,102 @@ class MixtureDiscriminant(Discriminant):
             losses.append(float(-np.average(said, weights=w)) if len(rows) else 0.0)
         return losses
 
-    def partial_fit(self: Self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more rows: one step of EM that shares each out among its class's components, added to their sums.
-
-        The first batch is a `fit`; a class that is new has one component. The result depends on the batches.
-        """
-        source = self._elsewhere(X, y)
-        if not self.__sklearn_is_fitted__():
-            return (
-                self.fit(X, y, sample_weight)
-                if source is not None
-                else super().partial_fit(X, y, classes, sample_weight)
-            )
-        if not self._law_is_ours(self.model_):
+    def _more(self, X: Any, labels: Labels, weight: Floats | None) -> ComponentModel:
+        """One step of EM that shares each row out among its class's components; a new class has one component."""
+        model: ComponentModel = self.model_
+        if not self._made(model):
             raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
-        with self._unchanged_on_error():
-            if source is not None:
-                from deciban.estimators import anywhere
+        if labels.soft is not None:
+            raise DecibanError("partial_fit adds rows whose class is known")
+        every = union_classes(model.classes, labels.classes)
+        rows, codes = self._reader().score(X, model), labels.among(every)
+        stats, owner = model.stats, np.searchsorted(every, model.classes)[model.owner]
+        there = np.ones(len(codes), dtype=bool) if weight is None else weight > 0
+        codes = np.where(there, codes, -1)
+        for c in np.setdiff1d(np.unique(codes[there]), owner):
+            mine, rng = codes == c, check_random_state(self.random_state)
+            found = self._fit_class(rows.data[0][mine], None if weight is None else weight[mine], 1, rng)
+            stats, owner = side_by_side([stats, found.model.stats]), np.append(owner, c)
+            codes = np.where(mine, -1, codes)
+        family = model.joint.blocks[0].family
+        grown = self._of(stats, owner, every, model.closed, family)
+        known = np.flatnonzero(codes >= 0)
+        if len(known):
+            each = None if weight is None else weight[known]
+            grown = grown.with_stats(stats + grown.expected(rows.take(known), codes[known], each, self.n_jobs)[1])
+        self._check_model(grown)
+        return replace(grown, unlabelled=model.unlabelled)
 
-                stats = anywhere.learn_step(self, source, y, sample_weight)
-                self.model_ = self._with_priors(stats, self.model_.joint.blocks[0].family)
-                return self
-            X, labels, weight = self._read_rows(X, y, sample_weight, reset=False, least=0)
-            if labels.any_missing or labels.soft is not None:
-                raise DecibanError("partial_fit adds rows whose class is known")
-            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.labels_):
-                raise ValueError(f"`classes={classes!r}` is not the same as on last call, was: {self.labels_!r}")
-            if self.closed_:
-                self._check_known(labels, self.labels_)
-            every = union_classes(self.labels_, labels.classes)
-            rows, codes = self._rows(X, self.model_.columns()), labels.among(every)
-            stats, owner = self.model_.stats, np.searchsorted(every, self.labels_)[self.owner_]
-            there = np.ones(len(codes), dtype=bool) if weight is None else weight > 0
-            codes = np.where(there, codes, -1)
-            for c in np.setdiff1d(np.unique(codes[there]), owner):
-                found = self._fit_class(
-                    rows[codes == c],
-                    None if weight is None else weight[codes == c],
-                    1,
-                    check_random_state(self.random_state),
-                )
-                stats, owner = side_by_side([stats, found.model.stats]), np.append(owner, c)
-                codes = np.where(codes == c, -1, codes)
-            self.owner_, self.labels_ = owner, every
-            known = np.flatnonzero(codes >= 0)
-            if len(known):
-                model = Model(self._plain_joint(), stats)
-                each = None if weight is None else weight[known]
-                stats = stats + expect.expect([rows[known]], model, codes[known], self._allowed(), each, self.n_jobs)[1]
-            self._check_priors(len(every))
-            self.model_ = self._with_priors(stats, self.model_.joint.blocks[0].family)
-        return self
+    def _joined(self, other: Any) -> ComponentModel:
+        """Between the laws that leave-one-out chose for each, by how much each has seen."""
+        both: ComponentModel = self.model_ + other.model_
+        family = between(self.model_.parts, other.model_.parts)
+        return self._of(both.stats, both.owner, both.classes, both.closed, family)
 
-    def __add__(self: Self, other: Self) -> Self:
-        """The model of both: each class has the components that it has on either side."""
-        if type(other) is not type(self):
-            return NotImplemented
-        self._check_mergeable(other, ("covariance", "reg_covar", "priors"))
-        merged = copy.copy(self)
-        if self._names() is None and other._names() is not None:
-            merged.feature_names_in_ = other.feature_names_in_
-        merged.closed_ = self.closed_ or other.closed_
-        merged.labels_ = union_classes(self.labels_, other.labels_)
-        merged.owner_ = np.concatenate(
-            [np.searchsorted(merged.labels_, model.labels_)[model.owner_] for model in (self, other)]
-        )
-        merged._check_priors(len(merged.labels_))
-        merged.model_ = merged._with_priors(
-            side_by_side([self.model_.stats, other.model_.stats]), between(self.model_, other.model_)
-        )
-        merged.__dict__.pop("em_", None)
-        return merged
+    # ------------------------------------------------------------------ rows that are not in memory
 
-    def _guessed(self) -> str:
-        return FIXED
+    def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> ComponentModel:
+        from deciban.estimators.anywhere import learn_mixture
 
-    def _check_priors(self, k: int) -> None:
-        if self.priors is not None and len(np.asarray(self.priors)) != k:
-            raise ValueError(
-                f"Number of priors must match number of classes: {len(np.asarray(self.priors))} priors, {k} classes"
+        if clusters is not None:
+            raise ValueError("to find clusters without labels, use GaussianMixture")
+        self._check_parameters()
+        learned, unlabelled, (X, y, weight) = learn_mixture(self, engine, split, hidden.weight)
+        model = replace(self.model_.with_stats(learned.model.stats), unlabelled=unlabelled, filled_by=learned)
+        X, labels, weight = self._read(X, y, weight, reset=False)
+        rows, codes = self._reader().floats(X), labels.among(self.classes_)
+        if weight is not None and not weight.all():
+            some = np.flatnonzero(weight)
+            rows, codes, weight = rows[some], codes[some], weight[some]
+        return self._shrunk(model, rows, codes, weight)
+
+    def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
+        X, labels, weight = self._read(X, y, weight, reset=False, least=0)
+        unknown = np.setdiff1d(labels.classes, self.classes_)
+        if len(unknown):
+            raise DecibanError(
+                f"class {plain(unknown[0])!r} has no row in the sample that components are found on: it is too rare "
+                "for a mixture of its own. Leave its rows out, or put the rows in random order"
             )
+        rows, codes = self._reader().score(X, self.model_), labels.among(self.classes_)
+        each = np.where(codes < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight)
+        some = np.flatnonzero(each)
+        found: tuple[float, Stats] = self.model_.expected(rows.take(some), codes[some], each[some], self.n_jobs)
+        return found
+
+    def _em_settings(self) -> dict[str, Any]:
+        return {"max_iter": self.max_iter, "tolerance": self.tol}
 
     # ------------------------------------------------------------------ answering
-
-    def _apply(self, X: Any, how: str) -> Array:
-        check_is_fitted(self)
-        k = len(self.labels_)
-        scores = super()._apply(X, "log_joint" if how == "log_joint" else "log_posterior")
-        scores = grouped(scores, self.owner_, k)
-        if how == "best":
-            return np.asarray(scores.argmax(axis=1))
-        return np.asarray(np.exp(scores) if how == "posterior" else scores)
-
-    def explain(self, X: Any, target: Any = None, against: Any = None, names: Any = None) -> Evidence | list[Evidence]:
-        """Why: the evidence of every column, in decibans, averaged over each class's components by their share."""
-        data = self._read(X)
-        if len(self.labels_) < 2:
-            raise ValueError("there is only one class, so nothing speaks for it against another")
-        score.check_finite(data, self.model_)
-        wanted = [None if label is None else self._class_index(label) for label in (target, against)]
-        model = self._named(names)
-        out = [
-            explain_components(model, [X[i : i + 1] for X in data], self.owner_, self.labels_, *wanted)
-            for i in range(data[0].shape[0])
-        ]
-        if not out:
-            raise ValueError("there is no row to explain")
-        return out[0] if len(out) == 1 else out
-
-    def sample(
-        self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
-    ) -> tuple[Array, Array]:
-        """Draw n rows and their classes: a component by its weight (of the class `given`), then x from its law."""
-        del length
-        self._check_classes()
-        if n < 0:
-            raise ValueError(f"n is {n}: it must not be negative")
-        rng = generator(random_state)
-        chance = np.exp(self.model_.log_prior)
-        if given is not None:
-            chance = np.where(self.owner_ == self._class_index(given), chance, 0.0)
-        if not chance.sum() > 0:
-            raise ValueError(f"class {given!r} has no rows, or no prior, to draw from")
-        which = rng.choice(len(chance), size=n, p=chance / chance.sum())
-        family, columns = self.model_.joint.blocks[0].family, self.model_.columns()
-        rows = family.sample(self.model_.params[0], columns, which, rng, np.zeros(n, dtype=np.int64))
-        return rows, self.labels_[self.owner_[which]]
 
     def top_evidence(self, n: int = 10, names: Any = None) -> Table:
         """What speaks most for each component against the others, in decibans."""
         self._check_classes()
-        model = self._named(names)
-        called = [f"{plain(self.labels_[c])} #{(self.owner_[:i] == c).sum() + 1}" for i, c in enumerate(self.owner_)]
-        rows: list[tuple[Any, ...]] = []
-        for i, label in enumerate(called):
-            rows += [(label, name, db) for name, db in strongest(model, i, n)]
+        model, rows = self._named(names), []
+        for i, c in enumerate(model.owner):
+            label = f"{plain(model.classes[c])} #{(model.owner[:i] == c).sum() + 1}"
+            rows += [(label, name, db) for name, db in strongest(model.parts, i, n)]
         return Table("strongest evidence for each component", ("component", "item", "dB"), rows)
 
     def linear_form(self) -> LinearForm:
         """Not one: a class of several components has no linear form. The error says so."""
         raise TypeError("a class of several components is not linear in x")
 
-    def with_prior(self: Self, prior: Any) -> Self:
-        """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform"."""
-        self._check_classes()
-        other = copy.copy(self)
-        other.priors = self._read_prior(prior)
-        other._check_parameters()
-        other._check_priors(len(self.labels_))
-        other.model_ = other._with_priors(self.model_.stats, self.model_.joint.blocks[0].family)
-        return other
-
     # ------------------------------------------------------------------ looking inside, keeping
 
     @property
-    def classes_(self) -> Array:
+    def owner_(self) -> Array:
+        """The class code of every component."""
         check_is_fitted(self)
-        return np.asarray(self.labels_)
-
-    @property
-    def class_count_(self) -> Array:
-        check_is_fitted(self)
-        count = np.bincount(self.owner_, weights=self.model_.stats.weight, minlength=len(self.labels_))
-        return self._cast(count.astype(np.float64))
-
-    @property
-    def class_prior_(self) -> Array:
-        """P(y)."""
-        check_is_fitted(self)
-        return self._cast(self._prior())
-
-    def _prior(self) -> Floats:
-        prior = np.bincount(self.owner_, weights=np.exp(self.model_.log_prior), minlength=len(self.labels_))
-        return prior.astype(np.float64)
+        return np.array(self.model_.owner)
 
     @property
     def weights_(self) -> Array:
         """The share of every component in its class."""
-        prior = np.exp(self.model_.log_prior)
-        total = np.bincount(self.owner_, weights=prior, minlength=len(self.labels_))[self.owner_]
-        return self._cast(prior / np.where(total > 0, total, 1.0))
+        check_is_fitted(self)
+        prior, owner = np.exp(self.model_.parts.log_prior), self.model_.owner
+        total = np.bincount(owner, weights=prior, minlength=len(self.classes_))[owner]
+        return attributes.as_learned(self, prior / np.where(total > 0, total, 1.0))
 
     @property
     def n_iter_(self) -> int:
@@ -620,8 +506,7 @@ class MixtureDiscriminant(Discriminant):
     def shrinkage_(self) -> tuple[float, float | str]:
         """(tie, sphere): how far covariances were moved towards the shared one, and towards a sphere."""
         check_is_fitted(self)
-        family = self.model_.joint.blocks[0].family
-        assert isinstance(family, MultivariateGaussian)
+        family = gaussian_of(self.model_.parts)
         return family.tie, family.sphere
 
     @property
@@ -635,32 +520,30 @@ class MixtureDiscriminant(Discriminant):
         count = np.bincount(self.owner_, minlength=len(self.classes_))
         return {plain(label): int(m) for label, m in zip(self.classes_, count, strict=True)}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one safe file; `deciban.load` reads it."""
-        check_is_fitted(self)
-        if not self._law_is_ours(self.model_):
+    def _check_savable(self) -> None:
+        if not self._made(self.model_):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
-        kept = dict(self.get_params(deep=False))
+
+    def _parameters_out(self) -> dict[str, Any]:
+        kept = super()._parameters_out()
         if not isinstance(kept["random_state"], int | np.integer | None):
             kept["random_state"] = None
-        self._write(path, kept, {name: getattr(self, name) for name in KEPT})
+        return kept
 
-    def _restore(self, model: Model, about: dict[str, Any]) -> None:
-        """What `save` kept, checked."""
+    def _about(self) -> dict[str, Any]:
+        state = {"dtype_": self.dtype_} | ({"n_unlabelled_": self.n_unlabelled_} if self.n_unlabelled_ else {})
+        return super()._about() | {"state": state}
+
+    def _restored(self, model: Any, about: dict[str, Any]) -> ComponentModel:
         self._check_parameters()
-        state = self._read_back(model, about, KEPT)
-        owner, labels = state["owner_"], state["labels_"]
-        if owner.shape != (len(model.classes),) or owner.dtype.kind != "i" or labels.ndim != 1:
-            raise ValueError("its components do not fit its sums")
-        if len(owner) == 0 or owner.min() < 0 or owner.max() >= len(labels):
-            raise ValueError("its components do not fit its classes")
-        if not all(a < b for a, b in pairwise(labels.tolist())) or not isinstance(state["closed_"], bool):
-            raise ValueError("its classes are not distinct labels in order")
-        self._check_priors(len(labels))
-        if not self._law_is_ours(model):
-            raise ValueError("its family is not the model's")
+        state = self._read_back(model, about, ("dtype_", "n_unlabelled_"))
+        unlabelled = state.pop("n_unlabelled_", 0)
         self.__dict__.update(state)
-        self.model_ = model
+        if not self._made(model):
+            raise ValueError("its family is not the model's")
+        self._check_model(model)
+        found = self._of(model.stats, model.owner, model.classes, model.closed, model.joint.blocks[0].family)
+        return replace(found, unlabelled=int(unlabelled))
 
 
 def collapsed(model: Model) -> bool:
@@ -682,17 +565,3 @@ def collapsed(model: Model) -> bool:
 def owners(parts: dict[int, Stats]) -> Array:
     """The class code of every component."""
     return np.repeat(np.array(list(parts), dtype=np.int64), [len(part.classes) for part in parts.values()])
-
-
-def side_by_side(several: Iterable[Stats]) -> Stats:
-    """The components of several sums, one after the other."""
-    parts = list(several)
-    blocks = [part.schema.blocks[0] for part in parts]
-    pivot = np.concatenate([block.pivot for block in blocks if block.pivot is not None])
-    sums = {}
-    for name in set(parts[0].sums[0]) - {"lost"}:  # rows of a mixture are never taken away
-        arrays = [part.sums[0][name] for part in parts]
-        widest = max(array.shape[1:] for array in arrays)  # `one` is wide only where entries were missing
-        sums[name] = np.concatenate([np.broadcast_to(array, (len(array), *widest)) for array in arrays])
-    schema = Schema(np.arange(len(pivot)), (Columns(blocks[0].size, blocks[0].names, pivot=pivot),))
-    return Stats(schema, np.concatenate([part.weight for part in parts]), (sums,))

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from deciban import score
-from deciban._typing import Array, Floats, Matrix
-from deciban.errors import DecibanError
-from deciban.estimators.answers import anywhere
-from deciban.estimators.gaussians.discriminant import Discriminant
-from deciban.families import Family, MultivariateGaussian
-from deciban.joint import Block, Joint, Model
-from deciban.matrix import has_missing
+from deciban._typing import Array, Floats
+from deciban.choices import gaussian_of
+from deciban.corollaries.nearest import nearest, whole
+from deciban.errors import DecibanError, NotAvailableError
+from deciban.estimators import attributes, parameters
+from deciban.estimators.base import Estimator
+from deciban.estimators.gaussians.starts import kmeans_shares
+from deciban.families import MultivariateGaussian
+from deciban.joint import Joint
+from deciban.readers.numbers import NumberReader
 from deciban.reading.labels import Labels
+
+MEDIANS = "medians are not sums of the rows"
 
 
 def is_euclidean(model: Any) -> bool:
     if model.metric != "euclidean":
-        raise AttributeError("medians are not sums of the rows: with metric='manhattan' there is predict alone")
+        raise NotAvailableError(f"{MEDIANS}: with metric='manhattan' there is predict alone")
     return True
 
 
-class NearestCentroid(Discriminant):
+class NearestCentroid(Estimator):
     """The class whose centroid is nearest (Rocchio): Gaussians with unit variance and equal priors (S10).
 
     `predict` takes the nearest centroid as it is; with priors that are not equal, and in all probabilities, columns
@@ -60,6 +63,8 @@ class NearestCentroid(Discriminant):
     [1]
     """
 
+    _prior_parameter: ClassVar[str] = "priors"
+    _real: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "metric": [StrOptions({"manhattan", "euclidean"})],
         "shrink_threshold": [Interval(Real, 0, None, closed="neither"), None],
@@ -80,113 +85,91 @@ class NearestCentroid(Discriminant):
         self.priors = priors
         self.n_jobs = n_jobs
 
-    def _family(self) -> Family:
-        return MultivariateGaussian(
+    class_prior_ = priors_ = attributes.class_prior
+    means_ = attributes.means
+    covariances_ = attributes.covariances
+    _warn_about = attributes.warn_of_gaussian
+
+    def _reader(self) -> NumberReader:
+        return NumberReader(self._names(), dense=True)
+
+    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
+        return kmeans_shares(rows.data[0], k, weight)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        parameters.check_priors(self.priors)
+
+    def _joint(self) -> Joint:
+        family = MultivariateGaussian(
             covariance="tied_diag", unbiased=True, threshold=float(self.shrink_threshold or 0.0)
         )
+        return Joint(self._block(family), parameters.normalised_priors(self.priors))
 
-    def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> None:
+    def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> str:
         self.__dict__.pop("medians_", None)
-        if self.metric == "manhattan":
-            if weight is not None or labels.soft is not None or labels.any_missing:
-                raise DecibanError("metric='manhattan' takes medians of plain rows: no weights and no missing labels")
-            rows = whole(X)
-            self.medians_ = np.array([np.median(rows[labels.codes == c], axis=0) for c in range(len(labels.classes))])
+        if self.metric != "manhattan":
+            return ""
+        if weight is not None or labels.soft is not None or labels.any_missing:
+            raise DecibanError("metric='manhattan' takes medians of plain rows: no weights and no missing labels")
+        rows = whole(X)
+        self.medians_ = np.array([np.median(rows[labels.codes == c], axis=0) for c in range(len(labels.classes))])
+        return MEDIANS
 
-    def _check_fitted(self, model: Model) -> None:
+    def _check_fitted(self, model: Any) -> None:
         super()._check_fitted(model)
-        found = model.joint.blocks[0].family
-        assert isinstance(found, MultivariateGaussian)
-        spread = found.moments(model.stats.sums[0], model.columns()).spread
+        spread = gaussian_of(model).moments(model.stats.sums[0], model.columns()).spread
         if len(spread) and not (spread > 0).any():
             raise ValueError(
                 "All features have zero variance. Division by zero: there is no distance to go by "
                 f"(n_samples = {model.stats.weight.sum():g})."
             )
 
-    def _restore(self, model: Model, about: dict[str, Any]) -> None:
+    def _check_adds(self, so: str) -> None:
+        if self.metric == "manhattan":
+            raise DecibanError(f"{MEDIANS}: with metric='manhattan' the model {so}")
+
+    def _restored(self, model: Any, about: dict[str, Any]) -> Any:
         medians = about["state"].pop("medians_", None)
-        super()._restore(model, about)
-        if self.metric == "manhattan":
-            if medians is None or np.shape(medians) != (len(model.classes), model.columns().size):
-                raise ValueError("its medians do not fit its classes and features")
-            self.medians_ = np.asarray(medians, dtype=np.float64)
+        model = super()._restored(model, about)
+        if self.metric != "manhattan":
+            return model
+        if medians is None or np.shape(medians) != (len(model.classes), model.columns().size):
+            raise ValueError("its medians do not fit its classes and features")
+        self.medians_ = np.asarray(medians, dtype=np.float64)
+        return replace(model, frozen=MEDIANS)
 
-    def _guessed(self) -> str:
-        return "medians are not sums of the rows" if self.metric == "manhattan" else super()._guessed()
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> NearestCentroid:
-        """Learn more rows. Any way of batching gives what `fit` on all of them gives."""
-        if self.metric == "manhattan":
-            raise DecibanError(f"{self._guessed()}: metric='manhattan' cannot learn in batches")
-        super().partial_fit(X, y, classes, sample_weight)
-        return self
-
-    def decay(self, half_life: float, rows: float = 1) -> NearestCentroid:
-        """Make what was learned so far count half as much for every `half_life` rows that came since."""
-        if self.metric == "manhattan":
-            raise DecibanError(f"{self._guessed()}: with metric='manhattan' they cannot decay")
-        super().decay(half_life, rows)
-        return self
-
-    def __add__(self, other: Any) -> NearestCentroid:
-        if self.metric == "manhattan":
-            raise DecibanError(f"{self._guessed()}: with metric='manhattan' models cannot be merged")
-        return super().__add__(other)
-
-    @anywhere
-    def predict(self, X: Any) -> Array:
+    def _answer(self, X: Any) -> Array:
         """The class of the nearest centroid, or with priors that are not equal the likeliest."""
-        data = self._read(X)
-        if self.metric == "manhattan":
-            return np.asarray(self.classes_[cdist(whole(data[0]), self.medians_, "cityblock").argmin(axis=1)])
-        if np.ptp(self.model_.log_prior) > 1e-12:  # more than what rounding makes of equal priors
-            return self.classes_[score.apply(data, self.model_, "best", self.n_jobs)]
-        return self.classes_[score.apply(data, self._round(), "best", self.n_jobs)]
-
-    def _round(self) -> Model:
-        """The same centroids with unit variance: the model of the plain distance, from the same sums."""
-        family = MultivariateGaussian(covariance="unit", unbiased=True, threshold=float(self.shrink_threshold or 0.0))
-        joint = Joint((Block(family, 0.0),), self.model_.joint.class_prior)
-        found = self.model_.cached("round", lambda: Model(joint, self.model_.stats))
-        assert isinstance(found, Model)
-        return found
+        medians = self.medians_ if self.metric == "manhattan" else None
+        return np.asarray(self.classes_[nearest(self.model_, self._rows(X).data, medians, self.n_jobs)])
 
     @available_if(is_euclidean)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def decision_function(self, X: Any) -> Floats:
         """−distance² + 2 log prior of scaled columns, (n, k); with two classes the difference, (n,)."""
-        scores = 2.0 * score.apply(self._read(X), self.model_, "log_joint", self.n_jobs)
+        scores = 2.0 * self._scores(X, "log_joint")
         return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
 
     @property
     def centroids_(self) -> Array:
         """Centroids, (k, d), shrunken if asked for; medians with metric="manhattan"."""
         check_is_fitted(self)
-        return self.medians_ if self.metric == "manhattan" else np.array(self._params.mean)
+        return self.medians_ if self.metric == "manhattan" else np.array(attributes.gaussian_params(self).mean)
 
     @property
     def within_class_std_dev_(self) -> Array:
         """Each column's standard deviation within classes."""
-        return np.sqrt(self._params.pooled)
+        return np.sqrt(attributes.gaussian_params(self).pooled)
 
     @property
     def deviations_(self) -> Array:
         """How many of its standard errors each centroid is away from the mean of all rows, after shrinking."""
-        family = self.model_.joint.blocks[0].family
-        assert isinstance(family, MultivariateGaussian)
-        found = family.moments(self.model_.stats.sums[0], self.model_.columns())
+        found = gaussian_of(self.model_).moments(self.model_.stats.sums[0], self.model_.columns())
         n = np.broadcast_to(found.weight, found.mean.shape)
         deviation = np.sqrt(found.common)
         with np.errstate(divide="ignore", invalid="ignore"):
             unit = np.sqrt(1.0 / n - 1.0 / n.sum(axis=0)) * (deviation + np.median(deviation))
-            return np.asarray((self._params.mean - found.overall) / unit)
-
-
-def whole(X: Matrix) -> Array:
-    """Rows as they are, dense, none of them with a hole."""
-    if has_missing(X):
-        raise DecibanError("metric='manhattan' takes whole rows, and some have missing entries")
-    return np.asarray(X.toarray() if sp.issparse(X) else X)
+            return np.asarray((attributes.gaussian_params(self).mean - found.overall) / unit)
 
 
 for _name in (
@@ -204,4 +187,4 @@ for _name in (
     "with_prior",
     "adapt_prior",
 ):
-    setattr(NearestCentroid, _name, available_if(is_euclidean)(getattr(Discriminant, _name)))
+    setattr(NearestCentroid, _name, available_if(is_euclidean)(getattr(Estimator, _name)))

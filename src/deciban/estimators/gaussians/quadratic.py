@@ -10,11 +10,17 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Array, Floats
-from deciban.estimators.gaussians.from_rows import EstimatedFromRows
-from deciban.families import Family, MultivariateGaussian
+from deciban.estimators import attributes, parameters
+from deciban.estimators.base import Estimator
+from deciban.estimators.gaussians import from_rows
+from deciban.estimators.gaussians.starts import kmeans_shares
+from deciban.families import MultivariateGaussian
+from deciban.joint import Joint
+from deciban.readers.numbers import NumberReader
+from deciban.reading.labels import Labels
 
 
-class QuadraticDiscriminantAnalysis(EstimatedFromRows):
+class QuadraticDiscriminantAnalysis(Estimator):
     """Quadratic discriminant analysis: x | y ~ N(μ_y, Σ_y), a covariance for every class (S13).
 
     Takes scikit-learn's parameters and has its attributes; unlike it, learns in batches, forgets, merges, takes weights
@@ -52,6 +58,8 @@ class QuadraticDiscriminantAnalysis(EstimatedFromRows):
     [1]
     """
 
+    _prior_parameter: ClassVar[str] = "priors"
+    _real: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "solver": [StrOptions({"svd", "eigen"})],
         "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both"), None],
@@ -84,13 +92,43 @@ class QuadraticDiscriminantAnalysis(EstimatedFromRows):
         self.covariance_estimator = covariance_estimator
         self.n_jobs = n_jobs
 
-    def _family(self) -> Family:
-        return MultivariateGaussian(
+    class_prior_ = priors_ = attributes.class_prior
+    means_ = attributes.means
+    covariances_ = attributes.covariances
+    decision_function = attributes.decision_function
+    _warn_about = attributes.warn_of_gaussian
+
+    def _reader(self) -> NumberReader:
+        return NumberReader(self._names(), dense=True)
+
+    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
+        return kmeans_shares(rows.data[0], k, weight)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        parameters.check_priors(self.priors)
+        from_rows.check(self, "covariance_estimator is not supported with solver='svd'")
+
+    def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> str:
+        self.__dict__.pop("given_", None)
+        if self.covariance_estimator is None:
+            return ""
+        X = self._reader().plain(X)
+        self.given_ = from_rows.nested(from_rows.covariances(self, X, labels, weight)[0])
+        return from_rows.LOOKED
+
+    def _joint(self) -> Joint:
+        family = MultivariateGaussian(
             covariance="full",
             sphere=0.0 if self.shrinkage is None else self.shrinkage,
             unit=float(self.reg_param) if self.solver == "svd" else 0.0,
-            given=self._given(),
+            given=None if self.covariance_estimator is None else getattr(self, "given_", None),
         )
+        return Joint(self._block(family), parameters.normalised_priors(self.priors))
+
+    def _check_savable(self) -> None:
+        from_rows.check_savable(self)
+        super()._check_savable()
 
     @property
     def covariance_(self) -> list[Array]:
@@ -103,13 +141,13 @@ class QuadraticDiscriminantAnalysis(EstimatedFromRows):
     @property
     def rotations_(self) -> list[Array]:
         """The principal axes of each class, the widest first, as columns."""
-        return [self._cast(axes) for _, axes in self._axes()]
+        return [attributes.as_learned(self, axes) for _, axes in self._axes()]
 
     @property
     def scalings_(self) -> list[Array]:
         """The variance along each axis."""
-        return [self._cast(spread) for spread, _ in self._axes()]
+        return [attributes.as_learned(self, spread) for spread, _ in self._axes()]
 
     def _axes(self) -> list[tuple[Floats, Floats]]:
-        found = (np.linalg.eigh(matrix) for matrix in self._params.covariance)
+        found = (np.linalg.eigh(matrix) for matrix in attributes.gaussian_params(self).covariance)
         return [(np.maximum(spread[::-1], 0.0), axes[:, ::-1]) for spread, axes in found]

@@ -6,19 +6,19 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from deciban._typing import Floats, Matrix
-from deciban.estimators.naive_bayes.counts import CountClassifier
-from deciban.estimators.naive_bayes.discrete import LINEAR_CONSTRAINTS
-from deciban.families import Bernoulli, Family
-from deciban.reading.labels import Labels
-from deciban.schema import Columns
+from deciban._typing import Floats
+from deciban.estimators import attributes
+from deciban.estimators.base import Estimator
+from deciban.estimators.parameters import COUNT_CONSTRAINTS, joint_of_counts, pseudo_counts
+from deciban.families import Bernoulli
+from deciban.joint import Joint
+from deciban.readers.counts import CountReader
 
 
-class BernoulliNB(CountClassifier):
+class BernoulliNB(Estimator):
     """Naive Bayes for features that are there or not: p(x_j = 1 | y) = φ_jy (S8).
 
     φ_jy = (n_jy + α)/(n_y + 2α). An absent feature is evidence too: it speaks with log (1 − φ_jy).
@@ -51,8 +51,9 @@ class BernoulliNB(CountClassifier):
     McCallum & Nigam (1998), A comparison of event models for naive Bayes text classification.
     """
 
+    _poor_score: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LINEAR_CONSTRAINTS,
+        **COUNT_CONSTRAINTS,
         "binarize": [None, Interval(Real, 0, None, closed="left")],
     }
 
@@ -73,37 +74,19 @@ class BernoulliNB(CountClassifier):
         self.class_prior = class_prior
         self.n_jobs = n_jobs
 
-    def _family(self) -> Family:
-        return Bernoulli(threshold=self.binarize)
+    class_log_prior_ = attributes.class_log_prior
+    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
+    feature_count_ = attributes.feature_count
 
-    def _learn_rows(
-        self, X: Any, columns: Columns | None, labels: Labels, weight: Floats | None
-    ) -> tuple[Matrix, Columns]:
-        if self.binarize is None:
-            check_binary(X)
-        return super()._learn_rows(X, columns, labels, weight)
+    def _reader(self) -> CountReader:
+        family = self.model_.joint.blocks[0].family if self.__sklearn_is_fitted__() else Bernoulli(self.binarize)
+        return CountReader(self._names(), type(self).__name__, positive=False, binary=family.threshold is None)
 
-    def _rows(self, X: Any, columns: Columns) -> Matrix:
-        if self._learned_family().threshold is None:
-            check_binary(X)
-        return super()._rows(X, columns)
-
-    def _learned_family(self) -> Bernoulli:
-        """The family of the rows learned so far, or to be learned."""
-        family = self.model_.joint.blocks[0].family if "model_" in vars(self) else self._family()
-        assert isinstance(family, Bernoulli)
-        return family
+    def _joint(self) -> Joint:
+        return joint_of_counts(self, Bernoulli(threshold=self.binarize))
 
     @property
     def feature_log_prob_(self) -> Floats:
         """log φ, (k, d)."""
         check_is_fitted(self)
-        return self.model_.params[0].log_present.copy()  # type: ignore[no-any-return]  # params are the family's own
-
-
-def check_binary(X: Matrix) -> None:
-    """Without a threshold, values are 0 and 1 already."""
-    values = X.data if sp.issparse(X) else X
-    if not np.all((values == 0) | (values == 1) | (values != values)):
-        odd = values[(values != 0) & (values != 1) & (values == values)].flat[0]
-        raise ValueError(f"binarize=None takes X to be 0 and 1 already, and it holds {odd:g}: give a threshold")
+        return np.array(self.model_.params[0].log_present)

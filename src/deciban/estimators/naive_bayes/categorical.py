@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
@@ -10,22 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from deciban._typing import Array, Categories, Floats, Matrix
-from deciban.collect import CODES
-from deciban.errors import SchemaError
-from deciban.estimators.answers import plain_rows
-from deciban.estimators.naive_bayes.discrete import LINEAR_CONSTRAINTS, DiscreteClassifier
-from deciban.families import Categorical, Family
-from deciban.matrix import value_range
-from deciban.reading.categories import check_codes, code_sizes, find_labels, from_codes, learn_labels
-from deciban.reading.labels import Labels
-from deciban.reading.missing import unmask
-from deciban.schema import Columns
+from deciban._typing import Array, Categories, Floats
+from deciban.estimators import attributes, validation
+from deciban.estimators.base import Estimator
+from deciban.estimators.parameters import COUNT_CONSTRAINTS, joint_of_counts, pseudo_counts
+from deciban.families import Categorical
+from deciban.joint import Joint
+from deciban.readers.categories import CategoryReader
 
 
-class CategoricalNB(DiscreteClassifier):
+class CategoricalNB(Estimator):
     """Naive Bayes for categories: P(X_i = c | y) = (#(X_i = c, y) + α)/(n_y + α·|X_i|) (S7, S9).
 
     Numbers are category codes 0, 1, 2, … as in scikit-learn. Anything else (strings, mixed objects, data frames of
@@ -59,8 +54,10 @@ class CategoricalNB(DiscreteClassifier):
     """
 
     _positive: ClassVar[bool] = True
+    _poor_score: ClassVar[bool] = True
+    _strings: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LINEAR_CONSTRAINTS,
+        **COUNT_CONSTRAINTS,
         "min_categories": [None, "array-like", Interval(Integral, 1, None, closed="left")],
     }
 
@@ -81,89 +78,35 @@ class CategoricalNB(DiscreteClassifier):
         self.min_categories = min_categories
         self.n_jobs = n_jobs
 
-    def _family(self) -> Family:
-        return Categorical()
+    class_log_prior_ = attributes.class_log_prior
+    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
 
-    def _validate(self, X: Any, *, reset: bool, least: int = 1) -> Any:
-        if isinstance(X, list | tuple):  # NumPy would make strings of the numbers beside them
-            X = mixed_rows(X)
-        rows = validate_data(
-            self,
-            unmask(X),
-            reset=reset,
-            accept_sparse=["csr", "csc"],
-            dtype=None,
-            ensure_all_finite=False,
-            ensure_min_samples=least,
-        )
+    def _reader(self) -> CategoryReader:
+        return CategoryReader(self._names(), type(self).__name__, self._least())
+
+    def _joint(self) -> Joint:
+        return joint_of_counts(self, Categorical())
+
+    def _validated(self, X: Any, *, reset: bool, least: int = 1) -> Any:
+        rows = validation.objects(self, X, reset=reset, least=least)
         if sp.issparse(rows):
-            return plain_rows(rows).tocsr()
-        if rows.dtype.kind == "c":
-            raise ValueError(f"Complex data not supported\n{X}\n")
-        if rows.dtype.kind == "O" and all_numbers(rows):
+            return validation.plain_rows(rows).tocsr()
+        if rows.dtype.kind == "O" and validation.all_numbers(rows):
             return rows.astype(np.float64)
-        return plain_rows(rows)
+        return validation.plain_rows(rows)
 
-    def _learn_rows(
-        self, X: Any, columns: Columns | None, labels: Labels, weight: Floats | None
-    ) -> tuple[Matrix, Columns]:
-        del labels, weight
-        d = X.shape[1]
-        known = columns.categories if columns is not None else None
-        assert known is None or len(known) == d
-        if is_codes(X) and (known is None or all(isinstance(values, range) for values in known)):
-            codes = as_codes(X)
-            sizes = code_sizes(codes, type(self).__name__, self._least(d))
-            categories: tuple[Categories, ...] = tuple(range(int(size)) for size in sizes)
-            return codes, Columns(d, self._names(), categories)
-        if self.min_categories is not None:
-            raise ValueError("min_categories counts integer codes; these columns have labels, so leave it out")
-        X = X.toarray() if sp.issparse(X) else X
-        matrix = np.empty((len(X), d), dtype=np.int32, order="F")
-        found: list[Categories] = []
-        for j in range(d):
-            matrix[:, j], values = learn_labels(X[:, j], known[j] if known is not None else ())
-            found.append(values)
-        return matrix, Columns(d, self._names(), tuple(found))
-
-    def _rows(self, X: Any, columns: Columns) -> Matrix:
-        assert columns.categories is not None
-        if is_codes(X) and all(isinstance(values, range) for values in columns.categories):
-            codes = as_codes(X)
-            check_codes(codes, type(self).__name__)
-            return codes
-        X = X.toarray() if sp.issparse(X) else X
-        matrix = np.empty((X.shape[0], columns.size), dtype=np.int32, order="F")
-        for j, values in enumerate(columns.categories):
-            matrix[:, j] = find_labels(X[:, j], values)
-        return matrix
-
-    def _question(self, split: Any) -> Any:
-        question = super()._question(split)
-        known = self.model_.columns().categories or ()
-        kinds = ["code" if isinstance(values, range) else "category" for values in known]
-        return replace(question, kinds=dict(zip(question.kinds, kinds, strict=True)))
-
-    def _from_rows(self, rows: Array) -> Array:
-        categories = self.model_.columns().categories
-        assert categories is not None
-        return from_codes(rows, categories)
-
-    def _least(self, d: int) -> Array:
+    def _least(self) -> tuple[int, ...] | None:
         """min_categories, one a column."""
         if self.min_categories is None:
-            return np.zeros(d, dtype=np.int64)
-        least = np.asarray(self.min_categories)
+            return None
+        least, d = np.asarray(self.min_categories), self.n_features_in_
         if least.dtype.kind not in "iu":
             raise ValueError(f"'min_categories' should have integral type. Got {least.dtype} instead.")
         if least.ndim and least.shape != (d,):
             raise ValueError(
                 f"'min_categories' should have shape ({d},) when an array-like is provided. Got {least.shape} instead."
             )
-        return np.broadcast_to(least, (d,)).astype(np.int64)
-
-    def _least_categories(self) -> tuple[int, ...] | None:
-        return tuple(int(v) for v in self._least(self.n_features_in_))
+        return tuple(np.broadcast_to(least, (d,)).tolist())
 
     @property
     def n_categories_(self) -> Array:
@@ -174,10 +117,7 @@ class CategoricalNB(DiscreteClassifier):
     def categories_(self) -> list[Categories]:
         """Each column's categories: a range of codes, or the values in the order of their codes."""
         check_is_fitted(self)
-        categories = self.model_.columns().categories
-        if categories is None:
-            raise SchemaError("this model has no categories")
-        return list(categories)
+        return list(self.model_.columns().categories)
 
     @property
     def category_count_(self) -> list[Floats]:
@@ -194,37 +134,3 @@ class CategoricalNB(DiscreteClassifier):
     def _by_column(self, cells: Floats) -> list[Floats]:
         offsets = self.model_.columns().offsets
         return [cells[:, start:stop].copy() for start, stop in pairwise(offsets)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
-
-
-def mixed_rows(X: Any) -> Any:
-    """A list of rows as it is where it holds anything but numbers: each value keeps its kind."""
-    array = np.asarray(X) if not any(sp.issparse(row) for row in X) else X
-    if getattr(array, "dtype", None) is None or array.dtype.kind not in "US":
-        return X
-    return np.array(X, dtype=object)
-
-
-def is_codes(X: Any) -> bool:
-    return sp.issparse(X) or X.dtype.kind in "biuf"
-
-
-def as_codes(X: Any) -> Array:
-    """Numbers as a type the kernels count; sparse rows spelled out in the smallest."""
-    if sp.issparse(X):
-        low, high = value_range(X.data) if X.nnz else (0.0, 0.0)
-        small = 0 <= low <= high < 256 and not np.isnan(X.data.sum())
-        return np.asarray(X.astype(np.uint8 if small else np.float64).toarray())
-    if X.dtype == bool:
-        return np.asarray(X.view(np.uint8))
-    return np.asarray(X if X.dtype.type in CODES else X.astype(np.float64 if X.dtype.kind == "f" else np.int64))
-
-
-def all_numbers(X: Array) -> bool:
-    """Whether an object array holds only numbers and missing values."""
-    return all(v is None or (isinstance(v, int | float | np.number) and not isinstance(v, complex)) for v in X.ravel())

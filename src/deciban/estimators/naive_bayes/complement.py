@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sklearn.utils.validation import check_is_fitted
-
 from deciban._typing import Floats
-from deciban.estimators.naive_bayes.counts import CountClassifier
-from deciban.estimators.naive_bayes.discrete import LINEAR_CONSTRAINTS
-from deciban.families import Complement, Family
+from deciban.estimators import attributes
+from deciban.estimators.base import Estimator
+from deciban.estimators.parameters import COUNT_CONSTRAINTS, joint_of_counts, pseudo_counts
+from deciban.families import Complement
+from deciban.joint import Joint
+from deciban.readers.counts import CountReader
 
 
-class ComplementNB(CountClassifier):
+class ComplementNB(Estimator):
     """Naive Bayes by complements: a class is scored by how badly the other classes explain the words.
 
     w_yw = −log (Σ_{c≠y} n_cw + α_w)/Σ: the counts are total − class, so they add, subtract and merge like any others.
@@ -46,8 +47,9 @@ class ComplementNB(CountClassifier):
     """
 
     _positive: ClassVar[bool] = True
+    _poor_score: ClassVar[bool] = True
     _generative: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, Any]] = {**LINEAR_CONSTRAINTS, "norm": ["boolean"]}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {**COUNT_CONSTRAINTS, "norm": ["boolean"]}
 
     def __init__(
         self,
@@ -66,21 +68,23 @@ class ComplementNB(CountClassifier):
         self.norm = norm
         self.n_jobs = n_jobs
 
+    class_log_prior_ = attributes.class_log_prior
+    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
+    feature_count_ = attributes.feature_count
+    feature_log_prob_ = attributes.feature_log_prob
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self._wants("empirical"):
+        if isinstance(self.alpha, str) and self.alpha == "empirical":
             raise ValueError("ComplementNB has no marginal likelihood to maximise: use alpha='loo' or numbers")
 
-    def _family(self) -> Family:
-        return Complement(norm=self.norm)
+    def _reader(self) -> CountReader:
+        return CountReader(self._names(), type(self).__name__, positive=True)
+
+    def _joint(self) -> Joint:
+        return joint_of_counts(self, Complement(norm=self.norm))
 
     @property
     def feature_all_(self) -> Floats:
         """How often each feature was counted in all classes, (d,)."""
         return self.feature_count_.sum(axis=0)  # type: ignore[no-any-return]  # a sum of floats
-
-    @property
-    def feature_log_prob_(self) -> Floats:
-        """The weights, (k, d)."""
-        check_is_fitted(self)
-        return self.model_.params[0].log_theta.copy()  # type: ignore[no-any-return]  # params are the family's own

@@ -9,12 +9,16 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from deciban._typing import Array
-from deciban.estimators.gaussians.real import RealClassifier, as_guess
-from deciban.families import Family, Gaussian
+from deciban._typing import Array, Floats
+from deciban.estimators import attributes, parameters
+from deciban.estimators.base import Estimator
+from deciban.estimators.gaussians.starts import kmeans_shares
+from deciban.families import Gaussian
+from deciban.joint import Joint
+from deciban.readers.numbers import NumberReader
 
 
-class GaussianNB(RealClassifier):
+class GaussianNB(Estimator):
     """Naive Bayes for real numbers: x_j given y is Gaussian with its own mean and variance.
 
     Kept are n, Σ(x−p) and Σ(x−p)² about a pivot p per class and column, so that means of a billion with deviations
@@ -54,6 +58,8 @@ class GaussianNB(RealClassifier):
     [4.0, 3.0]
     """
 
+    _prior_parameter: ClassVar[str] = "priors"
+    _real: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "priors": ["array-like", None],
         "var_smoothing": [Interval(Real, 0, None, closed="left")],
@@ -83,28 +89,34 @@ class GaussianNB(RealClassifier):
         self.predictive = predictive
         self.n_jobs = n_jobs
 
-    def _family(self) -> Family:
-        return Gaussian(
+    class_prior_ = attributes.class_prior
+
+    def _reader(self) -> NumberReader:
+        return NumberReader(self._names(), dense=False)
+
+    def _joint(self) -> Joint:
+        family = Gaussian(
             smoothing=float(self.var_smoothing),
             predictive=self.predictive,
-            guess_mean=as_guess(self.prior_mean, "prior_mean", self.n_features_in_),
-            guess_variance=as_guess(self.prior_var, "prior_var", self.n_features_in_),
+            guess_mean=parameters.as_guess(self.prior_mean, "prior_mean", self.n_features_in_),
+            guess_variance=parameters.as_guess(self.prior_var, "prior_var", self.n_features_in_),
         )
+        return Joint(self._block(family), parameters.priors(self.priors))
 
-    def _check_alpha(self) -> float | Array:
-        return float(self.alpha)
+    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
+        return kmeans_shares(rows.data[0], k, weight)
 
     @property
     def theta_(self) -> Array:
         """Means, (k, d)."""
         check_is_fitted(self)
-        return self._cast(self.model_.params[0].mean)
+        return attributes.as_learned(self, self.model_.params[0].mean)
 
     @property
     def var_(self) -> Array:
         """Variances, (k, d), with `epsilon_` added."""
         check_is_fitted(self)
-        return self._cast(self.model_.params[0].variance)
+        return attributes.as_learned(self, self.model_.params[0].variance)
 
     @property
     def epsilon_(self) -> float:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sklearn.utils.validation import check_is_fitted
+from deciban.estimators import attributes
+from deciban.estimators.base import Estimator
+from deciban.estimators.parameters import COUNT_CONSTRAINTS, joint_of_counts, pseudo_counts
+from deciban.families import Multinomial
+from deciban.joint import Joint
+from deciban.readers.counts import CountReader
 
-from deciban._typing import Floats
-from deciban.estimators.naive_bayes.counts import CountClassifier
-from deciban.estimators.naive_bayes.discrete import LINEAR_CONSTRAINTS
-from deciban.families import Family, Multinomial
 
-
-class MultinomialNB(CountClassifier):
+class MultinomialNB(Estimator):
     """Naive Bayes for bags of words: P(D | y) = Π_w θ_yw^n(w) (S3–S6).
 
     θ_yw = (n_yw + α_w) / Σ_w' (n_yw' + α_w'): counts of each word in each class with pseudo-counts added.
@@ -57,7 +57,8 @@ class MultinomialNB(CountClassifier):
     """
 
     _positive: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = {**LINEAR_CONSTRAINTS, "predictive": ["boolean"]}
+    _poor_score: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {**COUNT_CONSTRAINTS, "predictive": ["boolean"]}
 
     def __init__(
         self,
@@ -76,11 +77,13 @@ class MultinomialNB(CountClassifier):
         self.predictive = predictive
         self.n_jobs = n_jobs
 
-    def _family(self) -> Family:
-        return Multinomial(predictive=self.predictive)
+    class_log_prior_ = attributes.class_log_prior
+    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
+    feature_count_ = attributes.feature_count
+    feature_log_prob_ = attributes.feature_log_prob
 
-    @property
-    def feature_log_prob_(self) -> Floats:
-        """log θ, (k, d)."""
-        check_is_fitted(self)
-        return self.model_.params[0].log_theta.copy()  # type: ignore[no-any-return]  # params are the family's own
+    def _reader(self) -> CountReader:
+        return CountReader(self._names(), type(self).__name__, positive=True)
+
+    def _joint(self) -> Joint:
+        return joint_of_counts(self, Multinomial(predictive=self.predictive))

@@ -10,12 +10,15 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Floats
-from deciban.estimators.naive_bayes.counts import CountClassifier
-from deciban.estimators.naive_bayes.discrete import LINEAR_CONSTRAINTS
-from deciban.families import Family, Poisson
+from deciban.estimators import attributes
+from deciban.estimators.base import Estimator
+from deciban.estimators.parameters import COUNT_CONSTRAINTS, joint_of_counts, pseudo_counts
+from deciban.families import Poisson
+from deciban.joint import Joint
+from deciban.readers.counts import CountReader
 
 
-class PoissonNB(CountClassifier):
+class PoissonNB(Estimator):
     """Naive Bayes for counts: x_j given y is Poisson with rate λ_jy.
 
     λ_jy = (Σ x_j + α·guess)/(n_y + α): α pseudo-rows with `guess` events each, a Gamma prior. Unlike in a bag of
@@ -49,8 +52,9 @@ class PoissonNB(CountClassifier):
     """
 
     _positive: ClassVar[bool] = True
+    _poor_score: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **LINEAR_CONSTRAINTS,
+        **COUNT_CONSTRAINTS,
         "guess": [Interval(Real, 0, None, closed="neither")],
         "predictive": ["boolean"],
     }
@@ -74,8 +78,15 @@ class PoissonNB(CountClassifier):
         self.predictive = predictive
         self.n_jobs = n_jobs
 
-    def _family(self) -> Family:
-        return Poisson(predictive=self.predictive, guess=float(self.guess))
+    class_log_prior_ = attributes.class_log_prior
+    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
+    feature_count_ = attributes.feature_count
+
+    def _reader(self) -> CountReader:
+        return CountReader(self._names(), type(self).__name__, positive=True)
+
+    def _joint(self) -> Joint:
+        return joint_of_counts(self, Poisson(predictive=self.predictive, guess=float(self.guess)))
 
     @property
     def rate_(self) -> Floats:

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from deciban._typing import Array, Codes, Floats
+from deciban.reading.labels import Labels
 from deciban.tables.encode import Rows
 from deciban.tables.experts.base import Expert
 from deciban.text import files
-from deciban.text.documents import batches
+from deciban.text.documents import Texts, batches
 from deciban.text.graded import Graded, Labelled
 from deciban.text.items import choose_blocks
 from deciban.text.raw import Documents
@@ -53,8 +54,8 @@ class Words(Expert):
         return f"{self.column}: {', '.join(self.graded.sums.blocks)}"
 
     def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Words:
-        graded = self.graded.learned(read(rows.texts[self.place]), y, np.arange(self.k), weight, 1)
-        return replace(self, graded=graded)
+        batch = self.graded.batch(Texts(rows.texts[self.place]), Labels(np.arange(self.k), y), weight, 1)
+        return replace(self, graded=self.graded + batch)
 
     def plus(self, other: Words, sign: float = 1.0) -> Words:
         mine, theirs = self.graded, other.graded
@@ -65,7 +66,7 @@ class Words(Expert):
     def scaled(self, factor: float) -> Words:
         if factor:
             return replace(self, graded=self.graded.scale(factor))
-        return replace(self, graded=self.graded.nothing())
+        return replace(self, graded=self.graded.zero())
 
     def in_classes(self, where: Array, k: int) -> Words:
         graded, choice = self.graded, self.graded.choice
@@ -77,10 +78,10 @@ class Words(Expert):
         return True  # texts that were never learned are an error already when they are subtracted
 
     def evidence(self, rows: Rows) -> Floats:
-        return self.graded.log_joint(read(rows.texts[self.place]), 1)
+        return self.graded.log_joints(Texts(rows.texts[self.place]), 1)
 
     def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
-        return self.graded.log_joint_without(read(rows.texts[self.place]), y, weight, 1, rows.mark)
+        return self.graded.log_joint_without(Texts(rows.texts[self.place]), y, weight, 1, rows.mark)
 
     def evidence_unlearned(self, rows: Rows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
@@ -89,7 +90,7 @@ class Words(Expert):
         return np.zeros((rows.codes.shape[1], self.k)), self.evidence(rows)[0]
 
     def items(self, rows: Rows, target: int, against: int) -> list[tuple[str, float]]:
-        found = self.graded.explain(rows.texts[self.place][0], target, against, True).items
+        found = self.graded.explain(Texts(rows.texts[self.place][:1]), target, against).items
         return [(f"{self.column}: {name}", db) for name, _, db in found]
 
     def fits(self, weight: Floats) -> bool:

@@ -1,0 +1,136 @@
+"""What scikit-learn checks of rows and labels before they are read: shapes, names, types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_random_state, column_or_1d, validate_data
+
+from deciban._typing import Array, Matrix
+from deciban.errors import DecibanError, warn
+from deciban.reading.frames import Frame, read_frame
+from deciban.reading.missing import unmask
+from deciban.reading.native import native_kind
+
+
+def matrix(estimator: Any, X: Any, *, reset: bool, least: int = 1, sparse: bool = True) -> Any:
+    """Rows of numbers; infinities show up in the sums, NaN is missing."""
+    rows = validate_data(
+        estimator,
+        unmask(X),
+        reset=reset,
+        accept_sparse=["csr", "csc"] if sparse else False,
+        dtype="numeric",
+        ensure_all_finite=False,
+        ensure_min_samples=least,
+    )
+    return plain_rows(rows)
+
+
+def objects(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Any:
+    """Rows of anything: each value keeps its kind."""
+    rows = validate_data(
+        estimator,
+        unmask(mixed_rows(X) if isinstance(X, list | tuple) else X),
+        reset=reset,
+        accept_sparse=["csr", "csc"],
+        dtype=None,
+        ensure_all_finite=False,
+        ensure_min_samples=least,
+    )
+    if not sp.issparse(rows) and rows.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported\n{X}\n")
+    return rows
+
+
+def table(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Frame:
+    """A table with the columns' names (x0, x1, … where they have none); `reset` remembers what the first is like."""
+    frame = None if is_array(X) else read_frame(X)  # first, so that a bad table is told in our own words
+    kind = "dict" if isinstance(X, Frame) else native_kind(X)
+    named = has_names(X, kind)
+    if is_array(X):
+        X = objects(estimator, X, reset=reset, least=least)
+    frame = read_frame(X) if frame is None else frame
+    if reset:
+        if not frame.columns:
+            raise DecibanError("0 feature(s) while a minimum of 1 is required: the table has no columns")
+        estimator.n_features_in_ = len(frame.columns)
+        estimator.__dict__.pop("feature_names_in_", None)
+        if named:
+            estimator.feature_names_in_ = np.array(frame.names, dtype=object)
+        estimator.table_kind_ = kind
+    if frame.size < least:
+        raise DecibanError(f"Found array with 0 sample(s) while a minimum of {least} is required: the table is empty")
+    known = getattr(estimator, "feature_names_in_", None)
+    if named and known is not None:
+        return frame
+    if named != (known is not None) and not is_array(X):  # of arrays, scikit-learn has said so
+        has, was = ("has", "without") if named else ("does not have", "with")
+        warn(f"X {has} feature names, but {type(estimator).__name__} was fitted {was} feature names", UserWarning)
+    if len(frame.names) != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {len(frame.names)} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input"
+        )
+    names = tuple(map(str, known)) if known is not None else tuple(f"x{j}" for j in range(len(frame.names)))
+    return Frame(names, frame.columns, frame.size, frame.notes)
+
+
+def is_array(X: Any) -> bool:
+    """Whether scikit-learn's checks know what X is."""
+    return sp.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.names is None)
+
+
+def has_names(X: Any, kind: str) -> bool:
+    """Whether columns have names of their own; as in scikit-learn, only strings are names."""
+    if kind == "pandas":
+        return all(isinstance(name, str) for name in X.columns)
+    return kind != "numpy"
+
+
+def mixed_rows(X: Any) -> Any:
+    """A list of rows as it is where it holds anything but numbers: NumPy would make strings of the numbers."""
+    array = np.asarray(X) if not any(sp.issparse(row) for row in X) else X
+    if getattr(array, "dtype", None) is None or array.dtype.kind not in "US":
+        return X
+    return np.array(X, dtype=object)
+
+
+def one_column(y: Any) -> Any:
+    """Labels as they are; of a matrix of one column that column, with scikit-learn's warning."""
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    return column_or_1d(y, warn=True) if len(shape) == 2 and shape[1] == 1 else y
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Where draws come from: NumPy's new generators as they are, whatever else scikit-learn takes as a seed."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
+
+
+def plain_rows(X: Matrix) -> Matrix:
+    """Rows in a form that means what it says: native numbers, and each sparse entry stored once, where it can be."""
+    if sp.issparse(X):
+        check_sparse(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+    if X.dtype.kind == "f" and X.dtype not in (np.float32, np.float64):
+        return X.astype(np.float64)
+    return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
+
+
+def check_sparse(X: Matrix) -> None:
+    """The kernels go where the indices point, so they must point inside."""
+    ends, length = X.indptr, X.shape[1] if X.format == "csr" else X.shape[0]
+    sound = ends[0] == 0 and ends[-1] <= min(len(X.indices), len(X.data)) and not (np.diff(ends) < 0).any()
+    if not sound or (len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < length):
+        raise DecibanError("X is a sparse matrix whose indices point outside it: build it anew")
+
+
+def all_numbers(X: Array) -> bool:
+    """Whether an object array holds only numbers and missing values."""
+    return all(v is None or (isinstance(v, int | float | np.number) and not isinstance(v, complex)) for v in X.ravel())

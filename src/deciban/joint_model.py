@@ -1,0 +1,392 @@
+"""The model of a joint law as a value that learns: sums by class under a class prior and blocks of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from deciban import bayes, collect, em, expect, score
+from deciban._typing import Array, Codes, Data, Floats
+from deciban.algebra import Stats
+from deciban.corollaries.decay import scaled
+from deciban.corollaries.explain import explain, strongest
+from deciban.corollaries.forget import check_classes, forget
+from deciban.corollaries.leave_one_out import (
+    alone_in_class,
+    cross_fitted,
+    leave_one_out,
+    rows_in_doubt,
+)
+from deciban.corollaries.sample import sample
+from deciban.errors import DecibanError, ForgetError, NotAvailableError, warn
+from deciban.joint import Joint, Model
+from deciban.learner import AS_LABELLED, Hidden, Learner
+from deciban.reading.entries import Entries
+from deciban.reading.labels import Labels
+from deciban.results.evaluation import EXACT, HELD
+from deciban.results.evidence import Evidence
+from deciban.schema import Columns, Schema
+from deciban.show import plain
+from deciban.storage import files
+
+Self = TypeVar("Self", bound="JointModel")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """What a joint law leaves to leave-one-out: nothing. `asked` is the law as the parameters have it."""
+
+    asked: Joint
+
+    def chooses(self) -> bool:
+        """Whether leave-one-out chooses something once the rows are there."""
+        return False
+
+    def looks_at_labels(self) -> bool:
+        """Whether something beside the sums is found by looking at labels."""
+        return self.chooses()
+
+    def why(self, model: Model) -> str:
+        """What was chosen by looking at rows, so that one row more might change it; empty where nothing was."""
+        del model
+        return "leave-one-out chose a part of it" if self.chooses() else ""
+
+    def choose(self, model: Model, data: Data, codes: Array, weight: Floats | None, n_jobs: int | None) -> Joint:
+        """The law that rows, all of them whole and learned, choose."""
+        del data, codes, weight, n_jobs
+        return model.joint
+
+    def anew(self, model: Model, everything: Rows, some: Rows, n_jobs: int | None) -> Model:
+        """The model of everything, under what some of the rows by themselves choose."""
+        del everything
+        if not self.chooses():
+            return model
+        part = Model(self.asked, collect.collect(some.data, self.asked, model.schema, some.y, some.weight, n_jobs))
+        able = ~alone_in_class(part.stats.weight, some.y, some.weight)
+        if len(np.unique(some.y[able])) < 2:  # nothing to choose by
+            return model.with_joint(replace(self.asked, class_prior=model.joint.class_prior))
+        return model.with_joint(self.choose(part, *some.parts(), n_jobs))
+
+    def between(self, one: Model, two: Model) -> Joint:
+        """The law of the sum of two models."""
+        del two
+        return one.joint
+
+    def current(self, model: Model) -> Joint:
+        """The law as the parameters have it now; what leave-one-out chose stays until the next fit."""
+        return replace(self.asked, blocks=model.joint.blocks) if self.chooses() else self.asked
+
+    def made(self, model: Model) -> bool:
+        """Whether this model's law is one that the parameters speak of."""
+        return tuple(block.family for block in model.joint.blocks) == tuple(b.family for b in self.asked.blocks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows that were learned: a matrix a block, class codes, perhaps weights."""
+
+    data: Data
+    y: Array
+    weight: Floats | None
+
+    def parts(self) -> tuple[Data, Array, Floats | None]:
+        return self.data, self.y, self.weight
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointModel(Model, Learner):
+    """A joint law and its sums, which learns, forgets, fills in what is missing, and chooses."""
+
+    choice: Choice | None = None
+    unlabelled: int = 0  # rows whose label EM found
+    incomplete: int = 0  # rows of which EM found entries
+    frozen: str = ""  # why nothing can be added or taken out, where something beside sums looked at rows
+    least: tuple[int, ...] | None = None  # how many integer categories each column keeps, whatever is forgotten
+    filled_by: em.Learned | None = field(default=None, repr=False)  # how EM went, the last time it did
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is derived is not pickled."""
+        state = (
+            self.joint,
+            self.stats,
+            self.choice,
+            self.unlabelled,
+            self.incomplete,
+            self.frozen,
+            self.least,
+            self.filled_by,
+        )
+        return type(self), state
+
+    # ------------------------------------------------------------------ classes
+
+    @property
+    def weight(self) -> Floats:
+        return self.stats.weight
+
+    @property
+    def closed(self) -> bool:
+        return self.schema.closed
+
+    @property
+    def class_prior(self) -> str | Floats:
+        return self.joint.class_prior
+
+    @property
+    def log_prior(self) -> Floats:
+        found: Floats = Model.log_prior.__get__(self)
+        return found
+
+    def with_joint(self: Self, joint: Joint) -> Self:
+        return replace(self, joint=joint)
+
+    def with_prior(self: Self, class_prior: str | Floats) -> Self:
+        return replace(self, joint=replace(self.joint, class_prior=class_prior))
+
+    def with_stats(self: Self, stats: Stats) -> Self:
+        return replace(self, stats=stats)
+
+    # ------------------------------------------------------------------ sums
+
+    def zero(self: Self) -> Self:
+        return replace(self, stats=self.stats.scale(0.0), unlabelled=0, incomplete=0, filled_by=None)
+
+    def batch(
+        self: Self, rows: Entries, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> Self:
+        placed = labels.placed(self.classes) if self.closed else labels
+        schema, shares = Schema(placed.classes, rows.columns, self.closed), placed.shares
+        if len(rows.data) > 1:  # a row that EM has yet to fill in one block must not be in another's sums already
+            gaps = expect.rows_with_gaps(rows.data, self.joint)
+            if gaps.any():
+                none = np.where(gaps, np.int32(-1), shares) if shares.ndim == 1 else None
+                shares = np.where(gaps[:, None], 0.0, shares) if none is None else none
+        stats = collect.collect(rows.data, self.joint, schema, shares, weight, n_jobs)
+        return replace(self, stats=stats, unlabelled=0, incomplete=0, filled_by=None)
+
+    def __add__(self: Self, other: Self) -> Self:
+        same = self.joint is other.joint or self.choice is None
+        joint = self.joint if same or self.choice is None else self.choice.between(self, other)
+        return replace(
+            self,
+            joint=joint,
+            stats=self.stats + other.stats,
+            unlabelled=self.unlabelled + other.unlabelled,
+            incomplete=self.incomplete + other.incomplete,
+            filled_by=None,
+        )
+
+    def __sub__(self: Self, other: Self) -> Self:
+        return self.with_stats(forget(self, other.stats, self.least).stats)
+
+    def forget(
+        self: Self, rows: Entries, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> Self:
+        check_classes(self, labels.classes)
+        batch = self.batch(rows, labels, weight, n_jobs)
+        gaps = batch.gaps(rows, weight, labels)
+        if gaps.any():
+            raise ForgetError(
+                "row {row} has a missing entry, and this model has learned none that had", row=int(np.argmax(gaps))
+            )
+        return self - batch
+
+    def scale(self: Self, share: float) -> Self:
+        return self.with_stats(scaled(self.stats, share))
+
+    @property
+    def guessed(self) -> str:
+        if self.frozen:
+            return self.frozen
+        if self.unlabelled:
+            return "some labels were found by EM, so rows share responsibilities"
+        return "missing entries were expected by EM, so rows depend on each other" if self.incomplete else ""
+
+    def gaps(self, rows: Entries, weight: Floats | None = None, labels: Labels | None = None) -> Array:
+        """Which rows have missing entries that must be guessed from the others: they are not in the sums yet.
+
+        Where `labels` are given and this is the model of these rows alone, its sums tell that there are none.
+        """
+        none = np.zeros(len(rows), dtype=bool)
+        if not any(block.family.whole_rows for block in self.joint.blocks):
+            return none
+        if labels is not None and not labels.any_missing:  # without another look at every entry
+            total = float(len(rows)) if weight is None else float(weight.sum())
+            if abs(float(self.stats.weight.sum()) - total) <= 1e-9 * total:
+                return none
+        return expect.rows_with_gaps(rows.data, self.joint)
+
+    # ------------------------------------------------------------------ answers
+
+    def log_joints(self, rows: Entries, n_jobs: int | None = None) -> Floats:
+        return score.apply(rows.data, self, "log_joint", n_jobs)
+
+    def scores(self, rows: Entries, how: str, n_jobs: int | None = None) -> Array:
+        return score.apply(rows.data, self, how, n_jobs)
+
+    def log_density(self, rows: Entries, n_jobs: int | None = None) -> Floats:
+        if not self.generative:
+            raise NotAvailableError("this is not a generative model: it has no p(x)")
+        density = bayes.log_evidence(self.log_joints(rows, n_jobs))
+        if not np.isfinite(density).all():
+            score.check_finite(rows.data, self)
+        return density
+
+    def log_posterior_without(
+        self, rows: Entries, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
+    ) -> tuple[Floats, str]:
+        if any(law.whole_rows or not law.downdates(self.alpha(b)) for b, law in enumerate(self.families)):
+            score.check_finite(rows.data, self)
+            gaps = expect.rows_with_gaps(rows.data, self.joint)
+            if gaps.any():
+                raise ForgetError(
+                    "row {row} has a missing entry, and this model has learned none that had", row=int(np.argmax(gaps))
+                )
+        way = EXACT
+        if self.choice is not None and self.choice.looks_at_labels() and len(codes):
+            way = HELD
+        if way == HELD and whole:
+            everything = Rows(rows.data, codes, weight)
+            chosen = partial(self._chosen_by, everything, n_jobs)
+            found = cross_fitted(self, chosen, rows.data, codes, weight, n_jobs)
+            way = found.way
+        else:
+            found = leave_one_out(self, rows.data, codes, weight, n_jobs)
+        for row in rows_in_doubt(found.log_proba):
+            raise ForgetError(
+                f"row {{row}} lies so far out that what is left of class {plain(self.classes[codes[row]])!r} without "
+                "it is less than the rounding of its sums: give all rows of the class at once, in memory",
+                row=row,
+            )
+        return found.log_proba, way
+
+    def _chosen_by(self, everything: Rows, n_jobs: int | None, data: Data, y: Array, weight: Floats | None) -> Model:
+        assert self.choice is not None
+        return self.choice.anew(self, everything, Rows(data, y, weight), n_jobs)
+
+    @property
+    def families(self) -> tuple[Any, ...]:
+        return tuple(block.family for block in self.joint.blocks)
+
+    def check_rows(self, rows: Entries) -> None:
+        score.check_finite(rows.data, self)
+
+    def explain(self, row: Entries, target: int | None = None, against: int | None = None, **how: Any) -> Evidence:
+        del how
+        return explain(self, row.data, target, against)
+
+    def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
+        return strongest(self, target, most)
+
+    def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[Data, Codes]:
+        return sample(self, n, rng, given, how.get("length"))
+
+    def named(self: Self, names: tuple[tuple[str, ...] | None, ...]) -> Self:
+        """The model with its columns called by these names, block by block."""
+        blocks = tuple(replace(c, names=mine) for c, mine in zip(self.schema.blocks, names, strict=True))
+        return self.with_stats(replace(self.stats, schema=replace(self.schema, blocks=blocks)))
+
+    # ------------------------------------------------------------------ what is hidden, what is chosen
+
+    def fill(
+        self: Self,
+        rows: Entries,
+        codes: Codes,
+        weight: Floats | None = None,
+        hidden: Hidden = AS_LABELLED,
+        n_jobs: int | None = None,
+        watch: Callable[[int, float], None] | None = None,
+        first: Callable[[np.random.RandomState], Floats] | None = None,
+    ) -> Self:
+        """EM over missing labels, and over missing entries where columns depend on each other."""
+        counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0
+        gaps = self.gaps(rows)
+        unlabelled, incomplete = int(((codes < 0) & counts).sum()), int((gaps & counts).sum())
+        if not unlabelled and not incomplete:  # what is hidden weighs nothing
+            return self
+        start = self.with_joint(plugged_in(self.joint))  # EM climbs the likelihood of parameters, not of their average
+        data, codes, weight = expect.that_weigh(rows.floats().data, codes, weight)
+        how: dict[str, Any] = {"n_jobs": n_jobs} | ({} if watch is None else {"watch": watch})
+        if hidden.clusters:
+            rng = hidden.random_state
+            found = expect.learn_clusters(data, start, weight, rng, first=first, **how)
+        else:
+            found = expect.learn_hidden(data, start, codes, weight, hidden_weight=hidden.weight, **how)
+        return replace(
+            self,
+            stats=found.model.stats,
+            unlabelled=self.unlabelled + unlabelled,
+            incomplete=self.incomplete + incomplete,
+            filled_by=found,
+        )
+
+    def choose(
+        self: Self, rows: Entries, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> Self:
+        if self.choice is None or not self.choice.chooses():
+            return self
+        known = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
+        if len(known) == 0:
+            if len(codes):
+                warn("no row has a label: there is nothing to choose by leave-one-out", UserWarning)
+            return self
+        rows = rows.floats()
+        data = rows.data if len(known) == len(codes) else [X[known] for X in rows.data]
+        if expect.rows_with_gaps(data, self.joint).any():  # judged with missing entries as they are expected
+            shares = collect.one_hot(codes[known], len(self.classes), None)
+            data = [
+                block.family.fill(params, X, shares) if block.family.whole_rows else X
+                for block, params, X in zip(self.joint.blocks, self.params, data, strict=True)
+            ]
+        return self.with_joint(
+            self.choice.choose(self, data, codes[known], None if weight is None else weight[known], n_jobs)
+        )
+
+    # ------------------------------------------------------------------ keeping
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        return files.parts(self)
+
+    @classmethod
+    def unpack(cls: type[Self], document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Self:
+        model = files.rebuild(dict(document), dict(tensors))
+        return cls(model.joint, model.stats)
+
+
+def plugged_in(joint: Joint) -> Joint:
+    """The same law with parameters plugged in where they would be integrated out."""
+    blocks = [
+        replace(block, family=replace(block.family, predictive=False))  # type: ignore[call-arg]
+        if hasattr(block.family, "predictive")
+        else block
+        for block in joint.blocks
+    ]
+    return replace(joint, blocks=tuple(blocks))
+
+
+def with_no_rows(choice: Choice, classes: Array, columns: tuple[Columns, ...], closed: bool) -> JointModel:
+    """Nothing learned of these classes and columns yet, under the law that is asked for."""
+    return JointModel(choice.asked, choice.asked.zero(Schema(classes, columns, closed)), choice)
+
+
+def check_prior(model: Model, name: str) -> None:
+    """A prior that was given has a probability for every class, and pseudo-counts by class a row for each."""
+    prior, labels = model.joint.class_prior, model.classes.tolist()
+    if not isinstance(prior, str):
+        if prior.shape != (len(labels),):
+            raise DecibanError(
+                f"Number of priors must match number of classes. {name} has {len(prior)} of them, "
+                f"but there are {len(labels)} classes, {labels}: give one each, or None to count them."
+            )
+        if not np.isclose(prior.sum(), 1.0):
+            raise DecibanError("The sum of the priors should be 1.")
+        if (prior < 0).any():
+            raise DecibanError("Priors must be non-negative.")
+    for alpha in (block.alpha for block in model.joint.blocks):
+        rows = np.shape(alpha)[0] if not isinstance(alpha, str) and np.ndim(alpha) == 2 else len(labels)
+        if rows != len(labels):
+            raise DecibanError(f"alpha has a row for {rows} classes, but there are {len(labels)}: {labels}")

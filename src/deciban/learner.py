@@ -1,0 +1,233 @@
+"""A model is a value with five verbs: zero, batch, +, −, scale. What every such value can do, and what follows for all.
+
+Joint laws (`joint_model`), classes made of components (`components`), tables (`tables.model`) and texts (`text.graded`,
+`text.plain`) keep this contract; `tests/laws/test_learners.py` finds them and holds them to it. An estimator is
+the face of one such value, and an engine adds them up.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from deciban import bayes
+from deciban._typing import Array, Codes, Floats
+from deciban.corollaries.leave_one_out import LeaveOneOut, alone_in_class, shares_of
+from deciban.errors import DecibanError, ForgetError, NotAvailableError
+from deciban.joint import log_class_prior
+from deciban.reading.labels import Labels
+from deciban.results.evidence import Evidence
+from deciban.show import plain
+
+Self = TypeVar("Self", bound="Learner")
+
+ROUNDING = 1e-9  # of a class's weight
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What is to become of rows without a label: what each counts beside one that has one, or that all are clusters."""
+
+    weight: float = 1.0
+    clusters: bool = False
+    random_state: Any = 0
+
+
+AS_LABELLED = Hidden()  # rows without a label count as much as others
+
+
+class Learner(ABC):
+    """What was learned, as sums, under what was chosen: an immutable value.
+
+    `rows` are whatever the learner reads, with a length and `take`; labels are codes and the classes they point into.
+    `n_jobs` is how many threads may work.
+    """
+
+    __slots__ = ()
+
+    pools: ClassVar[bool] = False  # whether evidence is pooled, and may weigh nothing
+
+    # ------------------------------------------------------------------ classes
+
+    if TYPE_CHECKING:  # fields of some learners, and properties of others
+
+        @property
+        def classes(self) -> Array:
+            """The labels, sorted."""
+
+        @property
+        def weight(self) -> Floats:
+            """How much was learned of each class, (k,)."""
+
+        @property
+        def closed(self) -> bool:
+            """Whether these are all the classes that there can be."""
+
+        @property
+        def class_prior(self) -> str | Floats:
+            """P(y): "empirical", "uniform", or as given."""
+
+        @property
+        def unlabelled(self) -> int:
+            """How many rows were learned with a label that was guessed."""
+
+    @property
+    def log_prior(self) -> Floats:
+        """log P(y), (k,)."""
+        return log_class_prior(self.class_prior, self.weight)
+
+    @abstractmethod
+    def with_prior(self: Self, class_prior: str | Floats) -> Self:
+        """The same under another class prior."""
+
+    # ------------------------------------------------------------------ sums
+
+    @abstractmethod
+    def zero(self: Self) -> Self:
+        """The same choices, nothing learned."""
+
+    @abstractmethod
+    def batch(self: Self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
+        """These rows alone, under the same choices; those without a label are passed over."""
+
+    @abstractmethod
+    def __add__(self: Self, other: Self) -> Self:
+        """What both have learned. SchemaError where they chose differently."""
+
+    @abstractmethod
+    def __sub__(self: Self, other: Self) -> Self:
+        """Without what the other learned. ForgetError where this one never did."""
+
+    @abstractmethod
+    def scale(self: Self, share: float) -> Self:
+        """Every sum times a number: a weight, or decay."""
+
+    def learn(self: Self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
+        """With these rows."""
+        return self + self.batch(rows, labels, weight, n_jobs)
+
+    def forget(self: Self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
+        """Without these rows, which were learned."""
+        return self - self.batch(rows, labels, weight, n_jobs)
+
+    @property
+    @abstractmethod
+    def guessed(self) -> str:
+        """Why no row can be taken out of the sums exactly; empty where each can."""
+
+    # ------------------------------------------------------------------ answers
+
+    @abstractmethod
+    def log_joints(self, rows: Any, n_jobs: int | None = None) -> Floats:
+        """log p(x, y), (n, k); where evidence is pooled, up to what all classes share."""
+
+    def scores(self, rows: Any, how: str, n_jobs: int | None = None) -> Array:
+        """ "log_joint", "posterior" or "log_posterior", each (n, k), or "best", class codes (n,)."""
+        scores = self.log_joints(rows, n_jobs)
+        if how == "log_joint":
+            return scores
+        out = bayes.posterior(scores, self.log_prior, logs=how == "log_posterior")
+        return np.asarray(np.argmax(out, axis=1)) if how == "best" else out
+
+    def log_density(self, rows: Any, n_jobs: int | None = None) -> Floats:
+        """log p(x), (n,)."""
+        del rows, n_jobs
+        raise NotAvailableError("this model has no p(x)")
+
+    @abstractmethod
+    def log_posterior_without(
+        self, rows: Any, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
+    ) -> tuple[Floats, str]:
+        """log P(y | x) of rows that were learned, each under the sums without it, (n, k), and the way that it was done.
+
+        `whole`: the rows are all that was learned, so that what was chosen can be chosen without each of them too.
+        """
+
+    def leave_one_out(
+        self, rows: Any, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None
+    ) -> LeaveOneOut:
+        """Every row's posterior under the sums that never saw it."""
+        whole = self.check_learned(codes, weight)
+        log_proba, way = self.log_posterior_without(rows, codes, weight, n_jobs, whole)
+        alone = alone_in_class(self.weight, codes, weight)
+        learned = shares_of(self.class_prior, self.weight)
+        return LeaveOneOut(self.classes, log_proba, codes, weight, alone, way, learned, self.pools)
+
+    def check_learned(self, codes: Codes, weight: Floats | None) -> bool:
+        """Rows of a class cannot outweigh what was learned of it. Whether they are all that was learned."""
+        asked = np.bincount(codes, weight, minlength=len(self.classes))
+        over = np.flatnonzero(asked > self.weight * (1 + ROUNDING))
+        if len(over):
+            c = int(over[0])
+            raise ForgetError(
+                f"leave-one-out takes rows that the model has learned: of class {plain(self.classes[c])!r} it learned "
+                f"{self.weight[c]:g}, and {asked[c]:g} were given"
+            )
+        return bool(np.allclose(asked, self.weight, rtol=ROUNDING, atol=0.0))
+
+    def check_rows(self, rows: Any) -> None:
+        """Rows that are to be explained are numbers: an infinity is an error, with its place."""
+        del rows
+
+    @abstractmethod
+    def explain(self, row: Any, target: int | None = None, against: int | None = None, **how: Any) -> Evidence:
+        """One row's evidence for a class over another; without them, for the likeliest over the next."""
+
+    @abstractmethod
+    def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
+        """What speaks most for a class against the others, by itself, in decibans."""
+
+    @abstractmethod
+    def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[Any, Codes]:
+        """Rows drawn from the model, and their class codes."""
+
+    # ------------------------------------------------------------------ what is hidden, what is chosen
+
+    @abstractmethod
+    def fill(
+        self: Self,
+        rows: Any,
+        codes: Codes,
+        weight: Floats | None = None,
+        hidden: Hidden = AS_LABELLED,
+        n_jobs: int | None = None,
+        watch: Callable[[int, float], None] | None = None,
+    ) -> Self:
+        """With the rows of which something is missing, a label (code −1) or an entry: the others have been learned."""
+
+    @abstractmethod
+    def choose(self: Self, rows: Any, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
+        """With what leave-one-out over these rows, which were learned, chooses; the same where it chooses nothing."""
+
+    # ------------------------------------------------------------------ keeping
+
+    @abstractmethod
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """A document that says what it is about, and its arrays: `unpack` makes the same of them."""
+
+    @classmethod
+    @abstractmethod
+    def unpack(cls: type[Self], document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Self:
+        """The learner that `pack` took apart, everything checked against everything else."""
+
+
+def without_a_class(model: Learner, scores: Floats, codes: Codes, weight: Floats | None) -> Floats:
+    """log P(y | x) of documents left out: a class that a document was all of is gone without it."""
+    amount = np.broadcast_to(1.0 if weight is None else weight, len(codes)) * (1.0 + ROUNDING)
+    if not model.closed:
+        alone = model.weight[codes] <= amount
+        scores[alone, codes[alone]] = -np.inf
+    log_proba = bayes.posterior(scores, model.log_prior, logs=True, quiet=True)
+    if not model.closed:
+        log_proba[model.weight.sum() <= amount] = -np.inf
+    return log_proba
+
+
+def check_labelled(labels: Labels, what: str) -> None:
+    """Every row needs its label."""
+    if labels.soft is not None or labels.any_missing:
+        raise DecibanError(f"{what} needs every row's label: leave out rows that have none")

@@ -1,0 +1,65 @@
+"""Rows of counts: a feature is a number of times something happened, or whether it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban._scipy import issparse
+from deciban._typing import Array, Data, Floats, Matrix
+from deciban.errors import DecibanError
+from deciban.matrix import complain, value_range
+from deciban.readers.base import Reader
+from deciban.reading.entries import Entries
+from deciban.reading.labels import Labels
+from deciban.schema import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class CountReader(Reader):
+    """Counts, dense or sparse. `asker` is who is told that a value is negative, where that makes no sense."""
+
+    names: tuple[str, ...] | None
+    asker: str
+    positive: bool
+    binary: bool = False  # values are 0 and 1 already
+
+    def learn(self, X: Any, known: Any, labels: Labels, weight: Floats | None) -> Entries:
+        del known, labels, weight
+        self.check(X)
+        return Entries([by_rows(X)], (Columns(X.shape[1], self.names),))
+
+    def score(self, X: Any, model: Any) -> Entries:
+        self.check(X)
+        return Entries([by_rows(X)], model.schema.blocks)
+
+    def native(self, rows: Data, model: Any) -> Array:
+        del model
+        return np.asarray(rows[0])
+
+    def check(self, X: Matrix) -> None:
+        """Counts: neither negative nor infinite."""
+        values = X.data if issparse(X) else X
+        if self.binary:
+            check_binary(values)
+        if values.size == 0 or values.dtype.kind in "bu":
+            return
+        low, high = value_range(values)
+        if np.isinf(low) or np.isinf(high):
+            complain(X, Columns(X.shape[1], self.names))
+        if self.positive and low < 0:
+            raise DecibanError(f"Negative values in data passed to {self.asker} (input X): the least is {low:g}")
+
+
+def by_rows(X: Matrix) -> Matrix:
+    """Sparse rows one after the other."""
+    return X.tocsr() if issparse(X) and X.format != "csr" else X
+
+
+def check_binary(values: Array) -> None:
+    """Without a threshold, values are 0 and 1 already."""
+    if not np.all((values == 0) | (values == 1) | (values != values)):
+        odd = values[(values != 0) & (values != 1) & (values == values)].flat[0]
+        raise DecibanError(f"binarize=None takes X to be 0 and 1 already, and it holds {odd:g}: give a threshold")

@@ -1,0 +1,194 @@
+"""Tables of mixed columns, each group of them for a law of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deciban._typing import Array, Categories, Codes, Data, Floats
+from deciban.errors import DecibanError
+from deciban.families import Bernoulli, Categorical, Family, Multinomial, Poisson
+from deciban.readers.base import Reader
+from deciban.readers.layout import Group
+from deciban.readers.numbers import pivots
+from deciban.reading.entries import Entries
+from deciban.reading.frames import Column, Frame, Levels, Numbers, to_native
+from deciban.reading.labels import Labels
+from deciban.schema import Columns
+
+KINDS = ("number", "date", "boolean", "category")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixedReader(Reader):
+    """Columns by name, in the groups that laws are for. `features` are what they are: a name and one of KINDS each."""
+
+    groups: tuple[Group, ...]
+    features: Mapping[str, str]
+    like: str = "dict"  # what kind of table a person has
+
+    form: ClassVar[str] = "table"
+    strings: ClassVar[bool] = True
+
+    def learn(self, X: Frame, known: Any, labels: Labels, weight: Floats | None) -> Entries:
+        data: list[Array] = []
+        blocks: list[Columns] = []
+        for b, group in enumerate(self.groups):
+            columns, size = columns_of(X, group.names), len(group.names)
+            if isinstance(group.family, Categorical):
+                before = None if known is None else known.schema.blocks[b].categories
+                codes = np.empty((X.size, size), dtype=np.int32, order="F")
+                found: list[Categories] = []
+                for j, (column, name) in enumerate(zip(columns, group.names, strict=True)):
+                    codes[:, j], values = learn_codes(column, before[j] if before is not None else (), name, weight)
+                    found.append(values)
+                data.append(codes)
+                blocks.append(Columns(size, group.names, tuple(found)))
+            else:
+                rows = numbers(columns, group.names, group.family)
+                data.append(rows)
+                pivot = pivots(rows, labels, weight) if group.family.pivoted else None
+                blocks.append(Columns(size, group.names, pivot=pivot))
+        return Entries(data, tuple(blocks))
+
+    def score(self, X: Frame, model: Any) -> Entries:
+        data: list[Array] = []
+        for block, columns in zip(model.joint.blocks, model.schema.blocks, strict=True):
+            own = columns_of(X, columns.names)
+            if columns.categories is not None:
+                codes = np.empty((X.size, columns.size), dtype=np.int32, order="F")
+                for j, (column, name) in enumerate(zip(own, columns.names, strict=True)):
+                    codes[:, j] = find_codes(column, columns.categories[j], name)
+                data.append(codes)
+            else:
+                data.append(numbers(own, columns.names, block.family))
+        return Entries(data, model.schema.blocks)
+
+    def native(self, rows: Data, model: Any) -> Any:
+        """A table like the one that was learned, of the columns that have a law."""
+        made = {}
+        for X, columns, block in zip(rows, model.schema.blocks, model.joint.blocks, strict=True):
+            for j, name in enumerate(columns.names or ()):
+                values = () if columns.categories is None else tuple(columns.categories[j])
+                made[name] = as_column(X[:, j], block.family, values, self.features[name])
+        names = [name for name in self.features if name in made]
+        return to_native(self.like, names, [made[name] for name in names])
+
+    def kinds(self, names: tuple[str, ...], model: Any) -> dict[str, str]:
+        del names, model
+        return dict(self.features)
+
+
+def columns_of(X: Frame, names: tuple[str, ...] | None) -> list[Column]:
+    """The columns of these names."""
+    there = dict(zip(X.names, X.columns, strict=True))
+    for name in names or ():
+        if name not in there:
+            raise DecibanError(
+                "column {column!r} is not there, and the model was fitted with it: give it, with None where it is not "
+                "known",
+                column=name,
+            )
+    return [there[name] for name in names or ()]
+
+
+def kind_of(column: Column) -> str:
+    """One of KINDS."""
+    if isinstance(column, Numbers):
+        return "number" if column.dates is None else "date"
+    return "boolean" if column.levels and all(isinstance(level, bool) for level in column.levels) else "category"
+
+
+def numbers(columns: list[Column], names: tuple[str, ...] | None, family: Family) -> Floats:
+    """Columns as the rows of a law of numbers, (n, d)."""
+    out = np.empty((len(columns[0]), len(columns)), order="F")
+    for j, (column, name) in enumerate(zip(columns, names or (), strict=True)):
+        out[:, j] = as_numbers(column, name, family)
+        if isinstance(family, Poisson | Multinomial) and (negative := out[:, j] < 0).any():
+            row = int(np.argmax(negative))
+            raise DecibanError(
+                f"column {{column!r}} holds {out[row, j]:g} in row {{row}}, and counts are never negative: a "
+                f"{family.name} law does not fit it. Take 'gaussian', or 'drop' it",
+                row=row,
+                column=name,
+                value=float(out[row, j]),
+            )
+    return out
+
+
+def as_numbers(column: Column, name: str, family: Family) -> Floats:
+    """A column's numbers, NaN where missing; true is 1, false is 0."""
+    if isinstance(column, Numbers):
+        return column.values
+    if not all(isinstance(level, bool) for level in column.levels):
+        row = int(np.argmax(column.codes >= 0))
+        raise DecibanError(
+            "column {column!r} holds {value!r} in row {row}, and a "
+            f"{family.name} law takes numbers: convert the column, or learn it with "
+            f"columns={{{name!r}: 'categorical'}}",
+            row=row,
+            column=name,
+            value=column.levels[column.codes[row]],
+        )
+    return np.array([*map(float, column.levels), np.nan])[column.codes]  # −1 is the last one
+
+
+def levels_of(column: Column, weight: Floats | None = None) -> tuple[Codes, tuple[Any, ...]]:
+    """Codes, −1 where missing or without weight, and the values they stand for, each of which occurs."""
+    if isinstance(column, Numbers):
+        codes = np.full(len(column), -1, dtype=np.int32)
+        there = ~column.missing if weight is None else ~column.missing & (weight > 0)
+        found, codes[there] = np.unique(column.values[there], return_inverse=True)
+        return codes, tuple(int(value) if value.is_integer() else value for value in found.tolist())
+    codes = column.codes if weight is None else np.where(weight > 0, column.codes, np.int32(-1))
+    used = np.bincount(codes + 1, minlength=len(column.levels) + 1)[1:] > 0
+    if used.all():
+        return codes, column.levels
+    place = np.append(np.cumsum(used) - 1, -1).astype(np.int32)
+    return place[codes], tuple(level for level, use in zip(column.levels, used, strict=True) if use)
+
+
+def learn_codes(column: Column, known: Categories, name: str, weight: Floats | None) -> tuple[Codes, tuple[Any, ...]]:
+    """Codes of a column's values, −1 where missing; values not known yet are added behind the known ones.
+
+    A row of no weight teaches no category: it is as if it were not there.
+    """
+    codes, levels = levels_of(column, weight)
+    check_alike(levels, known, name)
+    position = {value: code for code, value in enumerate(known)}
+    for value in sorted(set(levels) - position.keys()):
+        position[value] = len(position)
+    return np.array([*(position[value] for value in levels), -1], dtype=np.int32)[codes], tuple(position)
+
+
+def find_codes(column: Column, known: Categories, name: str) -> Codes:
+    """Codes of a column's values: −1 where missing, one past the known where never seen."""
+    codes, levels = levels_of(column)
+    check_alike(levels, known, name)
+    position = {value: code for code, value in enumerate(known)}
+    return np.array([*(position.get(value, len(known)) for value in levels), -1], dtype=np.int32)[codes]
+
+
+def check_alike(levels: tuple[Any, ...], known: Categories, name: str) -> None:
+    """Strings and numbers are never the same category, so a column must stay one of them."""
+    if levels and known and isinstance(levels[0], str) != isinstance(known[0], str):
+        raise DecibanError(
+            f"column {{column!r}} holds {{value!r}}, and the model learned it with values such as {known[0]!r}: "
+            f"{'numbers' if isinstance(known[0], str) else 'strings'} would all be categories never seen. Convert the "
+            "column to what it was",
+            column=name,
+            value=levels[0],
+        )
+
+
+def as_column(values: Array, family: Family, categories: tuple[Any, ...], kind: str) -> Column:
+    """Values drawn from a law as a column of the kind that was learned."""
+    if isinstance(family, Categorical):
+        return Levels(values.astype(np.int32), categories)
+    if kind == "boolean" and isinstance(family, Bernoulli):
+        return Levels(values.astype(np.int32), (False, True))
+    whole = isinstance(family, Bernoulli | Poisson | Multinomial)
+    return Numbers(values, whole=whole, dates="days" if kind == "date" else None)

@@ -1,0 +1,90 @@
+"""Rows of real numbers, and the pivots their moments are kept about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban._scipy import issparse
+from deciban._typing import Array, Data, Floats, Matrix
+from deciban.readers.base import Reader
+from deciban.reading.entries import Entries
+from deciban.reading.labels import Labels
+from deciban.schema import Columns
+
+LEADING_ROWS = 64  # rows of a class whose mean is its pivot: near the centre is near enough
+MOSTLY_ZERO = 0.25  # share of entries that are stored, up to which sparse rows stay so
+
+
+@dataclass(frozen=True, slots=True)
+class NumberReader(Reader):
+    """Real numbers. `dense`: columns depend on each other, so that sparse rows are spelled out."""
+
+    names: tuple[str, ...] | None
+    dense: bool
+
+    def learn(self, X: Any, known: Any, labels: Labels, weight: Floats | None) -> Entries:
+        del known
+        X = self.plain(X)
+        return Entries([X], (Columns(X.shape[1], self.names, pivot=pivots(X, labels, weight)),))
+
+    def score(self, X: Any, model: Any) -> Entries:
+        return Entries([self.floats(X)], model.schema.blocks)
+
+    def native(self, rows: Data, model: Any) -> Array:
+        del model
+        return np.asarray(rows[0])
+
+    def floats(self, X: Matrix) -> Matrix:
+        """Rows that need no column of their own to be read."""
+        X = self.plain(X)
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+    def plain(self, X: Matrix) -> Matrix:
+        """Sparse rows stay so only if most entries are zero: otherwise pivots keep more digits than sums about zero."""
+        if not issparse(X):
+            return X
+        spelled_out = self.dense or X.nnz > MOSTLY_ZERO * X.shape[0] * X.shape[1]
+        return X.toarray() if spelled_out else X.tocsr()
+
+
+def pivots(X: Matrix, labels: Labels, weight: Floats | None) -> Floats:
+    """A pivot per class and column: the mean of the class's leading values, or of all leading values."""
+    k, d = len(labels.classes), X.shape[1]
+    if issparse(X) or X.shape[0] == 0:
+        return np.zeros((k, d))
+    some = np.arange(min(LEADING_ROWS, len(X))) if weight is None else np.flatnonzero(weight)[:LEADING_ROWS]
+    overall = leading_mean(X, some, np.zeros(d))
+    pivot = np.tile(overall, (k, 1))
+    for c in range(k):
+        if labels.soft is not None:
+            rows = np.argsort(-labels.soft[:, c] * (1.0 if weight is None else weight), kind="stable")
+        else:
+            head = slice(0, 64 * LEADING_ROWS)  # most classes show up early: a look at the head spares one at all rows
+            rows = np.flatnonzero(labels.codes[head] == c)
+            if len(rows) < LEADING_ROWS:
+                rows = np.flatnonzero(labels.codes == c)
+        if weight is not None:
+            rows = rows[weight[rows] > 0]
+        if len(rows):
+            pivot[c] = leading_mean(X, rows, overall)
+    return pivot
+
+
+def leading_mean(X: Array, rows: Array, otherwise: Floats) -> Floats:
+    """The mean of each column's first values among these rows, taken as differences so that far values keep digits."""
+    values = X[rows[:LEADING_ROWS]].astype(np.float64)
+    good = np.isfinite(values)
+    count = good.sum(axis=0)
+    first = values[np.argmax(good, axis=0), np.arange(values.shape[1])]
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = first + np.where(good, values - first, 0.0).sum(axis=0) / np.maximum(count, 1)
+    mean = np.where((count > 0) & np.isfinite(mean), mean, otherwise)
+    if len(rows) > LEADING_ROWS:
+        for j in np.flatnonzero(count == 0):  # a column that starts with missing values: its first that is there
+            there = np.flatnonzero(np.isfinite(X[rows, j]))
+            if len(there):
+                mean[j] = X[rows[there[0]], j]
+    return mean

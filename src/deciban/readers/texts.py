@@ -1,0 +1,69 @@
+"""Texts and mail."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.message import Message
+from typing import Any, ClassVar
+
+from deciban._typing import Floats
+from deciban.readers.base import Reader
+from deciban.reading.labels import Labels
+from deciban.text.documents import Texts
+
+
+@dataclass(frozen=True, slots=True)
+class TextReader(Reader):
+    """Documents of any make. A single string is one text where something is to be explained."""
+
+    lower: bool = True
+
+    form: ClassVar[str] = "texts"
+    sparse: ClassVar[bool] = False
+    strings: ClassVar[bool] = True
+
+    def texts(self, X: Any) -> Texts:
+        return X if isinstance(X, Texts) else Texts.of(X, self.lower)
+
+    def learn(self, X: Any, known: Any, labels: Labels, weight: Floats | None) -> Texts:
+        del known, labels, weight
+        return self.texts(X)
+
+    def score(self, X: Any, model: Any) -> Texts:
+        del model
+        return self.texts(X)
+
+    def native(self, rows: list[str], model: Any) -> list[str]:
+        del model
+        return rows
+
+    def kinds(self, names: tuple[str, ...], model: Any) -> None:
+        """No database cuts texts into words as we do."""
+        del names, model
+
+
+@dataclass(frozen=True, slots=True)
+class MailReader(TextReader):
+    """Mails: raw messages, `email` messages, paths of message files, or what `deciban.text.mail` reads."""
+
+    headers: tuple[str, ...] | None = None
+
+    def texts(self, X: Any) -> Texts:
+        return X if isinstance(X, Texts) else Texts([self.text(message) for message in self.opened(X)], self.lower)
+
+    def opened(self, mails: Any) -> Iterator[Any]:
+        """One mail after the other, of whatever holds them."""
+        from deciban.text import mail
+
+        if isinstance(mails, os.PathLike):
+            return mail.read_mailbox(mails, self.headers)
+        if isinstance(mails, str | bytes | Message | mail.Mail):
+            return iter([mails])
+        return iter(mails.to_pylist() if hasattr(mails, "to_pylist") else mails)  # a column of Arrow
+
+    def text(self, message: Any) -> str:
+        from deciban.text import mail
+
+        return (message if isinstance(message, mail.Mail) else mail.read(message, self.headers)).text

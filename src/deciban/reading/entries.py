@@ -1,0 +1,39 @@
+"""Rows as the blocks of a joint law read them: a matrix for each block, and its columns as these rows know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deciban._typing import Array, Data
+from deciban.schema import Columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """Rows to learn from or to score: columns have the names, categories and pivots that the rows bring along."""
+
+    data: Data
+    columns: tuple[Columns, ...]
+
+    def __len__(self) -> int:
+        return int(self.data[0].shape[0])
+
+    def floats(self) -> Entries:
+        """The same with whole numbers as fractions, where they are moments about a pivot: EM moves them there."""
+        if not any(columns.pivot is not None and X.dtype.kind not in "f" for X, columns in self._pairs()):
+            return self
+        data = [
+            X if columns.pivot is None or X.dtype.kind == "f" else X.astype(np.float64) for X, columns in self._pairs()
+        ]
+        return Entries(data, self.columns)
+
+    def _pairs(self) -> Iterable[tuple[Any, Columns]]:
+        return zip(self.data, self.columns, strict=True)
+
+    def take(self, rows: Array | slice) -> Entries:
+        """Some of the rows."""
+        return Entries([X[rows] for X in self.data], self.columns)

@@ -1,0 +1,238 @@
+"""A saved model to score with, where scikit-learn is not wanted: a service, a command line, a small container.
+
+`deciban.load` gives back the estimator, which goes on learning; this gives its model, which only answers.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deciban import bayes, saved
+from deciban._scipy import issparse
+from deciban._typing import Array, Floats
+from deciban.errors import DecibanError, FileError
+from deciban.readers.base import Reader
+from deciban.results.evidence import Evidence
+from deciban.show import Table, plain
+from deciban.storage import files
+
+if TYPE_CHECKING:
+    from deciban.corollaries.conformal import PredictionSets, Strangeness  # few ask for sets
+    from deciban.results.summary import Summary
+
+__all__ = ["Scorer", "read"]
+
+MAIL_ANSWERS = np.array(["ham", "unsure", "spam"])
+
+
+def read(path: str | os.PathLike[str], n_jobs: int | None = None) -> Scorer:
+    """Read any model that `save` wrote, to score with, without scikit-learn.
+
+    >>> import tempfile
+    >>> from deciban import Classifier, read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "animals.deciban")
+    ...     Classifier().fit({"legs": [2, 4, 4, 2]}, ["hen", "cow", "cow", "hen"]).save(path)
+    ...     read(path).predict({"legs": [4]}).tolist()
+    ['cow']
+    """
+    document, tensors, about = files.read_parts(path)
+    name = about.get("model")
+    if not isinstance(name, str) or name not in files.MODELS:
+        raise FileError(f"{os.fspath(path)!r} holds a model {name!r} that this version does not know")
+    with files.damage(path):
+        model = saved.unpack(about, document, tensors)
+        reader = saved.reader_of(about, model)
+        origin = files.checked_origin(about)
+        calibration = None
+        if "sets" in about:
+            from deciban.corollaries.conformal import Strangeness
+
+            calibration = Strangeness.from_dict(about["sets"], len(model.classes))
+        costs = mail_costs(about["parameters"], model.classes) if name == "SpamFilter" else None
+        names = tuple(about.get("names") or ()) or None
+        features = None if "n_features" not in about else int(about["n_features"])
+        more: dict[str, Any] = {
+            "names": names,
+            "features": features,
+            "costs": costs,
+            "medians": saved.medians_of(about),
+        }
+    return Scorer(model, reader, name, origin, n_jobs, calibration_=calibration, **more)
+
+
+def mail_costs(parameters: dict[str, Any], classes: Array) -> tuple[float, float, float]:
+    """Of a spam let through, of not knowing, of a ham lost."""
+    costs = (float(parameters["false_negative"]), float(parameters["unsure"]), float(parameters["false_positive"]))
+    if not all(0.0 <= cost < np.inf for cost in costs) or classes.tolist() != ["ham", "spam"]:
+        raise FileError("it is not a filter of ham and spam")
+    return costs
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Scorer:
+    """What a saved model answers: the same numbers as the estimator's, bit for bit."""
+
+    model: Any  # a Learner
+    reader: Reader
+    name: str = "Classifier"  # the estimator that was saved
+    origin_: dict[str, Any] | None = None  # where its rows came from
+    n_jobs: int | None = None
+    calibration_: Strangeness | None = field(default=None, kw_only=True)  # how strange learned rows are
+    names: tuple[str, ...] | None = field(default=None, kw_only=True)  # of columns, where they had any
+    features: int | None = field(default=None, kw_only=True)  # how many columns
+    costs: tuple[float, float, float] | None = field(default=None, kw_only=True)  # of a filter's answers
+    medians: Array | None = field(default=None, kw_only=True)  # of a NearestCentroid that took them
+
+    @property
+    def classes_(self) -> Array:
+        return np.asarray(self.model.classes)
+
+    @property
+    def class_count_(self) -> Floats:
+        """How much was learned of each class."""
+        return np.array(self.model.weight)
+
+    def __repr__(self) -> str:
+        return f"Scorer of a {self.name}, {len(self.classes_)} classes, {self.model.weight.sum():g} rows learned"
+
+    def _rows(self, X: Any) -> Any:
+        """Rows as the model reads them."""
+        if len(self.classes_) == 0:
+            raise DecibanError("the model has no classes: nothing was learned yet, or everything was forgotten")
+        return self.reader.score(as_read(X, self.reader.form, self.names, self.features), self.model)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """log P(y | x), (n, k)."""
+        return self.model.scores(self._rows(X), "log_posterior", self.n_jobs)  # type: ignore[no-any-return]  # a Learner's
+
+    def predict_proba(self, X: Any) -> Floats:
+        """P(y | x), (n, k), columns in the order of `classes_`."""
+        return self.model.scores(self._rows(X), "posterior", self.n_jobs)  # type: ignore[no-any-return]  # a Learner's
+
+    def predict(self, X: Any) -> Array:
+        """The likeliest class of every row; of a filter what costs least, of centroids the nearest."""
+        if self.costs is not None:
+            return self.answers(self.predict_proba(X))
+        if self.name == "NearestCentroid":
+            from deciban.corollaries.nearest import nearest
+
+            return np.asarray(self.classes_[nearest(self.model, self._rows(X).data, self.medians, self.n_jobs)])
+        return np.asarray(self.classes_[self.model.scores(self._rows(X), "best", self.n_jobs)])
+
+    def answers(self, proba: Floats) -> Array:
+        """What is predicted where the classes have these probabilities."""
+        if self.costs is None:
+            return np.asarray(self.classes_[np.argmax(proba, axis=1)])
+        if not self.class_count_.all():
+            return np.full(len(proba), "unsure")
+        let_through, unsure, lost = self.costs
+        costs = np.stack([proba[:, 1] * let_through, np.full(len(proba), unsure), proba[:, 0] * lost])
+        return np.asarray(MAIL_ANSWERS[np.argmin(costs, axis=0)])
+
+    def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> list[Any]:
+        """The answers with the least expected cost; None where not answering, at the cost `reject`, is cheaper (S20).
+
+        costs[i][j] is the cost of answering class j when i is true, in the order of `classes_`.
+        """
+        k = len(self.classes_)
+        table = None if costs is None else np.asarray(costs, dtype=np.float64)
+        if table is not None and (table.shape != (k, k) or not np.isfinite(table).all()):
+            raise DecibanError(f"costs must be {k} by {k} finite numbers, truth by answer, got shape {table.shape}")
+        chosen = bayes.decide(self.predict_proba(X), table, reject)
+        return [None if c < 0 else plain(self.classes_[c]) for c in chosen]
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, by_class: bool = False, allow_empty: bool = True
+    ) -> PredictionSets:
+        """For every row the classes that cannot be ruled out, by the scores that `calibrate` stored with the model."""
+        if self.calibration_ is None:
+            raise DecibanError("the model has no scores to go by: store them with calibrate(X, y) before it is saved")
+        from deciban.corollaries.conformal import stored_sets
+
+        log_proba = self.predict_log_proba(X)
+        return stored_sets(self.calibration_, self.classes_, log_proba, coverage, by_class, allow_empty)
+
+    def explain(self, X: Any, target: Any = None, against: Any = None, by: str = "column") -> Evidence | list[Evidence]:
+        """Why, in decibans, for `target` over `against`, or the likeliest class over the next; of mail, for spam."""
+        rows = self._rows([X] if self.reader.form == "texts" and isinstance(X, str | bytes) else X)
+        one, two = (None if label is None else self._place(label) for label in (target, against))
+        one = 1 if self.costs is not None and one is None and two is None else one  # spam, whatever comes of it
+        how = {} if by == "column" else {"by": by}
+        self.model.check_rows(rows)
+        out = [self.model.explain(rows.take(np.array([i])), one, two, **how) for i in range(len(rows))]
+        if not out:
+            raise DecibanError("there is no row to explain")
+        return out[0] if len(out) == 1 else out
+
+    def top_evidence(self, n: int = 10) -> Table:
+        """What speaks most for each class against the others, by itself, in decibans."""
+        items = [
+            (plain(label), item, db) for c, label in enumerate(self.classes_) for item, db in self.model.strongest(c, n)
+        ]
+        return Table("strongest evidence for each class", ("class", "item", "dB"), items)
+
+    def summary(self) -> Summary:
+        """What a `Classifier` chose and why."""
+        if self.name != "Classifier":
+            raise DecibanError(f"a {self.name} has nothing to sum up: it chose no experts")
+        from deciban.tables import views
+
+        return views.summary(self.model)
+
+    def _place(self, label: Any) -> int:
+        where = np.flatnonzero(self.classes_ == label)
+        if len(where) == 0:  # from a command line, every label comes as a string
+            where = np.flatnonzero([str(plain(known)) == label for known in self.classes_])
+        if len(where) == 0:
+            raise DecibanError(f"{label!r} is not one of the classes {[plain(c) for c in self.classes_]}")
+        return int(where[0])
+
+
+def as_read(X: Any, form: str, names: tuple[str, ...] | None, features: int | None) -> Any:
+    """Rows of any make in the form that a reader takes; columns by name where they have names."""
+    if form in ("any", "texts") or features is None:
+        return X
+    from deciban.reading.frames import Frame, read_frame
+
+    if form == "table" and names is not None:
+        return read_frame(X)
+    if not is_plain_matrix(X):
+        frame = read_frame(X)
+        if names is not None and set(names) <= set(frame.names):
+            frame = frame.select(names)
+    elif form in ("table", "tree"):
+        frame = read_frame(X)
+    else:
+        rows = X if issparse(X) else np.asarray(X, dtype=object if form == "objects" and is_mixed(X) else None)
+        if rows.ndim != 2 or rows.shape[1] != features:
+            raise DecibanError(f"X has shape {rows.shape}, and the model is expecting rows of {features} features")
+        return rows.astype(np.float64) if form == "matrix" and rows.dtype.kind not in "biuf" else rows
+    if len(frame.columns) != features:
+        raise DecibanError(f"X has {len(frame.columns)} features, but the model is expecting {features}")
+    called = names or tuple(f"x{j}" for j in range(features))
+    frame = Frame(called, frame.columns, frame.size, frame.notes)
+    if form in ("table", "tree"):
+        return frame
+    from deciban.reading.native import as_array
+
+    rows = as_array(frame.columns)
+    return rows.astype(np.float64) if form == "matrix" else rows
+
+
+def is_plain_matrix(X: Any) -> bool:
+    """Rows without names."""
+    if issparse(X):
+        return True
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is None
+    return isinstance(X, list | tuple) and not any(isinstance(row, dict) for row in X[:1])
+
+
+def is_mixed(X: Any) -> bool:
+    """Whether NumPy would make strings of numbers beside them."""
+    return not isinstance(X, np.ndarray) and any(isinstance(value, str) for row in X for value in row)
