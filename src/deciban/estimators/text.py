@@ -35,9 +35,9 @@ from deciban.text.documents import Lines, arrow_column, as_texts, batches, check
 from deciban.text.evidence import TOKEN, TextEvidence
 from deciban.text.files import parts, rebuild
 from deciban.text.graded import Graded, Labelled
-from deciban.text.hashed import MOST as MOST_BUCKETS
+from deciban.text.hashed import MAX_BUCKETS as MOST_BUCKETS
 from deciban.text.items import BLOCKS, choose_blocks
-from deciban.text.kept import MOST, Kept, marks, smallest
+from deciban.text.kept import MAX_KEPT_DOCUMENTS, Kept, marks, smallest
 from deciban.text.plain import SHORTEST, Plain
 from deciban.text.raw import Documents
 from deciban.text.tables import KNOTS, STRENGTHS
@@ -201,7 +201,7 @@ class TextClassifier(PooledClassifier):
             self._start(texts, labels, labels.classes, False, weight)
             if labels.any_missing:
                 self._fill(texts, labels, weight, float(unlabelled_weight))
-            if not self._kept_all() and len(labels.codes) <= MOST:
+            if not self._kept_all() and len(labels.codes) <= MAX_KEPT_DOCUMENTS:
                 how = {"unlabelled_weight": unlabelled_weight}
                 self._keep(chosen(texts, np.arange(len(labels.codes))), None, labels, weight, how)
         return self
@@ -371,7 +371,7 @@ class TextClassifier(PooledClassifier):
         else:
             empty = Graded.none(classes, self._blocks(texts), prior, closed, class_prior, self.n_features)
         learned = self._labelled(texts, labels, weight) if self._chooses() else Kept()
-        self.kept_, self.n_unlabelled_ = learned.fewest(MOST), 0
+        self.kept_, self.n_unlabelled_ = learned.fewest(MAX_KEPT_DOCUMENTS), 0
         if isinstance(empty, Graded):
             known = np.flatnonzero(labels.codes >= 0)
             some = smallest([text for text, _, _ in learned.rows], self._enough(classes))
@@ -393,7 +393,7 @@ class TextClassifier(PooledClassifier):
     def _kept_enough(self) -> bool:
         """Whether the documents in memory stand for all that were learned, and not just for the last of them."""
         kept = sum(weight for _, _, weight in self.kept_.rows)
-        return len(self.kept_) >= MOST or (kept > 0 and kept >= 0.5 * float(self.class_count_.sum()))
+        return len(self.kept_) >= MAX_KEPT_DOCUMENTS or (kept > 0 and kept >= 0.5 * float(self.class_count_.sum()))
 
     def _chooses(self) -> bool:
         """Whether leave-one-out chooses something, for which documents are kept."""
@@ -401,7 +401,7 @@ class TextClassifier(PooledClassifier):
 
     def _enough(self, classes: Array) -> int:
         """How many documents reliabilities are fitted on."""
-        return min(MOST, max(1, ROWS // max(1, len(classes))))
+        return min(MAX_KEPT_DOCUMENTS, max(1, ROWS // max(1, len(classes))))
 
     def _fill(self, texts: Any, labels: Labels, weight: Floats | None, hidden_weight: float) -> None:
         """Labels that are missing, as the others have it."""

@@ -14,7 +14,7 @@ from deciban.matrix import value_range
 from deciban.reading.missing import missing_where
 from deciban.show import plain
 
-MOST_CELLS = 1 << 27  # integer codes make a table up to the greatest one: past this, they are not codes
+MAX_CODE_CELLS = 1 << 27  # integer codes make a table up to the greatest one: past this, they are not codes
 
 
 def check_codes(X: Array, name: str) -> None:
@@ -53,7 +53,7 @@ def code_sizes(X: Array, name: str, least: Array) -> Array:
         greatest = np.fmax.reduce(X, axis=0) if X.dtype.kind == "f" else X.max(axis=0)
         high = np.nan_to_num(greatest.astype(np.float64), nan=-1.0)
     high = np.maximum(high, least - 1.0)
-    if high.sum() > MOST_CELLS:
+    if high.sum() > MAX_CODE_CELLS:
         column = int(np.argmax(high))
         raise DecibanError(
             "column {column} holds the integer category {value}: a table up to it does not fit. If its numbers are "

@@ -27,8 +27,8 @@ Read: TypeAlias = "tuple[Column, str | None]"  # a column, and a note where its 
 DAY = datetime.timedelta(days=1)
 EPOCH = datetime.datetime(1970, 1, 1)
 A_DAY_IN = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-PLAIN = (np.ndarray, list, tuple, dict, str, bytes)  # NumPy's and Python's own: of no data frame library
-LARGEST_EXACT = 2**53  # every whole number up to here is a float
+NATIVE_TYPES = (np.ndarray, list, tuple, dict, str, bytes)  # NumPy's and Python's own: of no data frame library
+MAX_EXACT_INTEGER = 2**53  # every whole number up to here is a float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +114,7 @@ def as_series(values: Any) -> nw.Series[Any] | None:
     """A column of a library that narwhals reads, or an Arrow array; None where it is something else."""
     if is_arrow(values) and hasattr(values, "dictionary_encode") and not hasattr(values, "chunks"):
         values = arrow().chunked_array([values])
-    if isinstance(values, PLAIN):
+    if isinstance(values, NATIVE_TYPES):
         return None
     import narwhals as nw  # only where a library's column may be: it takes a while, and a row is mostly plain values
 
@@ -290,7 +290,7 @@ def from_any_objects(values: Sequence[Any], types: set[type], name: str) -> Read
     if found in ({"date"}, {"span"}):
         own = np.array([np.nan if v is None else object_days(v) for v in values], dtype=np.float64)
         return Numbers(own, dates="days" if found == {"date"} else None), None
-    return name_objects([v if v is None else as_name(v) for v in values]), mixed(values, name)
+    return name_objects([v if v is None else as_name(v) for v in values]), mixed_note(values, name)
 
 
 def sort_of(kind: type) -> str:
@@ -350,7 +350,7 @@ def as_name(value: Any) -> str:
         return str.__str__(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
-    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST_EXACT:
+    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT_INTEGER:
         return str(int(value))  # a library that has a gap among integers makes them floats
     return str(value)
 
@@ -416,7 +416,7 @@ def object_days(value: Any) -> float:
     return float(value / DAY)
 
 
-def mixed(values: Sequence[Any], name: str) -> str:
+def mixed_note(values: Sequence[Any], name: str) -> str:
     """What a column of several kinds of values holds, with an example of each."""
     first: dict[str, int] = {}
     for row, value in enumerate(values):

@@ -13,7 +13,7 @@ import numpy as np
 from deciban._scipy import issparse
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
-from deciban.reading.columns import PLAIN, Column, Levels, Numbers, arrow, as_series, is_arrow, read_column
+from deciban.reading.columns import NATIVE_TYPES, Column, Levels, Numbers, arrow, as_series, is_arrow, read_column
 from deciban.reading.missing import unmask
 from deciban.reading.native import native_kind, to_native
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "Frame", "Levels", "Numbers", "native_kind", "read_frame", "split_target", "to_native"]
 
-MOST_DENSE = 1 << 28  # bytes of a sparse matrix as columns: past this, it is not a table
-BLOCK = 512  # rows turned into columns at a time: as many as stay in the cache
+MAX_DENSE_BYTES = 1 << 28  # bytes of a sparse matrix as columns: past this, it is not a table
+ROWS_AT_A_TIME = 512  # rows turned into columns at a time: as many as stay in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,7 +201,7 @@ def unique_names(names: Iterable[Any]) -> tuple[str, ...]:
 
 def library_frame(X: Any) -> nw.DataFrame[Any] | None:
     """A table of a library that narwhals reads, in memory; None where X is something else."""
-    if isinstance(X, PLAIN):
+    if isinstance(X, NATIVE_TYPES):
         return None
     import narwhals as nw
 
@@ -275,15 +275,15 @@ def in_columns(X: Array) -> Floats:
         return X.T
     out = np.empty(X.shape[::-1])
     with np.errstate(over="ignore"):  # what is too large for a float is infinite, which is refused by name
-        for start in range(0, len(X), BLOCK):
-            out[:, start : start + BLOCK] = X[start : start + BLOCK].T
+        for start in range(0, len(X), ROWS_AT_A_TIME):
+            out[:, start : start + ROWS_AT_A_TIME] = X[start : start + ROWS_AT_A_TIME].T
     return out
 
 
 def _sparse_columns(X: Any) -> list[Numbers]:
     """Columns of a sparse matrix, where they fit."""
     n, d = X.shape
-    if 8 * n * d > MOST_DENSE:
+    if 8 * n * d > MAX_DENSE_BYTES:
         raise DecibanError(
             f"a sparse matrix of {n:,} rows and {d:,} columns is too wide to be read as a table: MultinomialNB, "
             "BernoulliNB, ComplementNB and PoissonNB take it as it is; or choose fewer columns"

@@ -24,17 +24,24 @@ __all__ = ["LEFT_OUT", "ColumnKind", "Kind", "as_kind", "infer", "kinds_table"]
 Kind: TypeAlias = Literal["number", "count", "category", "boolean", "text", "date", "constant", "identifier", "skip"]
 LEFT_OUT = ("constant", "identifier", "skip")  # kinds that tell nothing about a row yet to come
 
-LEAST_ROWS = 20  # with fewer rows all values may well differ by chance
-NEARLY_ALL = 0.95  # of the values differ: they name rows
-SPAN = 2.0  # all-different integers that fill half of their range or more were handed out, not measured
-TEXT_WORDS, TEXT_LENGTH = 3.0, 60.0  # words or characters a value, on average, from which on names are sentences
-LONG_WORDS, LONG_LEVELS, LONG_SHARE = 8.0, 50, 0.1  # texts that come again and again, such as forms, are texts still
+MIN_ROWS_OF_IDENTIFIERS = 20  # with fewer rows all values may well differ by chance
+MIN_DISTINCT_SHARE = 0.95  # of the values differ: they name rows
+MAX_SPAN = 2.0  # all-different integers that fill half of their range or more were handed out, not measured
+MIN_WORDS_OF_TEXT, MIN_CHARACTERS_OF_TEXT = (
+    3.0,
+    60.0,
+)  # words or characters a value, on average, from which on names are sentences
+MIN_WORDS_OF_FORM, MIN_LEVELS_OF_FORM, MIN_SHARE_OF_FORM = (
+    8.0,
+    50,
+    0.1,
+)  # texts that come again and again, such as forms, are texts still
 
-BOOLEAN = ({"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
+BOOLEAN_WORDS = ({"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 IDENTIFIERS = {"id", "ids", "uuid", "guid", "identifier", "rowid", "pk"}
 IDENTIFIERS_AT_END = IDENTIFIERS | {"key", "no", "nr", "serial"}
-CODES = IDENTIFIERS | {"code", "zip", "zipcode", "postcode", "plz"}
-TIMES = {"year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "age", "date"}
+CODE_WORDS = IDENTIFIERS | {"code", "zip", "zipcode", "postcode", "plz"}
+TIME_WORDS = {"year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "age", "date"}
 NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 CODE = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{12,}|\S+@\S+\.\S+|\S*\d\S*")
 PADDED = re.compile(r"0\d+")
@@ -74,7 +81,7 @@ def infer(frame: Frame, given: Mapping[str, str] | None = None) -> tuple[ColumnK
                 kinds=", ".join(get_args(Kind)),
             )
     return tuple(
-        _as_given(column, name, cast(Kind, given[name])) if name in given else _found(column, name)
+        _as_given(column, name, cast(Kind, given[name])) if name in given else _inferred(column, name)
         for name, column in zip(frame.names, frame.columns, strict=True)
     )
 
@@ -104,7 +111,7 @@ def _as_given(column: Column, name: str, kind: Kind) -> ColumnKind:
     return ColumnKind(name, kind, "given", distinct, missing)
 
 
-def _found(column: Column, name: str) -> ColumnKind:
+def _inferred(column: Column, name: str) -> ColumnKind:
     """The kind that the values look like."""
     kind, why = _strings(column, name) if isinstance(column, Levels) else _numbers(column, name)
     read, n = as_kind(column, kind, name), len(column)
@@ -131,7 +138,7 @@ def _numbers(column: Numbers, name: str, said: str = "") -> tuple[Kind, str]:
     distinct = _distinct(column)
     if column.whole and (reason := _names_rows(values, distinct, name)):
         return "identifier", reason
-    if column.whole and distinct < len(values) and _says(name, CODES):
+    if column.whole and distinct < len(values) and _says(name, CODE_WORDS):
         return (
             "category",
             f"{distinct:,} distinct whole numbers in {len(column):,} rows, and the name says they are codes",
@@ -145,12 +152,12 @@ def _numbers(column: Numbers, name: str, said: str = "") -> tuple[Kind, str]:
 
 def _names_rows(values: Array, distinct: int, name: str) -> str:
     """Why integers name their rows; empty where they may be measured: that all differ is not enough."""
-    if distinct < len(values) or distinct < LEAST_ROWS or _says(name, TIMES):
+    if distinct < len(values) or distinct < MIN_ROWS_OF_IDENTIFIERS or _says(name, TIME_WORDS):
         return ""
     span = values.max() - values.min() + 1
     if span == distinct:
         return f"every value is different, and they run from {values.min():.0f} to {values.max():.0f} without a gap"
-    if span <= SPAN * distinct:
+    if span <= MAX_SPAN * distinct:
         return "every value is different, and they fill most of their range: numbers that were handed out"
     if _says(name, IDENTIFIERS) or (_parts(name) or [""])[-1] in IDENTIFIERS_AT_END or name.lower() in ("index", "idx"):
         return "every value is different, and the name says that they are identifiers"
@@ -165,7 +172,7 @@ def _strings(column: Levels, name: str) -> tuple[Kind, str]:
     if column.declared or not all(isinstance(level, str) for level in levels):
         return "category", f"categories by type, {len(levels):,} of them"
     names = cast(list[str], levels)
-    if any({v.strip().lower() for v in names} == pair for pair in BOOLEAN):
+    if any({v.strip().lower() for v in names} == pair for pair in BOOLEAN_WORDS):
         return "boolean", f"{names[0]} or {names[1]}"
     if _all_say(names, number):
         if _padded(names):
@@ -182,12 +189,12 @@ def _named(column: Levels, names: list[str], why: str) -> tuple[Kind, str]:
     times = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))[[place[v] for v in names]]
     present, distinct = int(times.sum()), len(names)
     words, length = _average(names, times)
-    texty = words >= TEXT_WORDS or length > TEXT_LENGTH
+    texty = words >= MIN_WORDS_OF_TEXT or length > MIN_CHARACTERS_OF_TEXT
     if (texty and distinct > present / 2) or (
-        words >= LONG_WORDS and distinct >= LONG_LEVELS and distinct > LONG_SHARE * present
+        words >= MIN_WORDS_OF_FORM and distinct >= MIN_LEVELS_OF_FORM and distinct > MIN_SHARE_OF_FORM * present
     ):
         return "text", f"{words:.0f} words a value on average, {distinct:,} distinct in {present:,}"
-    if present >= LEAST_ROWS and distinct >= NEARLY_ALL * present:
+    if present >= MIN_ROWS_OF_IDENTIFIERS and distinct >= MIN_DISTINCT_SHARE * present:
         looks = np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > 0.9
         which = "every value is different" if distinct == present else "nearly every value is different"
         return "identifier", f"{which}{' and they look like codes' if looks else ': they name rows'}"

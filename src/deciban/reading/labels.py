@@ -13,7 +13,7 @@ from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError, KindError, warn
 from deciban.reading.missing import missing_where
 
-SMALL_RANGE = 1 << 16  # integer labels this close together are looked up in a table instead of sorted
+MAX_LABEL_RANGE = 1 << 16  # integer labels this close together are looked up in a table instead of sorted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,10 +154,10 @@ def read_integers(y: Array) -> Labels | None:
         numbers = numbers.astype(np.int64)
     numbers = np.ascontiguousarray(numbers)
     codes = np.empty(len(y), dtype=np.int32)
-    low, seen = 0, np.zeros(SMALL_RANGE, dtype=np.uint8)
+    low, seen = 0, np.zeros(MAX_LABEL_RANGE, dtype=np.uint8)
     if not counts.label_codes(numbers, low, seen, codes):  # most labels start at 0 or 1; these do not
         low, high = counts.label_range(numbers)
-        if high - low >= SMALL_RANGE:
+        if high - low >= MAX_LABEL_RANGE:
             return None
         seen[:] = 0
         counts.label_codes(numbers, low, seen, codes)

@@ -22,10 +22,10 @@ from deciban.report.svg import bar
 from deciban.results.summary import Summary
 from deciban.show import Table, plain
 
-TRIED = 5  # candidates that were not chosen
-LINES = 40  # columns of the data that are listed
-PARAMETERS = 12  # rows of a table of parameters
-ACROSS = 9  # columns of it
+MAX_CANDIDATES = 5  # candidates that were not chosen
+MAX_COLUMNS_LISTED = 40  # columns of the data that are listed
+MAX_PARAMETER_ROWS = 12  # rows of a table of parameters
+MAX_PARAMETER_COLUMNS = 9  # columns of it
 
 
 def summary_of(model: Any) -> Summary | None:
@@ -71,10 +71,10 @@ def column_table(summary: Summary) -> Markup:
             said["kind"][i],
             said["law"][i] or "",
         )
-        for i in order[:LINES]
+        for i in order[:MAX_COLUMNS_LISTED]
     ]
-    if len(order) > LINES:
-        lines.append((f"{count(len(order) - LINES)} more", "", "", "", ""))
+    if len(order) > MAX_COLUMNS_LISTED:
+        lines.append((f"{count(len(order) - MAX_COLUMNS_LISTED)} more", "", "", "", ""))
     return table(("column", "dB", "", "kind", "law"), lines, "What each column tells", "bars told")
 
 
@@ -92,10 +92,10 @@ def candidate_table(summary: Summary) -> Markup:
             number(said["weight"][i], 3),
             "in use" if said["chosen"][i] else "",
         )
-        for i in [*used, *others[:TRIED]]
+        for i in [*used, *others[:MAX_CANDIDATES]]
     ]
-    if len(others) > TRIED:
-        lines.append((f"{count(len(others) - TRIED)} more", "", "", "", ""))
+    if len(others) > MAX_CANDIDATES:
+        lines.append((f"{count(len(others) - MAX_CANDIDATES)} more", "", "", "", ""))
     return table(("expert", "setting", "log loss", "weight", ""), lines, "What was tried")
 
 
@@ -113,12 +113,15 @@ def the_law(material: Material) -> list[Markup]:
 
 def plain_table(found: Table) -> Markup:
     """A result's table, as far as a page has room."""
-    rows = [tuple(cell(value) for value in row[:ACROSS]) for row in found.rows[:PARAMETERS]]
-    if len(found.rows) > PARAMETERS:
+    rows = [tuple(cell(value) for value in row[:MAX_PARAMETER_COLUMNS]) for row in found.rows[:MAX_PARAMETER_ROWS]]
+    if len(found.rows) > MAX_PARAMETER_ROWS:
         rows.append(
-            (f"… and {several(len(found.rows) - PARAMETERS, 'row')} more", *[""] * (len(found.columns[:ACROSS]) - 1))
+            (
+                f"… and {several(len(found.rows) - MAX_PARAMETER_ROWS, 'row')} more",
+                *[""] * (len(found.columns[:MAX_PARAMETER_COLUMNS]) - 1),
+            )
         )
-    head = [data(name, 40) for name in found.columns[:ACROSS]]
+    head = [data(name, 40) for name in found.columns[:MAX_PARAMETER_COLUMNS]]
     return table(head, rows, found.title)
 
 

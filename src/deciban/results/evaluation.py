@@ -14,10 +14,10 @@ from deciban.errors import DecibanError
 from deciban.reading.missing import is_missing
 from deciban.show import WIDTH, Result, Table, axes, label, plain
 
-GROUPS = 10  # of rows, by how sure the model is
-MATRIX = 10  # classes whose confusions are shown as a matrix; of more, the pairs that are confused most
-PAIRS = 12  # that are confused most
-LISTED = 200  # classes whose confusions are in `to_dict`: the cells of more are a file of their own
+N_GROUPS = 10  # of rows, by how sure the model is
+MAX_CLASSES_IN_MATRIX = 10  # classes whose confusions are shown as a matrix; of more, the pairs that are confused most
+MAX_PAIRS_SHOWN = 12  # that are confused most
+MAX_CLASSES_IN_DICT = 200  # classes whose confusions are in `to_dict`: the cells of more are a file of their own
 
 # By which way a row is judged as if the model had never seen it.
 EXACT = "leave-one-out"  # the model is its sums: they are those without the row
@@ -214,7 +214,7 @@ class Judged(Result):
         ]
         return Table("class by class", ("class", "rows", "precision", "recall", "f1"), rows)
 
-    def most_confused(self, most: int = PAIRS) -> Table:
+    def most_confused(self, most: int = MAX_PAIRS_SHOWN) -> Table:
         """Pairs of classes by how many rows of the one are taken for the other."""
         k, wrong = len(self.classes), self._answered & ~self.right & (self._weights > 0)
         pairs, place = np.unique(self.truth[wrong].astype(np.int64) * k + self._answers[wrong], return_inverse=True)
@@ -228,7 +228,7 @@ class Judged(Result):
 
     # ------------------------------------------------------------------ curves
 
-    def reliability(self, groups: int = GROUPS) -> Reliability:
+    def reliability(self, groups: int = N_GROUPS) -> Reliability:
         """How often predictions are right by how sure they are: where probabilities are true, `found` is `said`.
 
         Rows are put in order of the probability of their prediction and cut into at most so many groups of about equal
@@ -307,7 +307,7 @@ class Judged(Result):
 
         The confusion matrix is None past 200 classes.
         """
-        many = len(self.classes) > LISTED
+        many = len(self.classes) > MAX_CLASSES_IN_DICT
         return {
             "rows": len(self.truth),
             "how": self.how,
@@ -359,7 +359,7 @@ class Judged(Result):
 
     def _all(self) -> list[Table | str]:
         measures, by_class = Judged.to_table(self), replace(self.per_class, most=20, width=WIDTH)
-        if len(self.classes) > MATRIX:
+        if len(self.classes) > MAX_CLASSES_IN_MATRIX:
             return [measures, by_class, replace(self.most_confused(), width=WIDTH)]
         names = [str(plain(name)) for name in self.classes]
         rows = [(name, *map(whole, row)) for name, row in zip(names, self.confusion.tolist(), strict=True)]
@@ -554,10 +554,12 @@ def draw_confusion(judged: Judged, ax: Any) -> None:
     k, total = len(table), table.sum(axis=1, keepdims=True)
     ax.imshow(table / np.where(total > 0, total, 1.0), cmap="Blues", vmin=0.0, vmax=1.0)
     names = [label(plain(name)) for name in judged.classes]
-    if k <= 3 * MATRIX:
-        ax.set_xticks(range(k), labels=names, rotation=90 if k > MATRIX or max(map(len, names)) > 8 else 0)
+    if k <= 3 * MAX_CLASSES_IN_MATRIX:
+        ax.set_xticks(
+            range(k), labels=names, rotation=90 if k > MAX_CLASSES_IN_MATRIX or max(map(len, names)) > 8 else 0
+        )
         ax.set_yticks(range(k), labels=names)
-    for i, j in np.ndindex(table.shape) if k <= MATRIX else ():
+    for i, j in np.ndindex(table.shape) if k <= MAX_CLASSES_IN_MATRIX else ():
         shade = "white" if total[i, 0] and table[i, j] > total[i, 0] / 2 else "black"
         ax.annotate(f"{table[i, j]:g}", (j, i), ha="center", va="center", color=shade, fontsize="small")
     ax.set_xlabel("prediction")

@@ -14,7 +14,7 @@ from deciban.errors import DecibanError
 from deciban.reading.missing import is_missing
 from deciban.text.raw import Documents
 
-BATCH = 1 << 24  # characters taken at a time from what can be read only once, or must be changed first
+BATCH_CHARACTERS = 1 << 24  # characters taken at a time from what can be read only once, or must be changed first
 
 
 class Lines(Sequence[str]):
@@ -38,8 +38,8 @@ class Lines(Sequence[str]):
             self.data: bytes | mmap.mmap = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         everything = np.frombuffer(self.data, dtype=np.uint8)
         found = [
-            start + 1 + np.flatnonzero(everything[start : start + BATCH] == ord("\n"))
-            for start in range(0, len(everything), BATCH)
+            start + 1 + np.flatnonzero(everything[start : start + BATCH_CHARACTERS] == ord("\n"))
+            for start in range(0, len(everything), BATCH_CHARACTERS)
         ]
         unfinished = [] if empty or self.data[-1:] == b"\n" else [len(everything)]
         self.offsets: Array = np.concatenate([[0], *found, unfinished]).astype(np.int64)
@@ -106,7 +106,7 @@ def in_batches(texts: Iterable[Any]) -> Iterator[list[Any]]:
     for document in texts:
         batch.append(document)
         size += 64 + (len(document) if isinstance(document, str | bytes) else 0)
-        if size >= BATCH:
+        if size >= BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
     if batch:

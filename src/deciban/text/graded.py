@@ -40,7 +40,7 @@ from deciban.pool import (
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.text import views
 from deciban.text.common import CommonItems, Gaussians, ridges
-from deciban.text.common import Vectors as Together
+from deciban.text.common import ItemVectors as Together
 from deciban.text.evidence import TextEvidence
 from deciban.text.hashed import HashedLexicon
 from deciban.text.items import Items, Lexicon, Rows

@@ -19,7 +19,7 @@ from deciban.errors import DecibanError
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows
 from deciban.text.raw import Documents, Pairs, Words
 
-MOST = 2**31 - 1  # buckets there can be: hashes have 32 bits, and a sign that is dropped
+MAX_BUCKETS = 2**31 - 1  # buckets there can be: hashes have 32 bits, and a sign that is dropped
 
 
 @dataclass(slots=True, eq=False)

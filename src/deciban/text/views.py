@@ -11,12 +11,12 @@ from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import sides
 from deciban.results.evidence import Evidence
 from deciban.show import plain
-from deciban.text.evidence import KINDS, TextEvidence, with_text
+from deciban.text.evidence import ITEM_KINDS, TextEvidence, with_text
 from deciban.text.hashed import check_words_are_kept
-from deciban.text.items import BLOCKS, Rows, called
+from deciban.text.items import BLOCKS, Rows, item_name
 from deciban.text.raw import Documents
 from deciban.text.sums import DAMPING, damped, narrowed
-from deciban.text.tables import KNOTS, LEAST, MOST, STRENGTHS, Tables
+from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Tables
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
@@ -34,7 +34,7 @@ def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
     by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo
     said = np.log(np.where(there, seen, 1.0)) - np.log(np.where(there, by_chance, 1.0))
     known = (seen * said).sum(axis=2) / seen.sum(axis=2)
-    return said, np.clip(known / entropy[-1], LEAST, MOST)
+    return said, np.clip(known / entropy[-1], MIN_KNOWLEDGE, MAX_KNOWLEDGE)
 
 
 def hats(kappa: Floats) -> Floats:
@@ -109,7 +109,7 @@ def explain(
         log_odds = log_odds + [together.get((block, item), 0.0) for item in which.tolist()]
         meant = model.sums.lexicon.meant(block, which.astype(np.int32), Documents([text], lower))
         for several, db in zip(meant, (log_odds * DECIBANS).tolist(), strict=True):
-            items.append((" / ".join(called(block, parts) for parts in several), KINDS[block], db))
+            items.append((" / ".join(item_name(block, parts) for parts in several), ITEM_KINDS[block], db))
             if block == "words":
                 words |= {word: db for (word,) in several}
             elif block == "pairs":
