@@ -208,11 +208,11 @@ class Worker:
 
     def _run(self, work: Callable[[Iterator[Any]], Any]) -> None:
         try:
-            self.sum.set_result(work(self._given()))
+            self.sum.set_result(work(self._received()))
         except BaseException as error:  # whatever it is, the one who waits is told
             self.sum.set_exception(error_at(error, self.place))
 
-    def _given(self) -> Iterator[Any]:
+    def _received(self) -> Iterator[Any]:
         while (item := self.tables.get()) is not None and not self.stopped.is_set():
             table, self.place = item
             yield table

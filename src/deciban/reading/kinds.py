@@ -128,38 +128,38 @@ def _inferred(column: Column, name: str) -> ColumnKind:
     return ColumnKind(name, kind, why, distinct, missing)
 
 
-def _numbers(column: Numbers, name: str, said: str = "") -> tuple[Kind, str]:
-    """Numbers by type, or strings that all say numbers (`said`)."""
+def _numbers(column: Numbers, name: str, what: str = "") -> tuple[Kind, str]:
+    """Numbers by type, or strings that all say numbers (`what`)."""
     if column.dates is not None:
         return "date", "dates by type"
     values = column.values[~column.missing]
     if not values.size or not np.array_equal(values, np.floor(values)):
-        return "number", f"{said or 'numbers'} with fractions"
+        return "number", f"{what or 'numbers'} with fractions"
     distinct = _distinct(column)
     if column.whole and (reason := _names_rows(values, distinct, name)):
         return "identifier", reason
-    if column.whole and distinct < len(values) and _says(name, CODE_WORDS):
+    if column.whole and distinct < len(values) and _has_word(name, CODE_WORDS):
         return (
             "category",
             f"{distinct:,} distinct whole numbers in {len(column):,} rows, and the name says they are codes",
         )
     if values.min() < 0:
-        return "number", f"{said or 'whole numbers'}, some below zero"
+        return "number", f"{what or 'whole numbers'}, some below zero"
     if distinct == 2 and values.max() == 1:
-        return "count", f"{said or 'numbers'} that are 0 or 1"
-    return "count", f"{said or 'whole numbers'} from {values.min():.0f} to {values.max():.0f}"
+        return "count", f"{what or 'numbers'} that are 0 or 1"
+    return "count", f"{what or 'whole numbers'} from {values.min():.0f} to {values.max():.0f}"
 
 
 def _names_rows(values: Array, distinct: int, name: str) -> str:
     """Why integers name their rows; empty where they may be measured: that all differ is not enough."""
-    if distinct < len(values) or distinct < MIN_ROWS_OF_IDENTIFIERS or _says(name, TIME_WORDS):
+    if distinct < len(values) or distinct < MIN_ROWS_OF_IDENTIFIERS or _has_word(name, TIME_WORDS):
         return ""
     span = values.max() - values.min() + 1
     if span == distinct:
         return f"every value is different, and they run from {values.min():.0f} to {values.max():.0f} without a gap"
     if span <= MAX_SPAN * distinct:
         return "every value is different, and they fill most of their range: numbers that were handed out"
-    if _says(name, IDENTIFIERS) or (_parts(name) or [""])[-1] in IDENTIFIERS_AT_END or name.lower() in ("index", "idx"):
+    if _has_word(name, IDENTIFIERS) or (_parts(name) or [""])[-1] in IDENTIFIERS_AT_END or name.lower() in ("index", "idx"):
         return "every value is different, and the name says that they are identifiers"
     return ""
 
@@ -174,11 +174,11 @@ def _strings(column: Levels, name: str) -> tuple[Kind, str]:
     names = cast(list[str], levels)
     if any({v.strip().lower() for v in names} == pair for pair in BOOLEAN_WORDS):
         return "boolean", f"{names[0]} or {names[1]}"
-    if _all_say(names, number):
+    if _all_parse(names, number):
         if _padded(names):
             return _named(column, names, "digits with leading zeros, which are codes rather than numbers")
         return _numbers(cast(Numbers, as_kind(column, "number", name)), name, "strings that are numbers")
-    if _all_say(names, date):
+    if _all_parse(names, date):
         return "date", "strings that are ISO dates"
     return _named(column, names, "")
 
@@ -209,15 +209,15 @@ def _average(names: list[str], times: Array) -> tuple[float, float]:
     return float(np.average(words, weights=weight)), float(np.average([len(v) for v in some], weights=weight))
 
 
-def _all_say(names: list[str], say: Callable[[str], float | None]) -> bool:
+def _all_parse(names: list[str], parse: Callable[[str], float | None]) -> bool:
     """Whether every string says a number (or a date), or that there is none; and one of them does."""
-    said = False
+    any_parsed = False
     for name in names:
-        value = say(name)
+        value = parse(name)
         if value is None:
             return False
-        said = said or value == value
-    return said
+        any_parsed = any_parsed or value == value
+    return any_parsed
 
 
 def _padded(names: list[str]) -> bool:
@@ -239,10 +239,10 @@ def _distinct(column: Column) -> int:
     return len(np.unique(values))
 
 
-def _says(name: str, words: set[str]) -> bool:
+def _has_word(name: str, words: set[str]) -> bool:
     """Whether a part of a column's name is among the words.
 
-    >>> _says("customerId", IDENTIFIERS), _says("humidity", IDENTIFIERS)
+    >>> _has_word("customerId", IDENTIFIERS), _has_word("humidity", IDENTIFIERS)
     (True, False)
     """
     return not words.isdisjoint(_parts(name))

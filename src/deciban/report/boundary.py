@@ -32,7 +32,7 @@ def boundary_section(material: Material) -> list[Markup]:
         return [left_out("there are too few rows with both values")]
     ends = (edges(x[there]), edges(y[there]))
     try:
-        codes, sure = asked(material, seen, ends)
+        codes, sure = grid_predictions(material, seen, ends)
     except ValueError as error:  # such as of a model of counts, which takes no fractions
         return [left_out(f"the model cannot be asked for any two numbers ({error})")]
     return drawn(material, seen, ends, codes, sure, there)
@@ -49,7 +49,7 @@ def edges(values: Floats) -> tuple[float, float]:
     return low - room, high + room
 
 
-def asked(material: Material, seen: list[Seen], ends: tuple[tuple[float, float], ...]) -> tuple[Array, Floats]:
+def grid_predictions(material: Material, seen: list[Seen], ends: tuple[tuple[float, float], ...]) -> tuple[Array, Floats]:
     """The prediction in the middle of each cell of a grid, and its probability."""
     middles = [
         low + (high - low) * (np.arange(n) + 0.5) / n

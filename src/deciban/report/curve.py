@@ -141,7 +141,7 @@ def shown(found: Comparison, note: str) -> list[Markup]:
             plane.band(x, np.clip(loss[m] - error[m], 0.0, high), np.clip(loss[m] + error[m], 0.0, high), f"c{m}")
         plane.line(x, drawn, style)
         plane.dots(x, drawn, f"c{m}", m)
-        plane.say(x[-1], float(drawn[-1]), name, f"name s{m}", "end", -9.0)
+        plane.label(x[-1], float(drawn[-1]), name, f"name s{m}", "end", -9.0)
     if (loss > high).any():
         note += " What lies above the picture is drawn at its edge."
     about = "; ".join(f"{n} rows: {number(value)}" for n, value in zip(found.sizes, loss[0], strict=True))

@@ -115,7 +115,7 @@ class Plane:
     def dots(self, x: Floats, y: Floats, class_: str, mark: int = 0, size: float = 3.5) -> None:
         self.drawn.append(path(marks(*self.at(x, y), mark, size), class_))
 
-    def say(self, x: float, y: float, said: str, class_: str, anchor: str = "start", up: float = -6.0) -> None:
+    def label(self, x: float, y: float, said: str, class_: str, anchor: str = "start", up: float = -6.0) -> None:
         a, b = self.at(x, y)
         self.drawn.append(words(float(a), float(b) + up, said, anchor, class_))
 

@@ -214,7 +214,7 @@ class ItemVectors:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def said(self, scores: Floats) -> Floats:
+    def centred(self, scores: Floats) -> Floats:
         """Scores up to what classes share. Nothing is said of rows that have none of the items."""
         scores = scores - scores.mean(axis=-1, keepdims=True)
         scores[np.diff(self.indptr) == 0] = 0.0
@@ -388,14 +388,14 @@ class Gaussians:
         """F of new rows, (n, ridges, k), up to what classes share."""
         slopes, constants = zip(*(law.weights() for law in self.laws), strict=True)
         found = rows.times(np.hstack(slopes), n_jobs) + np.hstack(constants)
-        return rows.said(found.reshape(len(rows), len(self.laws), -1))
+        return rows.centred(found.reshape(len(rows), len(self.laws), -1))
 
     def evidence_without(self, rows: ItemVectors, y: Codes, weight: Floats, n_jobs: int | None = None) -> Floats:
         """The same of rows that were learned as of class y with this weight, each by the sums without it."""
         p = rows.times(np.hstack([law.solved for law in self.laws]), n_jobs).reshape(len(rows), len(self.laws), -1)
         q = rows.squared([law.inverse for law in self.laws if law.inverse is not None], n_jobs)
         each = (law.evidence_without(p[:, r], q[:, r], y, weight) for r, law in enumerate(self.laws))
-        return rows.said(np.stack(list(each), axis=1))
+        return rows.centred(np.stack(list(each), axis=1))
 
 
 def within_classes(sums: CommonItems, weight: Floats) -> Floats:

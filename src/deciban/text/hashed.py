@@ -143,7 +143,7 @@ class HashedLexicon(Items):
     def names(self, block: str, which: Codes) -> list[str]:
         return self.sets[block].strings(which)
 
-    def meant(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
+    def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
         spelled = Lexicon()
         ids, _ = spelled.streams(document, 0, 1, (block,))[block]
         present = np.unique(ids[ids >= 0]).astype(np.int32)

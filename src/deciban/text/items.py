@@ -88,7 +88,7 @@ class Items(ABC):
         """What to call items when speaking to a person."""
 
     @abstractmethod
-    def meant(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
+    def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
         """What these items are in a document that has them: words, or pairs of them; several may be one item."""
 
 
@@ -239,7 +239,7 @@ class Lexicon(Items):
     def names(self, block: str, which: Codes) -> list[str]:
         return [item_name(block, parts) for parts in self.parts(block, which)]
 
-    def meant(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
+    def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
         del document
         return [[parts] for parts in self.parts(block, which)]
 

@@ -114,7 +114,7 @@ class Dask(Engine):
         self._rows: Collection = {"Array": ArrayCollection, "Bag": BagCollection}.get(found, FrameCollection)(X, y)
         self.named, self.target, self.size = self._rows.named, self._rows.target, self._rows.size
         self._files = files if len(files) == self.size else ()
-        if found == "Bag" and y is None and self._looked_at[1]:
+        if found == "Bag" and y is None and self._schema_and_pairs[1]:
             self.target = LABEL_COLUMN
 
     @cached_property
@@ -133,10 +133,10 @@ class Dask(Engine):
 
     @property
     def schema(self) -> pa.Schema:
-        return self._looked_at[0]
+        return self._schema_and_pairs[0]
 
     @cached_property
-    def _looked_at(self) -> tuple[pa.Schema, bool]:
+    def _schema_and_pairs(self) -> tuple[pa.Schema, bool]:
         """The schema, and whether rows are pairs of a text and its label; partitions are read where Dask cannot say."""
         known = self._rows.kinds(self.rows_named)
         found: dict[str, set[pa.DataType]] = {name: set() if kind is None else {kind} for name, kind in known.items()}
@@ -371,8 +371,8 @@ class PartitionAnswer(Sent):
     def __call__(self, number: int | None, part: Any, labels: Any = None) -> pa.Table:
         place = self.rows_named if number is None else place_of(number, self.rows_named)
         with errors_placed_at(place):
-            said_of = [self.answer(table) for table in self.reader.tables(part, labels)]
-            return pa.concat_tables([self.fields.empty_table(), *said_of])
+            answers = [self.answer(table) for table in self.reader.tables(part, labels)]
+            return pa.concat_tables([self.fields.empty_table(), *answers])
 
 
 def run_job(job: Job, place: str, *part: Any) -> Any:
