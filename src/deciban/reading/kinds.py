@@ -159,7 +159,11 @@ def _names_rows(values: Array, distinct: int, name: str) -> str:
         return f"every value is different, and they run from {values.min():.0f} to {values.max():.0f} without a gap"
     if span <= MAX_SPAN * distinct:
         return "every value is different, and they fill most of their range: numbers that were handed out"
-    if _has_word(name, IDENTIFIERS) or (_parts(name) or [""])[-1] in IDENTIFIERS_AT_END or name.lower() in ("index", "idx"):
+    if (
+        _has_word(name, IDENTIFIERS)
+        or (_parts(name) or [""])[-1] in IDENTIFIERS_AT_END
+        or name.lower() in ("index", "idx")
+    ):
         return "every value is different, and the name says that they are identifiers"
     return ""
 

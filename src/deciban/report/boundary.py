@@ -49,7 +49,9 @@ def edges(values: Floats) -> tuple[float, float]:
     return low - room, high + room
 
 
-def grid_predictions(material: Material, seen: list[Seen], ends: tuple[tuple[float, float], ...]) -> tuple[Array, Floats]:
+def grid_predictions(
+    material: Material, seen: list[Seen], ends: tuple[tuple[float, float], ...]
+) -> tuple[Array, Floats]:
     """The prediction in the middle of each cell of a grid, and its probability."""
     middles = [
         low + (high - low) * (np.arange(n) + 0.5) / n
