@@ -60,16 +60,16 @@ def chosen_section(material: Material) -> list[Markup]:
 
 def column_table(summary: Summary) -> Markup:
     """Columns by what each tells, with its law."""
-    said = summary.columns.to_dict()
-    order = sorted(range(len(said["column"])), key=lambda i: -(said["dB"][i] or 0.0))
-    most = max((db for db in said["dB"] if db), default=1.0)
+    columns = summary.columns.to_dict()
+    order = sorted(range(len(columns["column"])), key=lambda i: -(columns["dB"][i] or 0.0))
+    most = max((db for db in columns["dB"] if db), default=1.0)
     lines: list[tuple[Any, ...]] = [
         (
-            data(said["column"][i], 60),
-            number(said["dB"][i], 3),
-            bar((said["dB"][i] or 0.0) / most),
-            said["kind"][i],
-            said["law"][i] or "",
+            data(columns["column"][i], 60),
+            number(columns["dB"][i], 3),
+            bar((columns["dB"][i] or 0.0) / most),
+            columns["kind"][i],
+            columns["law"][i] or "",
         )
         for i in order[:MAX_COLUMNS_LISTED]
     ]
@@ -80,17 +80,17 @@ def column_table(summary: Summary) -> Markup:
 
 def candidate_table(summary: Summary) -> Markup:
     """Those in use, and the best of the others."""
-    said = summary.candidates.to_dict()
-    places = range(len(said["candidate"]))
-    used = [i for i in places if said["chosen"][i]]
-    others = sorted((i for i in places if not said["chosen"][i]), key=lambda i: said["log loss"][i] or 0.0)
+    candidates = summary.candidates.to_dict()
+    places = range(len(candidates["candidate"]))
+    used = [i for i in places if candidates["chosen"][i]]
+    others = sorted((i for i in places if not candidates["chosen"][i]), key=lambda i: candidates["log loss"][i] or 0.0)
     lines: list[tuple[Any, ...]] = [
         (
-            said["candidate"][i],
-            cut(said["setting"][i] or "", 80),
-            number(said["log loss"][i]),
-            number(said["weight"][i], 3),
-            "in use" if said["chosen"][i] else "",
+            candidates["candidate"][i],
+            cut(candidates["setting"][i] or "", 80),
+            number(candidates["log loss"][i]),
+            number(candidates["weight"][i], 3),
+            "in use" if candidates["chosen"][i] else "",
         )
         for i in [*used, *others[:MAX_CANDIDATES]]
     ]

@@ -58,32 +58,32 @@ def overview(material: Material, seen: Sequence[Seen]) -> list[Any]:
     """Rows and columns in a sentence or two."""
     model = material.model
     learned = float(np.sum(getattr(model, "class_count_", 0.0)))
-    said: list[Any] = []
+    sentences: list[Any] = []
     if learned:
-        said.append(f"The model has learned {several(learned, 'row')} of {classes_of(material)}. ")
+        sentences.append(f"The model has learned {several(learned, 'row')} of {classes_of(material)}. ")
     if material.rows is None:
-        return [*said, "No rows were given with it, so this page shows what it knows by itself."]
+        return [*sentences, "No rows were given with it, so this page shows what it knows by itself."]
     what = {"table": "row", "sparse": "row", "texts": "text"}[material.rows.make]
     these = "the rows it has learned" if material.learned else "rows it has not learned"
-    said.append(f"This page looks at {several(material.size, what)}, {these}")
+    sentences.append(f"This page looks at {several(material.size, what)}, {these}")
     if material.given - material.unlabelled > material.size:
-        said.append(f", drawn from all over the {count(material.given)} that were given")
-    said.append(". ")
+        sentences.append(f", drawn from all over the {count(material.given)} that were given")
+    sentences.append(". ")
     if material.unlabelled:
-        said.append(f"{several(material.unlabelled, what)} without a label were left out. ")
+        sentences.append(f"{several(material.unlabelled, what)} without a label were left out. ")
     if seen:
         gaps = sum(own.missing for own in seen if own.used)
         cells = material.size * sum(own.used for own in seen)
-        said.append(f"There are {several(len(seen), 'column')}")
+        sentences.append(f"There are {several(len(seen), 'column')}")
         left = sum(not own.used for own in seen)
-        said.append(f", {count(left)} of them left out" if left else "")
+        sentences.append(f", {count(left)} of them left out" if left else "")
         share = percent(gaps / cells) if cells else ""
-        said.append(f"; {share} of the entries are missing." if gaps else "; no entry is missing.")
+        sentences.append(f"; {share} of the entries are missing." if gaps else "; no entry is missing.")
     elif material.rows.make == "sparse":
         X = material.rows.X
         filled = percent(X.nnz / max(1, X.shape[0] * X.shape[1]))
-        said.append(f"There are {several(X.shape[1], 'column')}, and {filled} of the entries are not 0.")
-    return said
+        sentences.append(f"There are {several(X.shape[1], 'column')}, and {filled} of the entries are not 0.")
+    return sentences
 
 
 def classes_of(material: Material) -> str:
@@ -218,9 +218,9 @@ def binned_numbers(column: Numbers) -> tuple[Array, int, tuple[str, str]]:
     codes = np.full(len(column), -1)
     codes[there] = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
     ends = (values.min(), values.max()) if few is not None else (low, high)
-    said = tuple(written(column, float(value)) for value in ends)
+    end_names = tuple(written(column, float(value)) for value in ends)
     more = ["≤ " if few is None and values.min() < low else "", "≥ " if few is None and values.max() > high else ""]
-    return codes, bins, (f"{more[0]}{said[0]}", f"{more[1]}{said[1]}" if bins > 1 else "")
+    return codes, bins, (f"{more[0]}{end_names[0]}", f"{more[1]}{end_names[1]}" if bins > 1 else "")
 
 
 def written(column: Numbers, value: float) -> str:
@@ -234,8 +234,8 @@ def kinds_alone(material: Material) -> list[Markup]:
     known = known_kinds(material.model)
     if not known:
         return []
-    said = material.model.kinds_.to_dict()
-    gaps = dict(zip(said["column"], said["missing"], strict=True))
+    kinds = material.model.kinds_.to_dict()
+    gaps = dict(zip(kinds["column"], kinds["missing"], strict=True))
     lines = [
         (data(name, 60), kind + (" (left out)" if kind in LEFT_OUT else ""), count(gaps[name]), why)
         for name, (kind, why) in [*known.items()][:MAX_COLUMNS_LISTED]
@@ -261,9 +261,9 @@ def lengths(material: Material) -> list[Markup]:
     drawn = picture(own, groups, names)
     middle = float(np.median(texts)) if texts else 0.0
     empty = sum(n == 0 for n in texts)
-    said = f"Half of the texts have {several(middle, 'word')} or more."
+    half = f"Half of the texts have {several(middle, 'word')} or more."
     return [
         heading("Length of the texts"),
-        paragraph(said, f" {several(empty, 'text')} {'is' if empty == 1 else 'are'} empty." if empty else ""),
+        paragraph(half, f" {several(empty, 'text')} {'is' if empty == 1 else 'are'} empty." if empty else ""),
         joined([drawn, tag("p", "Words of a text, by class.", class_="note")]),
     ]

@@ -125,14 +125,14 @@ def typical_row(material: Material) -> int:
 def answer(why: Evidence) -> Markup:
     """The probability, so that nobody has to look for it."""
     odds = 10.0 ** (min(abs(why.total), 90.0) / 10.0)
-    said = f"over {odds:,.0f}" if abs(why.total) > 90.0 else f"{odds:,.0f}" if odds >= 100 else number(odds, 3)
+    odds_text = f"over {odds:,.0f}" if abs(why.total) > 90.0 else f"{odds:,.0f}" if odds >= 100 else number(odds, 3)
     side, other = (why.target, why.against) if why.total >= 0 else (why.against, why.target)
     return tag(
         "p",
         tag("b", "P(", data(why.target, 40), f") = {why.probability:.4f}"),
         tag(
             "span",
-            f"{percent(why.probability)} probability; {decibans(why.total)} dB, odds of {said} to 1 for ",
+            f"{percent(why.probability)} probability; {decibans(why.total)} dB, odds of {odds_text} to 1 for ",
             data(side, 40),
             " over ",
             data(other, 40),
@@ -252,7 +252,7 @@ def mistakes_section(material: Material) -> list[Markup]:
             )
         )
     for i in worst.tolist():
-        truth, said = plain(judged.classes[judged.truth[i]]), plain(judged.predictions[i])
+        truth, prediction = plain(judged.classes[judged.truth[i]]), plain(judged.predictions[i])
         chance = float(judged.proba[i, judged.truth[i]])
         said_p = float(judged.proba[i].max())
         title = tag(
@@ -260,18 +260,18 @@ def mistakes_section(material: Material) -> list[Markup]:
             f"Row {count(material.number(i))}: ",
             data(truth, 40),
             ", taken for ",
-            data(said, 40),
+            data(prediction, 40),
         )
         about = paragraph(
             "P(",
-            data(said, 40),
+            data(prediction, 40),
             f") = {said_p:.4f}, P(",
             data(truth, 40),
             f") = {chance:.4f}." if chance >= 5e-5 or chance == 0.0 else f") = {chance:.1e}.",
         )
         block: list[Any] = [title, about]
-        if truth in known and truth != said:
-            why = material.explain(i, target=said, against=truth)
+        if truth in known and truth != prediction:
+            why = material.explain(i, target=prediction, against=truth)
             block += [explanation(why, MAX_STEPS_OF_SEVERAL), *text_of(why, 300)]
         else:
             block.append(paragraph("The model does not know this class.", class_="note"))
@@ -294,9 +294,9 @@ def untypical_section(material: Material) -> list[Markup]:
                 class_="note",
             )
         ]
-    said = np.asarray(score(material.rows.X), dtype=np.float64) * DECIBANS
-    below = np.median(said) - said
-    order = np.argsort(said, kind="stable")[:MAX_ROWS_SHOWN]
+    density = np.asarray(score(material.rows.X), dtype=np.float64) * DECIBANS
+    below = np.median(density) - density
+    order = np.argsort(density, kind="stable")[:MAX_ROWS_SHOWN]
     seen = material.seen
     lines = []
     for i in order.tolist():
@@ -349,5 +349,5 @@ def text_start(material: Material, i: int) -> Markup:
     if material.rows.make != "texts":
         return tag("span", "")
     text = material.rows.X[i]
-    said = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return data(said, 160)
+    decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    return data(decoded, 160)

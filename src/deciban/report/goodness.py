@@ -73,23 +73,23 @@ def verdict(material: Material) -> Markup:
 def figures(material: Material) -> Markup | None:
     """The numbers that most people ask for."""
     judged, summary = material.judged, summary_of(material.model)
-    said: list[tuple[str, Any, str]] = []
+    shown: list[tuple[str, Any, str]] = []
     if judged is not None and judged.judged:
-        said = [
+        shown = [
             ("accuracy", percent(judged.accuracy), f"± {percent(standard_error(judged))}"),
             ("log loss", number(judged.log_loss, 3), f"{number(judged.baseline, 3)} by class shares alone"),
             ("probabilities are off by", percent(judged.calibration_error), "on average"),
         ]
         if judged.auc is not None and math.isfinite(judged.auc):
-            said.append(("AUC", number(judged.auc, 3), "0.5 is chance, 1 is perfect"))
+            shown.append(("AUC", number(judged.auc, 3), "0.5 is chance, 1 is perfect"))
     elif summary is not None and math.isfinite(summary.loss):
-        said = [
+        shown = [
             ("accuracy", percent(summary.accuracy), f"by {summary.how}, when it was fitted"),
             ("log loss", number(summary.loss, 3), f"{number(summary.baseline, 3)} by class shares alone"),
         ]
-    if not said:
+    if not shown:
         return None
-    cells = [tag("div", tag("dt", name), tag("dd", tag("b", value), tag("span", note))) for name, value, note in said]
+    cells = [tag("div", tag("dt", name), tag("dd", tag("b", value), tag("span", note))) for name, value, note in shown]
     return tag("dl", *cells, class_="figures")
 
 

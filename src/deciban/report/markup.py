@@ -59,15 +59,15 @@ def cut(value: Any, most: int = MAX_CHARACTERS_SHOWN) -> str:
     >>> cut("a-very-long-name = 12", 12)
     'a-very-…= 12'
     """
-    said, end = str(plain(value)), most // 3
-    return said if len(said) <= most else f"{said[: most - 1 - end]}…{said[len(said) - end :]}"
+    shown, end = str(plain(value)), most // 3
+    return shown if len(shown) <= most else f"{shown[: most - 1 - end]}…{shown[len(shown) - end :]}"
 
 
 def data(value: Any, most: int = MAX_CHARACTERS_SHOWN) -> Markup:
     """Something from the data: a label, a name, a word. Its direction of writing stays its own."""
-    said = str(plain(value))
-    title = f"{len(said):,} characters" if len(said) > most else None
-    return tag("bdi", cut(said, most), title=title) if said.strip() else tag("i", "(empty)")
+    shown = str(plain(value))
+    title = f"{len(shown):,} characters" if len(shown) > most else None
+    return tag("bdi", cut(shown, most), title=title) if shown.strip() else tag("i", "(empty)")
 
 
 def paragraph(*children: Any, class_: str | None = None) -> Markup:

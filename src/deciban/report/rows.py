@@ -142,8 +142,8 @@ def known_kinds(model: Any) -> dict[str, tuple[str, str]]:
     kinds = getattr(model, "kinds_", None)
     if not isinstance(kinds, Table):
         return {}
-    said = kinds.to_dict()
-    return {name: (kind, why) for name, kind, why in zip(said["column"], said["kind"], said["why"], strict=True)}
+    listed = kinds.to_dict()
+    return {name: (kind, why) for name, kind, why in zip(listed["column"], listed["kind"], listed["why"], strict=True)}
 
 
 def positional(material: Material) -> bool:

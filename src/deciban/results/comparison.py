@@ -247,11 +247,11 @@ def posterior(model: ComparedModel, X: Any, y: Array, unseen: Any, classes: Arra
     model.fit(X, y)
     with np.errstate(divide="ignore"):  # log 0 is meant
         log_predict = getattr(model, "predict_log_proba", None)
-        said = np.asarray(np.log(model.predict_proba(unseen)) if log_predict is None else log_predict(unseen))
-    if np.isnan(said).any():
+        answered = np.asarray(np.log(model.predict_proba(unseen)) if log_predict is None else log_predict(unseen))
+    if np.isnan(answered).any():
         raise DecibanError("some probabilities are NaN, so that no log loss can be had from them")
-    log_proba = np.full((len(said), len(classes)), -np.inf)
-    log_proba[:, np.searchsorted(classes, model.classes_)] = said
+    log_proba = np.full((len(answered), len(classes)), -np.inf)
+    log_proba[:, np.searchsorted(classes, model.classes_)] = answered
     return log_proba
 
 

@@ -461,10 +461,10 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     >>> found.accuracy, found.known().accuracy, found.unknown
     (0.6666666666666666, 1.0, ('huge',))
     """
-    said = np.asarray(model.predict_log_proba(X), dtype=np.float64)
+    log_proba = np.asarray(model.predict_log_proba(X), dtype=np.float64)
     labels = as_labels(y)
-    if len(labels) != len(said):
-        raise DecibanError(f"X has {len(said)} rows, but y has {len(labels)} labels: one label a row is needed")
+    if len(labels) != len(log_proba):
+        raise DecibanError(f"X has {len(log_proba)} rows, but y has {len(labels)} labels: one label a row is needed")
     classes = np.asarray(model.classes_)
     place = {plain(name): c for c, name in enumerate(classes)}
     k = len(place)
@@ -485,15 +485,17 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
             learned=learned + ", …" * (k > 5),
             given=given + ", …" * (len(unknown) > 5),
         )
-    bad = np.flatnonzero(np.isnan(said).any(axis=1))
+    bad = np.flatnonzero(np.isnan(log_proba).any(axis=1))
     if len(bad):
         raise DecibanError("row {row} has a probability that is NaN, and cannot be judged", row=bad[0])
     if unknown:
-        said = np.column_stack([said, np.full((len(said), len(unknown)), -np.inf)])
+        log_proba = np.column_stack([log_proba, np.full((len(log_proba), len(unknown)), -np.inf)])
         several = np.empty(len(place), dtype=object)
         several[:] = list(place)
         classes = several
-    return Evaluation(classes, said, truth, None if weight is None else read_weight(weight, len(said)), unknown)
+    return Evaluation(
+        classes, log_proba, truth, None if weight is None else read_weight(weight, len(log_proba)), unknown
+    )
 
 
 def as_labels(y: Any) -> list[Any]:

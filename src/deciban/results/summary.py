@@ -116,11 +116,11 @@ class Summary(Result):
         Those that were chosen are blue. A dashed line is the whole model, a dotted one the class prior alone. Of many
         candidates the best are shown.
         """
-        said = self.candidates.to_dict()
-        settings = said.get("setting", [""] * len(said["candidate"]))
-        names = [f"{name} {setting or ''}".rstrip() for name, setting in zip(said["candidate"], settings, strict=True)]
+        tried = self.candidates.to_dict()
+        settings = tried.get("setting", [""] * len(tried["candidate"]))
+        names = [f"{name} {setting or ''}".rstrip() for name, setting in zip(tried["candidate"], settings, strict=True)]
         names = [name if len(name) <= MAX_NAME_CHARACTERS else name[: MAX_NAME_CHARACTERS - 1] + "…" for name in names]
-        losses = [math.nan if loss is None else float(loss) for loss in said["log loss"]]
+        losses = [math.nan if loss is None else float(loss) for loss in tried["log loss"]]
         judged = sorted((i for i, loss in enumerate(losses) if not math.isnan(loss)), key=lambda i: losses[i])
         shown = sorted(judged[:MAX_BARS])  # in the table's order
         ax = axes(ax, len(shown))
@@ -128,7 +128,7 @@ class Summary(Result):
             ax,
             [names[i] for i in shown],
             [losses[i] for i in shown],
-            [FOR if said["chosen"][i] else "lightgrey" for i in shown],
+            [FOR if tried["chosen"][i] else "lightgrey" for i in shown],
         )
         for what, loss, style in (("the model", self.loss, "--"), ("the class prior alone", self.baseline, ":")):
             if loss is not None and math.isfinite(loss):

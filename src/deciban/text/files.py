@@ -41,12 +41,12 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     """A text model as a document that says what it is about, and arrays."""
     if not isinstance(model, Graded):
         document, tensors = files.parts(model.model.with_joint(model.model.joint.with_alpha(1.0)))
-        said = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}
+        described = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}
         if isinstance(model.words, Buckets):
-            tensors["words.buckets"], said["n_features"] = model.words.buckets(), model.words.n_features
+            tensors["words.buckets"], described["n_features"] = model.words.buckets(), model.words.n_features
         elif isinstance(model.words, Words):
             tensors["words.bytes"], tensors["words.ends"] = model.words.buffers()
-        return {**document, "text": said}, tensors
+        return {**document, "text": described}, tensors
     sums = model.sums
     tensors = {"weight": np.ascontiguousarray(sums.weight), **lexicon_parts(sums.lexicon)}
     if sums.common is not None:
@@ -185,8 +185,8 @@ def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array
     return common
 
 
-def read_n_features(said: dict[str, Any]) -> int | None:
-    n_features = said.get("n_features")
+def read_n_features(document: dict[str, Any]) -> int | None:
+    n_features = document.get("n_features")
     if n_features is not None and (type(n_features) is not int or not 1 <= n_features <= MAX_BUCKETS):
         raise FileError(f"its n_features is {n_features!r}, not a number of buckets")
     return n_features
@@ -202,9 +202,9 @@ def read_buckets(tensors: dict[str, Array], block: str, n_features: int) -> Buck
     return buckets
 
 
-def read_prior(said: Any, words: Words | Buckets | Items) -> dict[str, Any]:
+def read_prior(encoded: Any, words: Words | Buckets | Items) -> dict[str, Any]:
     """Pseudo-counts by word, checked: numbers ≥ 0, of words that the model has."""
-    prior = decode(said)
+    prior = decode(encoded)
     if not isinstance(prior, dict) or not all(isinstance(word, str) for word in prior):
         raise FileError("its pseudo-counts are not by word")
     for amounts in prior.values():

@@ -32,9 +32,9 @@ def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
     there, pseudo = share > 0, m * (factor * share)
     seen = counts[:, None] + pseudo
     by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo
-    said = np.log(np.where(there, seen, 1.0)) - np.log(np.where(there, by_chance, 1.0))
-    known = (seen * said).sum(axis=2) / seen.sum(axis=2)
-    return said, np.clip(known / entropy[-1], MIN_KNOWLEDGE, MAX_KNOWLEDGE)
+    log_odds = np.log(np.where(there, seen, 1.0)) - np.log(np.where(there, by_chance, 1.0))
+    known = (seen * log_odds).sum(axis=2) / seen.sum(axis=2)
+    return log_odds, np.clip(known / entropy[-1], MIN_KNOWLEDGE, MAX_KNOWLEDGE)
 
 
 def hats(kappa: Floats) -> Floats:
