@@ -101,7 +101,7 @@ def as_texts(raw: Any) -> Iterable[Any]:
 
 
 def in_batches(texts: Iterable[Any]) -> Iterator[list[Any]]:
-    """Lists of about BATCH characters; what is not text counts as a few."""
+    """Lists of about BATCH_CHARACTERS characters; what is not text counts as a few."""
     batch, size = [], 0
     for document in texts:
         batch.append(document)

@@ -157,7 +157,7 @@ class Lexicon(Items):
         return {block: out[block] for block in blocks}
 
     def _repeated(self, times: Array, words: Codes, begin: Array) -> ItemStream:
-        """The words of each document that come several times, once for every one of TIMES that they reach."""
+        """The words of each document that come several times, once for every one of REPEAT_TIMES that they reach."""
         some = np.flatnonzero(times >= REPEAT_TIMES[0])
         reached = (times[some, None] >= REPEAT_TIMES).sum(axis=1)
         which = np.repeat(some, reached)

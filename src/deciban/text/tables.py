@@ -67,10 +67,10 @@ class Tables:
     """What is derived from one block's sums: see `kernel.tables`. Strengths are padded to the lanes of a vector."""
 
     cells: Cells
-    strength: Floats  # (LANES,)
+    strength: Floats  # (MAX_STRENGTHS,)
     shares: Shares
-    lift: Floats  # (cells, LANES)
-    known: Floats  # (items, LANES)
+    lift: Floats  # (cells, MAX_STRENGTHS)
+    known: Floats  # (items, MAX_STRENGTHS)
     total: Floats  # (items,)
     dense_row: Codes  # (items,)
     dense: Floats  # (rows, strengths, k)

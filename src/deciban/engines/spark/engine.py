@@ -351,7 +351,7 @@ def wait_until_closed(connection: socket.socket, *_: Any) -> bytes:
 
 
 def joined_batches(batches: Iterable[pa.RecordBatch], longest: int) -> Iterator[pa.Table]:
-    """Batches put together to tables of about so many rows, or of `BYTES` where that is less; empty ones left out."""
+    """Batches put together to tables of about so many rows, or `MAX_TABLE_BYTES` if less; empty ones left out."""
     import pyarrow as pa
 
     held: list[Any] = []
