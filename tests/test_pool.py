@@ -10,9 +10,9 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 
 from deciban.pool import (
-    FLOOR,
+    DOUBT_ROWS,
+    MIN_SPREAD_SHARE,
     NOTHING,
-    RIDGE,
     ByForm,
     Doubt,
     Folds,
@@ -60,7 +60,7 @@ class Problem:
     def objective(self, z, towards=0.0):
         """With the ridge: z are weights in units of their vectors' spreads, and offsets."""
         g, spread = self.evidence.shape[1], spreads(self.evidence)
-        doubt = RIDGE / (len(self.y) if self.weight is None else self.weight.sum())
+        doubt = DOUBT_ROWS / (len(self.y) if self.weight is None else self.weight.sum())
         value, by_weight, by_offset = self.loss(z[:g] / spread, z[g:])
         away = np.concatenate([z[:g] - towards * spread, z[g:]])
         return value + 0.5 * doubt * away @ away, np.concatenate([by_weight / spread, by_offset]) + doubt * away
@@ -105,7 +105,7 @@ def test_another_optimiser_finds_the_same(problem):
     )
     assert problem.objective(z)[0] <= best.fun + 1e-8  # the loop may leave a few steps of 1e-9
     # The ridge bends the objective by `doubt` at least, so points whose values are within 1e-8 are this close.
-    doubt = RIDGE / (len(problem.y) if problem.weight is None else problem.weight.sum())
+    doubt = DOUBT_ROWS / (len(problem.y) if problem.weight is None else problem.weight.sum())
     assert np.linalg.norm(z - best.x) <= np.sqrt(2 * 2e-8 / doubt)
 
 
@@ -254,7 +254,7 @@ def test_a_vector_that_hardly_varied_has_a_floor():
     rng = np.random.default_rng(0)
     evidence = rng.normal(size=(50, 2, 2)) * np.array([1.0, 1e-9])[:, None]
     spread = spreads(evidence)
-    assert spread[1] == pytest.approx(FLOOR * spread[0])
+    assert spread[1] == pytest.approx(MIN_SPREAD_SHARE * spread[0])
     y = (evidence[:, 1, 1] > evidence[:, 1, 0]).astype(int)
     pool, _ = fit_pool(evidence, y, np.log([0.5, 0.5]))
     assert pool.weights[1] * 1e-9 < 1e-3, "telling as it is, it is too narrow to be believed"
@@ -424,7 +424,7 @@ def test_rows_that_had_no_part_are_judged_as_they_are():
     problem = Problem(5, 80, 3, 2)
     rows = Vectors(problem.evidence, problem.y, problem.log_prior)
     pool, _ = rows.fit()
-    at, inverse, _ = rows.bend(pool, RIDGE, None)
+    at, inverse, _ = rows.bend(pool, DOUBT_ROWS, None)
     form = ByForm(at[at < 3], at[at >= 3] - 3, inverse, 39)
     mark, prior = np.arange(80, dtype=np.uint64), np.tile(problem.log_prior, (80, 1))
     judged = form.pooled(pool, problem.evidence, problem.y.astype(np.int32), mark, prior)
@@ -477,5 +477,5 @@ def test_pooled_is_the_weighted_sum():
 
 def test_the_spread_is_about_the_mean_over_classes():
     evidence = np.array([[[1.0, 3.0], [5.0, 5.0]], [[2.0, 2.0], [7.0, 7.0]]])
-    assert spreads(evidence).tolist() == pytest.approx([np.sqrt(0.5), FLOOR * np.sqrt(0.5)])
+    assert spreads(evidence).tolist() == pytest.approx([np.sqrt(0.5), MIN_SPREAD_SHARE * np.sqrt(0.5)])
     assert spreads(np.full((2, 3, 2), 4.0)).tolist() == [1.0, 1.0, 1.0]

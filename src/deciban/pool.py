@@ -25,17 +25,23 @@ from deciban._kernel import pool as kernel
 from deciban._scipy import logsumexp
 from deciban._typing import Array, Codes, Floats
 
-RIDGE = 3.0  # pseudo-rows' worth of doubt about every weight, in units of its vector's spread
-FLOOR = 1e-3  # a vector that hardly varied here may vary elsewhere: its spread counts as this share of the widest
-STEPS = 100  # Newton needs about eight
-ROWS = 2000  # rows that show how the loss bends,
-ROWS_OF_FOLD = 250  # and where weights are fitted to be compared
-RULED_OUT = 1e-3  # a class's probability below which it does not bend the loss enough to matter for a step
-CLEARLY = 0.98  # of the log loss of the class shares, or less: then something was learned
-ENOUGH = 1000  # rows, from which on what weights owe to them is found in closed form, and not by folds
-FOLDS = 5
-PATIENCE = 2.0  # nats by which losses of several candidates must differ to count as one: rows judge all of them alike
-DECADE = 2.0  # nats that ten times less doubt must gain
+DOUBT_ROWS = 3.0  # pseudo-rows' worth of doubt about every weight, in units of its vector's spread
+MIN_SPREAD_SHARE = (
+    1e-3  # a vector that hardly varied here may vary elsewhere: its spread counts as this share of the widest
+)
+MAX_NEWTON_STEPS = 100  # Newton needs about eight
+MAX_ROWS_OF_CURVATURE = 2000  # rows that show how the loss bends,
+MAX_ROWS_OF_CURVATURE_IN_FOLD = 250  # and where weights are fitted to be compared
+MIN_PROBABILITY = 1e-3  # a class's probability below which it does not bend the loss enough to matter for a step
+MAX_LOSS_SHARE = 0.98  # of the log loss of the class shares, or less: then something was learned
+MIN_ROWS_FOR_CLOSED_FORM = (
+    1000  # rows, from which on what weights owe to them is found in closed form, and not by folds
+)
+N_FOLDS = 5
+MIN_NATS_APART = (
+    2.0  # nats by which losses of several candidates must differ to count as one: rows judge all of them alike
+)
+MIN_NATS_PER_DECADE = 2.0  # nats that ten times less doubt must gain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +90,7 @@ class Doubt(NamedTuple):
     @property
     def cost(self) -> float:
         """Nats that it must gain over no belief at all."""
-        return DECADE * float(np.log10(100.0 / min(self.times, 100.0)))
+        return MIN_NATS_PER_DECADE * float(np.log10(100.0 / min(self.times, 100.0)))
 
 
 NOTHING = Doubt(np.inf, 0.0)  # is worth anything: the class shares are left
@@ -114,12 +120,12 @@ class Vectors:
 
     def fit(
         self,
-        ridge: float | Floats = RIDGE,
+        ridge: float | Floats = DOUBT_ROWS,
         towards: Floats | None = None,
         begin: Pool | None = None,
         tolerance: float = 1e-9,
         offset_ridge: float | None = None,
-        rows: int = ROWS,
+        rows: int = MAX_ROWS_OF_CURVATURE,
     ) -> tuple[Pool, float]:
         """The weights and offsets with the least log loss on these rows, and that log loss.
 
@@ -134,7 +140,19 @@ class Vectors:
         r = (start if begin is None else begin.weights * self.spread).copy()
         b = np.zeros(self.k) if begin is None else begin.offsets.copy()
         loss = kernel.fit(
-            self.x, self.y, self.share, self.log_prior, doubt, start, tie, r, b, STEPS, tolerance, rows, RULED_OUT
+            self.x,
+            self.y,
+            self.share,
+            self.log_prior,
+            doubt,
+            start,
+            tie,
+            r,
+            b,
+            MAX_NEWTON_STEPS,
+            tolerance,
+            rows,
+            MIN_PROBABILITY,
         )
         return Pool(r / self.spread, b), loss
 
@@ -159,7 +177,7 @@ class Vectors:
 
 
 def fit_pool(
-    evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None, ridge: float | Floats = RIDGE
+    evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None, ridge: float | Floats = DOUBT_ROWS
 ) -> tuple[Pool, float]:
     """The pool of evidence (n, g, k) of rows of classes y, and its log loss on them: `Vectors.fit`.
 
@@ -212,7 +230,7 @@ class Folds:
     first: Codes  # (k,) the fold that they begin with, so that small classes are not all in the same one
 
     @classmethod
-    def of(cls, mark: Array, y: Codes, k: int, folds: int = FOLDS) -> Folds:
+    def of(cls, mark: Array, y: Codes, k: int, folds: int = N_FOLDS) -> Folds:
         edges, first, before = np.zeros((k, folds - 1), dtype=np.uint64), np.zeros(k, dtype=np.int32), 0
         for c in range(k):
             mine = np.sort(mark[y == c])
@@ -342,7 +360,9 @@ class Usual(NamedTuple):
     weights: Floats
     offset_ridge: float
 
-    def fit(self, vectors: Vectors, doubts: Sequence[Doubt], tolerance: float, rows: int = ROWS) -> list[Pool]:
+    def fit(
+        self, vectors: Vectors, doubts: Sequence[Doubt], tolerance: float, rows: int = MAX_ROWS_OF_CURVATURE
+    ) -> list[Pool]:
         """A pool for every doubt; each begins where one with more of the same kind ended."""
         out: list[Pool] = []
         for i, doubt in enumerate(doubts):
@@ -377,7 +397,7 @@ def cross_fit(
     losses, judged, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
     for part in parts:
         rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
-        found = usual.fit(rows, doubts, 1e-5, ROWS_OF_FOLD)
+        found = usual.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD)
         if rows.can_tell:
             at = np.arange(len(part.out))
             for j, pool in enumerate(found):
@@ -389,7 +409,7 @@ def cross_fit(
 
     def shares(rows: Array) -> Floats:
         """What each has to say, by how well it predicted these rows."""
-        total = (losses[:, rows] @ amount[rows] + cost) / PATIENCE
+        total = (losses[:, rows] @ amount[rows] + cost) / MIN_NATS_APART
         out = np.exp(total.min() - total)
         return np.asarray(out / out.sum())
 
@@ -408,7 +428,7 @@ def best_doubt(part: Part, y: Codes, weight: Floats | None, usual: Usual, doubts
     if not rows.can_tell or not len(part.out):
         return doubts[0]
     at, losses = np.arange(len(part.out)), []
-    for doubt, pool in zip(doubts, usual.fit(rows, doubts, 1e-5, ROWS_OF_FOLD), strict=True):
+    for doubt, pool in zip(doubts, usual.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD), strict=True):
         scores = pool.pooled(part.outside) + part.log_prior
         each = np.logaddexp.reduce(scores, axis=1) - scores[at, y[part.out]]
         losses.append(float(amount[part.out] @ each) + doubt.cost)
@@ -446,7 +466,7 @@ def closed_fit(
             found = loss + (times if wary is None else wary) * owed, loss + times * owed, before, at, inverse, doubt
         if best is None or found[0] < best[0]:
             best = found
-        elif best[0] < CLEARLY * shares:
+        elif best[0] < MAX_LOSS_SHARE * shares:
             break
     assert best is not None
     _, expected, pool, at, inverse, doubt = best
@@ -462,4 +482,4 @@ def spreads(evidence: Floats) -> Floats:
     square = np.einsum("ngk,ngk->g", evidence, evidence) / max(1, n * k)
     spread = np.sqrt(np.maximum(square - np.einsum("ng,ng->g", centre, centre) / max(1, n), 0.0))
     widest = float(spread.max(initial=0.0))
-    return np.maximum(spread, FLOOR * widest) if widest > 0 else np.ones(g)
+    return np.maximum(spread, MIN_SPREAD_SHARE * widest) if widest > 0 else np.ones(g)

@@ -183,13 +183,13 @@ def test_a_graph_with_nameless_functions_holds_any_work():
 
 @pytest.mark.usefixtures("here")
 def test_large_partitions_are_cut(monkeypatch):
-    monkeypatch.setattr(partitions, "ROWS", 10)
+    monkeypatch.setattr(partitions, "MAX_TABLE_ROWS", 10)
     engine = Dask(in_parts(numbered([25, 3])))
     seen = engine.collect(see)
     assert [row[0] for row in seen.rows] == list(range(28))
     assert seen.schemas.total() == 3 + 1
-    monkeypatch.setattr(partitions, "ROWS", 1 << 18)
-    monkeypatch.setattr(partitions, "BYTES", 100)  # a row has at least eight
+    monkeypatch.setattr(partitions, "MAX_TABLE_ROWS", 1 << 18)
+    monkeypatch.setattr(partitions, "MAX_TABLE_BYTES", 100)  # a row has at least eight
     assert engine.collect(see).schemas.total() > 4
 
 
@@ -291,7 +291,7 @@ def test_other_things_than_elsewhere_are_refused_by_name(first, other, says):
 def test_categories_may_differ_between_partitions():
     frames = [pd.DataFrame({"c": pd.Categorical(list(own))}) for own in ("ab", "cd", "")]
     frames.append(pd.DataFrame({"c": ["e", None]}))  # not even categories
-    unknown = pd.DataFrame({"c": pd.Categorical([partitions.UNKNOWN])}).iloc[:0]
+    unknown = pd.DataFrame({"c": pd.Categorical([partitions.UNKNOWN_CATEGORY])}).iloc[:0]
     for meta in (frames[0].iloc[:0], unknown):
         engine = Dask(in_parts(frames, meta))
         assert engine.schema.field("c").type == pa.dictionary(pa.int32(), pa.string())

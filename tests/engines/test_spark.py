@@ -123,8 +123,8 @@ def test_many_partitions_are_merged_in_a_tree_in_their_order(spark, monkeypatch,
 
 
 def test_large_sums_are_merged_until_they_fit(spark, monkeypatch):
-    monkeypatch.setattr(engine, "AT_ONCE", 2_500)
-    monkeypatch.setattr(engine, "SMALL", 500)
+    monkeypatch.setattr(engine, "MAX_BYTES_AT_ONCE", 2_500)
+    monkeypatch.setattr(engine, "MAX_BYTES_SENT_ALONG", 500)
     sent = spied_on(monkeypatch)
     found = engine.Spark(spark.range(0, 6, 1, 6)).collect(Wide(1_000))
     assert found == b"x" * 6_000
@@ -146,7 +146,7 @@ def spied_on(monkeypatch):
 
 def test_a_sum_that_no_row_can_hold_is_an_error(spark, monkeypatch):
     del spark  # that PySpark is there
-    monkeypatch.setattr(engine, "LARGEST", 1_000)
+    monkeypatch.setattr(engine, "MAX_SUM_BYTES", 1_000)
     with pytest.raises(EngineError, match=r"sum of one partition takes .* hashed vocabulary"):
         engine.pack(b"x" * 2_000)
 
@@ -251,7 +251,7 @@ def test_a_sample_is_all_rows_where_there_are_few(spark):
 @pytest.mark.slow  # Spark starts a Python process for every place
 def test_a_sample_is_from_all_over(spark, monkeypatch):
     """From so many places at even distances, as much from each, and in their order."""
-    monkeypatch.setattr(engine, "FAN", 4)
+    monkeypatch.setattr(engine, "FAN_IN", 4)
     found = engine.Spark(spark.range(0, 10_000, 1, 10)).sample(160)["id"].to_pylist()
     assert len(found) == 160
     assert found == sorted(found)

@@ -23,7 +23,7 @@ import pytest
 import deciban
 from deciban import GaussianNB, NaiveBayes
 from deciban.engines.dispatch import engine_of
-from deciban.engines.stream import ROWS, Stream, stream
+from deciban.engines.stream import TABLE_ROWS, Stream, stream
 from deciban.errors import DecibanError, EngineError, FileError, SchemaError
 from deciban.sources import open_source, write_rows
 
@@ -293,9 +293,9 @@ def test_large_tables_are_cut():
     def work(tables):
         return Counter(table.num_rows for table in tables)
 
-    sizes = stream(iter([rows(0, 2 * ROWS + 10)])).collect(work)
-    assert max(sizes) <= ROWS
-    assert sum(size * times for size, times in sizes.items()) == 2 * ROWS + 10
+    sizes = stream(iter([rows(0, 2 * TABLE_ROWS + 10)])).collect(work)
+    assert max(sizes) <= TABLE_ROWS
+    assert sum(size * times for size, times in sizes.items()) == 2 * TABLE_ROWS + 10
 
 
 def test_progress(tmp_path):

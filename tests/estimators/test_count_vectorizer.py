@@ -84,7 +84,7 @@ def threaded(request, monkeypatch):
     if request.param:
         for module in (counting, sharing):
             monkeypatch.setattr(module, "threads", lambda *_: 3)
-        monkeypatch.setattr(sharing, "BLOCK", 16)
+        monkeypatch.setattr(sharing, "BLOCK_BYTES", 16)
 
 
 def assert_same_counts(mine, theirs):
@@ -362,7 +362,7 @@ def test_reads_what_was_given_in_bytes_and_files(tmp_path):
 def test_iterators_are_read_once_in_pieces(monkeypatch):
     from deciban.text import documents
 
-    monkeypatch.setattr(documents, "BATCH", 100)
+    monkeypatch.setattr(documents, "BATCH_CHARACTERS", 100)
     assert_same_counts(CountVectorizer().fit_transform(iter(TALES)), Theirs().fit_transform(TALES))
     with pytest.raises(ValueError, match="document 5 is of type int"):
         CountVectorizer().fit(iter([*TALES[:5], 7]))

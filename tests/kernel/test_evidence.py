@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from deciban._kernel import evidence as kernel
 from deciban.text.sums import Cells, damped
-from deciban.text.tables import KNOTS, LANES, LEAST, MOST, STRENGTHS, VECTORS, Shares, Tables
+from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MAX_STRENGTHS, MIN_KNOWLEDGE, STRENGTHS, VECTORS, Shares, Tables
 
 RESIDUE = 2.0**-30
 
@@ -211,13 +211,26 @@ def test_the_logarithm_of_many_magnitudes():
 
 def test_tables_of_some_items_leave_the_others_alone():
     cells = Cells(np.array([0, 1, 2, 3]), np.zeros(3, dtype=np.int32), np.ones(3))
-    lift, known, total = (np.full(shape, 7.0) for shape in ((3, LANES), (3, LANES), 3))
+    lift, known, total = (np.full(shape, 7.0) for shape in ((3, MAX_STRENGTHS), (3, MAX_STRENGTHS), 3))
     nowhere, dense = np.full(3, -1, dtype=np.int32), np.zeros((0, 3, 1))
-    kernel.tables(cells.ptr, cells.cls, cells.val, np.ones(1), np.ones(LANES), lift, known, total, nowhere, dense, 1, 2)
+    kernel.tables(
+        cells.ptr, cells.cls, cells.val, np.ones(1), np.ones(MAX_STRENGTHS), lift, known, total, nowhere, dense, 1, 2
+    )
     assert total.tolist() == [7.0, 1.0, 7.0]
     assert lift[:, 0].tolist() == [7.0, np.log(2.0), 7.0]
     kernel.tables(
-        cells.ptr, cells.cls[:0], cells.val[:0], np.ones(1), np.ones(LANES), lift, known, total, nowhere, dense, 0, 1
+        cells.ptr,
+        cells.cls[:0],
+        cells.val[:0],
+        np.ones(1),
+        np.ones(MAX_STRENGTHS),
+        lift,
+        known,
+        total,
+        nowhere,
+        dense,
+        0,
+        1,
     )
     assert total.tolist() == [0.0, 1.0, 7.0], "without any cells there is nothing to know"
 
@@ -225,7 +238,7 @@ def test_tables_of_some_items_leave_the_others_alone():
 def test_a_class_without_a_share_has_no_lift():
     cells = Cells(np.array([0, 2]), np.array([0, 1], dtype=np.int32), np.array([1.0, 5.0]))
     table = tables_of(cells, np.ones(3), shares(np.array([1.0, 0.0])))
-    assert table.lift[1].tolist() == [0.0] * LANES
+    assert table.lift[1].tolist() == [0.0] * MAX_STRENGTHS
     assert np.isfinite(table.known).all()
 
 
@@ -241,7 +254,8 @@ def all_evidence(table, rows, own, taken, first=None, last=None):
         kernel.evidence(
             *rows, damped(rows), own, taken, table.cells.ptr, table.cells.cls, table.cells.val, table.lift,
             table.known, table.total, table.dense_row, table.dense, share, left, entropy,
-            np.zeros(len(share), dtype=np.int32), np.ones(1), table.strength, KNOTS, LEAST, MOST, out, first, last,
+            np.zeros(len(share), dtype=np.int32), np.ones(1), table.strength, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE,
+            out, first, last,
         )  # fmt: skip
     return out.reshape(len(own), len(STRENGTHS), VECTORS, -1)
 
@@ -270,7 +284,9 @@ def test_evidence_of_new_rows_is_the_definition(learned, new, strength, factor, 
         return  # one class: there is nothing to know
     for i, row in enumerate(rows):
         known = {w for w in row if w >= 0}
-        expected, error = by_hand.evidence(known, N, pi, strength, KNOTS, LEAST, MOST, len(row), by_class.factor)
+        expected, error = by_hand.evidence(
+            known, N, pi, strength, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, len(row), by_class.factor
+        )
         compare(found[i], expected, error, pi > 0)
 
 
@@ -296,7 +312,9 @@ def test_evidence_without_a_row_is_that_of_sums_which_never_had_it(corpus, stren
             if (pi > 0).sum() < 2:
                 continue  # one class is left
             N = by_hand.sums(**rest)
-            expected, error = by_hand.evidence(corpus.rows[i], N, pi, strength, KNOTS, LEAST, MOST, None, left.factor)
+            expected, error = by_hand.evidence(
+                corpus.rows[i], N, pi, strength, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, None, left.factor
+            )
             compare(found[i], expected, error, pi > 0)
 
 

@@ -25,8 +25,8 @@ def test_ticks_are_few_round_and_inside(low, width):
 def test_a_plane_puts_points_where_they_belong():
     plane = svg.Plane((10.0, 1000.0), (0.0, 1.0), "x", "y", log_x=True)
     x, y = plane.at([10.0, 100.0, 1000.0], [0.0, 0.5, 1.0])
-    assert x[0] == svg.LEFT
-    assert x[2] == svg.WIDE - svg.RIGHT
+    assert x[0] == svg.LEFT_MARGIN
+    assert x[2] == svg.CHART_WIDTH - svg.RIGHT_MARGIN
     assert x[1] == pytest.approx((x[0] + x[2]) / 2), "even ratios are even steps"
     assert y.tolist() == sorted(y, reverse=True), "up is more"
     flat = svg.Plane((2.0, 2.0), (0.0, 0.0), "x", "y")
@@ -42,7 +42,7 @@ def test_a_curve_is_thinned_and_keeps_its_ends():
     a, b = svg.thinned(x, x**2)
     assert len(a) < 900
     assert (a[0], a[-1], b[-1]) == (0.0, 1.0, 1.0)
-    assert np.abs(np.interp(x, a, b) - x**2).max() < 3 / svg.FINE, "off by less than can be seen"
+    assert np.abs(np.interp(x, a, b) - x**2).max() < 3 / svg.MAX_POINTS_PER_SIDE, "off by less than can be seen"
     assert [len(part) for part in svg.thinned(x[:0], x[:0])] == [0, 0]
 
 
@@ -54,7 +54,9 @@ def test_regions_cover_the_plane_once():
     for drawn in svg.regions(plane, classes, sure, 3):
         for left, bottom, right, top in re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)", drawn):
             area += (float(right) - float(left)) * (float(bottom) - float(top))
-    whole = (svg.WIDE - svg.LEFT - svg.RIGHT) * (svg.HIGH - svg.TOP - svg.BOTTOM)
+    whole = (svg.CHART_WIDTH - svg.LEFT_MARGIN - svg.RIGHT_MARGIN) * (
+        svg.CHART_HEIGHT - svg.TOP_MARGIN - svg.BOTTOM_MARGIN
+    )
     assert area == pytest.approx(whole, rel=5e-3), "coordinates have one decimal"
 
 

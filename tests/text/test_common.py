@@ -14,7 +14,16 @@ from deciban import TextClassifier
 from deciban.bayes import DECIBANS
 from deciban.errors import FileError
 from deciban.text import common, files
-from deciban.text.common import FEWEST, MOST, PER_ITEM, RIDGES, SHRUNK, STEPS, Gaussians, System
+from deciban.text.common import (
+    DOCUMENTS_PER_ITEM,
+    MAX_COMMON_ITEMS,
+    MAX_SOLVER_STEPS,
+    MEAN_PSEUDO_DOCUMENTS,
+    MIN_DOCUMENTS,
+    RIDGES,
+    Gaussians,
+    System,
+)
 from deciban.text.graded import numbered
 from deciban.text.raw import Documents
 from deciban.text.tables import PER_BLOCK
@@ -65,7 +74,7 @@ def by_definition(x, learned, y, ridge, k):
     means = np.empty((k, len(x)))
     for c in range(k):
         mine = learned[y == c]
-        means[c] = (mine.sum(axis=0) + SHRUNK * total) / (n[c] + SHRUNK)
+        means[c] = (mine.sum(axis=0) + MEAN_PSEUDO_DOCUMENTS * total) / (n[c] + MEAN_PSEUDO_DOCUMENTS)
         if len(mine):
             S += (mine - mine.mean(axis=0)).T @ (mine - mine.mean(axis=0))
     inverse = np.linalg.inv(S + ridge * np.eye(len(x)))
@@ -81,12 +90,12 @@ def centred(scores):
 
 def test_the_commonest_words_and_pairs_are_taken_together(model):
     common = model.model_.sums.common
-    assert common.size == min(MOST, len(X) // PER_ITEM)
+    assert common.size == min(MAX_COMMON_ITEMS, len(X) // DOCUMENTS_PER_ITEM)
     words = {name for b, name in zip(common.block, names(common), strict=True) if b == 0}
     often = sorted(WORDS, key=lambda word: -sum(word in text.split() for text in X))
     assert set(often[:10]) <= words
     assert (common.block == 1).any(), "pairs are among them"
-    assert TextClassifier().fit(X[: FEWEST - 1], Y[: FEWEST - 1]).model_.sums.common is None
+    assert TextClassifier().fit(X[: MIN_DOCUMENTS - 1], Y[: MIN_DOCUMENTS - 1]).model_.sums.common is None
 
 
 def names(common) -> list[str]:
@@ -181,7 +190,7 @@ def test_what_always_comes_together_counts_once(monkeypatch):
         return -said[np.arange(len(new)), truth].mean()
 
     together = loss()
-    monkeypatch.setattr(common, "FEWEST", 10**9)
+    monkeypatch.setattr(common, "MIN_DOCUMENTS", 10**9)
     assert together < loss() - 0.005
 
 
@@ -318,7 +327,7 @@ def test_what_was_solved_before_shows_the_way(documents, monkeypatch):
         change(more, y)
         for law, expected in zip(model.model_.gaussians().laws, literal(model.model_), strict=True):
             np.testing.assert_allclose(law.solved, expected, rtol=1e-9, atol=1e-12)
-    assert len(inverted) == (0 if documents < STEPS else 2 * len(RIDGES))
+    assert len(inverted) == (0 if documents < MAX_SOLVER_STEPS else 2 * len(RIDGES))
     assert not pickle.loads(pickle.dumps(model)).model_.sums.common.known
 
 

@@ -34,7 +34,7 @@ def test_sorted_columns_whatever_the_threads_and_blocks(recipe, some, block, wor
     expected = [Counter(terms_of(recipe, text)) for text in some]
     names = sorted(set().union(*expected))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharing, "BLOCK", block)
+        patch.setattr(sharing, "BLOCK_BYTES", block)
         for module in (counting, sharing):
             patch.setattr(module, "threads", lambda *_: workers)
         tally, ranks, X = counting.learn_and_count([Documents(some), Documents(some[:1])], recipe, np.int64, None)

@@ -106,7 +106,7 @@ def lines(tmp_path):
 @pytest.mark.parametrize("block", [3, 1 << 24])
 @pytest.mark.parametrize("content", ["", "one", "one\n", "\n", "\n\n", "a\n\nb", "x\r\nΨ y\r\nz\r", "a\x85b\u2028c\nd"])
 def test_lines_are_lines(content, block, lines, monkeypatch):
-    monkeypatch.setattr(documents, "BATCH", block)
+    monkeypatch.setattr(documents, "BATCH_CHARACTERS", block)
     expected = content.split("\n")
     expected = [line.removesuffix("\r") for line in (expected[:-1] if expected[-1] == "" else expected)]
     found = lines(content.encode())

@@ -22,7 +22,7 @@ from deciban.text.graded import Choice, Graded
 from deciban.text.items import BLOCKS, Lexicon, choose_blocks
 from deciban.text.kept import Kept
 from deciban.text.sums import damped
-from deciban.text.tables import KNOTS, LEAST, MOST, PER_BLOCK, STRENGTHS, VECTORS
+from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, PER_BLOCK, STRENGTHS, VECTORS
 
 LETTER = "Subject: Cheap CASH now\nTo: you\n  and you\n\nDear friend,\nwin cash: now!!"
 TALES = [
@@ -133,7 +133,7 @@ def by_definition(learned, text, block, corpus, weight=None):
     strengths = learned.model_.strengths()[block]
     factor = learned.model_.shares().factor
     items = by_hand.items(text, block)
-    return by_hand.evidence(items, N, pi, strengths, KNOTS, LEAST, MOST, None, factor), pi > 0
+    return by_hand.evidence(items, N, pi, strengths, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, None, factor), pi > 0
 
 
 def compare(found, expected, error, there):
@@ -192,7 +192,9 @@ def test_a_prior_is_documents_that_were_not_seen():
     N["zebra"] = dict.fromkeys(range(3), 2.0 * unit)
     pi = by_hand.shares(Y, [1.0] * len(Y), 3)
     strengths = learned.model_.strengths()["words"]
-    expected, error = by_hand.evidence(by_hand.items(text, "words"), N, pi, strengths, KNOTS, LEAST, MOST)
+    expected, error = by_hand.evidence(
+        by_hand.items(text, "words"), N, pi, strengths, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE
+    )
     found = vectors(learned, numbered(learned, [text]))
     compare(found[0, 0], expected, error, pi > 0)
     (pairs, error), there = by_definition(learned, text, "pairs", CORPUS)
@@ -366,7 +368,7 @@ def test_a_sample_has_words_of_its_class():
 
 
 def test_which_documents_are_kept_depends_on_what_they_say(monkeypatch):
-    monkeypatch.setattr(kept, "MOST", 20)
+    monkeypatch.setattr(kept, "MAX_KEPT_DOCUMENTS", 20)
     rows = [(f"text {i}", "ab"[i % 2], 1.0) for i in range(100)]
     whole = Kept(tuple(rows)).fewest(20)
     assert len(whole) == 20

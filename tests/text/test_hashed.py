@@ -16,7 +16,7 @@ import deciban
 from deciban import SpamFilter, TextClassifier
 from deciban.errors import DecibanError, FileError, SchemaError
 from deciban.text import files
-from deciban.text.hashed import MOST, Buckets, HashedLexicon, hashes, mixed
+from deciban.text.hashed import MAX_BUCKETS, Buckets, HashedLexicon, hashes, mixed
 from deciban.text.items import BLOCKS, PAIRED, Lexicon
 from deciban.text.raw import Documents
 
@@ -71,7 +71,7 @@ def test_pairs_are_hashed_as_the_hashes_of_their_words():
     assert mixed([np.zeros(0, dtype=np.uint32)] * 2).tolist() == []
 
 
-@pytest.mark.parametrize("size", [1, 2, MOST])
+@pytest.mark.parametrize("size", [1, 2, MAX_BUCKETS])
 def test_the_least_and_the_most_buckets(size):
     """The hash −2³¹ has no absolute value among 32 bits."""
     buckets = Buckets(size)
@@ -84,7 +84,7 @@ def test_the_least_and_the_most_buckets(size):
 
 
 @every_kind
-@pytest.mark.parametrize("n_features", [0, -1, 2.5, MOST + 1, "many"])
+@pytest.mark.parametrize("n_features", [0, -1, 2.5, MAX_BUCKETS + 1, "many"])
 def test_numbers_of_buckets_that_make_no_sense(kind, n_features):
     with pytest.raises(ValueError, match="n_features"):
         new(kind, n_features).fit(X, Y)
@@ -92,7 +92,7 @@ def test_numbers_of_buckets_that_make_no_sense(kind, n_features):
 
 @every_kind
 def test_where_no_two_items_meet_it_is_the_model_of_the_words(kind):
-    words, hashed = fitted(kind, None), fitted(kind, MOST)
+    words, hashed = fitted(kind, None), fitted(kind, MAX_BUCKETS)
     np.testing.assert_allclose(hashed.predict_log_proba(NEW), words.predict_log_proba(NEW), rtol=1e-9, atol=1e-9)
     found = [model.leave_one_out(X, Y).log_proba for model in (words, hashed)]
     np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-9)

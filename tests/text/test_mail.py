@@ -24,11 +24,11 @@ from deciban._kernel import text as text_kernel
 from deciban.errors import FileError
 from deciban.text.mail import CONTENT_HEADERS, Mail, read, read_mailbox, tokens
 from deciban.text.mail.decode import CODECS, characters, header, transfer
-from deciban.text.mail.folders import LINE
+from deciban.text.mail.folders import LINE_BYTES
 from deciban.text.mail.markup import text_of_html
-from deciban.text.mail.message import DATA as MOST_DATA
-from deciban.text.mail.message import TEXT as LONGEST
-from deciban.text.mail.mime import DEPTH, HEADER, PARTS
+from deciban.text.mail.message import MAX_BODY_CHARACTERS as LONGEST
+from deciban.text.mail.message import MAX_PART_BYTES as MOST_DATA
+from deciban.text.mail.mime import MAX_DEPTH, MAX_HEADER_BYTES, MAX_PARTS
 
 SET = DATA / "spamassassin" / "spamassassin.jsonl.gz"
 TEXT_PART = "Content-Type: text/plain\n\n{}\n"
@@ -626,17 +626,17 @@ def test_time_is_linear_in_the_length(raw):
     # A quarter of a second on a slow machine; were it quadratic, even 1 MB of three-byte units took more than 25 s.
     assert time.perf_counter() - start < 10
     assert len(mail.body) <= LONGEST
-    assert sum(len(name) + len(value) for name, value in mail.headers) <= HEADER + len(raw[:100])
+    assert sum(len(name) + len(value) for name, value in mail.headers) <= MAX_HEADER_BYTES + len(raw[:100])
 
 
 def test_limits_cut_but_do_not_lose_what_came_before():
-    assert read(b"Subject: s\n" + b"a: b\n" * HEADER + b"\nbody").body == "body"
+    assert read(b"Subject: s\n" + b"a: b\n" * MAX_HEADER_BYTES + b"\nbody").body == "body"
     assert len(read(b"a: b\n\n" + b"x " * LONGEST).body) == LONGEST
     packed = base64.b64encode(b"x" * MOST_DATA)
     assert len(read(b"Content-Transfer-Encoding: base64\n\n" + packed).body) == LONGEST
-    parts = multipart("mixed", *(TEXT_PART.format(i) for i in range(2 * PARTS)))
-    assert read(parts).body.split() == [str(i) for i in range(PARTS)]
-    shallow, deep = nested(DEPTH - 1) + b"\nbottom", nested(DEPTH + 5) + b"\nbottom"
+    parts = multipart("mixed", *(TEXT_PART.format(i) for i in range(2 * MAX_PARTS)))
+    assert read(parts).body.split() == [str(i) for i in range(MAX_PARTS)]
+    shallow, deep = nested(MAX_DEPTH - 1) + b"\nbottom", nested(MAX_DEPTH + 5) + b"\nbottom"
     assert read(shallow).body == "bottom"
     assert read(deep).body.endswith("bottom")
 
@@ -692,7 +692,7 @@ def test_where_an_mbox_is_split(text, bodies, tmp_path):
 
 def test_long_lines_of_an_mbox_are_not_split(tmp_path):
     path = tmp_path / "box"
-    path.write_text(ENVELOPE + "Subject: One\n\n" + "x" * LINE + "From 1:11 2002\nNote: no\n\n" + ENVELOPE + TWO)
+    path.write_text(ENVELOPE + "Subject: One\n\n" + "x" * LINE_BYTES + "From 1:11 2002\nNote: no\n\n" + ENVELOPE + TWO)
     assert subjects(path) == ["One", "Two"]
 
 

@@ -313,7 +313,7 @@ def judge(estimator: Any, X: Any, y: Array) -> Any:
     """What new rows would see: as `fit` found it, or found now where that is quick."""
     if len(estimator.classes_) < 2:
         return None
-    if kind_of(estimator) == "Classifier" and (found := estimator.summary()).judged:
+    if type(estimator).__name__ == "Classifier" and (found := estimator.summary()).judged:
         return {"accuracy": found.accuracy, "log_loss": found.loss, "how": found.how}
     if len(y) > JUDGED:
         return None

@@ -28,18 +28,18 @@ from deciban.threads import threads
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 1 << 16  # of a table
-EVERY = 60.0  # seconds between two checkpoints
-WAITING = 2  # tables that wait for each worker
-LOOKED = 64  # tables in which a column may be empty before it counts as one of strings
-PATIENCE = 0.05  # seconds between looks whether something went wrong
+TABLE_ROWS = 1 << 16  # of a table
+CHECKPOINT_SECONDS = 60.0  # seconds between two checkpoints
+MAX_WAITING_TABLES = 2  # tables that wait for each worker
+MAX_TABLES_LOOKED_AT = 64  # tables in which a column may be empty before it counts as one of strings
+POLL_SECONDS = 0.05  # seconds between looks whether something went wrong
 
 
 def stream(
     rows: Any,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
-    every: float = EVERY,
+    every: float = CHECKPOINT_SECONDS,
     n_jobs: int | None = None,
     **how: Any,
 ) -> Stream:
@@ -70,7 +70,7 @@ def stream(
 
 
 @runtime_checkable
-class Keeps(Protocol):
+class KeepsSums(Protocol):
     """Work whose sums can be put into a file, with a note, and be read back."""
 
     def keep(self, path: str, total: Any, note: dict[str, Any]) -> None: ...
@@ -85,10 +85,10 @@ class Stream(Engine):
 
     def __init__(
         self,
-        tables: Tables,
+        tables: TableSource,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
-        every: float = EVERY,
+        every: float = CHECKPOINT_SECONDS,
         n_jobs: int | None = None,
     ) -> None:
         self.tables, self.n_jobs = tables, n_jobs
@@ -98,7 +98,9 @@ class Stream(Engine):
         if not every >= 0:
             raise DecibanError(f"every is {every}: it must be seconds, 0 or more")
         if self.checkpoint is not None and not os.path.isdir(os.path.dirname(self.checkpoint) or "."):
-            raise DecibanError(f"there is no folder to write the checkpoint {self.checkpoint!r} into: make it first")
+            raise DecibanError(
+                "there is no folder to write the checkpoint {file!r} into: make it first", file=self.checkpoint
+            )
         if checkpoint is not None and not tables.marks():
             raise DecibanError("checkpoint= is for files, whose rows can be found again: leave it out here")
 
@@ -112,7 +114,7 @@ class Stream(Engine):
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
         total: Sum | None = None
         done = 0
-        keeps = work if self.checkpoint is not None and isinstance(work, Keeps) else None
+        keeps = work if self.checkpoint is not None and isinstance(work, KeepsSums) else None
         if keeps is not None:
             total, done = self._resumed(keeps)
         reading = self.tables.read(done, watch)
@@ -132,7 +134,7 @@ class Stream(Engine):
             os.unlink(self.checkpoint)
         return total
 
-    def _resumed(self, keeps: Keeps) -> tuple[Any, int]:
+    def _resumed(self, keeps: KeepsSums) -> tuple[Any, int]:
         """The sum so far, and how many rows are in it."""
         assert self.checkpoint is not None
         if not os.path.exists(self.checkpoint):
@@ -140,8 +142,10 @@ class Stream(Engine):
         total, note = keeps.kept(self.checkpoint)
         if note.get("files") != self.tables.marks():
             raise DecibanError(
-                f"the checkpoint {self.checkpoint!r} is of other files than {self.rows_named}, or they have changed "
-                "since: remove it to start anew"
+                "the checkpoint {file!r} is of other files than {rows}, or they have changed since: remove it to start "
+                "anew",
+                file=self.checkpoint,
+                rows=self.rows_named,
             )
         return total, int(note["rows"])
 
@@ -166,29 +170,30 @@ class Stream(Engine):
     def apply(self, answer: Answer, fields: pa.Schema) -> Iterator[pa.Table]:
         """Tables of answers, in the order of the rows."""
         del fields
-        for (_, place), said in in_order(
-            self.tables.read(0, None), lambda item: attempted(answer, item[0]), threads(self.n_jobs, 1 << 40)
+        for (_, place), result in in_order(
+            self.tables.read(0, None), lambda item: answer_or_error(answer, item[0]), threads(self.n_jobs, 1 << 40)
         ):
-            if isinstance(said, Exception):
-                raise told(said, place)
-            yield said
+            if isinstance(result, Exception):
+                raise error_at(result, place)
+            yield result
 
 
-def attempted(answer: Answer, table: pa.Table) -> Any:
+def answer_or_error(answer: Answer, table: pa.Table) -> pa.Table | Exception:
+    """The answers, or what went wrong, to be raised where its place is known."""
     try:
         return answer(table)
-    except Exception as error:  # raised where its place is known
+    except Exception as error:
         return error
 
 
-def told(error: BaseException, place: str) -> BaseException:
+def error_at(error: BaseException, place: str) -> BaseException:
     """The same error, with where it happened."""
     if isinstance(error, DecibanError):
-        return type(error)(f"{place}: {error}")
+        return error.located(file=place)
     if isinstance(error, ValueError | TypeError):
-        return EngineError(f"{place}: {error}")
+        return EngineError("{problem}", file=place, problem=str(error))
     if isinstance(error, Exception):
-        return EngineError(f"{place}: {type(error).__name__}: {error}")
+        return EngineError("{kind}: {problem}", file=place, kind=type(error).__name__, problem=str(error))
     return error
 
 
@@ -196,18 +201,18 @@ class Worker:
     """A thread that adds up what it is given."""
 
     def __init__(self, work: Callable[[Iterator[Any]], Any]) -> None:
-        self.tables: Queue[tuple[Any, str] | None] = Queue(WAITING)
+        self.tables: Queue[tuple[Any, str] | None] = Queue(MAX_WAITING_TABLES)
         self.place, self.sum, self.stopped = "", Future[Any](), threading.Event()
         self.thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self.thread.start()
 
     def _run(self, work: Callable[[Iterator[Any]], Any]) -> None:
         try:
-            self.sum.set_result(work(self._given()))
+            self.sum.set_result(work(self._received()))
         except BaseException as error:  # whatever it is, the one who waits is told
-            self.sum.set_exception(told(error, self.place))
+            self.sum.set_exception(error_at(error, self.place))
 
-    def _given(self) -> Iterator[Any]:
+    def _received(self) -> Iterator[Any]:
         while (item := self.tables.get()) is not None and not self.stopped.is_set():
             table, self.place = item
             yield table
@@ -222,7 +227,7 @@ class Worker:
                 self.sum.result()
                 return
             try:
-                self.tables.put(item, timeout=PATIENCE)
+                self.tables.put(item, timeout=POLL_SECONDS)
                 return
             except Full:
                 continue
@@ -245,7 +250,7 @@ class Worker:
 # ------------------------------------------------------------------ where tables come from
 
 
-class Tables(ABC):
+class TableSource(ABC):
     """Tables that all have the same columns, to be read once or again and again."""
 
     name = "the rows"
@@ -269,7 +274,7 @@ class Tables(ABC):
         return []
 
 
-class Files(Tables):
+class FileTables(TableSource):
     """Files of tables or texts."""
 
     unit = "bytes"
@@ -282,7 +287,7 @@ class Files(Tables):
         return as_written(self.source.sample(rows), self.source.whole)
 
     def read(self, skip: int, watch: Watch | None) -> Generator[tuple[pa.Table, str], None, None]:
-        for batch in self.source.batches(ROWS, watch):
+        for batch in self.source.batches(TABLE_ROWS, watch):
             last = batch.first + batch.table.num_rows
             if last > skip:
                 table = batch.table.slice(max(0, skip - batch.first))
@@ -296,7 +301,7 @@ class Files(Tables):
         return [*([name, found.st_size, found.st_mtime_ns] for name, found in about), *read]
 
 
-class Frames(Tables):
+class FrameTables(TableSource):
     """Frames as they come out of a function: anything that is, or can be made, an Arrow table."""
 
     def __init__(self, again: Callable[[], Iterable[Any]], once: bool, name: str) -> None:
@@ -310,28 +315,35 @@ class Frames(Tables):
             raise DecibanError(f"{name} gave no rows at all: there is nothing to learn from")
         table, self.named, self.target = as_table(first)
         seen = [table]
-        while len(seen) < LOOKED and pa.null() in known_types(seen).types:
+        while len(seen) < MAX_TABLES_LOOKED_AT and pa.null() in known_types(seen).types:
             item = next(self.begun, None)
             if item is None:
                 break
             seen.append(as_table(item)[0])
-        self.schema = settled(known_types(seen), self.target)
+        self.schema = settled_schema(known_types(seen), self.target)
         self.ahead += [self._conformed(table, number) for number, table in enumerate(seen)]
+
+    def _place(self, number: int) -> str:
+        return f"table {number} of {self.name}"
 
     def _conformed(self, table: pa.Table, number: int) -> pa.Table:
         if table.schema.equals(self.schema):
             return table
         missing = [name for name in self.schema.names if name not in table.column_names]
         if missing:
-            raise EngineError(f"table {number} of {self.name} has no column {one_line(missing[0])!r}")
+            raise EngineError("{file} has no column {column!r}", file=self._place(number), column=missing[0])
         columns = []
         for field in self.schema:
             try:
                 columns.append(table[field.name].cast(field.type))
             except Exception as error:  # Arrow's errors have no common kind
                 raise EngineError(
-                    f"table {number} of {self.name}: column {one_line(field.name)!r} holds {table[field.name].type}, "
-                    f"and the first table {field.type} ({one_line(str(error))})"
+                    "column {column!r} holds {own}, and the first table {first} ({problem})",
+                    column=field.name,
+                    file=self._place(number),
+                    own=table[field.name].type,
+                    first=field.type,
+                    problem=one_line(str(error)),
                 ) from None
         import pyarrow as pa
 
@@ -364,11 +376,11 @@ class Frames(Tables):
         done = 0
         for number, item in enumerate(begun):
             whole = item if number < len(ahead) else self._conformed(as_table(item)[0], number)
-            for start in range(0, whole.num_rows, ROWS):
-                table = whole.slice(start, ROWS)
+            for start in range(0, whole.num_rows, TABLE_ROWS):
+                table = whole.slice(start, TABLE_ROWS)
                 done += table.num_rows
                 if done > skip:
-                    yield table, f"table {number} of {self.name}"
+                    yield table, self._place(number)
             if watch is not None:
                 watch(done)
 
@@ -384,7 +396,7 @@ def known_types(tables: list[pa.Table]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def settled(schema: pa.Schema, target: str | None) -> pa.Schema:
+def settled_schema(schema: pa.Schema, target: str | None) -> pa.Schema:
     """Types that later tables fit into as well: whole numbers may be fractions there, or missing."""
     import pyarrow as pa
 
@@ -429,24 +441,24 @@ def as_table(item: Any) -> tuple[pa.Table, bool, str | None]:
     raise EngineError(f"rows come as frames, arrays, or pairs (X, y), not as {type(item).__name__}")
 
 
-def tables_of(rows: Any, how: dict[str, Any] | None = None) -> Tables:
+def tables_of(rows: Any, how: dict[str, Any] | None = None) -> TableSource:
     """Whatever rows are given as."""
     if isinstance(rows, Source):
-        return Files(rows)
+        return FileTables(rows)
     if is_paths(rows):
         from deciban.sources import open_source
 
         paths = [rows] if isinstance(rows, str | os.PathLike) else list(rows)
-        return Files(open_source(paths, **(how or {})), how)
+        return FileTables(open_source(paths, **(how or {})), how)
     if how:
         raise DecibanError(f"{', '.join(map(repr, how))} is for files: leave it out here")
     kind = type(rows).__module__.partition(".")[0]
     if kind == "pyarrow" and hasattr(rows, "to_batches"):  # a dataset, or a scanner of one
-        return Frames(rows.to_batches, False, "the dataset")
+        return FrameTables(rows.to_batches, False, "the dataset")
     if callable(rows):
-        return Frames(rows, False, "the function")
+        return FrameTables(rows, False, "the function")
     if hasattr(rows, "__iter__"):
-        return Frames(lambda: rows, True, "the reader" if kind == "pyarrow" else "the generator")
+        return FrameTables(lambda: rows, True, "the reader" if kind == "pyarrow" else "the generator")
     raise DecibanError(
         f"rows cannot come as {type(rows).__name__}: give paths, an Arrow reader, or an iterator of frames"
     )

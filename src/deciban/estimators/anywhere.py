@@ -362,7 +362,7 @@ def in_sample(engine: Engine) -> Iterator[None]:
     try:
         yield
     except DecibanError as error:
-        raise type(error)(f"a sample of {engine.rows_named}: {error}") from None
+        raise error.located(file=f"a sample of {engine.rows_named}") from None
 
 
 def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, clusters: int | None) -> JointModel:

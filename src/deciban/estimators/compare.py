@@ -24,7 +24,7 @@ from deciban.estimators.validation import generator
 from deciban.reading.frames import read_frame
 from deciban.reading.labels import read_labels
 from deciban.reading.native import as_array
-from deciban.results.comparison import LEAST, Comparison, learning_curves, taker
+from deciban.results.comparison import MIN_ROWS_PER_CLASS, Comparison, learning_curves, taker
 
 POINTS = 8  # of a curve
 MOST_HELD_OUT = 20_000  # enough for a log loss to two or three digits
@@ -168,7 +168,7 @@ def rows_held_out(test_size: float | int, n: int) -> int:
 
 def default_sizes(most: int, d: int, k: int) -> list[int]:
     """Eight sizes in even ratios. Few rows are about as many as columns, but few of what there is."""
-    least = min(most, max(LEAST * k, min(d + 2, most // 32)))
+    least = min(most, max(MIN_ROWS_PER_CLASS * k, min(d + 2, most // 32)))
     return sorted(set(np.geomspace(least, most, POINTS).round().astype(int).tolist())) if most > 0 else []
 
 

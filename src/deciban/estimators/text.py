@@ -27,9 +27,9 @@ from deciban.text.common import RIDGES
 from deciban.text.documents import Texts
 from deciban.text.evidence import TOKEN
 from deciban.text.graded import Graded, Labelled
-from deciban.text.hashed import MOST as MOST_BUCKETS
+from deciban.text.hashed import MAX_BUCKETS as MOST_BUCKETS
 from deciban.text.items import BLOCKS, choose_blocks
-from deciban.text.kept import MOST, Kept, marks, smallest
+from deciban.text.kept import MAX_KEPT_DOCUMENTS, Kept, marks, smallest
 from deciban.text.plain import SHORTEST, Plain
 from deciban.text.raw import Documents
 from deciban.text.tables import KNOTS, STRENGTHS
@@ -186,7 +186,7 @@ class TextClassifier(Estimator):
         self.__dict__.pop("model_", None)
         self.lowercase_, self._choosing = self.lowercase, True
         learned = self._labelled(X, labels, weight) if self._chooses() else Kept()
-        self.kept_ = learned.fewest(MOST)
+        self.kept_ = learned.fewest(MAX_KEPT_DOCUMENTS)
         model: Graded | Plain
         if self.reliability is None:
             loo = isinstance(self.alpha, str) and self.alpha == "loo"
@@ -320,7 +320,7 @@ class TextClassifier(Estimator):
     def _kept_enough(self, model: Graded | Plain) -> bool:
         """Whether the documents in memory stand for all that were learned, and not just for the last of them."""
         kept = sum(weight for _, _, weight in self.kept_.rows)
-        return len(self.kept_) >= MOST or (kept > 0 and kept >= 0.5 * float(model.weight.sum()))
+        return len(self.kept_) >= MAX_KEPT_DOCUMENTS or (kept > 0 and kept >= 0.5 * float(model.weight.sum()))
 
     def _chooses(self) -> bool:
         """Whether leave-one-out chooses something, for which documents are kept."""
@@ -538,4 +538,4 @@ class TextClassifier(Estimator):
 
 def enough(classes: Array) -> int:
     """How many documents reliabilities are fitted on."""
-    return min(MOST, max(1, JUDGED_CELLS // max(1, len(classes))))
+    return min(MAX_KEPT_DOCUMENTS, max(1, JUDGED_CELLS // max(1, len(classes))))

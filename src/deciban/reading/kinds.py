@@ -16,7 +16,7 @@ from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.reading.columns import Column, Levels, Numbers
 from deciban.reading.convert import NO_NAME, as_kind, date, number, says_nothing
-from deciban.reading.frames import Frame, unknown_column
+from deciban.reading.frames import Frame, no_such_column
 from deciban.show import Table
 
 __all__ = ["LEFT_OUT", "ColumnKind", "Kind", "as_kind", "infer", "kinds_table"]
@@ -24,17 +24,24 @@ __all__ = ["LEFT_OUT", "ColumnKind", "Kind", "as_kind", "infer", "kinds_table"]
 Kind: TypeAlias = Literal["number", "count", "category", "boolean", "text", "date", "constant", "identifier", "skip"]
 LEFT_OUT = ("constant", "identifier", "skip")  # kinds that tell nothing about a row yet to come
 
-LEAST_ROWS = 20  # with fewer rows all values may well differ by chance
-NEARLY_ALL = 0.95  # of the values differ: they name rows
-SPAN = 2.0  # all-different integers that fill half of their range or more were handed out, not measured
-TEXT_WORDS, TEXT_LENGTH = 3.0, 60.0  # words or characters a value, on average, from which on names are sentences
-LONG_WORDS, LONG_LEVELS, LONG_SHARE = 8.0, 50, 0.1  # texts that come again and again, such as forms, are texts still
+MIN_ROWS_OF_IDENTIFIERS = 20  # with fewer rows all values may well differ by chance
+MIN_DISTINCT_SHARE = 0.95  # of the values differ: they name rows
+MAX_SPAN = 2.0  # all-different integers that fill half of their range or more were handed out, not measured
+MIN_WORDS_OF_TEXT, MIN_CHARACTERS_OF_TEXT = (
+    3.0,
+    60.0,
+)  # words or characters a value, on average, from which on names are sentences
+MIN_WORDS_OF_FORM, MIN_LEVELS_OF_FORM, MIN_SHARE_OF_FORM = (
+    8.0,
+    50,
+    0.1,
+)  # texts that come again and again, such as forms, are texts still
 
-BOOLEAN = ({"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
+BOOLEAN_WORDS = ({"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 IDENTIFIERS = {"id", "ids", "uuid", "guid", "identifier", "rowid", "pk"}
 IDENTIFIERS_AT_END = IDENTIFIERS | {"key", "no", "nr", "serial"}
-CODES = IDENTIFIERS | {"code", "zip", "zipcode", "postcode", "plz"}
-TIMES = {"year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "age", "date"}
+CODE_WORDS = IDENTIFIERS | {"code", "zip", "zipcode", "postcode", "plz"}
+TIME_WORDS = {"year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "age", "date"}
 NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 CODE = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{12,}|\S+@\S+\.\S+|\S*\d\S*")
 PADDED = re.compile(r"0\d+")
@@ -65,11 +72,16 @@ def infer(frame: Frame, given: Mapping[str, str] | None = None) -> tuple[ColumnK
     given = dict(given or {})
     for name, kind in given.items():
         if name not in frame.names:
-            raise DecibanError(unknown_column(name, frame.names))
+            raise no_such_column(name, frame.names)
         if kind not in get_args(Kind):
-            raise DecibanError(f"column {name!r} is given the kind {kind!r}: kinds are {', '.join(get_args(Kind))}")
+            raise DecibanError(
+                "column {column!r} is given the kind {kind!r}: kinds are {kinds}",
+                column=name,
+                kind=kind,
+                kinds=", ".join(get_args(Kind)),
+            )
     return tuple(
-        _as_given(column, name, cast(Kind, given[name])) if name in given else _found(column, name)
+        _as_given(column, name, cast(Kind, given[name])) if name in given else _inferred(column, name)
         for name, column in zip(frame.names, frame.columns, strict=True)
     )
 
@@ -84,20 +96,22 @@ def _as_given(column: Column, name: str, kind: Kind) -> ColumnKind:
     """The kind that a person gave, if the values can be so."""
     column = as_kind(column, kind, name, strict=True)
     distinct, missing = _distinct(column), int(column.missing.sum())
-    problem = ""
+    problem, where = "", {}
     if kind == "text" and (isinstance(column, Numbers) or not all(isinstance(v, str) for v in column.levels)):
         problem = "" if missing == len(column) else "does not hold strings"
     elif kind == "boolean" and distinct > 2:
         problem = f"has {distinct:,} different values"
     elif kind == "count" and isinstance(column, Numbers):
         wrong = np.flatnonzero((column.values < 0) | (column.values != np.floor(column.values)) & ~column.missing)
-        problem = f"holds {column.values[wrong[0]]:g} in row {wrong[0]}" if wrong.size else ""
+        if wrong.size:
+            problem, where = "holds {value:g} in row {row}", {"row": wrong[0], "value": float(column.values[wrong[0]])}
     if problem:
-        raise DecibanError(f"column {name!r} {problem}, and so cannot be of kind {kind!r}: give another kind, or none")
+        message = f"column {{column!r}} {problem}, and so cannot be of kind {kind!r}: give another kind, or none"
+        raise DecibanError(message, column=name, **where)
     return ColumnKind(name, kind, "given", distinct, missing)
 
 
-def _found(column: Column, name: str) -> ColumnKind:
+def _inferred(column: Column, name: str) -> ColumnKind:
     """The kind that the values look like."""
     kind, why = _strings(column, name) if isinstance(column, Levels) else _numbers(column, name)
     read, n = as_kind(column, kind, name), len(column)
@@ -114,38 +128,42 @@ def _found(column: Column, name: str) -> ColumnKind:
     return ColumnKind(name, kind, why, distinct, missing)
 
 
-def _numbers(column: Numbers, name: str, said: str = "") -> tuple[Kind, str]:
-    """Numbers by type, or strings that all say numbers (`said`)."""
+def _numbers(column: Numbers, name: str, what: str = "") -> tuple[Kind, str]:
+    """Numbers by type, or strings that all say numbers (`what`)."""
     if column.dates is not None:
         return "date", "dates by type"
     values = column.values[~column.missing]
     if not values.size or not np.array_equal(values, np.floor(values)):
-        return "number", f"{said or 'numbers'} with fractions"
+        return "number", f"{what or 'numbers'} with fractions"
     distinct = _distinct(column)
     if column.whole and (reason := _names_rows(values, distinct, name)):
         return "identifier", reason
-    if column.whole and distinct < len(values) and _says(name, CODES):
+    if column.whole and distinct < len(values) and _has_word(name, CODE_WORDS):
         return (
             "category",
             f"{distinct:,} distinct whole numbers in {len(column):,} rows, and the name says they are codes",
         )
     if values.min() < 0:
-        return "number", f"{said or 'whole numbers'}, some below zero"
+        return "number", f"{what or 'whole numbers'}, some below zero"
     if distinct == 2 and values.max() == 1:
-        return "count", f"{said or 'numbers'} that are 0 or 1"
-    return "count", f"{said or 'whole numbers'} from {values.min():.0f} to {values.max():.0f}"
+        return "count", f"{what or 'numbers'} that are 0 or 1"
+    return "count", f"{what or 'whole numbers'} from {values.min():.0f} to {values.max():.0f}"
 
 
 def _names_rows(values: Array, distinct: int, name: str) -> str:
     """Why integers name their rows; empty where they may be measured: that all differ is not enough."""
-    if distinct < len(values) or distinct < LEAST_ROWS or _says(name, TIMES):
+    if distinct < len(values) or distinct < MIN_ROWS_OF_IDENTIFIERS or _has_word(name, TIME_WORDS):
         return ""
     span = values.max() - values.min() + 1
     if span == distinct:
         return f"every value is different, and they run from {values.min():.0f} to {values.max():.0f} without a gap"
-    if span <= SPAN * distinct:
+    if span <= MAX_SPAN * distinct:
         return "every value is different, and they fill most of their range: numbers that were handed out"
-    if _says(name, IDENTIFIERS) or (_parts(name) or [""])[-1] in IDENTIFIERS_AT_END or name.lower() in ("index", "idx"):
+    if (
+        _has_word(name, IDENTIFIERS)
+        or (_parts(name) or [""])[-1] in IDENTIFIERS_AT_END
+        or name.lower() in ("index", "idx")
+    ):
         return "every value is different, and the name says that they are identifiers"
     return ""
 
@@ -158,13 +176,13 @@ def _strings(column: Levels, name: str) -> tuple[Kind, str]:
     if column.declared or not all(isinstance(level, str) for level in levels):
         return "category", f"categories by type, {len(levels):,} of them"
     names = cast(list[str], levels)
-    if any({v.strip().lower() for v in names} == pair for pair in BOOLEAN):
+    if any({v.strip().lower() for v in names} == pair for pair in BOOLEAN_WORDS):
         return "boolean", f"{names[0]} or {names[1]}"
-    if _all_say(names, number):
+    if _all_parse(names, number):
         if _padded(names):
             return _named(column, names, "digits with leading zeros, which are codes rather than numbers")
         return _numbers(cast(Numbers, as_kind(column, "number", name)), name, "strings that are numbers")
-    if _all_say(names, date):
+    if _all_parse(names, date):
         return "date", "strings that are ISO dates"
     return _named(column, names, "")
 
@@ -175,12 +193,12 @@ def _named(column: Levels, names: list[str], why: str) -> tuple[Kind, str]:
     times = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))[[place[v] for v in names]]
     present, distinct = int(times.sum()), len(names)
     words, length = _average(names, times)
-    texty = words >= TEXT_WORDS or length > TEXT_LENGTH
+    texty = words >= MIN_WORDS_OF_TEXT or length > MIN_CHARACTERS_OF_TEXT
     if (texty and distinct > present / 2) or (
-        words >= LONG_WORDS and distinct >= LONG_LEVELS and distinct > LONG_SHARE * present
+        words >= MIN_WORDS_OF_FORM and distinct >= MIN_LEVELS_OF_FORM and distinct > MIN_SHARE_OF_FORM * present
     ):
         return "text", f"{words:.0f} words a value on average, {distinct:,} distinct in {present:,}"
-    if present >= LEAST_ROWS and distinct >= NEARLY_ALL * present:
+    if present >= MIN_ROWS_OF_IDENTIFIERS and distinct >= MIN_DISTINCT_SHARE * present:
         looks = np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > 0.9
         which = "every value is different" if distinct == present else "nearly every value is different"
         return "identifier", f"{which}{' and they look like codes' if looks else ': they name rows'}"
@@ -195,15 +213,15 @@ def _average(names: list[str], times: Array) -> tuple[float, float]:
     return float(np.average(words, weights=weight)), float(np.average([len(v) for v in some], weights=weight))
 
 
-def _all_say(names: list[str], say: Callable[[str], float | None]) -> bool:
+def _all_parse(names: list[str], parse: Callable[[str], float | None]) -> bool:
     """Whether every string says a number (or a date), or that there is none; and one of them does."""
-    said = False
+    any_parsed = False
     for name in names:
-        value = say(name)
+        value = parse(name)
         if value is None:
             return False
-        said = said or value == value
-    return said
+        any_parsed = any_parsed or value == value
+    return any_parsed
 
 
 def _padded(names: list[str]) -> bool:
@@ -225,10 +243,10 @@ def _distinct(column: Column) -> int:
     return len(np.unique(values))
 
 
-def _says(name: str, words: set[str]) -> bool:
+def _has_word(name: str, words: set[str]) -> bool:
     """Whether a part of a column's name is among the words.
 
-    >>> _says("customerId", IDENTIFIERS), _says("humidity", IDENTIFIERS)
+    >>> _has_word("customerId", IDENTIFIERS), _has_word("humidity", IDENTIFIERS)
     (True, False)
     """
     return not words.isdisjoint(_parts(name))

@@ -9,7 +9,7 @@ import numpy as np
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.reading.columns import A_DAY_IN, PLAIN, Column, Levels, Numbers, arrow, is_arrow
+from deciban.reading.columns import A_DAY_IN, NATIVE_TYPES, Column, Levels, Numbers, arrow, is_arrow
 
 
 def native_kind(X: Any) -> str:
@@ -22,7 +22,7 @@ def native_kind(X: Any) -> str:
         return "dict"
     if is_arrow(X):
         return "pyarrow"
-    if not isinstance(X, PLAIN):
+    if not isinstance(X, NATIVE_TYPES):
         import narwhals as nw
 
         frame = nw.from_native(X, pass_through=True)

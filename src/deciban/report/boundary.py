@@ -9,12 +9,12 @@ from deciban.reading.columns import Numbers
 from deciban.reading.native import native_kind, to_native
 from deciban.report.markup import Markup, cut, data, figure, joined, paragraph, several, tag
 from deciban.report.rows import Material, Seen, positional
-from deciban.report.svg import COLOURS, Plane, regions, sign
+from deciban.report.svg import N_COLOURS, Plane, regions, sign
 from deciban.show import plain
 
-WIDE, HIGH = 84, 60  # cells of the grid
-POINTS = 300
-TAIL = 0.005  # of the values on either side may lie outside of the picture
+GRID_COLUMNS, GRID_ROWS = 84, 60  # cells of the grid
+MAX_POINTS = 300
+TAIL_SHARE = 0.005  # of the values on either side may lie outside of the picture
 
 
 def boundary_section(material: Material) -> list[Markup]:
@@ -24,15 +24,15 @@ def boundary_section(material: Material) -> list[Markup]:
         return [left_out("no rows were given")]
     if len(seen) != 2 or not all(own.kind in ("number", "count") and isinstance(own.column, Numbers) for own in seen):
         return [left_out("it is drawn where a model has two columns, both of numbers")]
-    if len(material.classes) > COLOURS:
-        return [left_out(f"there are more than {COLOURS} classes")]
+    if len(material.classes) > N_COLOURS:
+        return [left_out(f"there are more than {N_COLOURS} classes")]
     x, y = (own.column.values for own in seen if isinstance(own.column, Numbers))
     there = np.isfinite(x) & np.isfinite(y)
     if np.count_nonzero(there) < 3:
         return [left_out("there are too few rows with both values")]
     ends = (edges(x[there]), edges(y[there]))
     try:
-        codes, sure = asked(material, seen, ends)
+        codes, sure = grid_predictions(material, seen, ends)
     except ValueError as error:  # such as of a model of counts, which takes no fractions
         return [left_out(f"the model cannot be asked for any two numbers ({error})")]
     return drawn(material, seen, ends, codes, sure, there)
@@ -44,20 +44,25 @@ def left_out(why: str) -> Markup:
 
 def edges(values: Floats) -> tuple[float, float]:
     """Where the picture ends: around nearly all values, with some room."""
-    low, high = (float(v) for v in np.quantile(values, [TAIL, 1.0 - TAIL]))
+    low, high = (float(v) for v in np.quantile(values, [TAIL_SHARE, 1.0 - TAIL_SHARE]))
     room = 0.06 * (high - low) or 1.0
     return low - room, high + room
 
 
-def asked(material: Material, seen: list[Seen], ends: tuple[tuple[float, float], ...]) -> tuple[Array, Floats]:
+def grid_predictions(
+    material: Material, seen: list[Seen], ends: tuple[tuple[float, float], ...]
+) -> tuple[Array, Floats]:
     """The prediction in the middle of each cell of a grid, and its probability."""
-    middles = [low + (high - low) * (np.arange(n) + 0.5) / n for (low, high), n in zip(ends, (WIDE, HIGH), strict=True)]
+    middles = [
+        low + (high - low) * (np.arange(n) + 0.5) / n
+        for (low, high), n in zip(ends, (GRID_COLUMNS, GRID_ROWS), strict=True)
+    ]
     grid = [values.ravel() for values in np.meshgrid(*middles)]
     assert material.rows is not None
     like = "numpy" if positional(material) else native_kind(material.rows.X)
     rows = to_native(like, [own.name for own in seen], [Numbers(values) for values in grid])
     proba = np.asarray(material.model.predict_proba(rows))
-    return proba.argmax(axis=1).reshape(HIGH, WIDE), proba.max(axis=1).reshape(HIGH, WIDE)
+    return proba.argmax(axis=1).reshape(GRID_ROWS, GRID_COLUMNS), proba.max(axis=1).reshape(GRID_ROWS, GRID_COLUMNS)
 
 
 def drawn(
@@ -75,8 +80,8 @@ def drawn(
     x, y = (own.column.values for own in seen if isinstance(own.column, Numbers))
     inside = there & (x >= ends[0][0]) & (x <= ends[0][1]) & (y >= ends[1][0]) & (y <= ends[1][1])
     rows = np.flatnonzero(inside)
-    if len(rows) > POINTS:
-        rows = np.sort(np.random.default_rng(0).choice(rows, POINTS, replace=False))
+    if len(rows) > MAX_POINTS:
+        rows = np.sort(np.random.default_rng(0).choice(rows, MAX_POINTS, replace=False))
     truth = material.judged.truth[rows] if material.judged is not None else None
     for c in range(k) if truth is not None else ():
         mine = rows[truth == c]

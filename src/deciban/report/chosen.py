@@ -22,10 +22,10 @@ from deciban.report.svg import bar
 from deciban.results.summary import Summary
 from deciban.show import Table, plain
 
-TRIED = 5  # candidates that were not chosen
-LINES = 40  # columns of the data that are listed
-PARAMETERS = 12  # rows of a table of parameters
-ACROSS = 9  # columns of it
+MAX_CANDIDATES = 5  # candidates that were not chosen
+MAX_COLUMNS_LISTED = 40  # columns of the data that are listed
+MAX_PARAMETER_ROWS = 12  # rows of a table of parameters
+MAX_PARAMETER_COLUMNS = 9  # columns of it
 
 
 def summary_of(model: Any) -> Summary | None:
@@ -60,42 +60,42 @@ def chosen_section(material: Material) -> list[Markup]:
 
 def column_table(summary: Summary) -> Markup:
     """Columns by what each tells, with its law."""
-    said = summary.columns.to_dict()
-    order = sorted(range(len(said["column"])), key=lambda i: -(said["dB"][i] or 0.0))
-    most = max((db for db in said["dB"] if db), default=1.0)
+    columns = summary.columns.to_dict()
+    order = sorted(range(len(columns["column"])), key=lambda i: -(columns["dB"][i] or 0.0))
+    most = max((db for db in columns["dB"] if db), default=1.0)
     lines: list[tuple[Any, ...]] = [
         (
-            data(said["column"][i], 60),
-            number(said["dB"][i], 3),
-            bar((said["dB"][i] or 0.0) / most),
-            said["kind"][i],
-            said["law"][i] or "",
+            data(columns["column"][i], 60),
+            number(columns["dB"][i], 3),
+            bar((columns["dB"][i] or 0.0) / most),
+            columns["kind"][i],
+            columns["law"][i] or "",
         )
-        for i in order[:LINES]
+        for i in order[:MAX_COLUMNS_LISTED]
     ]
-    if len(order) > LINES:
-        lines.append((f"{count(len(order) - LINES)} more", "", "", "", ""))
+    if len(order) > MAX_COLUMNS_LISTED:
+        lines.append((f"{count(len(order) - MAX_COLUMNS_LISTED)} more", "", "", "", ""))
     return table(("column", "dB", "", "kind", "law"), lines, "What each column tells", "bars told")
 
 
 def candidate_table(summary: Summary) -> Markup:
     """Those in use, and the best of the others."""
-    said = summary.candidates.to_dict()
-    places = range(len(said["candidate"]))
-    used = [i for i in places if said["chosen"][i]]
-    others = sorted((i for i in places if not said["chosen"][i]), key=lambda i: said["log loss"][i] or 0.0)
+    candidates = summary.candidates.to_dict()
+    places = range(len(candidates["candidate"]))
+    used = [i for i in places if candidates["chosen"][i]]
+    others = sorted((i for i in places if not candidates["chosen"][i]), key=lambda i: candidates["log loss"][i] or 0.0)
     lines: list[tuple[Any, ...]] = [
         (
-            said["candidate"][i],
-            cut(said["setting"][i] or "", 80),
-            number(said["log loss"][i]),
-            number(said["weight"][i], 3),
-            "in use" if said["chosen"][i] else "",
+            candidates["candidate"][i],
+            cut(candidates["setting"][i] or "", 80),
+            number(candidates["log loss"][i]),
+            number(candidates["weight"][i], 3),
+            "in use" if candidates["chosen"][i] else "",
         )
-        for i in [*used, *others[:TRIED]]
+        for i in [*used, *others[:MAX_CANDIDATES]]
     ]
-    if len(others) > TRIED:
-        lines.append((f"{count(len(others) - TRIED)} more", "", "", "", ""))
+    if len(others) > MAX_CANDIDATES:
+        lines.append((f"{count(len(others) - MAX_CANDIDATES)} more", "", "", "", ""))
     return table(("expert", "setting", "log loss", "weight", ""), lines, "What was tried")
 
 
@@ -113,12 +113,15 @@ def the_law(material: Material) -> list[Markup]:
 
 def plain_table(found: Table) -> Markup:
     """A result's table, as far as a page has room."""
-    rows = [tuple(cell(value) for value in row[:ACROSS]) for row in found.rows[:PARAMETERS]]
-    if len(found.rows) > PARAMETERS:
+    rows = [tuple(cell(value) for value in row[:MAX_PARAMETER_COLUMNS]) for row in found.rows[:MAX_PARAMETER_ROWS]]
+    if len(found.rows) > MAX_PARAMETER_ROWS:
         rows.append(
-            (f"… and {several(len(found.rows) - PARAMETERS, 'row')} more", *[""] * (len(found.columns[:ACROSS]) - 1))
+            (
+                f"… and {several(len(found.rows) - MAX_PARAMETER_ROWS, 'row')} more",
+                *[""] * (len(found.columns[:MAX_PARAMETER_COLUMNS]) - 1),
+            )
         )
-    head = [data(name, 40) for name in found.columns[:ACROSS]]
+    head = [data(name, 40) for name in found.columns[:MAX_PARAMETER_COLUMNS]]
     return table(head, rows, found.title)
 
 

@@ -13,14 +13,14 @@ from deciban.reading.given import Rows
 from deciban.report.markup import Markup, count, figure, number, paragraph, percent, several, table, tag
 from deciban.report.rows import Material
 from deciban.report.svg import Plane
-from deciban.results.comparison import LEAST, Comparison, learning_curves, standard_error
+from deciban.results.comparison import MIN_ROWS_PER_CLASS, Comparison, learning_curves, standard_error
 
-ROWS = 2000  # that the curve is drawn on
-FEWEST = 60  # with which a curve says something
-SIZES, REPEATS = 5, 3
-SLOW, TOO_SLOW = 1.0, 5.0  # seconds a fit
-HIGHEST = 2.0  # times the log loss of the class shares: what is higher is off the picture
-MODEL, SHARES = "the model", "class shares alone"
+MAX_ROWS_OF_CURVE = 2000  # that the curve is drawn on
+MIN_ROWS_OF_CURVE = 60  # with which a curve says something
+N_SIZES, N_REPEATS = 5, 3
+SLOW_SECONDS, TOO_SLOW_SECONDS = 1.0, 5.0  # seconds a fit
+MAX_LOSS_RATIO = 2.0  # times the log loss of the class shares: what is higher is off the picture
+MODEL_NAME, SHARES_NAME = "the model", "class shares alone"
 
 
 class Anew:
@@ -74,7 +74,7 @@ def curve_section(material: Material, wanted: bool) -> list[Markup]:
     truth, k = material.judged.truth, len(material.judged.classes)
     rows = chosen_rows(truth, k)
     present = len(np.unique(truth[rows]))
-    if present < 2 or len(rows) < max(FEWEST, 6 * present):
+    if present < 2 or len(rows) < max(MIN_ROWS_OF_CURVE, 6 * present):
         have = f"{several(len(rows), 'row')} of {several(present, 'class', 'classes')} that have three or more"
         return [left_out(f"there are too few rows of each class ({have})")]
     labels = np.array([material.labels[i] for i in rows])
@@ -96,9 +96,9 @@ def left_out(why: str) -> Markup:
 def chosen_rows(truth: Array, k: int) -> Array:
     """At most so many rows, of classes that have enough."""
     rng = np.random.default_rng(0)
-    rows = rng.permutation(len(truth))[:ROWS]
+    rows = rng.permutation(len(truth))[:MAX_ROWS_OF_CURVE]
     counted = np.bincount(truth[rows], minlength=k)
-    return np.sort(rows[counted[truth[rows]] > LEAST])
+    return np.sort(rows[counted[truth[rows]] > MIN_ROWS_PER_CLASS])
 
 
 def drawn_curve(model: Any, rows: Rows, labels: Array, k: int) -> tuple[Comparison | None, str]:
@@ -110,12 +110,12 @@ def drawn_curve(model: Any, rows: Rows, labels: Array, k: int) -> tuple[Comparis
         began = time.perf_counter()
         Anew(model, rows).fit(np.arange(most), labels[:most])
         took = time.perf_counter() - began
-        if took > TOO_SLOW:
+        if took > TOO_SLOW_SECONDS:
             return None, f"to learn {several(most, 'row')} once takes {number(took, 2)} seconds"
-        sizes, repeats = (SIZES, REPEATS) if took < SLOW else (3, 1)
-        asked = np.unique(np.geomspace(max(LEAST * k, most // 2**sizes), most, sizes).astype(int)).tolist()
+        sizes, repeats = (N_SIZES, N_REPEATS) if took < SLOW_SECONDS else (3, 1)
+        asked = np.unique(np.geomspace(max(MIN_ROWS_PER_CLASS * k, most // 2**sizes), most, sizes).astype(int)).tolist()
         found = learning_curves(
-            {MODEL: Anew(model, rows), SHARES: ClassShares()},
+            {MODEL_NAME: Anew(model, rows), SHARES_NAME: ClassShares()},
             np.arange(rows.size),
             labels,
             asked,
@@ -133,15 +133,15 @@ def shown(found: Comparison, note: str) -> list[Markup]:
     hits = found.accuracy.mean(axis=2)
     x = np.array(found.sizes, dtype=float)
     finite = loss[np.isfinite(loss)]
-    high = min(float(finite.max(initial=0.0)), HIGHEST * float(loss[1].max())) * 1.1 or 1.0
+    high = min(float(finite.max(initial=0.0)), MAX_LOSS_RATIO * float(loss[1].max())) * 1.1 or 1.0
     plane = Plane((x[0], x[-1]), (0.0, high), "rows learned", "log loss", log_x=True, width=520, height=300)
-    for m, (name, style) in enumerate(((MODEL, "s0"), (SHARES, "s1 dashed"))):
+    for m, (name, style) in enumerate(((MODEL_NAME, "s0"), (SHARES_NAME, "s1 dashed"))):
         drawn = np.minimum(loss[m], high)
         if np.isfinite(error[m]).all():
             plane.band(x, np.clip(loss[m] - error[m], 0.0, high), np.clip(loss[m] + error[m], 0.0, high), f"c{m}")
         plane.line(x, drawn, style)
         plane.dots(x, drawn, f"c{m}", m)
-        plane.say(x[-1], float(drawn[-1]), name, f"name s{m}", "end", -9.0)
+        plane.label(x[-1], float(drawn[-1]), name, f"name s{m}", "end", -9.0)
     if (loss > high).any():
         note += " What lies above the picture is drawn at its edge."
     about = "; ".join(f"{n} rows: {number(value)}" for n, value in zip(found.sizes, loss[0], strict=True))

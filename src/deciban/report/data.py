@@ -29,13 +29,13 @@ from deciban.report.rows import Material, Seen, known_kinds
 from deciban.report.svg import bar, strips
 from deciban.show import plain
 
-CLASSES = 12  # that are listed
-STRIPS = 4  # classes of a picture of a column
-PICTURES = 24  # columns that have a picture
-LINES = 100  # columns that are listed
-BINS = 18  # of a picture
-NAMED = 6  # of its bars
-TAIL = 0.01  # of the values may lie beyond a picture's ends: they are in its first and last bar
+MAX_CLASSES_LISTED = 12  # that are listed
+MAX_CLASSES_DRAWN = 4  # classes of a picture of a column
+MAX_PICTURES = 24  # columns that have a picture
+MAX_COLUMNS_LISTED = 100  # columns that are listed
+N_BINS = 18  # of a picture
+MAX_BARS_NAMED = 6  # of its bars
+TAIL_SHARE = 0.01  # of the values may lie beyond a picture's ends: they are in its first and last bar
 
 
 def data_section(material: Material) -> list[Markup]:
@@ -58,32 +58,32 @@ def overview(material: Material, seen: Sequence[Seen]) -> list[Any]:
     """Rows and columns in a sentence or two."""
     model = material.model
     learned = float(np.sum(getattr(model, "class_count_", 0.0)))
-    said: list[Any] = []
+    sentences: list[Any] = []
     if learned:
-        said.append(f"The model has learned {several(learned, 'row')} of {classes_of(material)}. ")
+        sentences.append(f"The model has learned {several(learned, 'row')} of {classes_of(material)}. ")
     if material.rows is None:
-        return [*said, "No rows were given with it, so this page shows what it knows by itself."]
+        return [*sentences, "No rows were given with it, so this page shows what it knows by itself."]
     what = {"table": "row", "sparse": "row", "texts": "text"}[material.rows.make]
     these = "the rows it has learned" if material.learned else "rows it has not learned"
-    said.append(f"This page looks at {several(material.size, what)}, {these}")
+    sentences.append(f"This page looks at {several(material.size, what)}, {these}")
     if material.given - material.unlabelled > material.size:
-        said.append(f", drawn from all over the {count(material.given)} that were given")
-    said.append(". ")
+        sentences.append(f", drawn from all over the {count(material.given)} that were given")
+    sentences.append(". ")
     if material.unlabelled:
-        said.append(f"{several(material.unlabelled, what)} without a label were left out. ")
+        sentences.append(f"{several(material.unlabelled, what)} without a label were left out. ")
     if seen:
         gaps = sum(own.missing for own in seen if own.used)
         cells = material.size * sum(own.used for own in seen)
-        said.append(f"There are {several(len(seen), 'column')}")
+        sentences.append(f"There are {several(len(seen), 'column')}")
         left = sum(not own.used for own in seen)
-        said.append(f", {count(left)} of them left out" if left else "")
+        sentences.append(f", {count(left)} of them left out" if left else "")
         share = percent(gaps / cells) if cells else ""
-        said.append(f"; {share} of the entries are missing." if gaps else "; no entry is missing.")
+        sentences.append(f"; {share} of the entries are missing." if gaps else "; no entry is missing.")
     elif material.rows.make == "sparse":
         X = material.rows.X
         filled = percent(X.nnz / max(1, X.shape[0] * X.shape[1]))
-        said.append(f"There are {several(X.shape[1], 'column')}, and {filled} of the entries are not 0.")
-    return said
+        sentences.append(f"There are {several(X.shape[1], 'column')}, and {filled} of the entries are not 0.")
+    return sentences
 
 
 def classes_of(material: Material) -> str:
@@ -103,9 +103,9 @@ def class_shares(material: Material) -> Markup | None:
     top = rows[order[0]]
     lines: list[tuple[Any, ...]] = [
         (data(plain(classes[c]), 60), count(rows[c]), percent(rows[c] / rows.sum()), bar(rows[c] / top))
-        for c in order[:CLASSES].tolist()
+        for c in order[:MAX_CLASSES_LISTED].tolist()
     ]
-    rest = rows[order[CLASSES:]]
+    rest = rows[order[MAX_CLASSES_LISTED:]]
     if len(rest):
         share = percent(rest.sum() / rows.sum())
         lines.append((f"{count(len(rest))} more", count(rest.sum()), share, bar(0.0)))
@@ -119,7 +119,7 @@ def columns_of_table(material: Material, seen: Sequence[Seen]) -> list[Markup]:
     """A picture for each column, and a list of those that have none."""
     groups, names, note = shown_classes(material)
     used = [own for own in seen if own.used]
-    pictured = used[:PICTURES]
+    pictured = used[:MAX_PICTURES]
     out = [heading("Columns"), paragraph(*note, class_="note")]
     out.append(columns(*(card(own, groups, names) for own in pictured)))
     others = [own for own in seen if own not in pictured]
@@ -127,11 +127,11 @@ def columns_of_table(material: Material, seen: Sequence[Seen]) -> list[Markup]:
         what = "Columns that are left out" if len(used) == len(pictured) else "Other columns"
         lines = [
             (data(own.name, 60), own.kind, percent(own.missing / max(1, material.size)), own.why)
-            for own in others[:LINES]
+            for own in others[:MAX_COLUMNS_LISTED]
         ]
         out += [heading(what), table(("column", "kind", "missing", "why"), lines, what)]
-        if len(others) > LINES:
-            out.append(paragraph(f"… and {several(len(others) - LINES, 'column')} more.", class_="note"))
+        if len(others) > MAX_COLUMNS_LISTED:
+            out.append(paragraph(f"… and {several(len(others) - MAX_COLUMNS_LISTED, 'column')} more.", class_="note"))
     return out
 
 
@@ -142,7 +142,7 @@ def shown_classes(material: Material) -> tuple[list[Array], list[str], list[Any]
         return [every], ["all rows"], ["Each picture shows how the values of a column are spread."]
     truth, classes = material.judged.truth, material.judged.classes
     counted = np.bincount(truth, minlength=len(classes))
-    there = [c for c in np.argsort(-counted, kind="stable")[:STRIPS].tolist() if counted[c]]
+    there = [c for c in np.argsort(-counted, kind="stable")[:MAX_CLASSES_DRAWN].tolist() if counted[c]]
     groups = [np.flatnonzero(truth == c) for c in sorted(there)]
     names = [str(plain(classes[c])) for c in sorted(there)]
     which = "class" if len(there) == np.count_nonzero(counted) else f"of the {len(there)} largest classes"
@@ -164,7 +164,7 @@ def in_order(own: Seen) -> Markup | None:
         return None
     counted = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
     order = [c for c in np.argsort(-counted, kind="stable").tolist() if counted[c]]
-    named = listed([column.levels[c] for c in order], NAMED)
+    named = listed([column.levels[c] for c in order], MAX_BARS_NAMED)
     return tag("p", "From left to right: ", named, class_="note") if order else None
 
 
@@ -196,8 +196,8 @@ def binned(own: Seen) -> tuple[Array, int, tuple[str, str]]:
         counted = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
         order = [c for c in np.argsort(-counted, kind="stable").tolist() if counted[c]]
         place = np.full(len(column.levels) + 1, -1)
-        place[order] = np.minimum(np.arange(len(order)), BINS - 1)
-        return place[column.codes], min(len(order), BINS), ("", "")
+        place[order] = np.minimum(np.arange(len(order)), N_BINS - 1)
+        return place[column.codes], min(len(order), N_BINS), ("", "")
     return binned_numbers(column)
 
 
@@ -207,18 +207,20 @@ def binned_numbers(column: Numbers) -> tuple[Array, int, tuple[str, str]]:
     values = column.values[there]
     if not len(values):
         return np.full(len(column), -1), 0, ("", "")
-    low, high = np.quantile(values, [TAIL, 1.0 - TAIL])
+    low, high = np.quantile(values, [TAIL_SHARE, 1.0 - TAIL_SHARE])
     low, high = (low, high) if high > low else (values.min(), values.max())
     low, high = (np.floor(low), np.ceil(high)) if column.whole else (low, high)
-    few = np.unique(values) if np.array_equal(values, np.floor(values)) and values.max() - values.min() < BINS else None
-    edges: Floats = np.arange(few[0], few[-1] + 2) - 0.5 if few is not None else np.linspace(low, high, BINS + 1)
+    few = (
+        np.unique(values) if np.array_equal(values, np.floor(values)) and values.max() - values.min() < N_BINS else None
+    )
+    edges: Floats = np.arange(few[0], few[-1] + 2) - 0.5 if few is not None else np.linspace(low, high, N_BINS + 1)
     bins = len(edges) - 1 if high > low or few is not None else 1
     codes = np.full(len(column), -1)
     codes[there] = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
     ends = (values.min(), values.max()) if few is not None else (low, high)
-    said = tuple(written(column, float(value)) for value in ends)
+    end_names = tuple(written(column, float(value)) for value in ends)
     more = ["≤ " if few is None and values.min() < low else "", "≥ " if few is None and values.max() > high else ""]
-    return codes, bins, (f"{more[0]}{said[0]}", f"{more[1]}{said[1]}" if bins > 1 else "")
+    return codes, bins, (f"{more[0]}{end_names[0]}", f"{more[1]}{end_names[1]}" if bins > 1 else "")
 
 
 def written(column: Numbers, value: float) -> str:
@@ -232,15 +234,15 @@ def kinds_alone(material: Material) -> list[Markup]:
     known = known_kinds(material.model)
     if not known:
         return []
-    said = material.model.kinds_.to_dict()
-    gaps = dict(zip(said["column"], said["missing"], strict=True))
+    kinds = material.model.kinds_.to_dict()
+    gaps = dict(zip(kinds["column"], kinds["missing"], strict=True))
     lines = [
         (data(name, 60), kind + (" (left out)" if kind in LEFT_OUT else ""), count(gaps[name]), why)
-        for name, (kind, why) in [*known.items()][:LINES]
+        for name, (kind, why) in [*known.items()][:MAX_COLUMNS_LISTED]
     ]
     out = [heading("Columns"), table(("column", "kind", "missing", "why"), lines, "Columns as the model reads them")]
-    if len(known) > LINES:
-        out.append(paragraph(f"… and {several(len(known) - LINES, 'column')} more.", class_="note"))
+    if len(known) > MAX_COLUMNS_LISTED:
+        out.append(paragraph(f"… and {several(len(known) - MAX_COLUMNS_LISTED, 'column')} more.", class_="note"))
     return out
 
 
@@ -259,9 +261,9 @@ def lengths(material: Material) -> list[Markup]:
     drawn = picture(own, groups, names)
     middle = float(np.median(texts)) if texts else 0.0
     empty = sum(n == 0 for n in texts)
-    said = f"Half of the texts have {several(middle, 'word')} or more."
+    half = f"Half of the texts have {several(middle, 'word')} or more."
     return [
         heading("Length of the texts"),
-        paragraph(said, f" {several(empty, 'text')} {'is' if empty == 1 else 'are'} empty." if empty else ""),
+        paragraph(half, f" {several(empty, 'text')} {'is' if empty == 1 else 'are'} empty." if empty else ""),
         joined([drawn, tag("p", "Words of a text, by class.", class_="note")]),
     ]

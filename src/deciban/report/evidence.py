@@ -32,14 +32,14 @@ from deciban.results.evidence import Evidence
 from deciban.show import plain
 from deciban.text.evidence import STRONG, WEAK, TextEvidence
 
-CLASSES = 6  # whose evidence is shown
-MOST_CLASSES = 200  # past this, to find it would take longer than the rest of the page
-ITEMS = 10  # of a class
-STEPS = 10  # of an explanation, besides the prior and the rest
-FEWER = 6  # of one among several
-ROWS = 5  # that are shown of many
-ODD = 6  # values of a row that is unlike others
-SHOWN = 700  # characters of a text
+MAX_CLASSES_SHOWN = 6  # whose evidence is shown
+MAX_CLASSES = 200  # past this, to find it would take longer than the rest of the page
+MAX_ITEMS = 10  # of a class
+MAX_STEPS = 10  # of an explanation, besides the prior and the rest
+MAX_STEPS_OF_SEVERAL = 6  # of one among several
+MAX_ROWS_SHOWN = 5  # that are shown of many
+MAX_ODD_VALUES = 6  # values of a row that is unlike others
+MAX_TEXT_CHARACTERS = 700  # characters of a text
 
 
 def strongest_section(material: Material) -> list[Markup]:
@@ -49,15 +49,15 @@ def strongest_section(material: Material) -> list[Markup]:
     if ask is None or k < 2:
         why = "there is only one class" if k < 2 else "this model has none to show"
         return [paragraph(f"Left out: {why}.", class_="note")]
-    if k > MOST_CLASSES:
+    if k > MAX_CLASSES:
         return [paragraph(f"Left out: there are {count(k)} classes. top_evidence() lists it for each.", class_="note")]
     named = material.names is not None and not hasattr(material.model, "kinds_")
-    found = ask(ITEMS, names=list(material.names or ())) if named else ask(ITEMS)
+    found = ask(MAX_ITEMS, names=list(material.names or ())) if named else ask(MAX_ITEMS)
     by_class: dict[Any, list[tuple[Any, float]]] = {}
     for label, item, db in found.rows:
         by_class.setdefault(plain(label), []).append((item, float(db)))
     counted = dict(zip(map(plain, material.classes), getattr(material.model, "class_count_", np.ones(k)), strict=True))
-    largest = sorted(by_class, key=lambda label: -float(counted.get(label, 0.0)))[:CLASSES]
+    largest = sorted(by_class, key=lambda label: -float(counted.get(label, 0.0)))[:MAX_CLASSES_SHOWN]
     shown = [label for label in by_class if label in largest]
     top = max((db for label in shown for _, db in by_class[label] if math.isfinite(db)), default=1.0)
     blocks = [
@@ -99,7 +99,7 @@ def example_section(material: Material) -> list[Markup]:
     return [
         paragraph(*said),
         answer(why),
-        explanation(why, STEPS),
+        explanation(why, MAX_STEPS),
         paragraph(
             "The prior odds, before the row is looked at, and the evidence of each part of it add up to the total, and "
             "the total is the odds: 10 dB is ten to one.",
@@ -125,14 +125,14 @@ def typical_row(material: Material) -> int:
 def answer(why: Evidence) -> Markup:
     """The probability, so that nobody has to look for it."""
     odds = 10.0 ** (min(abs(why.total), 90.0) / 10.0)
-    said = f"over {odds:,.0f}" if abs(why.total) > 90.0 else f"{odds:,.0f}" if odds >= 100 else number(odds, 3)
+    odds_text = f"over {odds:,.0f}" if abs(why.total) > 90.0 else f"{odds:,.0f}" if odds >= 100 else number(odds, 3)
     side, other = (why.target, why.against) if why.total >= 0 else (why.against, why.target)
     return tag(
         "p",
         tag("b", "P(", data(why.target, 40), f") = {why.probability:.4f}"),
         tag(
             "span",
-            f"{percent(why.probability)} probability; {decibans(why.total)} dB, odds of {said} to 1 for ",
+            f"{percent(why.probability)} probability; {decibans(why.total)} dB, odds of {odds_text} to 1 for ",
             data(side, 40),
             " over ",
             data(other, 40),
@@ -178,7 +178,7 @@ def value_of(value: Any) -> Any:
     return data(value, 40) if str(value) else ""
 
 
-def text_of(why: Evidence, most: int = SHOWN) -> list[Markup]:
+def text_of(why: Evidence, most: int = MAX_TEXT_CHARACTERS) -> list[Markup]:
     """A text with what its words say: what speaks for is underlined, what speaks against is underlined with dots."""
     if not isinstance(why, TextEvidence) or not why.text:
         return []
@@ -235,7 +235,7 @@ def mistakes_section(material: Material) -> list[Markup]:
     wrong = np.flatnonzero(~judged.right)
     if not len(wrong):
         return [paragraph("There are none: every row was predicted right.")]
-    worst = wrong[np.argsort(-judged.log_losses[wrong], kind="stable")][:ROWS]
+    worst = wrong[np.argsort(-judged.log_losses[wrong], kind="stable")][:MAX_ROWS_SHOWN]
     known = set(map(plain, material.classes))
     out = [
         paragraph(
@@ -252,7 +252,7 @@ def mistakes_section(material: Material) -> list[Markup]:
             )
         )
     for i in worst.tolist():
-        truth, said = plain(judged.classes[judged.truth[i]]), plain(judged.predictions[i])
+        truth, prediction = plain(judged.classes[judged.truth[i]]), plain(judged.predictions[i])
         chance = float(judged.proba[i, judged.truth[i]])
         said_p = float(judged.proba[i].max())
         title = tag(
@@ -260,19 +260,19 @@ def mistakes_section(material: Material) -> list[Markup]:
             f"Row {count(material.number(i))}: ",
             data(truth, 40),
             ", taken for ",
-            data(said, 40),
+            data(prediction, 40),
         )
         about = paragraph(
             "P(",
-            data(said, 40),
+            data(prediction, 40),
             f") = {said_p:.4f}, P(",
             data(truth, 40),
             f") = {chance:.4f}." if chance >= 5e-5 or chance == 0.0 else f") = {chance:.1e}.",
         )
         block: list[Any] = [title, about]
-        if truth in known and truth != said:
-            why = material.explain(i, target=said, against=truth)
-            block += [explanation(why, FEWER), *text_of(why, 300)]
+        if truth in known and truth != prediction:
+            why = material.explain(i, target=prediction, against=truth)
+            block += [explanation(why, MAX_STEPS_OF_SEVERAL), *text_of(why, 300)]
         else:
             block.append(paragraph("The model does not know this class.", class_="note"))
         out.append(tag("div", *block, class_="case"))
@@ -294,9 +294,9 @@ def untypical_section(material: Material) -> list[Markup]:
                 class_="note",
             )
         ]
-    said = np.asarray(score(material.rows.X), dtype=np.float64) * DECIBANS
-    below = np.median(said) - said
-    order = np.argsort(said, kind="stable")[:ROWS]
+    density = np.asarray(score(material.rows.X), dtype=np.float64) * DECIBANS
+    below = np.median(density) - density
+    order = np.argsort(density, kind="stable")[:MAX_ROWS_SHOWN]
     seen = material.seen
     lines = []
     for i in order.tolist():
@@ -323,7 +323,7 @@ def odd_values(seen: Sequence[Seen], i: int) -> Markup:
     found.sort(key=lambda one: one[0])
     parts = [
         tag("li", data(own.name, 40), " = ", data(shown_value(own.column, i), 30), tag("span", f" {how}"))
-        for _, own, how in found[:ODD]
+        for _, own, how in found[:MAX_ODD_VALUES]
     ]
     return tag("ul", *parts, class_="values")
 
@@ -349,5 +349,5 @@ def text_start(material: Material, i: int) -> Markup:
     if material.rows.make != "texts":
         return tag("span", "")
     text = material.rows.X[i]
-    said = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return data(said, 160)
+    decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    return data(decoded, 160)

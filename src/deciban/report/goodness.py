@@ -31,21 +31,23 @@ from deciban.report.svg import Plane, heat, thinned
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD, Evaluation, Judged
 from deciban.show import plain
 
-NUMBERS = 12  # classes whose confusions are written out
-SHADES = 60  # classes whose confusions are drawn
-LINES = 20  # classes that are listed
-LITTLE = 0.03  # a calibration error that is seldom worth a thought
-COVERAGE = 0.9  # of the prediction sets that are judged
+MAX_CLASSES_WRITTEN = 12  # classes whose confusions are written out
+MAX_CLASSES_DRAWN = 60  # classes whose confusions are drawn
+MAX_CLASSES_LISTED = 20  # classes that are listed
+SMALL_CALIBRATION_ERROR = 0.03  # a calibration error that is seldom worth a thought
+SET_COVERAGE = 0.9  # of the prediction sets that are judged
 # How rows were judged that the model had learned.
-WAYS = {
+WAY_IN_WORDS = {
     EXACT: "Every row is judged by the model without it (leave-one-out). ",
     CROSS_FITTED: "Every row is judged by the model without it, under choices made without it (cross-fitted "
     "leave-one-out). ",
     HELD: "Every row is judged by the model without it, under choices it had a part in (leave-one-out, choices held): "
     "new rows may do a little worse. ",
 }
-NO_WORSE = 0.02  # of the log loss of the class shares: by so little more, probabilities are still as good as those
-CHANCE = 1.5  # a calibration error that is less than so many times what chance makes is no error
+MAX_EXCESS_LOSS = (
+    0.02  # of the log loss of the class shares: by so little more, probabilities are still as good as those
+)
+MIN_TIMES_CHANCE = 1.5  # a calibration error that is less than so many times what chance makes is no error
 
 
 def verdict(material: Material) -> Markup:
@@ -71,23 +73,23 @@ def verdict(material: Material) -> Markup:
 def figures(material: Material) -> Markup | None:
     """The numbers that most people ask for."""
     judged, summary = material.judged, summary_of(material.model)
-    said: list[tuple[str, Any, str]] = []
+    shown: list[tuple[str, Any, str]] = []
     if judged is not None and judged.judged:
-        said = [
+        shown = [
             ("accuracy", percent(judged.accuracy), f"± {percent(standard_error(judged))}"),
             ("log loss", number(judged.log_loss, 3), f"{number(judged.baseline, 3)} by class shares alone"),
             ("probabilities are off by", percent(judged.calibration_error), "on average"),
         ]
         if judged.auc is not None and math.isfinite(judged.auc):
-            said.append(("AUC", number(judged.auc, 3), "0.5 is chance, 1 is perfect"))
+            shown.append(("AUC", number(judged.auc, 3), "0.5 is chance, 1 is perfect"))
     elif summary is not None and math.isfinite(summary.loss):
-        said = [
+        shown = [
             ("accuracy", percent(summary.accuracy), f"by {summary.how}, when it was fitted"),
             ("log loss", number(summary.loss, 3), f"{number(summary.baseline, 3)} by class shares alone"),
         ]
-    if not said:
+    if not shown:
         return None
-    cells = [tag("div", tag("dt", name), tag("dd", tag("b", value), tag("span", note))) for name, value, note in said]
+    cells = [tag("div", tag("dt", name), tag("dd", tag("b", value), tag("span", note))) for name, value, note in shown]
     return tag("dl", *cells, class_="figures")
 
 
@@ -114,8 +116,10 @@ def goodness_section(material: Material) -> list[Markup]:
         )
     out.append(measure_table(judged, material.model))
     out += [heading("Class by class"), class_table(judged)]
-    if len(judged.per_class.rows) > LINES:
-        out.append(paragraph(f"The {LINES} largest of {count(len(judged.classes))} classes.", class_="note"))
+    if len(judged.per_class.rows) > MAX_CLASSES_LISTED:
+        out.append(
+            paragraph(f"The {MAX_CLASSES_LISTED} largest of {count(len(judged.classes))} classes.", class_="note")
+        )
     return out
 
 
@@ -141,7 +145,7 @@ def in_words(judged: Judged, learned: bool) -> list[Any]:
     """Accuracy and log loss for somebody who has never heard of them."""
     mistakes = int(np.count_nonzero(~judged.right & judged.counted))
     said: list[Any] = [
-        WAYS.get(judged.how, "") if learned else "The rows are taken to be new to the model. ",
+        WAY_IN_WORDS.get(judged.how, "") if learned else "The rows are taken to be new to the model. ",
         f"It is wrong on {count(mistakes)} of {several(judged.judged, 'row')}, one in {judged.judged / mistakes:,.0f}. "
         if mistakes
         else "It is wrong on none of them. ",
@@ -149,7 +153,7 @@ def in_words(judged: Judged, learned: bool) -> list[Any]:
     loss = judged.log_loss if math.isfinite(judged.log_loss) else judged.possible_log_loss
     gain = (judged.baseline - loss) * DECIBANS
     if math.isfinite(gain):
-        worse = loss > judged.baseline * (1.0 + NO_WORSE)
+        worse = loss > judged.baseline * (1.0 + MAX_EXCESS_LOSS)
         said.append(
             f"To look at a row is worth {number(gain, 3)} dB of evidence about its class, on average."
             if loss < judged.baseline * (1.0 - 1e-9)
@@ -168,9 +172,9 @@ def about_probabilities(judged: Judged) -> list[Any]:
     off, total = judged.calibration_error, rows.sum()
     chance = float(np.sum(rows * error) / total) * math.sqrt(2.0 / math.pi)  # the mean of |a normal deviate|
     sure = float(np.sum(rows * (said - found)) / total)
-    if off <= CHANCE * chance:
+    if off <= MIN_TIMES_CHANCE * chance:
         return [f"Its probabilities mean what they say, as closely as {several(judged.judged, 'row')} can tell."]
-    much = "a little " if off < LITTLE else ""
+    much = "a little " if off < SMALL_CALIBRATION_ERROR else ""
     lean = f"{much}too sure of itself" if sure > off / 2 else f"{much}too cautious" if sure < -off / 2 else ""
     return [
         f"Its probabilities are off by {percent(off)} on average",
@@ -230,10 +234,10 @@ def measure_table(judged: Judged, model: Any) -> Markup:
             ["of a row of ", second, " and one of ", first, ", how often the first has more probability of ", second]
         )
         lines.append(("AUC", number(of_two.auc), about))
-    sets = judged_sets(judged, getattr(model, "calibration_", None), COVERAGE, by_class=False)
+    sets = judged_sets(judged, getattr(model, "calibration_", None), SET_COVERAGE, by_class=False)
     if sets is not None:
         size = (
-            f"classes in a prediction set of {percent(COVERAGE, 0)} coverage; the true class is among them in "
+            f"classes in a prediction set of {percent(SET_COVERAGE, 0)} coverage; the true class is among them in "
             f"{percent(sets.coverage)} of rows, and {percent(sets.single)} of the sets name a single class"
         )
         lines.append(("Mean set size", number(sets.mean_size, 3), size))
@@ -242,7 +246,7 @@ def measure_table(judged: Judged, model: Any) -> Markup:
 
 def class_table(judged: Judged) -> Markup:
     """Precision and recall, the largest classes first."""
-    rows = sorted(judged.per_class.rows, key=lambda row: -row[1])[:LINES]
+    rows = sorted(judged.per_class.rows, key=lambda row: -row[1])[:MAX_CLASSES_LISTED]
     lines = [
         (data(name, 60), count(n), percent(precision), percent(recall), number(f1, 3))
         for name, n, precision, recall, f1 in rows
@@ -261,12 +265,12 @@ def confusion_section(material: Material) -> list[Markup]:
         return [paragraph("Left out: there are no rows with labels.", class_="note")]
     k = len(judged.classes)
     out = []
-    if k <= NUMBERS:
+    if k <= MAX_CLASSES_WRITTEN:
         out += [
             paragraph("Each line is a class, and says what its rows are taken for. Mistakes are off the diagonal."),
             confusion_table(judged),
         ]
-    elif k <= SHADES:
+    elif k <= MAX_CLASSES_DRAWN:
         total = judged.confusion.sum(axis=1, keepdims=True)
         shares = judged.confusion / np.where(total > 0, total, 1.0)
         names = [str(plain(name)) for name in judged.classes]

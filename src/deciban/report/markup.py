@@ -9,8 +9,8 @@ from typing import Any
 
 from deciban.show import one_line, plain, visible
 
-VOID = {"meta", "link", "br"}  # elements without an end
-LONG = 100  # characters of a word or a value that are shown
+VOID_TAGS = {"meta", "link", "br"}  # elements without an end
+MAX_CHARACTERS_SHOWN = 100  # characters of a word or a value that are shown
 
 
 class Markup(str):
@@ -45,7 +45,7 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
         if value is not None
     )
     inside = "".join(text(child) for child in children if child is not None)
-    return Markup(f"<{name}{said}>" if name in VOID else f"<{name}{said}>{inside}</{name}>")
+    return Markup(f"<{name}{said}>" if name in VOID_TAGS else f"<{name}{said}>{inside}</{name}>")
 
 
 def joined(parts: Iterable[Any]) -> Markup:
@@ -53,21 +53,21 @@ def joined(parts: Iterable[Any]) -> Markup:
     return Markup("".join(text(part) for part in parts if part is not None))
 
 
-def cut(value: Any, most: int = LONG) -> str:
+def cut(value: Any, most: int = MAX_CHARACTERS_SHOWN) -> str:
     """A text without its middle, where it is longer than anybody reads.
 
     >>> cut("a-very-long-name = 12", 12)
     'a-very-…= 12'
     """
-    said, end = str(plain(value)), most // 3
-    return said if len(said) <= most else f"{said[: most - 1 - end]}…{said[len(said) - end :]}"
+    shown, end = str(plain(value)), most // 3
+    return shown if len(shown) <= most else f"{shown[: most - 1 - end]}…{shown[len(shown) - end :]}"
 
 
-def data(value: Any, most: int = LONG) -> Markup:
+def data(value: Any, most: int = MAX_CHARACTERS_SHOWN) -> Markup:
     """Something from the data: a label, a name, a word. Its direction of writing stays its own."""
-    said = str(plain(value))
-    title = f"{len(said):,} characters" if len(said) > most else None
-    return tag("bdi", cut(said, most), title=title) if said.strip() else tag("i", "(empty)")
+    shown = str(plain(value))
+    title = f"{len(shown):,} characters" if len(shown) > most else None
+    return tag("bdi", cut(shown, most), title=title) if shown.strip() else tag("i", "(empty)")
 
 
 def paragraph(*children: Any, class_: str | None = None) -> Markup:

@@ -85,7 +85,7 @@ def page(
         ("untypical", "Least typical rows", untypical_section),
         ("curve", "Would more rows help?", lambda m: curve_section(m, curve)),
         ("boundary", "Where it draws the line", boundary_section),
-        ("decibans", "How to read decibans", lambda _: DECIBANS),
+        ("decibans", "How to read decibans", lambda _: DECIBAN_SCALE),
         ("origin", "How this page was made", lambda m: origin_section(m, origin or {})),
     ]
     heading = title or f"{material.name} of {several(len(material.classes), 'class', 'classes')}"
@@ -128,7 +128,7 @@ def section(key: str, name: str, parts: list[Markup]) -> Markup:
     return tag("section", tag("h2", name), tag("div", *parts, class_="content"), id=key)
 
 
-DECIBANS = [
+DECIBAN_SCALE = [
     paragraph(
         "A deciban (dB) is a weight of evidence: ten times the logarithm of odds. Evidence adds up, as weights on a "
         "pair of scales do."

@@ -20,7 +20,7 @@ from deciban.reading.missing import is_missing
 from deciban.results.evaluation import Judged
 from deciban.show import Table
 
-MOST = 20_000  # rows that are looked at: of more, so many from all over
+MAX_ROWS_LOOKED_AT = 20_000  # rows that are looked at: of more, so many from all over
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,8 +102,8 @@ def read(X: Any, y: Any) -> tuple[Rows, Array | None, Array, int, int]:
         known = np.flatnonzero(~gone)
     unlabelled = rows.size - len(known)
     chosen = known
-    if len(known) > MOST:
-        chosen = np.sort(np.random.default_rng(0).choice(known, MOST, replace=False))
+    if len(known) > MAX_ROWS_LOOKED_AT:
+        chosen = np.sort(np.random.default_rng(0).choice(known, MAX_ROWS_LOOKED_AT, replace=False))
     given = rows.size
     if len(chosen) < given:
         rows = Rows.of(rows.take(chosen))
@@ -142,8 +142,8 @@ def known_kinds(model: Any) -> dict[str, tuple[str, str]]:
     kinds = getattr(model, "kinds_", None)
     if not isinstance(kinds, Table):
         return {}
-    said = kinds.to_dict()
-    return {name: (kind, why) for name, kind, why in zip(said["column"], said["kind"], said["why"], strict=True)}
+    listed = kinds.to_dict()
+    return {name: (kind, why) for name, kind, why in zip(listed["column"], listed["kind"], listed["why"], strict=True)}
 
 
 def positional(material: Material) -> bool:

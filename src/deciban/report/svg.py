@@ -15,13 +15,13 @@ import numpy as np
 from deciban._typing import Array, Floats
 from deciban.report.markup import Markup, cut, tag
 
-COLOURS = 6  # classes of a colour and a mark of their own
-WIDE, HIGH = 340, 280  # of a chart
-LEFT, RIGHT, TOP, BOTTOM = 46, 20, 28, 40  # around it
-FINE = 400  # points that can be told apart along a side
-CELL = 5  # of a heat map, at least
-NAME = 10  # letters of a class's name beside a heat map
-LETTER = 6.2  # the width of a letter at the size of labels
+N_COLOURS = 6  # classes of a colour and a mark of their own
+CHART_WIDTH, CHART_HEIGHT = 340, 280  # of a chart
+LEFT_MARGIN, RIGHT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 46, 20, 28, 40  # around it
+MAX_POINTS_PER_SIDE = 400  # points that can be told apart along a side
+MIN_CELL_SIZE = 5  # of a heat map, at least
+MAX_NAME_LETTERS = 10  # letters of a class's name beside a heat map
+LETTER_WIDTH = 6.2  # the width of a letter at the size of labels
 
 
 def svg(width: float, height: float, title: str, about: str, *children: Markup | None) -> Markup:
@@ -82,8 +82,8 @@ class Plane:
     x_label: str
     y_label: str
     log_x: bool = False
-    width: float = WIDE
-    height: float = HIGH
+    width: float = CHART_WIDTH
+    height: float = CHART_HEIGHT
     drawn: list[Markup] = field(default_factory=list)
 
     def at(self, x: Any, y: Any) -> tuple[Floats, Floats]:
@@ -93,8 +93,8 @@ class Plane:
         a, low, high = (np.log(a), math.log(low), math.log(high)) if self.log_x else (a, low, high)
         b = (np.asarray(y, dtype=np.float64) - self.y[0]) / ((self.y[1] - self.y[0]) or 1.0)
         a = (a - low) / ((high - low) or 1.0)
-        right, bottom = self.width - RIGHT, self.height - BOTTOM
-        return LEFT + a * (right - LEFT), bottom - b * (bottom - TOP)
+        right, bottom = self.width - RIGHT_MARGIN, self.height - BOTTOM_MARGIN
+        return LEFT_MARGIN + a * (right - LEFT_MARGIN), bottom - b * (bottom - TOP_MARGIN)
 
     def line(self, x: Floats, y: Floats, class_: str) -> None:
         self.drawn.append(path(through(*self.at(x, y)), f"line {class_}"))
@@ -115,23 +115,23 @@ class Plane:
     def dots(self, x: Floats, y: Floats, class_: str, mark: int = 0, size: float = 3.5) -> None:
         self.drawn.append(path(marks(*self.at(x, y), mark, size), class_))
 
-    def say(self, x: float, y: float, said: str, class_: str, anchor: str = "start", up: float = -6.0) -> None:
+    def label(self, x: float, y: float, said: str, class_: str, anchor: str = "start", up: float = -6.0) -> None:
         a, b = self.at(x, y)
         self.drawn.append(words(float(a), float(b) + up, said, anchor, class_))
 
     def finished(self, title: str, about: str, x_ticks: Sequence[float] | None = None, share: bool = False) -> Markup:
         """The drawing, with its frame behind it. `share`: axes are of shares, and written in per cent."""
-        right, bottom = self.width - RIGHT, self.height - BOTTOM
+        right, bottom = self.width - RIGHT_MARGIN, self.height - BOTTOM_MARGIN
         behind: list[Markup] = []
         for value in ticks(*self.y):
             _, b = self.at(self.x[0], value)
-            behind.append(path(f"M{LEFT} {float(b):.1f}H{right:.1f}", "rule"))
-            behind.append(words(LEFT - 6, float(b) + 4, written(value, share), "end"))
+            behind.append(path(f"M{LEFT_MARGIN} {float(b):.1f}H{right:.1f}", "rule"))
+            behind.append(words(LEFT_MARGIN - 6, float(b) + 4, written(value, share), "end"))
         for value in ticks(*self.x) if x_ticks is None else x_ticks:
             a, _ = self.at(value, self.y[0])
             behind.append(path(f"M{float(a):.1f} {bottom:.1f}v4", "axis"))
             behind.append(words(float(a), bottom + 16, written(value, share), "middle"))
-        behind.append(path(f"M{LEFT} {bottom:.1f}H{right:.1f}", "axis"))
+        behind.append(path(f"M{LEFT_MARGIN} {bottom:.1f}H{right:.1f}", "axis"))
         behind.append(words(right, self.height - 6, f"{self.x_label} →", "end", "label"))
         behind.append(words(0, 10, f"↑ {self.y_label}", "start", "label"))
         return svg(self.width, self.height, title, about, *behind, *self.drawn)
@@ -155,19 +155,19 @@ def marks(x: Floats, y: Floats, mark: int, size: float) -> str:
         f"m-{s} -{0.4 * s}h{0.6 * s}v-{0.6 * s}h{0.8 * s}v{0.6 * s}h{0.6 * s}v{0.8 * s}h-{0.6 * s}v{0.6 * s}"
         f"h-{0.8 * s}v-{0.6 * s}h-{0.6 * s}z",
         f"m-{1.2 * s} -{0.5 * s}h{2.4 * s}v{s}h-{2.4 * s}z",
-    )[mark % COLOURS]
+    )[mark % N_COLOURS]
     return "".join(f"M{a:.1f} {b:.1f}{shape}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
 
 
 def sign(mark: int) -> Markup:
     """A class's mark in a line of text."""
-    drawn = path(marks(np.array([6.0]), np.array([6.0]), mark, 4.0), f"c{mark % COLOURS}")
+    drawn = path(marks(np.array([6.0]), np.array([6.0]), mark, 4.0), f"c{mark % N_COLOURS}")
     return tag("svg", drawn, viewBox="0 0 12 12", width="12", height="12", aria_hidden="true", class_="sign")
 
 
 def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """A curve without the points that cannot be told from those before; its ends stay."""
-    cells = np.round(np.column_stack([x, y]) * FINE)
+    cells = np.round(np.column_stack([x, y]) * MAX_POINTS_PER_SIDE)
     kept = np.append(True, (np.diff(cells, axis=0) != 0).any(axis=1)) if len(x) else np.zeros(0, dtype=bool)
     kept[-1:] = True
     return x[kept], y[kept]
@@ -205,7 +205,7 @@ def strips(shares: Floats, names: Sequence[str], ends: tuple[str, str], title: s
     """Histograms one below the other, a class each, on one scale: `shares` is (classes, bins)."""
     left, high, gap = 92.0, 26.0, 6.0
     k, bins = shares.shape
-    width, wide = WIDE, (WIDE - left) / bins
+    width, wide = CHART_WIDTH, (CHART_WIDTH - left) / bins
     top = max(float(shares.max(initial=0.0)), 1e-12)
     drawn: list[Markup] = []
     for c in range(k):
@@ -216,7 +216,7 @@ def strips(shares: Floats, names: Sequence[str], ends: tuple[str, str], title: s
             for b, up in enumerate(tall.tolist())
             if up > 0
         )
-        drawn.append(path(d, f"c{c % COLOURS}"))
+        drawn.append(path(d, f"c{c % N_COLOURS}"))
         drawn.append(path(f"M{left} {floor:.1f}H{width}", "rule"))
         drawn.append(words(left - 8, floor - 5, cut(names[c], 13), "end"))
     height = 4 + k * high + (k - 1) * gap + (18 if any(ends) else 2)
@@ -231,10 +231,10 @@ def strips(shares: Floats, names: Sequence[str], ends: tuple[str, str], title: s
 def heat(shares: Floats, names: Sequence[str], title: str, about: str) -> Markup:
     """A matrix in shades: `shares` is (k, k), each row of it a whole; the truth down, the prediction across."""
     k = len(shares)
-    cell = max(CELL, 480 / k)
-    named = cell >= LETTER * 1.8
+    cell = max(MIN_CELL_SIZE, 480 / k)
+    named = cell >= LETTER_WIDTH * 1.8
     most = max(map(len, names)) if named else 0
-    edge = 32 + LETTER * min(most, NAME)
+    edge = 32 + LETTER_WIDTH * min(most, MAX_NAME_LETTERS)
     drawn = [
         tag(
             "rect",
@@ -251,8 +251,8 @@ def heat(shares: Floats, names: Sequence[str], title: str, about: str) -> Markup
     frame = tag("rect", x=f"{edge:.1f}", y=f"{edge:.1f}", width=f"{side:.1f}", height=f"{side:.1f}", class_="frame")
     for c, name in enumerate(names if named else ()):
         middle = edge + (c + 0.5) * cell + 4
-        drawn.append(words(edge - 5, middle, cut(name, NAME), "end"))
-        drawn.append(turned(middle, edge - 5, words(0, 0, cut(name, NAME))))
+        drawn.append(words(edge - 5, middle, cut(name, MAX_NAME_LETTERS), "end"))
+        drawn.append(turned(middle, edge - 5, words(0, 0, cut(name, MAX_NAME_LETTERS))))
     across, down = words(edge, 12, "prediction →", "start", "label"), words(0, 0, "truth →", "end", "label")
     return svg(edge + side + 2, edge + side + 2, title, about, frame, *drawn, across, turned(10, edge, down))
 
@@ -282,5 +282,5 @@ def regions(plane: Plane, classes: Array, sure: Floats, k: int) -> list[Markup]:
                     a, b = plane.at([edges_x[run[0]], edges_x[run[-1] + 1]], [edges_y[row], edges_y[row + 1]])
                     d.append(f"M{a[0]:.1f} {b[0]:.1f}H{a[1]:.1f}V{b[1]:.1f}H{a[0]:.1f}z")
             if d:
-                drawn.append(path("".join(d), f"c{c % COLOURS} region", fill_opacity=("0.10", "0.20", "0.32")[band]))
+                drawn.append(path("".join(d), f"c{c % N_COLOURS} region", fill_opacity=("0.10", "0.20", "0.32")[band]))
     return drawn

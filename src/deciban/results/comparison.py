@@ -16,10 +16,10 @@ from deciban.errors import DecibanError
 from deciban.results.evaluation import Details
 from deciban.show import Result, Table, axes, colour, label, optional, plain
 
-LEAST = 2  # rows of every class in every training set: with one, a class has no spread
+MIN_ROWS_PER_CLASS = 2  # rows of every class in every training set: with one, a class has no spread
 
 
-class Learner(Protocol):
+class ComparedModel(Protocol):
     """What can be compared: `fit` starts afresh, `predict_proba` has a column for each of `classes_`."""
 
     @property
@@ -183,7 +183,7 @@ def _with_error(mean: float, error: float) -> str:
 
 
 def learning_curves(
-    models: Mapping[str, Learner],
+    models: Mapping[str, ComparedModel],
     X: Any,
     y: Any,
     sizes: Sequence[int],
@@ -238,20 +238,20 @@ def draw_order(codes: Array, rng: np.random.Generator) -> Array:
     count = np.bincount(codes)
     rank = np.arange(len(codes)) - np.repeat(np.cumsum(count) - count, count)
     due = (rank + rng.random(len(codes))) / np.repeat(count, count)
-    return np.asarray(by_class[np.lexsort((due, rank >= LEAST))])
+    return np.asarray(by_class[np.lexsort((due, rank >= MIN_ROWS_PER_CLASS))])
 
 
-def posterior(model: Learner, X: Any, y: Array, unseen: Any, classes: Array) -> Floats:
+def posterior(model: ComparedModel, X: Any, y: Array, unseen: Any, classes: Array) -> Floats:
     """log P(class | row) of unseen rows after learning X and y, (n, k); −∞ for a class the model does not know."""
     model = copy.deepcopy(model)
     model.fit(X, y)
     with np.errstate(divide="ignore"):  # log 0 is meant
         log_predict = getattr(model, "predict_log_proba", None)
-        said = np.asarray(np.log(model.predict_proba(unseen)) if log_predict is None else log_predict(unseen))
-    if np.isnan(said).any():
+        answered = np.asarray(np.log(model.predict_proba(unseen)) if log_predict is None else log_predict(unseen))
+    if np.isnan(answered).any():
         raise DecibanError("some probabilities are NaN, so that no log loss can be had from them")
-    log_proba = np.full((len(said), len(classes)), -np.inf)
-    log_proba[:, np.searchsorted(classes, model.classes_)] = said
+    log_proba = np.full((len(answered), len(classes)), -np.inf)
+    log_proba[:, np.searchsorted(classes, model.classes_)] = answered
     return log_proba
 
 
@@ -270,9 +270,11 @@ def check_sizes(sizes: Sequence[int], most: int, k: int) -> tuple[int, ...]:
     found = [plain(size) for size in sizes]
     if not found or not all(isinstance(size, int) and not isinstance(size, bool) for size in found):
         raise DecibanError(f"sizes must be whole numbers of rows, got {found}")
-    least = LEAST * k
+    least = MIN_ROWS_PER_CLASS * k
     if min(found) < least:
-        raise DecibanError(f"a size of {min(found)} is too small: {LEAST} rows of each class need {least} or more")
+        raise DecibanError(
+            f"a size of {min(found)} is too small: {MIN_ROWS_PER_CLASS} rows of each class need {least} or more"
+        )
     if max(found) > most:
         raise DecibanError(f"a size of {max(found)} is too large: {most} rows are left to learn from")
     return tuple(sorted(set(found)))
@@ -285,10 +287,13 @@ def check_rows(classes: Array, codes: Array, n: int, held_out: int) -> None:
         raise DecibanError(f"held_out is {held_out}: of {n} rows some must be held out and some learned")
     count = np.bincount(codes)
     rare = int(np.argmin(count))
-    if count[rare] <= LEAST:
+    if count[rare] <= MIN_ROWS_PER_CLASS:
         raise DecibanError(
-            f"class {plain(classes[rare])!r} has too few rows ({count[rare]}): {LEAST} are needed to learn from and "
-            "one to judge by, so leave the class out or merge it with another"
+            "class {value!r} has too few rows ({rows}): {least} are needed to learn from and one to judge by, so leave "
+            "the class out or merge it with another",
+            value=plain(classes[rare]),
+            rows=int(count[rare]),
+            least=MIN_ROWS_PER_CLASS,
         )
 
 

@@ -14,10 +14,10 @@ from deciban.errors import DecibanError
 from deciban.reading.missing import is_missing
 from deciban.show import WIDTH, Result, Table, axes, label, plain
 
-GROUPS = 10  # of rows, by how sure the model is
-MATRIX = 10  # classes whose confusions are shown as a matrix; of more, the pairs that are confused most
-PAIRS = 12  # that are confused most
-LISTED = 200  # classes whose confusions are in `to_dict`: the cells of more are a file of their own
+N_GROUPS = 10  # of rows, by how sure the model is
+MAX_CLASSES_IN_MATRIX = 10  # classes whose confusions are shown as a matrix; of more, the pairs that are confused most
+MAX_PAIRS_SHOWN = 12  # that are confused most
+MAX_CLASSES_IN_DICT = 200  # classes whose confusions are in `to_dict`: the cells of more are a file of their own
 
 # By which way a row is judged as if the model had never seen it.
 EXACT = "leave-one-out"  # the model is its sums: they are those without the row
@@ -214,7 +214,7 @@ class Judged(Result):
         ]
         return Table("class by class", ("class", "rows", "precision", "recall", "f1"), rows)
 
-    def most_confused(self, most: int = PAIRS) -> Table:
+    def most_confused(self, most: int = MAX_PAIRS_SHOWN) -> Table:
         """Pairs of classes by how many rows of the one are taken for the other."""
         k, wrong = len(self.classes), self._answered & ~self.right & (self._weights > 0)
         pairs, place = np.unique(self.truth[wrong].astype(np.int64) * k + self._answers[wrong], return_inverse=True)
@@ -228,7 +228,7 @@ class Judged(Result):
 
     # ------------------------------------------------------------------ curves
 
-    def reliability(self, groups: int = GROUPS) -> Reliability:
+    def reliability(self, groups: int = N_GROUPS) -> Reliability:
         """How often predictions are right by how sure they are: where probabilities are true, `found` is `said`.
 
         Rows are put in order of the probability of their prediction and cut into at most so many groups of about equal
@@ -307,7 +307,7 @@ class Judged(Result):
 
         The confusion matrix is None past 200 classes.
         """
-        many = len(self.classes) > LISTED
+        many = len(self.classes) > MAX_CLASSES_IN_DICT
         return {
             "rows": len(self.truth),
             "how": self.how,
@@ -359,7 +359,7 @@ class Judged(Result):
 
     def _all(self) -> list[Table | str]:
         measures, by_class = Judged.to_table(self), replace(self.per_class, most=20, width=WIDTH)
-        if len(self.classes) > MATRIX:
+        if len(self.classes) > MAX_CLASSES_IN_MATRIX:
             return [measures, by_class, replace(self.most_confused(), width=WIDTH)]
         names = [str(plain(name)) for name in self.classes]
         rows = [(name, *map(whole, row)) for name, row in zip(names, self.confusion.tolist(), strict=True)]
@@ -461,34 +461,41 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     >>> found.accuracy, found.known().accuracy, found.unknown
     (0.6666666666666666, 1.0, ('huge',))
     """
-    said = np.asarray(model.predict_log_proba(X), dtype=np.float64)
+    log_proba = np.asarray(model.predict_log_proba(X), dtype=np.float64)
     labels = as_labels(y)
-    if len(labels) != len(said):
-        raise DecibanError(f"X has {len(said)} rows, but y has {len(labels)} labels: one label a row is needed")
+    if len(labels) != len(log_proba):
+        raise DecibanError(f"X has {len(log_proba)} rows, but y has {len(labels)} labels: one label a row is needed")
     classes = np.asarray(model.classes_)
     place = {plain(name): c for c, name in enumerate(classes)}
     k = len(place)
     for row, name in enumerate(labels):
         if is_missing(name):
-            raise DecibanError(f"row {row} of y has no label, and cannot be judged: leave such rows out")
+            raise DecibanError(
+                "row {row} of y has no label, and cannot be judged: leave such rows out", row=row, value=name
+            )
         place.setdefault(name, len(place))
     unknown = tuple(place)[k:]
     truth = np.fromiter((place[name] for name in labels), dtype=np.int64, count=len(labels))
     if len(labels) and (truth >= k).all():
         learned, given = ", ".join(map(repr, tuple(place)[: min(k, 5)])), ", ".join(map(repr, unknown[:5]))
         raise DecibanError(
-            f"no label of y is a class of the model: it learned {learned}{', …' * (k > 5)}, and y has {given}"
-            f"{', …' * (len(unknown) > 5)}. Is y the right column, and are its labels of the same type?"
+            "no label of y is a class of the model: it learned {learned}, and y has {given}. Is y the right column, "
+            "and are its labels of the same type?",
+            value=unknown[0],
+            learned=learned + ", …" * (k > 5),
+            given=given + ", …" * (len(unknown) > 5),
         )
-    bad = np.flatnonzero(np.isnan(said).any(axis=1))
+    bad = np.flatnonzero(np.isnan(log_proba).any(axis=1))
     if len(bad):
-        raise DecibanError(f"row {bad[0]} has a probability that is NaN, and cannot be judged")
+        raise DecibanError("row {row} has a probability that is NaN, and cannot be judged", row=bad[0])
     if unknown:
-        said = np.column_stack([said, np.full((len(said), len(unknown)), -np.inf)])
+        log_proba = np.column_stack([log_proba, np.full((len(log_proba), len(unknown)), -np.inf)])
         several = np.empty(len(place), dtype=object)
         several[:] = list(place)
         classes = several
-    return Evaluation(classes, said, truth, None if weight is None else read_weight(weight, len(said)), unknown)
+    return Evaluation(
+        classes, log_proba, truth, None if weight is None else read_weight(weight, len(log_proba)), unknown
+    )
 
 
 def as_labels(y: Any) -> list[Any]:
@@ -503,7 +510,13 @@ def read_weight(weight: Any, n: int) -> Floats:
         raise DecibanError(f"weight has shape {found.shape}, and there are {n} rows: one weight a row is needed")
     wrong = np.flatnonzero(~(found >= 0) | np.isinf(found))
     if len(wrong):
-        raise DecibanError(f"weight is {found[wrong[0]]:g} in row {wrong[0]}: weights are numbers ≥ 0")
+        row = int(wrong[0])
+        raise DecibanError(
+            "weight is {value:g} in row {row}: weights are numbers ≥ 0",
+            row=row,
+            column="weight",
+            value=float(found[row]),
+        )
     return found
 
 
@@ -543,10 +556,12 @@ def draw_confusion(judged: Judged, ax: Any) -> None:
     k, total = len(table), table.sum(axis=1, keepdims=True)
     ax.imshow(table / np.where(total > 0, total, 1.0), cmap="Blues", vmin=0.0, vmax=1.0)
     names = [label(plain(name)) for name in judged.classes]
-    if k <= 3 * MATRIX:
-        ax.set_xticks(range(k), labels=names, rotation=90 if k > MATRIX or max(map(len, names)) > 8 else 0)
+    if k <= 3 * MAX_CLASSES_IN_MATRIX:
+        ax.set_xticks(
+            range(k), labels=names, rotation=90 if k > MAX_CLASSES_IN_MATRIX or max(map(len, names)) > 8 else 0
+        )
         ax.set_yticks(range(k), labels=names)
-    for i, j in np.ndindex(table.shape) if k <= MATRIX else ():
+    for i, j in np.ndindex(table.shape) if k <= MAX_CLASSES_IN_MATRIX else ():
         shade = "white" if total[i, 0] and table[i, j] > total[i, 0] / 2 else "black"
         ax.annotate(f"{table[i, j]:g}", (j, i), ha="center", va="center", color=shade, fontsize="small")
     ax.set_xlabel("prediction")

@@ -10,7 +10,7 @@ import numpy as np
 
 from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, number
 
-BARS = 20  # of a picture
+MAX_BARS = 20  # of a picture
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -69,14 +69,14 @@ class Evidence(Result):
 
     def plot(self, ax: Any = None) -> Any:
         """Bars of evidence, with matplotlib (an optional dependency); returns the axes."""
-        names, values = zip(*self.steps(BARS), strict=True)
+        names, values = zip(*self.steps(MAX_BARS), strict=True)
         ax = axes(ax, len(names))
         bars(ax, names, values, [FOR if db >= 0 else AGAINST for db in values])
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.set_xlabel(label(f"evidence for {self.target} over {self.against} (dB)"))
         return ax
 
-    def steps(self, most: int = BARS) -> list[tuple[str, float]]:
+    def steps(self, most: int = MAX_BARS) -> list[tuple[str, float]]:
         """What adds up to the total, by name: the prior odds, the strongest items, and what all others come to."""
         said = [("prior odds", self.prior)]
         said += [(self._called(name, value), db) for name, value, db in self.items[:most]]

@@ -11,9 +11,9 @@ from deciban.errors import SchemaError
 from deciban.show import FOR, WIDTH, Result, Table, axes, bars, plain
 
 CANDIDATES = ("candidate", "setting", "log loss", "weight", "chosen")
-FEW = 8  # classes that are named in a line
-BARS = 30  # of a picture
-NAME = 44  # characters of a bar's name, or there is no room for the bar
+MAX_CLASSES_NAMED = 8  # classes that are named in a line
+MAX_BARS = 30  # of a picture
+MAX_NAME_CHARACTERS = 44  # characters of a bar's name, or there is no room for the bar
 
 
 def candidates_table(rows: Iterable[tuple[str, str, float | None, float | None, bool]], title: str = "") -> Table:
@@ -61,7 +61,9 @@ class Summary(Result):
     def __post_init__(self) -> None:
         missing = [name for name in ("candidate", "log loss", "chosen") if name not in self.candidates.columns]
         if missing:
-            raise SchemaError(f"a table of candidates needs a column {missing[0]!r}: candidates_table makes one")
+            raise SchemaError(
+                "a table of candidates needs a column {column!r}: candidates_table makes one", column=missing[0]
+            )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -98,7 +100,7 @@ class Summary(Result):
 
     def _heading(self) -> str:
         labels = [str(plain(label)) for label in self.classes]
-        named = ", ".join(labels[:FEW]) + (", …" if len(labels) > FEW else "")
+        named = ", ".join(labels[:MAX_CLASSES_NAMED]) + (", …" if len(labels) > MAX_CLASSES_NAMED else "")
         alone = "" if self.baseline is None else f" ({self.baseline:.4g} for the class prior alone)"
         what = (
             f"{self.title}: {self.rows:,} row{'s' * (self.rows != 1)}, {len(labels)} class{'es' * (len(labels) != 1)}"
@@ -114,19 +116,19 @@ class Summary(Result):
         Those that were chosen are blue. A dashed line is the whole model, a dotted one the class prior alone. Of many
         candidates the best are shown.
         """
-        said = self.candidates.to_dict()
-        settings = said.get("setting", [""] * len(said["candidate"]))
-        names = [f"{name} {setting or ''}".rstrip() for name, setting in zip(said["candidate"], settings, strict=True)]
-        names = [name if len(name) <= NAME else name[: NAME - 1] + "…" for name in names]
-        losses = [math.nan if loss is None else float(loss) for loss in said["log loss"]]
+        tried = self.candidates.to_dict()
+        settings = tried.get("setting", [""] * len(tried["candidate"]))
+        names = [f"{name} {setting or ''}".rstrip() for name, setting in zip(tried["candidate"], settings, strict=True)]
+        names = [name if len(name) <= MAX_NAME_CHARACTERS else name[: MAX_NAME_CHARACTERS - 1] + "…" for name in names]
+        losses = [math.nan if loss is None else float(loss) for loss in tried["log loss"]]
         judged = sorted((i for i, loss in enumerate(losses) if not math.isnan(loss)), key=lambda i: losses[i])
-        shown = sorted(judged[:BARS])  # in the table's order
+        shown = sorted(judged[:MAX_BARS])  # in the table's order
         ax = axes(ax, len(shown))
         bars(
             ax,
             [names[i] for i in shown],
             [losses[i] for i in shown],
-            [FOR if said["chosen"][i] else "lightgrey" for i in shown],
+            [FOR if tried["chosen"][i] else "lightgrey" for i in shown],
         )
         for what, loss, style in (("the model", self.loss, "--"), ("the class prior alone", self.baseline, ":")):
             if loss is not None and math.isfinite(loss):

@@ -19,7 +19,7 @@ from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import of_one_size
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.learner import Hidden
-from deciban.pool import ENOUGH, Doubt, Folds, Part, Pool, Usual, closed_fit, cross_fit
+from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM, Doubt, Folds, Part, Pool, Usual, closed_fit, cross_fit
 from deciban.reading.frames import Frame
 from deciban.reading.table import Reader
 from deciban.schema import find
@@ -219,7 +219,7 @@ class Chooser:
         """Which of one way's settings to take: the one with the least loss, unless chance may have made it so."""
         best = min(range(len(tried)), key=lambda i: tried[i][0])
         usual = [i for i, (_, expert) in enumerate(tried) if expert.usual]
-        if len(self.judges) >= ENOUGH or not usual:
+        if len(self.judges) >= MIN_ROWS_FOR_CLOSED_FORM or not usual:
             return best
         rows = len(self.judges) if self.judge_weight is None else float(self.judge_weight.sum())
         return best if (tried[usual[0]][0] - tried[best][0]) * rows > GAIN else usual[0]
@@ -298,7 +298,9 @@ class Chooser:
         own = cut.of(X_some, y)
         tried: Tried = []
         for diagonal in sorted(diagonals, key=lambda g: g != gaussians.USUAL.diagonal):
-            if tried and len(self.judges) < ENOUGH:  # where rows are few, one thing is moved at a time
+            if (
+                tried and len(self.judges) < MIN_ROWS_FOR_CLOSED_FORM
+            ):  # where rows are few, one thing is moved at a time
                 best = min(tried, key=lambda tried: tried[0])[1]
                 assert isinstance(best, gaussians.Gaussians)
                 leans, tails_tried = [best.shape.lean], [best.shape.tails]
@@ -373,7 +375,7 @@ class Chooser:
         some = np.arange(d if d <= ALONE else 0)
         vectors, mark, w = self._vectors(model, some), self.judging.mark, self.judge_weight
         log_prior, usual = log_class_prior("empirical", model.weight), self._usual(model, len(some))
-        if n >= ENOUGH:
+        if n >= MIN_ROWS_FOR_CLOSED_FORM:
             last = int(mark.max())
             chosen, _ = closed_fit(vectors, self.judged, log_prior, w, last, usual, (Doubt(1.0, 1.0),), 1.0)
         else:
@@ -401,7 +403,7 @@ class Chooser:
         n, m = len(self.judges), len(model.experts)
         kinds = ways(model.experts)
         believed = [float(np.interp(np.log(n), BELIEVED_AT, BELIEVED.get(kind, [1.0 / (m + 1)] * 3))) for kind in kinds]
-        few = max(1.0, ENOUGH / n)
+        few = max(1.0, MIN_ROWS_FOR_CLOSED_FORM / n)
         doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(columns, COLUMN_DOUBT * np.sqrt(500 / n)))
         return Usual(doubt * few, np.append(believed, np.zeros(columns)), OFFSET_DOUBT)
 

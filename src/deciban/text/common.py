@@ -33,13 +33,13 @@ from deciban.text.parallel import in_pieces
 from deciban.threads import threads
 
 COMMON = ("words", "pairs")  # the blocks whose items are taken together
-MOST = 1024  # items
-FEWEST, PER_ITEM = 200, 3  # documents that it takes to choose some, and each
-LONG = 128  # of them in a document, on average: it is long then
-GRAIN = 2.0**10
+MAX_COMMON_ITEMS = 1024  # items
+MIN_DOCUMENTS, DOCUMENTS_PER_ITEM = 200, 3  # documents that it takes to choose some, and each
+MIN_ITEMS_OF_LONG_DOCUMENT = 128  # of them in a document, on average: it is long then
+COMMON_GRAIN = 2.0**10
 RIDGES = (0.1, 1.0)  # times the mean variance of an item within classes, for as many rows as there are
-SHRUNK = 5.0  # documents of the mean of all classes that each class's mean has beside its own: A
-STEPS, NEAR = 8, 1e-12  # towards a solution, and how near the last has to be, relative to it
+MEAN_PSEUDO_DOCUMENTS = 5.0  # documents of the mean of all classes that each class's mean has beside its own: A
+MAX_SOLVER_STEPS, SOLVER_TOLERANCE = 8, 1e-12  # towards a solution, and how near the last has to be, relative to it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class CommonItems:
     by_class: Floats  # (k, d) Σ x
     products: Floats  # (d, d) Σ x xᵀ
     # What helps to solve for these sums, and for others that are nearly the same, by ridge: see `solved`.
-    known: dict[float, Known] = field(default_factory=dict, repr=False, compare=False)
+    known: dict[float, SolvedSystem] = field(default_factory=dict, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[type[CommonItems], tuple[Any, ...]]:
         return CommonItems, (self.items, self.block, self.number, self.by_class, self.products)
@@ -63,14 +63,17 @@ class CommonItems:
 
         In long documents, those that more than half of them have are left out: they say little, and cost most.
         """
-        blocks, most = [block for block in COMMON if block in share], min(MOST, documents // PER_ITEM)
+        blocks, most = (
+            [block for block in COMMON if block in share],
+            min(MAX_COMMON_ITEMS, documents // DOCUMENTS_PER_ITEM),
+        )
         every = np.concatenate([share[block] for block in blocks])
         top = np.argsort(-every, kind="stable")[:most]
-        if every[top].sum() > LONG:
+        if every[top].sum() > MIN_ITEMS_OF_LONG_DOCUMENT:
             every = np.where(every <= 0.5, every, 0.0)
             top = np.argsort(-every, kind="stable")[:most]
         top = np.sort(top[every[top] > 0])
-        if documents < FEWEST or not len(top):
+        if documents < MIN_DOCUMENTS or not len(top):
             return None
         keep = {block: np.zeros(lexicon.size(block), dtype=bool) for block in BLOCKS}
         first = 0
@@ -94,7 +97,7 @@ class CommonItems:
 
     # ------------------------------------------------------------------ rows
 
-    def vectors(self, lexicon: Items, rows: dict[str, Rows]) -> Vectors:
+    def vectors(self, lexicon: Items, rows: dict[str, Rows]) -> ItemVectors:
         """x of rows whose items are numbered by the lexicon."""
         to, mine = lexicon.places(self.items), [block for b, block in enumerate(BLOCKS) if (self.block == b).any()]
         columns = {}
@@ -113,13 +116,13 @@ class CommonItems:
         for block in mine:
             before = ends.copy()
             kernel.gather(*rows[block], columns[block], ends, column)
-            amount = np.round(np.maximum(np.diff(rows[block][0]), 1) ** -0.5 * GRAIN) / GRAIN
+            amount = np.round(np.maximum(np.diff(rows[block][0]), 1) ** -0.5 * COMMON_GRAIN) / COMMON_GRAIN
             own = (ends - before)[:-1]
             place = np.arange(own.sum()) + np.repeat(before[:-1] - (np.cumsum(own) - own), own)
             x[place] = np.repeat(amount, own)
-        return Vectors(indptr, column, x, self.size)
+        return ItemVectors(indptr, column, x, self.size)
 
-    def of(self, vectors: Vectors, y: Codes, weight: Floats, k: int, n_jobs: int | None = 1) -> CommonItems:
+    def of(self, vectors: ItemVectors, y: Codes, weight: Floats, k: int, n_jobs: int | None = 1) -> CommonItems:
         """The sums of these rows, of classes y."""
         workers = threads(n_jobs, 4 * int((np.diff(vectors.indptr) ** 2).sum()))
         edges = np.linspace(0, len(y), workers + 1).astype(int)
@@ -196,7 +199,7 @@ class CommonItems:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Vectors:
+class ItemVectors:
     """x of rows, kept sparse."""
 
     indptr: Array
@@ -211,7 +214,7 @@ class Vectors:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def said(self, scores: Floats) -> Floats:
+    def centred(self, scores: Floats) -> Floats:
         """Scores up to what classes share. Nothing is said of rows that have none of the items."""
         scores = scores - scores.mean(axis=-1, keepdims=True)
         scores[np.diff(self.indptr) == 0] = 0.0
@@ -243,7 +246,7 @@ class Vectors:
         return np.hstack(found)[:, : len(matrices)]
 
 
-class Known(NamedTuple):
+class SolvedSystem(NamedTuple):
     """The inverse of an S + R, or its product with the classes' Σ x; of these sums, or of some that were before."""
 
     inverse: Floats | None = None  # (d, d)
@@ -269,7 +272,7 @@ class System(NamedTuple):
         except np.linalg.LinAlgError as error:  # sums of rows and a ridge are positive definite
             raise ForgetError("the sums of items that are taken together are not those of any documents") from error
         kernel.mirror(inverse)
-        self.sums.known[self.ridge] = Known(inverse)
+        self.sums.known[self.ridge] = SolvedSystem(inverse)
         return inverse
 
     def solved(self) -> Floats:
@@ -279,10 +282,12 @@ class System(NamedTuple):
         shows the way, and there is one step of conjugate gradients to take for each. To invert anew takes d / 10 times
         as long as a step.
         """
-        goal, known = np.ascontiguousarray(self.sums.by_class.T), self.sums.known.get(self.ridge, Known())
+        goal, known = np.ascontiguousarray(self.sums.by_class.T), self.sums.known.get(self.ridge, SolvedSystem())
         if known.solution is not None and known.solution.shape == goal.shape:
             away, size = np.abs(self.times(known.solution) - goal), np.abs(known.solution)
-            if (away.max(axis=0) <= NEAR * (self.sums.products @ size + self.ridge * size).max(axis=0)).all():
+            if (
+                away.max(axis=0) <= SOLVER_TOLERANCE * (self.sums.products @ size + self.ridge * size).max(axis=0)
+            ).all():
                 return known.solution
         if known.inverse is not None:
             found = self._stepwise(goal, known.inverse)
@@ -296,12 +301,12 @@ class System(NamedTuple):
         left = goal - self.times(x)
         towards = step = inverse @ left
         gain = np.einsum("dk,dk->k", left, towards)
-        for _ in range(STEPS):
+        for _ in range(MAX_SOLVER_STEPS):
             moved = self.times(step)
             bend = np.einsum("dk,dk->k", step, moved)
             far = np.divide(gain, bend, out=np.zeros_like(gain), where=bend > 0)
             x = x + far * step
-            if (np.abs(far * step).max(axis=0) <= NEAR * np.abs(x).max(axis=0)).all():
+            if (np.abs(far * step).max(axis=0) <= SOLVER_TOLERANCE * np.abs(x).max(axis=0)).all():
                 return np.asarray(x)
             left = left - far * moved
             towards = inverse @ left
@@ -311,7 +316,7 @@ class System(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gaussian:
+class ItemGaussian:
     """What follows from the sums for one ridge: products of the classes' Σ x under the inverse of S + R."""
 
     weight: Floats  # (k,) n
@@ -320,7 +325,7 @@ class Gaussian:
     inverse: Floats | None  # (d, d), for rows that are left out
 
     @classmethod
-    def of(cls, sums: CommonItems, weight: Floats, ridge: float, scatter: Floats | None) -> Gaussian:
+    def of(cls, sums: CommonItems, weight: Floats, ridge: float, scatter: Floats | None) -> ItemGaussian:
         system = System(sums, weight, ridge)
         inverse = None if scatter is None else system.inverted(scatter)
         solved = system.solved() if inverse is None else np.asarray(inverse @ sums.by_class.T, dtype=np.float64)
@@ -329,7 +334,10 @@ class Gaussian:
     def weights(self) -> tuple[Floats, Floats]:
         """F_k = x · w_k + c_k, up to what all classes share: w (d, k) and c (k,)."""
         total = float(self.weight.sum())
-        alpha, beta = 1.0 / (self.weight + SHRUNK), SHRUNK / max(total, 1e-300)  # m_k = α_k (Σ_k x + β Σ x)
+        alpha, beta = (
+            1.0 / (self.weight + MEAN_PSEUDO_DOCUMENTS),
+            MEAN_PSEUDO_DOCUMENTS / max(total, 1e-300),
+        )  # m_k = α_k (Σ_k x + β Σ x)
         solved = alpha * (self.solved + beta * self.solved.sum(axis=1, keepdims=True))
         everything = self.gram.sum(axis=1)
         square = alpha**2 * (np.diagonal(self.gram) + 2.0 * beta * everything + beta**2 * everything.sum())
@@ -346,9 +354,9 @@ class Gaussian:
         everything, p_all = gram.sum(axis=1), p.sum(axis=1)
         left = np.maximum(float(self.weight.sum()) - w, 1e-300)
         # m_k = α f_k + β f + γ x, with f_k = Σ_k x and f = Σ x, the row still among them.
-        alpha = np.broadcast_to(1.0 / (self.weight + SHRUNK), p.shape).copy()
-        alpha[i, y] = 1.0 / (np.maximum(own - w, 0.0) + SHRUNK)
-        beta = alpha * (SHRUNK / left)[:, None]
+        alpha = np.broadcast_to(1.0 / (self.weight + MEAN_PSEUDO_DOCUMENTS), p.shape).copy()
+        alpha[i, y] = 1.0 / (np.maximum(own - w, 0.0) + MEAN_PSEUDO_DOCUMENTS)
+        beta = alpha * (MEAN_PSEUDO_DOCUMENTS / left)[:, None]
         gamma = -w[:, None] * beta
         gamma[i, y] -= w * alpha[i, y]
         x_m = alpha * p + beta * p_all[:, None] + gamma * q[:, None]
@@ -369,25 +377,25 @@ class Gaussian:
 class Gaussians:
     """One for every ridge."""
 
-    laws: tuple[Gaussian, ...]
+    laws: tuple[ItemGaussian, ...]
 
     @classmethod
     def of(cls, sums: CommonItems, weight: Floats, held: Floats, left_out: bool) -> Gaussians:
         scatter = within_classes(sums, weight) if left_out else None
-        return cls(tuple(Gaussian.of(sums, weight, float(ridge), scatter) for ridge in held))
+        return cls(tuple(ItemGaussian.of(sums, weight, float(ridge), scatter) for ridge in held))
 
-    def evidence(self, rows: Vectors, n_jobs: int | None = None) -> Floats:
+    def evidence(self, rows: ItemVectors, n_jobs: int | None = None) -> Floats:
         """F of new rows, (n, ridges, k), up to what classes share."""
         slopes, constants = zip(*(law.weights() for law in self.laws), strict=True)
         found = rows.times(np.hstack(slopes), n_jobs) + np.hstack(constants)
-        return rows.said(found.reshape(len(rows), len(self.laws), -1))
+        return rows.centred(found.reshape(len(rows), len(self.laws), -1))
 
-    def evidence_without(self, rows: Vectors, y: Codes, weight: Floats, n_jobs: int | None = None) -> Floats:
+    def evidence_without(self, rows: ItemVectors, y: Codes, weight: Floats, n_jobs: int | None = None) -> Floats:
         """The same of rows that were learned as of class y with this weight, each by the sums without it."""
         p = rows.times(np.hstack([law.solved for law in self.laws]), n_jobs).reshape(len(rows), len(self.laws), -1)
         q = rows.squared([law.inverse for law in self.laws if law.inverse is not None], n_jobs)
         each = (law.evidence_without(p[:, r], q[:, r], y, weight) for r, law in enumerate(self.laws))
-        return rows.said(np.stack(list(each), axis=1))
+        return rows.centred(np.stack(list(each), axis=1))
 
 
 def within_classes(sums: CommonItems, weight: Floats) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -16,7 +15,7 @@ from deciban.errors import DecibanError
 from deciban.reading.missing import is_missing
 from deciban.text.raw import Documents
 
-BATCH = 1 << 24  # characters taken at a time from what can be read only once, or must be changed first
+BATCH_CHARACTERS = 1 << 24  # characters taken at a time from what can be read only once, or must be changed first
 
 
 class Lines(Sequence[str]):
@@ -40,8 +39,8 @@ class Lines(Sequence[str]):
             self.data: bytes | mmap.mmap = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         everything = np.frombuffer(self.data, dtype=np.uint8)
         found = [
-            start + 1 + np.flatnonzero(everything[start : start + BATCH] == ord("\n"))
-            for start in range(0, len(everything), BATCH)
+            start + 1 + np.flatnonzero(everything[start : start + BATCH_CHARACTERS] == ord("\n"))
+            for start in range(0, len(everything), BATCH_CHARACTERS)
         ]
         unfinished = [] if empty or self.data[-1:] == b"\n" else [len(everything)]
         self.offsets: Array = np.concatenate([[0], *found, unfinished]).astype(np.int64)
@@ -148,12 +147,12 @@ def as_texts(raw: Any) -> Iterable[Any]:
 
 
 def in_batches(texts: Iterable[Any]) -> Iterator[list[Any]]:
-    """Lists of about BATCH characters; what is not text counts as a few."""
+    """Lists of about BATCH_CHARACTERS characters; what is not text counts as a few."""
     batch, size = [], 0
     for document in texts:
         batch.append(document)
         size += 64 + (len(document) if isinstance(document, str | bytes) else 0)
-        if size >= BATCH:
+        if size >= BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
     if batch:
@@ -181,14 +180,20 @@ def check(document: Any, number: int) -> None:
         return
     if isinstance(document, float) and document != document:
         raise DecibanError(
-            f"np.nan is an invalid document, expected byte or unicode string. Document {number} is missing: "
-            "drop it, or put '' in its place"
+            "np.nan is an invalid document, expected byte or unicode string. Document {row} is missing: drop it, or "
+            "put '' in its place",
+            row=number,
+            value=document,
         )
     if np.ndim(document) == 0 and is_missing(document):
-        raise DecibanError(f"document {number} is missing ({document!r}): drop it, or put '' in its place")
+        raise DecibanError(
+            "document {row} is missing ({value!r}): drop it, or put '' in its place", row=number, value=document
+        )
     raise DecibanError(
-        f"document {number} is of type {type(document).__name__} ({reprlib.repr(document)}), not a string: "
-        "drop it, or make it a string"
+        "document {row} is of type {type} ({value!short}), not a string: drop it, or make it a string",
+        row=number,
+        value=document,
+        type=type(document).__name__,
     )
 
 

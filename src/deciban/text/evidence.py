@@ -11,7 +11,7 @@ from typing import Any
 from deciban.results.evidence import Evidence
 from deciban.show import visible
 
-KINDS = {
+ITEM_KINDS = {
     "words": "word",
     "pairs": "pair",
     "headers": "header",
@@ -21,7 +21,7 @@ KINDS = {
 }
 PLURAL = ("word", "pair", "header", "gap", "repeat", "")
 TOKEN = re.compile(r"\w+|[^\w\s]+")
-SHOWN = 4000  # characters of a text that are shown
+MAX_CHARACTERS_SHOWN = 4000  # characters of a text that are shown
 WEAK, STRONG = 0.5, 6.0  # decibans: below the one a word is left as it is, from the other on it stands out
 
 
@@ -38,17 +38,17 @@ class TextEvidence(Evidence):
     def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
         """What is not shown, by kind where there are kinds."""
         kinds = {str(kind) for _, kind, _ in items}
-        if not kinds or not kinds <= set(KINDS.values()) | {""}:
+        if not kinds or not kinds <= set(ITEM_KINDS.values()) | {""}:
             return Evidence._rest(self, items)
         out = []
-        for kind in (*KINDS.values(), ""):
+        for kind in (*ITEM_KINDS.values(), ""):
             mine = [db for _, own, db in items if own == kind]
             if mine:
                 out.append((f"{len(mine)} more {kind or 'part'}{'s' * (len(mine) > 1 and kind in PLURAL)}", sum(mine)))
         return out
 
     def _called(self, name: str, value: Any) -> str:
-        return f"{name} ({value})" if value in KINDS.values() else Evidence._called(self, name, value)
+        return f"{name} ({value})" if value in ITEM_KINDS.values() else Evidence._called(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
         spans = [{"start": a, "end": b, "decibans": db} for a, b, db in self.spans]
@@ -58,17 +58,17 @@ class TextEvidence(Evidence):
         from rich.console import Group
         from rich.text import Text
 
-        text = Text(visible(self.text[:SHOWN]) + ("…" if len(self.text) > SHOWN else ""))
+        text = Text(visible(self.text[:MAX_CHARACTERS_SHOWN]) + ("…" if len(self.text) > MAX_CHARACTERS_SHOWN else ""))
         for start, end, db in self.spans:
-            if abs(db) >= WEAK and start < SHOWN:
+            if abs(db) >= WEAK and start < MAX_CHARACTERS_SHOWN:
                 style = "green" if db > 0 else "red"
-                text.stylize(f"bold {style}" if abs(db) >= STRONG else style, start, min(end, SHOWN))
+                text.stylize(f"bold {style}" if abs(db) >= STRONG else style, start, min(end, MAX_CHARACTERS_SHOWN))
         return Group(Evidence.__rich__(self), text)
 
     def _repr_html_(self) -> str:
-        shown, parts, at = visible(self.text[:SHOWN]), [], 0
+        shown, parts, at = visible(self.text[:MAX_CHARACTERS_SHOWN]), [], 0
         for start, end, db in self.spans:
-            if start >= SHOWN:
+            if start >= MAX_CHARACTERS_SHOWN:
                 break
             parts.append(html.escape(shown[at:start]))
             word = html.escape(shown[start:end])
@@ -77,7 +77,7 @@ class TextEvidence(Evidence):
                 word = f"<span title='{db:+.1f} dB' style='background:rgba({colour},{depth:.2f})'>{word}</span>"
             parts.append(word)
             at = end
-        parts.append(html.escape(shown[at:]) + ("…" if len(self.text) > SHOWN else ""))
+        parts.append(html.escape(shown[at:]) + ("…" if len(self.text) > MAX_CHARACTERS_SHOWN else ""))
         return f"{Evidence._repr_html_(self)}<p style='white-space:pre-wrap'>{''.join(parts)}</p>"
 
 

@@ -22,14 +22,14 @@ from deciban.storage.files import (
     left_out_parts,
     read_left_out,
 )
-from deciban.text.common import COMMON, RIDGES, CommonItems, Known
-from deciban.text.common import MOST as MOST_COMMON
+from deciban.text.common import COMMON, RIDGES, CommonItems, SolvedSystem
+from deciban.text.common import MAX_COMMON_ITEMS as MOST_COMMON
 from deciban.text.graded import Choice, Graded
-from deciban.text.hashed import MOST, Buckets, HashedLexicon
-from deciban.text.items import BLOCKS, PAIRED, TIMES, Items, Lexicon
+from deciban.text.hashed import MAX_BUCKETS, Buckets, HashedLexicon
+from deciban.text.items import BLOCKS, PAIRED, REPEAT_TIMES, Items, Lexicon
 from deciban.text.raw import Pairs, Words
 from deciban.text.sums import Cells, TextSums
-from deciban.text.tables import GROUPS, STRENGTHS, VECTORS
+from deciban.text.tables import MAX_CLASS_FACTORS, STRENGTHS, VECTORS
 
 if TYPE_CHECKING:
     from deciban.text.plain import Plain
@@ -41,12 +41,12 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     """A text model as a document that says what it is about, and arrays."""
     if not isinstance(model, Graded):
         document, tensors = files.parts(model.model.with_joint(model.model.joint.with_alpha(1.0)))
-        said = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}
+        described = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}
         if isinstance(model.words, Buckets):
-            tensors["words.buckets"], said["n_features"] = model.words.buckets(), model.words.n_features
+            tensors["words.buckets"], described["n_features"] = model.words.buckets(), model.words.n_features
         elif isinstance(model.words, Words):
             tensors["words.bytes"], tensors["words.ends"] = model.words.buffers()
-        return {**document, "text": said}, tensors
+        return {**document, "text": described}, tensors
     sums = model.sums
     tensors = {"weight": np.ascontiguousarray(sums.weight), **lexicon_parts(sums.lexicon)}
     if sums.common is not None:
@@ -148,7 +148,7 @@ def read_lexicon(tensors: dict[str, Array], repeats: bool) -> Lexicon:
     for block in PAIRED:
         setattr(lexicon, block, read_pairs(tensors, block, len(lexicon.words)))
     if repeats:
-        lexicon.repeats = read_pairs(tensors, "repeats", len(lexicon.words), TIMES)
+        lexicon.repeats = read_pairs(tensors, "repeats", len(lexicon.words), REPEAT_TIMES)
     return lexicon
 
 
@@ -181,13 +181,13 @@ def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array
     common = CommonItems(items, block, number, by_class, products)
     if "solved" in own and len(ridges):  # believed if it is what follows from the sums: see System.solved
         solved = checked(own, "solved", (len(ridges), d, k))
-        common.known.update({float(r): Known(solution=one) for r, one in zip(ridges, solved, strict=True)})
+        common.known.update({float(r): SolvedSystem(solution=one) for r, one in zip(ridges, solved, strict=True)})
     return common
 
 
-def read_n_features(said: dict[str, Any]) -> int | None:
-    n_features = said.get("n_features")
-    if n_features is not None and (type(n_features) is not int or not 1 <= n_features <= MOST):
+def read_n_features(document: dict[str, Any]) -> int | None:
+    n_features = document.get("n_features")
+    if n_features is not None and (type(n_features) is not int or not 1 <= n_features <= MAX_BUCKETS):
         raise FileError(f"its n_features is {n_features!r}, not a number of buckets")
     return n_features
 
@@ -202,9 +202,9 @@ def read_buckets(tensors: dict[str, Array], block: str, n_features: int) -> Buck
     return buckets
 
 
-def read_prior(said: Any, words: Words | Buckets | Items) -> dict[str, Any]:
+def read_prior(encoded: Any, words: Words | Buckets | Items) -> dict[str, Any]:
     """Pseudo-counts by word, checked: numbers ≥ 0, of words that the model has."""
-    prior = decode(said)
+    prior = decode(encoded)
     if not isinstance(prior, dict) or not all(isinstance(word, str) for word in prior):
         raise FileError("its pseudo-counts are not by word")
     for amounts in prior.values():
@@ -232,7 +232,7 @@ def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tup
         raise FileError("its ridges are not numbers > 0")
     offsets = checked(tensors, "choice.offsets", (len(classes),))
     factors = np.ones(len(classes)) if known is None else checked(tensors, "choice.factors", (len(classes),))
-    if not (factors > 0).all() or len(np.unique(factors)) > GROUPS:
+    if not (factors > 0).all() or len(np.unique(factors)) > MAX_CLASS_FACTORS:
         raise FileError("its factors of pseudo-counts are not a few numbers > 0")
     own = {name.removeprefix("choice."): array for name, array in tensors.items() if name.startswith("choice.left_out")}
     left_out = read_left_out(document["choice"].get("left_out"), own, len(weights), len(classes))

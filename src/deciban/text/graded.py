@@ -42,7 +42,7 @@ from deciban.reading.labels import Labels
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.text import views
 from deciban.text.common import CommonItems, Gaussians, ridges
-from deciban.text.common import Vectors as Together
+from deciban.text.common import ItemVectors as Together
 from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence
 from deciban.text.hashed import HashedLexicon

@@ -19,7 +19,7 @@ from deciban.errors import DecibanError
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows
 from deciban.text.raw import Documents, Pairs, Words
 
-MOST = 2**31 - 1  # buckets there can be: hashes have 32 bits, and a sign that is dropped
+MAX_BUCKETS = 2**31 - 1  # buckets there can be: hashes have 32 bits, and a sign that is dropped
 
 
 @dataclass(slots=True, eq=False)
@@ -143,7 +143,7 @@ class HashedLexicon(Items):
     def names(self, block: str, which: Codes) -> list[str]:
         return self.sets[block].strings(which)
 
-    def meant(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
+    def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
         spelled = Lexicon()
         ids, _ = spelled.streams(document, 0, 1, (block,))[block]
         present = np.unique(ids[ids >= 0]).astype(np.int32)

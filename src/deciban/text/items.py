@@ -19,15 +19,22 @@ from deciban.text.raw import Documents, Pairs, Words
 
 BLOCKS = ("words", "pairs", "headers", "gaps", "characters", "repeats")
 PAIRED = ("pairs", "headers", "gaps")  # those made of two words
-TIMES = (2, 3, 5)  # how often a word comes at least, to be a repeat
+REPEAT_TIMES = (2, 3, 5)  # how often a word comes at least, to be a repeat
 GAPS = (2, 3)  # how far apart the words of a gap stand
 RUNS = (3, 5)  # the shortest and the longest run of characters
-LONGEST = 256  # characters of a word: what is longer is no word, and is cut so that it cannot fill the memory
-REPEATS, LONG = 5, 100  # words that come twice, and distinct ones, on average: repeats tell more between the two
-SHORT = 64  # texts with fewer distinct words than this on average are short: gaps and characters tell more of them
-LOOK = 200  # documents: enough to see what kind they are
+MAX_WORD_CHARACTERS = (
+    256  # characters of a word: what is longer is no word, and is cut so that it cannot fill the memory
+)
+MIN_REPEATED_WORDS, MAX_WORDS_FOR_REPEATS = (
+    5,
+    100,
+)  # words that come twice, and distinct ones, on average: repeats tell more between the two
+MAX_WORDS_OF_SHORT_TEXT = (
+    64  # texts with fewer distinct words than this on average are short: gaps and characters tell more of them
+)
+DOCUMENTS_LOOKED_AT = 200  # documents: enough to see what kind they are
 
-Stream: TypeAlias = tuple[Codes, Array]  # numbers, one document after the other, and where each document's begin
+ItemStream: TypeAlias = tuple[Codes, Array]  # numbers, one document after the other, and where each document's begin
 Rows: TypeAlias = tuple[Array, Codes]  # where each document's begin, and its distinct items, ascending
 
 
@@ -81,7 +88,7 @@ class Items(ABC):
         """What to call items when speaking to a person."""
 
     @abstractmethod
-    def meant(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
+    def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
         """What these items are in a document that has them: words, or pairs of them; several may be one item."""
 
 
@@ -95,7 +102,7 @@ class Lexicon(Items):
     gaps: Pairs = field(default_factory=Pairs)
     characters: Words = field(default_factory=Words)
     repeats: Pairs = field(default_factory=Pairs)  # (word, how often at least)
-    spelled: Stream = field(default_factory=lambda: (np.zeros(0, np.int32), np.zeros(1, np.int64)))  # of each word
+    spelled: ItemStream = field(default_factory=lambda: (np.zeros(0, np.int32), np.zeros(1, np.int64)))  # of each word
 
     @property
     def n_features(self) -> None:
@@ -117,10 +124,17 @@ class Lexicon(Items):
             out[block] = begin, indices
         return out
 
-    def streams(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Stream]:
+    def streams(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, ItemStream]:
         """The items of each document, by block, some of them more than once; new ones are added."""
         said = kernel.tokenize(
-            documents, start, stop, self.words, True, "punctuation", longest=LONGEST, headers="headers" in blocks
+            documents,
+            start,
+            stop,
+            self.words,
+            True,
+            "punctuation",
+            longest=MAX_WORD_CHARACTERS,
+            headers="headers" in blocks,
         )
         ids, indptr, fields = said
         out = {"words": (ids, indptr)}
@@ -142,13 +156,13 @@ class Lexicon(Items):
                 out["repeats"] = self._repeated(times, distinct, begin)
         return {block: out[block] for block in blocks}
 
-    def _repeated(self, times: Array, words: Codes, begin: Array) -> Stream:
-        """The words of each document that come several times, once for every one of TIMES that they reach."""
-        some = np.flatnonzero(times >= TIMES[0])
-        reached = (times[some, None] >= TIMES).sum(axis=1)
+    def _repeated(self, times: Array, words: Codes, begin: Array) -> ItemStream:
+        """The words of each document that come several times, once for every one of REPEAT_TIMES that they reach."""
+        some = np.flatnonzero(times >= REPEAT_TIMES[0])
+        reached = (times[some, None] >= REPEAT_TIMES).sum(axis=1)
         which = np.repeat(some, reached)
         first = np.cumsum(reached) - reached
-        level = np.array(TIMES, dtype=np.int32)[np.arange(len(which)) - np.repeat(first, reached)]
+        level = np.array(REPEAT_TIMES, dtype=np.int32)[np.arange(len(which)) - np.repeat(first, reached)]
         ends = np.append(0, np.cumsum(reached))[np.searchsorted(some, begin)]
         return self.repeats.add(words[which], level), ends
 
@@ -170,7 +184,7 @@ class Lexicon(Items):
         for block in PAIRED:
             to[block] = getattr(self, block).merge(getattr(other, block), to["words"], to["words"])
         to["characters"] = self.characters.merge(other.characters)
-        to["repeats"] = self.repeats.merge(other.repeats, to["words"], np.arange(TIMES[-1] + 1, dtype=np.int32))
+        to["repeats"] = self.repeats.merge(other.repeats, to["words"], np.arange(REPEAT_TIMES[-1] + 1, dtype=np.int32))
         return to
 
     def places(self, other: Self) -> dict[str, Codes]:
@@ -223,9 +237,9 @@ class Lexicon(Items):
         return list(zip(*(self.words.strings(numbers) for numbers in getattr(self, block).arrays(which)), strict=True))
 
     def names(self, block: str, which: Codes) -> list[str]:
-        return [called(block, parts) for parts in self.parts(block, which)]
+        return [item_name(block, parts) for parts in self.parts(block, which)]
 
-    def meant(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
+    def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
         del document
         return [[parts] for parts in self.parts(block, which)]
 
@@ -240,12 +254,12 @@ JOINED: dict[str, Callable[..., str]] = {
 }
 
 
-def called(block: str, parts: tuple[str, ...]) -> str:
+def item_name(block: str, parts: tuple[str, ...]) -> str:
     """An item by what it is made of, for a person to read."""
     return JOINED[block](*parts)
 
 
-def beside(a: Stream, b: Stream) -> Stream:
+def beside(a: ItemStream, b: ItemStream) -> ItemStream:
     """In each document first what the one stream has, then what the other has."""
     (one, one_ptr), (two, two_ptr) = a, b
     out = np.empty(len(one) + len(two), dtype=np.int32)
@@ -260,7 +274,7 @@ def choose_blocks(documents: Documents) -> tuple[str, ...]:
     n = len(documents)
     if not n:
         return ("words", "pairs")
-    step = max(1, n // LOOK)
+    step = max(1, n // DOCUMENTS_LOOKED_AT)
     lexicon, headed, distinct, repeated = Lexicon(), 0, 0, 0
     looked = range(0, n, step)
     for i in looked:
@@ -269,12 +283,12 @@ def choose_blocks(documents: Documents) -> tuple[str, ...]:
         headed += bool((fields >= 0).any())
         times, _, _ = kernel.count(ids, indptr, len(lexicon.words))
         distinct += len(times)
-        repeated += int(np.count_nonzero(times >= TIMES[0]))
+        repeated += int(np.count_nonzero(times >= REPEAT_TIMES[0]))
     blocks = ["words", "pairs"]
     if headed > len(looked) / 2:
         blocks.append("headers")
-    if distinct <= SHORT * len(looked):
+    if distinct <= MAX_WORDS_OF_SHORT_TEXT * len(looked):
         blocks += ["gaps", "characters"]
-    if repeated >= REPEATS * len(looked) and distinct <= LONG * len(looked):
+    if repeated >= MIN_REPEATED_WORDS * len(looked) and distinct <= MAX_WORDS_FOR_REPEATS * len(looked):
         blocks.append("repeats")
     return tuple(blocks)

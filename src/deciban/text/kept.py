@@ -15,10 +15,10 @@ import numpy as np
 
 from deciban._typing import Array
 from deciban.text.evidence import TOKEN
-from deciban.text.items import LONGEST
+from deciban.text.items import MAX_WORD_CHARACTERS
 
-MOST = 20_000
-LEAST = 2.0**-10  # of a document: what is kept weighs enough for the sums to have all of its words still
+MAX_KEPT_DOCUMENTS = 20_000
+MIN_KEPT_WEIGHT = 2.0**-10  # of a document: what is kept weighs enough for the sums to have all of its words still
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,12 +31,12 @@ class Kept:
         return len(self.rows)
 
     def __add__(self, other: Kept) -> Kept:
-        return Kept((*self.rows, *other.rows)).fewest(MOST)
+        return Kept((*self.rows, *other.rows)).fewest(MAX_KEPT_DOCUMENTS)
 
     def scale(self, share: float) -> Kept:
         """With weights times a number, and without documents that are too faint by now to choose anything by."""
         rows = [(text, label, weight * share) for text, label, weight in self.rows]
-        return Kept(tuple(row for row in rows if row[2] >= LEAST))
+        return Kept(tuple(row for row in rows if row[2] >= MIN_KEPT_WEIGHT))
 
     def at_most(self, learned: dict[Any, float]) -> Kept:
         """Without the classes of which more is kept than was learned: something forgotten must be among it."""
@@ -83,7 +83,7 @@ def take_out(rows: Iterable[Row], due: Due, form: Callable[[str], str]) -> tuple
 
 def words_of(text: str) -> str:
     """The same for texts that the sums cannot tell apart, and for some that they can: rather too much is let go."""
-    return " ".join(sorted({word[:LONGEST] for word in TOKEN.findall(text.lower())}))
+    return " ".join(sorted({word[:MAX_WORD_CHARACTERS] for word in TOKEN.findall(text.lower())}))
 
 
 def marks(texts: Iterable[str]) -> Array:

@@ -16,12 +16,15 @@ from deciban.threads import threads
 
 STRENGTHS = (0.03, 1.0, 30.0)  # pseudo-counts, in documents' mean damped presence: the pool weighs all three
 KNOTS = np.log([0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 1.5])
-LEAST, MOST = 1e-9, 3.0  # what an item can know at least, so that its logarithm is a number, and at most
+MIN_KNOWLEDGE, MAX_KNOWLEDGE = (
+    1e-9,
+    3.0,
+)  # what an item can know at least, so that its logarithm is a number, and at most
 VECTORS = len(KNOTS) + 2  # a strength
-LANES = 4  # strengths at most
+MAX_STRENGTHS = 4  # strengths at most
 PER_BLOCK = len(STRENGTHS) * VECTORS
-GROUPS = 32  # different factors that classes can have
-FEW = 8  # classes: the kernel lays out of itself what an item says of so many
+MAX_CLASS_FACTORS = 32  # different factors that classes can have
+MAX_CLASSES_IN_KERNEL = 8  # classes: the kernel lays out of itself what an item says of so many
 
 
 class Shares(NamedTuple):
@@ -56,7 +59,7 @@ def class_factors(weight: Floats) -> Floats:
         return np.ones(len(weight))
     root = np.sqrt(weight / total)
     power = np.round(-2.0 * np.log2(np.where(root > 0, root, root[root > 0].min()) * root.sum()))
-    return np.asarray(2.0 ** (np.maximum(power, power.max() - GROUPS + 1) / 2.0))
+    return np.asarray(2.0 ** (np.maximum(power, power.max() - MAX_CLASS_FACTORS + 1) / 2.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,10 +67,10 @@ class Tables:
     """What is derived from one block's sums: see `kernel.tables`. Strengths are padded to the lanes of a vector."""
 
     cells: Cells
-    strength: Floats  # (LANES,)
+    strength: Floats  # (MAX_STRENGTHS,)
     shares: Shares
-    lift: Floats  # (cells, LANES)
-    known: Floats  # (items, LANES)
+    lift: Floats  # (cells, MAX_STRENGTHS)
+    known: Floats  # (items, MAX_STRENGTHS)
     total: Floats  # (items,)
     dense_row: Codes  # (items,)
     dense: Floats  # (rows, strengths, k)
@@ -75,11 +78,15 @@ class Tables:
     @classmethod
     def of(cls, cells: Cells, strength: Floats, shares: Shares, n_jobs: int | None = None) -> Tables:
         pseudo = shares.share * shares.factor
-        k, many = len(pseudo), (np.diff(cells.ptr) * 2 >= len(pseudo)) & (len(pseudo) > FEW)
+        k, many = len(pseudo), (np.diff(cells.ptr) * 2 >= len(pseudo)) & (len(pseudo) > MAX_CLASSES_IN_KERNEL)
         dense_row = np.where(many, np.cumsum(many) - 1, -1).astype(np.int32)
-        padded = np.ones(LANES)
+        padded = np.ones(MAX_STRENGTHS)
         padded[: len(strength)] = strength
-        lift, known, total = np.empty((len(cells.cls), LANES)), np.empty((cells.size, LANES)), np.empty(cells.size)
+        lift, known, total = (
+            np.empty((len(cells.cls), MAX_STRENGTHS)),
+            np.empty((cells.size, MAX_STRENGTHS)),
+            np.empty(cells.size),
+        )
         out = cls(cells, padded, shares, lift, known, total, dense_row, np.zeros((int(many.sum()), len(strength), k)))
 
         def work(first: int, last: int) -> None:
@@ -101,7 +108,7 @@ class Tables:
             kernel.evidence(
                 *rows, damp, own, taken, self.cells.ptr, self.cells.cls, self.cells.val, self.lift, self.known,
                 self.total, self.dense_row, self.dense, pseudo, pseudo_left, entropy, of_class, factor, self.strength,
-                KNOTS, LEAST, MOST, out, first, last,
+                KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, out, first, last,
             )  # fmt: skip
 
         in_pieces(len(own), threads(n_jobs, 8 * len(rows[1])), work)

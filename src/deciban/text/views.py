@@ -11,12 +11,12 @@ from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import sides
 from deciban.results.evidence import Evidence
 from deciban.show import plain
-from deciban.text.evidence import KINDS, TextEvidence, with_text
+from deciban.text.evidence import ITEM_KINDS, TextEvidence, with_text
 from deciban.text.hashed import check_words_are_kept
-from deciban.text.items import BLOCKS, Rows, called
+from deciban.text.items import BLOCKS, Rows, item_name
 from deciban.text.raw import Documents
 from deciban.text.sums import DAMPING, damped, narrowed
-from deciban.text.tables import KNOTS, LEAST, MOST, STRENGTHS, Tables
+from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Tables
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
@@ -32,9 +32,9 @@ def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
     there, pseudo = share > 0, m * (factor * share)
     seen = counts[:, None] + pseudo
     by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo
-    said = np.log(np.where(there, seen, 1.0)) - np.log(np.where(there, by_chance, 1.0))
-    known = (seen * said).sum(axis=2) / seen.sum(axis=2)
-    return said, np.clip(known / entropy[-1], LEAST, MOST)
+    log_odds = np.log(np.where(there, seen, 1.0)) - np.log(np.where(there, by_chance, 1.0))
+    known = (seen * log_odds).sum(axis=2) / seen.sum(axis=2)
+    return log_odds, np.clip(known / entropy[-1], MIN_KNOWLEDGE, MAX_KNOWLEDGE)
 
 
 def hats(kappa: Floats) -> Floats:
@@ -48,7 +48,7 @@ def hats(kappa: Floats) -> Floats:
     return out
 
 
-def said(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
+def item_log_odds(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
     """The items of one document that are known, and the log-odds each adds: the terms of the model's own sum."""
     which = narrowed(rows, model.sums.cells[block].size)[0]
     table = model.table(block, which, 1)
@@ -64,7 +64,7 @@ def said(model: Graded, block: str, rows: Rows, target: int, against: int) -> tu
     return which[items], (belief * (log_odds[..., target] - log_odds[..., against])).sum(axis=1)
 
 
-def said_together(
+def common_item_log_odds(
     model: Graded, rows: dict[str, Rows], target: int, against: int
 ) -> tuple[dict[tuple[str, int], float], float]:
     """What the commonest items of one document add beside the others, by block and number; and what the absence of
@@ -99,17 +99,17 @@ def explain(
     target, against = sides(log_joint, model.classes, target, against)
     offsets, prior = model.believed.pool.offsets, model.log_prior
     items = [("(correction of the prior)", "", float((offsets[target] - offsets[against]) * DECIBANS))]
-    together, absent = said_together(model, rows, target, against)
+    together, absent = common_item_log_odds(model, rows, target, against)
     if absent:
         items.append(("(common words that are absent)", "", absent * DECIBANS))
     words: dict[str, float] = {}
     pairs: dict[tuple[str, ...], float] = {}
     for block in model.sums.blocks:
-        which, log_odds = said(model, block, rows[block], target, against)
+        which, log_odds = item_log_odds(model, block, rows[block], target, against)
         log_odds = log_odds + [together.get((block, item), 0.0) for item in which.tolist()]
-        meant = model.sums.lexicon.meant(block, which.astype(np.int32), Documents([text], lower))
-        for several, db in zip(meant, (log_odds * DECIBANS).tolist(), strict=True):
-            items.append((" / ".join(called(block, parts) for parts in several), KINDS[block], db))
+        spellings = model.sums.lexicon.spellings(block, which.astype(np.int32), Documents([text], lower))
+        for several, db in zip(spellings, (log_odds * DECIBANS).tolist(), strict=True):
+            items.append((" / ".join(item_name(block, parts) for parts in several), ITEM_KINDS[block], db))
             if block == "words":
                 words |= {word: db for (word,) in several}
             elif block == "pairs":

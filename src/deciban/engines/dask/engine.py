@@ -29,10 +29,10 @@ import pyarrow as pa
 
 from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added, thinned
 from deciban.engines.dask.partitions import (
-    LABEL,
-    TEXT,
-    Columns,
-    Reader,
+    LABEL_COLUMN,
+    TEXT_COLUMN,
+    PartitionColumns,
+    PartitionReader,
     columns_of_array,
     columns_of_bag,
     columns_of_frame,
@@ -48,18 +48,18 @@ from deciban.sources.kinds import MISSING
 PACKAGES = ("dask", "dask_expr")
 COLLECTIONS = ("DataFrame", "Series", "Array", "Bag")
 FAN_IN = 8  # sums that one task adds up
-PLACES = 16  # partitions that a sample is taken from, if they have enough rows
-LOOKS = 4  # partitions that are looked at first for what columns hold
-LONGEST = 500  # characters of somebody else's message
-LOST = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError", "TimeoutError")
+SAMPLED_PARTITIONS = 16  # partitions that a sample is taken from, if they have enough rows
+PARTITIONS_LOOKED_AT = 4  # partitions that are looked at first for what columns hold
+MAX_MESSAGE_CHARACTERS = 500  # characters of somebody else's message
+DISCONNECTED = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError", "TimeoutError")
 
 
 def is_mine(X: Any) -> bool:
     """Whether X is one of Dask's collections, found out without importing Dask."""
-    return collection(X) is not None
+    return collection_kind(X) is not None
 
 
-def collection(X: Any) -> str | None:
+def collection_kind(X: Any) -> str | None:
     """Which of Dask's collections X is, be it by inheritance."""
     for base in type(X).__mro__:
         if base.__module__.partition(".")[0] in PACKAGES and base.__name__ in COLLECTIONS:
@@ -102,20 +102,20 @@ class Dask(Engine):
     name: ClassVar[str] = "dask"
 
     def __init__(self, X: Any, y: Any = None, *, files: Sequence[str] = ()) -> None:
-        found = collection(X)
+        found = collection_kind(X)
         if found is None:
             raise DecibanError(f"a {type(X).__name__} is not a Dask DataFrame, Series, Array or Bag")
-        if y is not None and collection(y) is None:
+        if y is not None and collection_kind(y) is None:
             raise DecibanError(
                 f"the rows are a Dask {found}, and the labels a {type(y).__name__}: put the labels into a column of X, "
                 "or give them as a Dask collection too, cut at the same rows"
             )
         self.rows_named = f"the Dask {found}"
-        self._rows: Rows = {"Array": Arrays, "Bag": Bags}.get(found, Frames)(X, y)
+        self._rows: Collection = {"Array": ArrayCollection, "Bag": BagCollection}.get(found, FrameCollection)(X, y)
         self.named, self.target, self.size = self._rows.named, self._rows.target, self._rows.size
         self._files = files if len(files) == self.size else ()
-        if found == "Bag" and y is None and self._looked_at[1]:
-            self.target = LABEL
+        if found == "Bag" and y is None and self._schema_and_pairs[1]:
+            self.target = LABEL_COLUMN
 
     @cached_property
     def _parts(self) -> list[tuple[Any, ...]]:
@@ -125,25 +125,29 @@ class Dask(Engine):
         except DecibanError:
             raise
         except Exception as error:  # Dask may look into files here
-            raise EngineError(f"{self.rows_named} cannot be read: {said(error)}") from error
+            raise EngineError(
+                "{rows} cannot be read: {problem}", rows=self.rows_named, problem=summary_of(error)
+            ) from error
 
     # ------------------------------------------------------------------ the schema
 
     @property
     def schema(self) -> pa.Schema:
-        return self._looked_at[0]
+        return self._schema_and_pairs[0]
 
     @cached_property
-    def _looked_at(self) -> tuple[pa.Schema, bool]:
+    def _schema_and_pairs(self) -> tuple[pa.Schema, bool]:
         """The schema, and whether rows are pairs of a text and its label; partitions are read where Dask cannot say."""
         known = self._rows.kinds(self.rows_named)
         found: dict[str, set[pa.DataType]] = {name: set() if kind is None else {kind} for name, kind in known.items()}
         wanted = [name for name, kind in known.items() if kind is None]
-        pairs, left, most = False, list(range(len(self._parts))), LOOKS
+        pairs, left, most = False, list(range(len(self._parts))), PARTITIONS_LOOKED_AT
         # On while there is something to find out, which a few more partitions tell; a bag says nothing without rows.
-        while left and (not found or (most <= PLACES and any(found[name] <= {pa.null()} for name in wanted))):
+        while left and (
+            not found or (most <= SAMPLED_PARTITIONS and any(found[name] <= {pa.null()} for name in wanted))
+        ):
             chosen = evenly(left, most)
-            for kinds, paired in self._each(Look(self._rows.columns, self.target, known), chosen):
+            for kinds, paired in self._each(KindsJob(self._rows.columns, self.target, known), chosen):
                 pairs |= paired
                 for name, kind in kinds.items():
                     found.setdefault(name, set()).add(kind)
@@ -153,18 +157,18 @@ class Dask(Engine):
         return pa.schema(list(kinds.items())), pairs
 
     @property
-    def _reader(self) -> Reader:
-        return Reader(self._rows.columns, self._rows.target, self.schema)
+    def _reader(self) -> PartitionReader:
+        return PartitionReader(self._rows.columns, self._rows.target, self.schema)
 
     # ------------------------------------------------------------------ rows
 
     def sample(self, rows: int) -> pa.Table:
         """From a few partitions spread evenly; from more of them until it is known that there are more rows."""
         looked: dict[int, tuple[int, pa.Table]] = {}
-        left, total, most = list(range(len(self._parts))), 0, PLACES
+        left, total, most = list(range(len(self._parts))), 0, SAMPLED_PARTITIONS
         while left and total <= rows:
             chosen = evenly(left, most)
-            found = self._each(Some(self._reader, ceil(rows / len(chosen))), chosen)
+            found = self._each(SampleJob(self._reader, ceil(rows / len(chosen))), chosen)
             looked.update(zip(chosen, found, strict=True))
             left, total = [i for i in left if i not in looked], sum(size for size, _ in looked.values())
             enough = ceil((rows - total + 1) * len(looked) / max(1, total))  # if those to come are like these
@@ -172,7 +176,7 @@ class Dask(Engine):
         shares = shared_out({i: size for i, (size, _) in looked.items()}, rows)
         short = [i for i, share in shares.items() if share > looked[i][1].num_rows]
         if short:  # some have few rows, so others have to give more than was thought
-            more = self._each(Some(self._reader, max(shares[i] for i in short)), short)
+            more = self._each(SampleJob(self._reader, max(shares[i] for i in short)), short)
             looked.update(zip(short, more, strict=True))
         tables = [thinned(looked[i][1], share) for i, share in sorted(shares.items())]
         return pa.concat_tables([self.schema.empty_table(), *tables]).unify_dictionaries()
@@ -182,7 +186,7 @@ class Dask(Engine):
 
         `dask.annotate(retries=2)` around it lets Dask try again what failed, where files come over a poor line.
         """
-        tasks = self._tasks(Add(work, self._reader), range(len(self._parts)))
+        tasks = self._tasks(SumJob(work, self._reader), range(len(self._parts)))
         level, add = list(tasks.values()), needed("dask").delayed(add_up, pure=False)
         token = uuid4().hex
         while len(level) > 1:
@@ -199,7 +203,7 @@ class Dask(Engine):
 
         Nothing is computed yet, but for a look at columns of which Dask does not know what they hold.
         """
-        return self._rows.apply(Say(answer, self._reader, fields, self.rows_named))
+        return self._rows.apply(PartitionAnswer(answer, self._reader, fields, self.rows_named))
 
     # ------------------------------------------------------------------ tasks
 
@@ -211,7 +215,7 @@ class Dask(Engine):
         """A job to be done for some partitions, as tasks by their numbers. It is in the graph once."""
         delayed, token = needed("dask").delayed, uuid4().hex
         held = delayed(job, name=f"deciban-job-{token}", pure=False, traverse=False)
-        do = delayed(done, pure=False)
+        do = delayed(run_job, pure=False)
         return {
             i: do(held, self._place(i), *self._parts[i], dask_key_name=f"deciban-part-{token}-{i}") for i in numbers
         }
@@ -320,21 +324,21 @@ class Job(Sent):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Add(Job):
+class SumJob(Job):
     """A partition's sum."""
 
     work: Callable[[Iterator[pa.Table]], Any]
-    reader: Reader
+    reader: PartitionReader
 
     def __call__(self, part: Any, labels: Any = None) -> Any:
         return self.work(self.reader.tables(part, labels))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Some(Job):
+class SampleJob(Job):
     """How many rows a partition has, and some of them."""
 
-    reader: Reader
+    reader: PartitionReader
     rows: int
 
     def __call__(self, part: Any, labels: Any = None) -> tuple[int, pa.Table]:
@@ -342,10 +346,10 @@ class Some(Job):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look(Job):
+class KindsJob(Job):
     """What a partition's columns hold of which it is not known, and whether its rows are pairs."""
 
-    columns: Callable[..., Columns]
+    columns: Callable[..., PartitionColumns]
     target: str | None
     known: Mapping[str, pa.DataType | None]
 
@@ -356,23 +360,23 @@ class Look(Job):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Say(Sent):
+class PartitionAnswer(Sent):
     """Answers to a partition's rows."""
 
     answer: Answer
-    reader: Reader
+    reader: PartitionReader
     fields: pa.Schema
     rows_named: str
 
     def __call__(self, number: int | None, part: Any, labels: Any = None) -> pa.Table:
         place = self.rows_named if number is None else place_of(number, self.rows_named)
-        with naming(place):
-            said_of = [self.answer(table) for table in self.reader.tables(part, labels)]
-            return pa.concat_tables([self.fields.empty_table(), *said_of])
+        with errors_placed_at(place):
+            answers = [self.answer(table) for table in self.reader.tables(part, labels)]
+            return pa.concat_tables([self.fields.empty_table(), *answers])
 
 
-def done(job: Job, place: str, *part: Any) -> Any:
-    with naming(place):
+def run_job(job: Job, place: str, *part: Any) -> Any:
+    with errors_placed_at(place):
         return job(*part)
 
 
@@ -381,15 +385,14 @@ def add_up(parts: list[Any]) -> Any:
 
 
 @contextmanager
-def naming(place: str) -> Iterator[None]:
+def errors_placed_at(place: str) -> Iterator[None]:
     """Whatever goes wrong inside says where."""
     try:
         yield
     except DecibanError as error:
-        error.args = (f"{place}: {error}",)
-        raise
+        raise error.located(file=place) from None
     except Exception as error:
-        raise EngineError(f"{place}: {said(error)}") from error
+        raise EngineError("{problem}", file=place, problem=summary_of(error)) from error
 
 
 def place_of(number: int, rows_named: str) -> str:
@@ -399,13 +402,13 @@ def place_of(number: int, rows_named: str) -> str:
 # ------------------------------------------------------------------ Dask's collections
 
 
-class Rows(ABC):
+class Collection(ABC):
     """One of Dask's collections, and how its partitions are read."""
 
     named = True
     size: int
     target: str | None = None
-    columns: Callable[..., Columns]  # of a partition
+    columns: Callable[..., PartitionColumns]  # of a partition
 
     @abstractmethod
     def __init__(self, X: Any, y: Any) -> None:
@@ -420,18 +423,18 @@ class Rows(ABC):
         """Columns and their types as Dask knows them, None where it does not; no columns at all where it knows none."""
 
     @abstractmethod
-    def apply(self, say: Say) -> Any:
+    def apply(self, say: PartitionAnswer) -> Any:
         """Answers to all rows, when they are asked for."""
 
 
-class Frames(Rows):
+class FrameCollection(Collection):
     """A DataFrame, or a Series."""
 
     columns = staticmethod(columns_of_frame)
 
     def __init__(self, X: Any, y: Any) -> None:
-        if collection(X) == "Series":
-            X = X.to_frame(name=TEXT if X.name is None else X.name)
+        if collection_kind(X) == "Series":
+            X = X.to_frame(name=TEXT_COLUMN if X.name is None else X.name)
         self.X, self.size, self.names = X, X.npartitions, unique_names(X.columns)
         self.y = None if y is None else series_beside(X, y)
         if self.y is not None:
@@ -449,14 +452,14 @@ class Frames(Rows):
             types[self.target] = self.y.dtype
         return {name: kind_of_dtype(dtype, name, where) for name, dtype in types.items()}
 
-    def apply(self, say: Say) -> Any:
+    def apply(self, say: PartitionAnswer) -> Any:
         labels = [] if self.y is None else [self.y]
-        return self.X.map_partitions(partial(say_frame, say), *labels, meta=as_frame(say.fields.empty_table(), None))
+        return self.X.map_partitions(partial(answer_frame, say), *labels, meta=as_frame(say.fields.empty_table(), None))
 
 
 def series_beside(X: Any, y: Any) -> Any:
     """Labels as a Series that is cut where the frame X is."""
-    kind = collection(y)
+    kind = collection_kind(y)
     if kind == "DataFrame" and len(y.columns) == 1:
         y, kind = y[y.columns[0]], "Series"
     elif kind == "Array":
@@ -506,12 +509,14 @@ def uncoded(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def say_frame(say: Say, part: Any, labels: Any = None, partition_info: Mapping[str, Any] | None = None) -> Any:
+def answer_frame(
+    say: PartitionAnswer, part: Any, labels: Any = None, partition_info: Mapping[str, Any] | None = None
+) -> Any:
     number = None if partition_info is None else partition_info["number"]
     return as_frame(say(number, part, labels), part.index)
 
 
-class Arrays(Rows):
+class ArrayCollection(Collection):
     """An Array: rows and columns, or texts."""
 
     named = False
@@ -533,10 +538,10 @@ class Arrays(Rows):
             )
         self.X = X.rechunk({1: -1}) if X.ndim == 2 and len(X.chunks[1]) > 1 else X  # whole rows
         self.size, self.named = len(self.X.chunks[0]), X.ndim == 1
-        self.names = [TEXT] if X.ndim == 1 else [f"x{j}" for j in range(X.shape[1])]
+        self.names = [TEXT_COLUMN] if X.ndim == 1 else [f"x{j}" for j in range(X.shape[1])]
         self.y = None if y is None else array_beside(self.X, y)
         if self.y is not None:
-            self.target = LABEL if X.ndim == 1 else "y"
+            self.target = LABEL_COLUMN if X.ndim == 1 else "y"
 
     def parts(self) -> list[tuple[Any, ...]]:
         parts = self.X.to_delayed().ravel()
@@ -548,14 +553,14 @@ class Arrays(Rows):
             found[self.target] = kind_of_dtype(self.y.dtype, self.target, where)
         return found
 
-    def apply(self, say: Say) -> Any:
+    def apply(self, say: PartitionAnswer) -> Any:
         arrays = needed("dask.array")
         dtype, many = common_dtype(say.fields), len(say.fields)
         rows = self.X if self.X.ndim == 2 else self.X[:, None]
         labels = [] if self.y is None else [self.y[:, None]]
         one = many == 1
         return arrays.map_blocks(
-            partial(say_array, say, self.X.ndim == 1, dtype),
+            partial(answer_array, say, self.X.ndim == 1, dtype),
             rows,
             *labels,
             dtype=dtype,
@@ -566,7 +571,7 @@ class Arrays(Rows):
 
 def array_beside(X: Any, y: Any) -> Any:
     """Labels as an Array of one dimension that is cut where X is."""
-    kind = collection(y)
+    kind = collection_kind(y)
     if kind == "DataFrame" and len(y.columns) == 1:
         y, kind = y[y.columns[0]], "Series"
     if kind not in ("Series", "Array"):
@@ -589,29 +594,34 @@ def common_dtype(fields: pa.Schema) -> np.dtype[Any]:
     return np.result_type(*(np.dtype(uncoded(field.type).to_pandas_dtype()) for field in fields))
 
 
-def say_array(
-    say: Say, texts: bool, dtype: np.dtype[Any], part: Any, labels: Any = None, block_id: Sequence[int] | None = None
+def answer_array(
+    say: PartitionAnswer,
+    texts: bool,
+    dtype: np.dtype[Any],
+    part: Any,
+    labels: Any = None,
+    block_id: Sequence[int] | None = None,
 ) -> Any:
     table = say(None if block_id is None else int(block_id[0]), part[:, 0] if texts else part, labels)
     columns = [column.to_numpy().astype(dtype, copy=False) for column in table.columns]
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
-class Bags(Rows):
+class BagCollection(Collection):
     """A Bag of dicts, texts, or pairs of a text and its label."""
 
     columns = staticmethod(columns_of_bag)
 
     def __init__(self, X: Any, y: Any) -> None:
-        if y is not None and collection(y) != "Bag":
-            raise DecibanError(f"the rows are a Dask Bag, and the labels a {collection(y)}: give a Bag of labels")
+        if y is not None and collection_kind(y) != "Bag":
+            raise DecibanError(f"the rows are a Dask Bag, and the labels a {collection_kind(y)}: give a Bag of labels")
         if y is not None and y.npartitions != X.npartitions:
             raise DecibanError(
                 f"the rows are in {X.npartitions} partitions and the labels in {y.npartitions}: X and y must be cut at "
                 "the same rows. Put both into one Bag, as pairs of a text and its label"
             )
         self.X, self.y, self.size = X, y, X.npartitions
-        self.target = None if y is None else LABEL
+        self.target = None if y is None else LABEL_COLUMN
 
     def parts(self) -> list[tuple[Any, ...]]:
         # Bags are made quicker by iterators in place of lists, which X and y could not both go through.
@@ -622,13 +632,13 @@ class Bags(Rows):
         del where
         return {}
 
-    def apply(self, say: Say) -> Any:
+    def apply(self, say: PartitionAnswer) -> Any:
         numbers = needed("dask.bag").from_sequence(range(self.size), npartitions=self.size)
         labels = [] if self.y is None else [self.y]
-        return self.X.map_partitions(partial(say_bag, say), numbers, *labels)
+        return self.X.map_partitions(partial(answer_bag, say), numbers, *labels)
 
 
-def say_bag(say: Say, part: Any, numbers: Any, labels: Any = None) -> list[Any]:
+def answer_bag(say: PartitionAnswer, part: Any, numbers: Any, labels: Any = None) -> list[Any]:
     table = say(next(iter(numbers)), part, labels)
     found: list[Any] = table.column(0).to_pylist() if table.num_columns == 1 else table.to_pylist()
     return found
@@ -680,8 +690,9 @@ def from_paths(paths: Sequence[str], **how: Any) -> Dask:
         how = {"sep": "\t", **how} if tabs else how
     elif kinds != {"parquet"}:
         raise DecibanError(
-            f"{name}: Dask reads Parquet and CSV files here, all of one kind, which is known by how their names end "
-            "(.parquet, .csv, .tsv). Of anything else, make a Dask DataFrame and give that"
+            "Dask reads Parquet and CSV files here, all of one kind, which is known by how their names end (.parquet, "
+            ".csv, .tsv). Of anything else, make a Dask DataFrame and give that",
+            file=name,
         )
     if kinds == {"parquet"}:  # Dask puts these in the order of the numbers in their names, whatever order was given
         order = needed("dask.utils").natural_sort_key
@@ -691,7 +702,7 @@ def from_paths(paths: Sequence[str], **how: Any) -> Dask:
     except DecibanError:
         raise
     except Exception as error:  # of whichever library reads the files
-        raise EngineError(f"{name} cannot be read: {said(error)}") from error
+        raise EngineError("{file} cannot be read: {problem}", file=name, problem=summary_of(error)) from error
     rows.rows_named = name
     return rows
 
@@ -702,7 +713,7 @@ def expanded(path: str) -> list[str]:
         return [path]
     found = sorted(glob.glob(path, recursive=True))
     if not found:
-        raise DecibanError(f"there is no file {one_line(path)!r}")
+        raise DecibanError("there is no file {file!r}", file=path)
     return found
 
 
@@ -722,10 +733,10 @@ def shown_paths(paths: Sequence[str]) -> str:
 # ------------------------------------------------------------------ what goes wrong
 
 
-def said(error: BaseException) -> str:
+def summary_of(error: BaseException) -> str:
     """Somebody else's error in a line."""
     text = without_secrets(one_line(" ".join(str(error).split())))
-    return f"{type(error).__name__}: {text[:LONGEST]}{'…' if len(text) > LONGEST else ''}"
+    return f"{type(error).__name__}: {text[:MAX_MESSAGE_CHARACTERS]}{'…' if len(text) > MAX_MESSAGE_CHARACTERS else ''}"
 
 
 def failure(error: Exception, where: str) -> DecibanError:
@@ -735,15 +746,18 @@ def failure(error: Exception, where: str) -> DecibanError:
     name = type(error).__name__
     if name == "KilledWorker":  # Dask suspects all that was waiting for a worker which dies
         return EngineError(
-            f"{where}: every worker that had it in hand, perhaps among others, died, mostly for want of memory. Cut "
-            "the rows into smaller partitions (repartition, rechunk), or give workers more memory; nothing was learned"
+            "every worker that had it in hand, perhaps among others, died, mostly for want of memory. Cut the rows "
+            "into smaller partitions (repartition, rechunk), or give workers more memory; nothing was learned",
+            file=where,
         )
-    if name in LOST:
+    if name in DISCONNECTED:
         return EngineError(
-            f"{where}: Dask's scheduler is out of reach or has been told to stop ({said(error)}). Connect a new "
-            "Client, and do it again; nothing was learned"
+            "Dask's scheduler is out of reach or has been told to stop ({problem}). Connect a new Client, and do it "
+            "again; nothing was learned",
+            file=where,
+            problem=summary_of(error),
         )
-    return EngineError(f"{where} cannot be computed: {said(error)}")
+    return EngineError("{file} cannot be computed: {problem}", file=where, problem=summary_of(error))
 
 
 def failed_key(error: BaseException) -> Any:

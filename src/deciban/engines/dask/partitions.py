@@ -24,14 +24,14 @@ from deciban.sources.kinds import common, declared, describe, wide
 
 Values: TypeAlias = Any  # a column: of one dimension, cut by slices and by numbers of rows
 
-ROWS, BYTES = 1 << 18, 1 << 28  # of a table, at most: what is larger is cut
-TEXT, LABEL = "text", "label"  # columns of what has no names
-UNKNOWN = "__UNKNOWN_CATEGORIES__"  # the category that Dask puts where it has not seen any
+MAX_TABLE_ROWS, MAX_TABLE_BYTES = 1 << 18, 1 << 28  # of a table, at most: what is larger is cut
+TEXT_COLUMN, LABEL_COLUMN = "text", "label"  # columns of what has no names
+UNKNOWN_CATEGORY = "__UNKNOWN_CATEGORIES__"  # the category that Dask puts where it has not seen any
 REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError)  # what Arrow raises where it cannot read values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class PartitionColumns:
     """A partition's columns as they are."""
 
     size: int
@@ -40,10 +40,10 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reader:
+class PartitionReader:
     """How partitions become tables with exactly this schema. What is in it is sent to workers."""
 
-    columns: Callable[..., Columns]  # (partition, labels or None, target)
+    columns: Callable[..., PartitionColumns]  # (partition, labels or None, target)
     target: str | None
     schema: pa.Schema
 
@@ -51,7 +51,7 @@ class Reader:
         """All rows, a table at a time; none where there are no rows."""
         found = self._checked(self.columns(part, labels, self.target))
         held = sum(getattr(values, "nbytes", 8 * found.size) for values in found.values.values())
-        step = min(ROWS, max(1, BYTES * found.size // max(1, held)))
+        step = min(MAX_TABLE_ROWS, max(1, MAX_TABLE_BYTES * found.size // max(1, held)))
         for start in range(0, found.size, step):
             yield self._table(found, slice(start, min(found.size, start + step)))
 
@@ -61,44 +61,48 @@ class Reader:
         most = min(rows, found.size)
         return found.size, self._table(found, np.arange(most) * found.size // max(1, most))
 
-    def _checked(self, found: Columns) -> Columns:
+    def _checked(self, found: PartitionColumns) -> PartitionColumns:
         strange = [name for name in found.values if name not in self.schema.names]
         if strange and found.size:
             raise DecibanError(
-                f"there is a column {one_line(strange[0])!r} here, and not in the partitions that were looked at: give "
-                "it to all rows, with None where it is missing, or leave it out"
+                "there is a column {column!r} here, and not in the partitions that were looked at: give it to all "
+                "rows, with None where it is missing, or leave it out",
+                column=strange[0],
             )
         return found
 
-    def _table(self, found: Columns, rows: Any) -> pa.Table:
+    def _table(self, found: PartitionColumns, rows: Any) -> pa.Table:
         size = len(range(*rows.indices(found.size))) if isinstance(rows, slice) else len(rows)
-        columns = [
-            as_arrow(found.values[field.name][rows], field.type, field.name)
-            if field.name in found.values
-            else pa.nulls(size, field.type)
-            for field in self.schema
-        ]
+        try:
+            columns = [
+                as_arrow(found.values[field.name][rows], field.type, field.name)
+                if field.name in found.values
+                else pa.nulls(size, field.type)
+                for field in self.schema
+            ]
+        except DecibanError as error:  # which counts the rows of this table, not of the partition
+            raise error.located(numbers=np.arange(found.size)[rows]) from None
         return pa.table(columns, schema=self.schema)
 
 
 # ------------------------------------------------------------------ columns of partitions
 
 
-def columns_of_frame(part: Any, labels: Any, target: str | None) -> Columns:
+def columns_of_frame(part: Any, labels: Any, target: str | None) -> PartitionColumns:
     """A pandas frame, and a series or an array of labels."""
     names = unique_names(part.columns)
     values = {name: values_of(part.iloc[:, j]) for j, name in enumerate(names)}
     return with_labels(len(part), values, labels, target)
 
 
-def columns_of_array(part: Any, labels: Any, target: str | None) -> Columns:
+def columns_of_array(part: Any, labels: Any, target: str | None) -> PartitionColumns:
     """An array of rows and columns, or of texts."""
     part = np.asarray(unmask(part))
-    values = {TEXT: part} if part.ndim == 1 else {f"x{j}": part[:, j] for j in range(part.shape[1])}
+    values = {TEXT_COLUMN: part} if part.ndim == 1 else {f"x{j}": part[:, j] for j in range(part.shape[1])}
     return with_labels(len(part), values, labels, target)
 
 
-def columns_of_bag(part: Any, labels: Any, target: str | None) -> Columns:
+def columns_of_bag(part: Any, labels: Any, target: str | None) -> PartitionColumns:
     """Dicts, texts, or pairs of a text and its label."""
     rows = list(part)
     labels = None if labels is None else as_objects(list(labels))
@@ -108,14 +112,16 @@ def columns_of_bag(part: Any, labels: Any, target: str | None) -> Columns:
     if len(forms) > 1 or None in forms:
         wrong = next(i for i, row in enumerate(rows) if form_of(row) is None or form_of(row) != form_of(rows[0]))
         raise DecibanError(
-            f"row {wrong} is {shown(rows[wrong])}: all rows of a Bag are dicts with a key for each column, or all are "
-            "texts, or all are pairs of a text and its label"
+            "row {row} is {value!short}: all rows of a Bag are dicts with a key for each column, or all are texts, or "
+            "all are pairs of a text and its label",
+            row=wrong,
+            value=rows[wrong],
         )
     if forms == {"text"}:
-        return with_labels(len(rows), {TEXT: as_objects(rows)}, labels, target)
+        return with_labels(len(rows), {TEXT_COLUMN: as_objects(rows)}, labels, target)
     if forms == {"pair"}:
         texts, own = zip(*rows, strict=True)
-        return Columns(len(rows), {TEXT: as_objects(texts), LABEL: as_objects(own)}, pairs=True)
+        return PartitionColumns(len(rows), {TEXT_COLUMN: as_objects(texts), LABEL_COLUMN: as_objects(own)}, pairs=True)
     names = dict.fromkeys(name for row in rows for name in row)
     unique_names(names)
     return with_labels(len(rows), {str(n): as_objects([row.get(n) for row in rows]) for n in names}, labels, target)
@@ -129,9 +135,9 @@ def form_of(row: Any) -> str | None:
     return "pair" if isinstance(row, tuple) and len(row) == 2 and isinstance(row[0], str) else None
 
 
-def with_labels(size: int, values: dict[str, Values], labels: Any, target: str | None) -> Columns:
+def with_labels(size: int, values: dict[str, Values], labels: Any, target: str | None) -> PartitionColumns:
     if labels is None:
-        return Columns(size, values)
+        return PartitionColumns(size, values)
     assert target is not None
     own = values_of(labels) if hasattr(labels, "iloc") else unmask(labels)
     own = own.ravel() if isinstance(own, np.ndarray) else own
@@ -140,7 +146,7 @@ def with_labels(size: int, values: dict[str, Values], labels: Any, target: str |
             f"there are {size:,} rows and {len(own):,} labels here: X and y must be cut at the same rows. Put the "
             "labels into a column of X, or filter and cut both alike"
         )
-    return Columns(size, {**values, target: own})
+    return PartitionColumns(size, {**values, target: own})
 
 
 def values_of(series: Any) -> Values:
@@ -168,7 +174,7 @@ def kind_of_dtype(dtype: Any, name: str, where: str) -> pa.DataType | None:
                 return pa.string()
             return None if dtype.kind == "O" else settled(pa.from_numpy_dtype(dtype), name, where)
         if hasattr(dtype, "categories"):
-            if dtype.categories is None or UNKNOWN in dtype.categories:
+            if dtype.categories is None or UNKNOWN_CATEGORY in dtype.categories:
                 return None
             names = kind_of_values(dtype.categories.array, name)
             return None if names == pa.null() else pa.dictionary(pa.int32(), settled(names, name, where))
@@ -178,8 +184,11 @@ def kind_of_dtype(dtype: Any, name: str, where: str) -> pa.DataType | None:
         return settled(pa.array(empty, from_pandas=True).type, name, where)
     except (pa.ArrowException, NotImplementedError, TypeError):
         raise DecibanError(
-            f"column {one_line(name)!r} of {where} is of type {dtype}, which is neither numbers, strings, booleans nor "
-            "dates: convert it to one of these, or leave it out"
+            "column {column!r} of {where} is of type {dtype}, which is neither numbers, strings, booleans nor dates: "
+            "convert it to one of these, or leave it out",
+            column=name,
+            where=where,
+            dtype=str(dtype),
         ) from None
 
 
@@ -232,7 +241,7 @@ def from_objects(values: list[Any], kind: pa.DataType, name: str) -> pa.Array:
     column, _ = read_column(values, name)
     if isinstance(column, Numbers):
         return pa.array(column.values, from_pandas=True)
-    raise misfit(name, next(value for value in values if not is_missing(value)), kind)
+    raise misfit_error(name, next(value for value in values if not is_missing(value)), kind)
 
 
 def encodable(text: str) -> str:
@@ -252,14 +261,17 @@ def recast(found: pa.Array | pa.ChunkedArray, kind: pa.DataType, name: str) -> p
         return found
     if is_text(kind) and not is_text(found.type):
         return from_objects(found.to_pylist(), kind, name)
-    if sort(found.type) != sort(kind) and (sort(found.type), sort(kind)) != ("boolean", "number"):
-        raise misfit(name, found.drop_null()[0].as_py(), kind)
+    if comparable_as(found.type) != comparable_as(kind) and (comparable_as(found.type), comparable_as(kind)) != (
+        "boolean",
+        "number",
+    ):
+        raise misfit_error(name, found.drop_null()[0].as_py(), kind)
     # Moments lose what is finer than elsewhere, and floats the last digits of whole numbers beyond 2⁵³.
     how = pc.CastOptions(kind, allow_time_truncate=True, allow_float_truncate=pa.types.is_floating(kind))
     try:
         return pc.cast(found, options=how)
     except pa.ArrowException:
-        raise misfit(
+        raise misfit_error(
             name, next(v for v in found.drop_null().to_pylist() if not fits(v, found.type, how)), kind
         ) from None
 
@@ -278,7 +290,7 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or "string_view" in str(kind))
 
 
-def sort(kind: pa.DataType) -> str:
+def comparable_as(kind: pa.DataType) -> str:
     """What is comparable."""
     types = pa.types
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
@@ -290,10 +302,15 @@ def sort(kind: pa.DataType) -> str:
     return "boolean" if types.is_boolean(kind) else "span" if types.is_duration(kind) else str(kind)
 
 
-def misfit(name: str, value: Any, kind: pa.DataType) -> DecibanError:
+def misfit_error(name: str, value: Any, kind: pa.DataType) -> DecibanError:
     whole = pa.types.is_integer(kind)
     to = "float64" if whole and isinstance(value, float) else "str"
     return DecibanError(
-        f"column {one_line(name)!r} holds {one_line(shown(value))}, and {'whole numbers' if whole else describe(kind)} "
-        f"elsewhere: make it the same in all partitions, as in X.astype({{{one_line(name)!r}: {to!r}}})"
+        "column {column!r} holds {shown}, and {kind} elsewhere: make it the same in all partitions, as in "
+        "X.astype({how})",
+        column=name,
+        value=value,
+        shown=one_line(shown(value)),
+        kind="whole numbers" if whole else describe(kind),
+        how={name: to},
     )

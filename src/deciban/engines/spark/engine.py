@@ -34,15 +34,17 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
-ROWS = 1 << 16  # of a table that `work` is given; Spark's own batches are shorter
-BYTES = 1 << 26  # of such a table, where rows are long
-FAN = 16  # sums that are added at a time, places that a sample is from, sums that the driver is sent
-AT_ONCE = 1 << 28  # bytes of sums that are in one place: Spark's driver takes 1 GB, an Arrow column 2 GB
-SMALL = AT_ONCE // FAN  # bytes of a sum that is sent along with the news that it is there
-LARGEST = 1 << 29  # bytes of a sum: at least two of them have to fit into an Arrow column
-PATIENCE = 600  # seconds that a process waits for Spark to hang up
-PARTS = "part long, total binary, error binary"
-ENDINGS = {"parquet": "parquet", "csv": "csv", "tsv": "csv"} | dict.fromkeys(("json", "jsonl", "ndjson"), "json")
+TABLE_ROWS = 1 << 16  # of a table that `work` is given; Spark's own batches are shorter
+MAX_TABLE_BYTES = 1 << 26  # of such a table, where rows are long
+FAN_IN = 16  # sums that are added at a time, places that a sample is from, sums that the driver is sent
+MAX_BYTES_AT_ONCE = 1 << 28  # bytes of sums that are in one place: Spark's driver takes 1 GB, an Arrow column 2 GB
+MAX_BYTES_SENT_ALONG = MAX_BYTES_AT_ONCE // FAN_IN  # bytes of a sum that is sent along with the news that it is there
+MAX_SUM_BYTES = 1 << 29  # bytes of a sum: at least two of them have to fit into an Arrow column
+HANG_UP_SECONDS = 600  # seconds that a process waits for Spark to hang up
+PART_SCHEMA = "part long, total binary, error binary"
+FORMAT_OF_ENDING = {"parquet": "parquet", "csv": "csv", "tsv": "csv"} | dict.fromkeys(
+    ("json", "jsonl", "ndjson"), "json"
+)
 
 
 def is_mine(X: Any) -> bool:
@@ -57,12 +59,12 @@ def from_paths(paths: Sequence[str], **how: Any) -> Spark:
     unless `schema` gives them.
     """
     endings = sorted({ending(path) or "parquet" for path in paths})
-    if len(endings) != 1 or endings[0] not in ENDINGS:
+    if len(endings) != 1 or endings[0] not in FORMAT_OF_ENDING:
         raise EngineError(
             f"Spark is to read paths that end in {' and '.join(map(repr, map(one_line, endings))) or 'nothing'}: all "
-            f"must have the same ending, one of {', '.join(ENDINGS)} (compressed or not)"
+            f"must have the same ending, one of {', '.join(FORMAT_OF_ENDING)} (compressed or not)"
         )
-    kind, schema = ENDINGS[endings[0]], how.pop("schema", None)
+    kind, schema = FORMAT_OF_ENDING[endings[0]], how.pop("schema", None)
     options: dict[str, Any] = {}
     if kind == "csv":
         options = {"header": True, "inferSchema": schema is None, "sep": "\t" if endings[0] == "tsv" else ","}
@@ -94,7 +96,9 @@ class Spark(Engine):
             raise EngineError(f"{rows_named} is a stream without an end: learn from each of its batches (foreachBatch)")
         twice = sorted({name for name in X.columns if X.columns.count(name) > 1})
         if twice:
-            raise EngineError(f"{rows_named} has several columns called {one_line(twice[0])!r}: rename all but one")
+            raise EngineError(
+                "{rows} has several columns called {column!r}: rename all but one", column=twice[0], rows=rows_named
+            )
 
     @property
     def schema(self) -> pa.Schema:
@@ -107,8 +111,10 @@ class Spark(Engine):
         for field in self.frame.schema:
             if type(field.dataType).__name__ in ("VectorUDT", "MatrixUDT"):
                 raise EngineError(
-                    f"column {one_line(field.name)!r} of {self.rows_named} holds vectors of Spark ML: make a column of "
-                    "each entry (pyspark.ml.functions.vector_to_array), or leave the column out"
+                    "column {column!r} of {rows} holds vectors of Spark ML: make a column of each entry "
+                    "(pyspark.ml.functions.vector_to_array), or leave the column out",
+                    column=field.name,
+                    rows=self.rows_named,
                 )
         with quiet(), in_one_line(self.rows_named):
             found = self.frame.limit(0).toArrow().schema  # no row is read for it
@@ -127,10 +133,10 @@ class Spark(Engine):
         heads: dict[int, tuple[pa.Table, bool]] = {}
         shares: Mapping[int, int] | None = None
         while True:
-            first = Partition(pack(Head(rows, shares)), self.schema, name, longest=1)
+            first = PartitionSum(pack(SampleHead(rows, shares)), self.schema, name, longest=1)
             with quiet(), in_one_line(name):
-                found = self._positions().coalesce(FAN).mapInArrow(first.added_up, PARTS).collect()
-            heads |= {row.part: opened(row.total) for row in checked(found, name)}
+                found = self._positions().coalesce(FAN_IN).mapInArrow(first.added_up, PART_SCHEMA).collect()
+            heads |= {row.part: sample_head(row.total) for row in checked_parts(found, name)}
             begun = [part for part, (_, more) in heads.items() if more]
             if not begun or sum(table.num_rows for table, _ in heads.values()) >= rows:
                 break
@@ -142,24 +148,24 @@ class Spark(Engine):
 
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
         """The sum over all partitions, of which the driver sees no more than sixteen parts."""
-        partition = Partition(pack(work), self.schema, self.rows_named)
+        partition = PartitionSum(pack(work), self.schema, self.rows_named)
         kept = []
         with quiet(), in_one_line(self.rows_named):
             try:
-                parts, width = self._positions().mapInArrow(partition.added_up, PARTS), 1
+                parts, width = self._positions().mapInArrow(partition.added_up, PART_SCHEMA), 1
                 while True:
                     # Kept on the executors' disks, so that a look at how many there are does not mean to work twice.
                     kept.append(parts.persist(pyspark().StorageLevel.DISK_ONLY))
-                    found = checked(looked_at(parts), self.rows_named, width)
+                    found = checked_parts(part_sizes(parts), self.rows_named, width)
                     if width == 1 and watch is not None:
                         watch(len(found))
                     together = sum(row.size for row in found)
-                    if len(found) <= FAN and (together <= AT_ONCE or len(found) <= 1):
+                    if len(found) <= FAN_IN and (together <= MAX_BYTES_AT_ONCE or len(found) <= 1):
                         break
-                    fan = max(2, min(FAN, AT_ONCE * len(found) // together))
+                    fan = max(2, min(FAN_IN, MAX_BYTES_AT_ONCE * len(found) // together))
                     groups = len({row.part // fan for row in found})
                     near = parts.selectExpr("part", "total", f"part div {fan} AS near").repartition(groups, "near")
-                    parts, width = near.mapInArrow(Neighbours(fan).added_up, PARTS), width * fan
+                    parts, width = near.mapInArrow(NeighbourSum(fan).added_up, PART_SCHEMA), width * fan
                 if any(row.total is None for row in found):
                     found = parts.collect()
             finally:
@@ -176,13 +182,14 @@ class Spark(Engine):
         for name in fields.names:
             if same(name) in taken:
                 raise EngineError(
-                    f"{self.rows_named} has a column {one_line(name)!r} already, where an answer is to stand: "
-                    "rename it, or leave it out"
+                    "{rows} has a column {column!r} already, where an answer is to stand: rename it, or leave it out",
+                    column=name,
+                    rows=self.rows_named,
                 )
         with quiet(), in_one_line(self.rows_named):
             answers = session.createDataFrame(fields.empty_table()).schema
             kinds = pyspark().sql.types.StructType([*self.frame.schema, *answers])
-            partition = Answers(pack(answer), self.schema, self.rows_named, tuple(kinds.names))
+            partition = PartitionAnswers(pack(answer), self.schema, self.rows_named, tuple(kinds.names))
             return self._positions().mapInArrow(partition.beside_rows, kinds)
 
     def _positions(self) -> Any:
@@ -194,7 +201,7 @@ class Spark(Engine):
 
 
 @dataclass(frozen=True)
-class Partition:
+class PartitionSum:
     """Work on one partition: a row with its number and its sum, or what was wrong; no row where nothing was there.
 
     What deciban itself finds wrong is wrong each time, so it is an answer and Spark does not try again. Anything else
@@ -204,18 +211,20 @@ class Partition:
     work: bytes  # packed
     schema: pa.Schema
     name: str
-    longest: int = ROWS
+    longest: int = TABLE_ROWS
 
     def added_up(self, batches: Batches) -> Batches:
         part, source = partition_number(), Unread(batches)
         try:
             work: Work[Any] = pickle.loads(self.work)
-            total = work(conform_all(joined(source, self.longest), self.schema, self.name))
+            total = work(conform_all(joined_batches(source, self.longest), self.schema, self.name))
             packed = None if total is None else pack(total)
         except DecibanError as error:
             yield part_row(part, error=pack(error))
         except Exception as error:
-            raise EngineError(f"partition {part} of {self.name}: {said(error)}") from error
+            raise EngineError(
+                "{problem}", file=f"partition {part} of {self.name}", problem=summary_of(error)
+            ) from error
         else:
             if packed is not None:
                 yield part_row(part, packed)
@@ -224,7 +233,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class NeighbourSum:
     """Sums of partitions whose numbers are next to each other, added in their order."""
 
     fan: int
@@ -241,11 +250,12 @@ class Neighbours:
             except DecibanError as error:
                 yield part_row(group, error=pack(error))
             except Exception as error:
-                raise EngineError(f"sums of partitions {parts[0][0]} to {parts[-1][0]}: {said(error)}") from error
+                where = f"sums of partitions {parts[0][0]} to {parts[-1][0]}"
+                raise EngineError("{problem}", file=where, problem=summary_of(error)) from error
 
 
 @dataclass(frozen=True)
-class Head:
+class SampleHead:
     """The first rows of a place, and whether there are more."""
 
     rows: int
@@ -274,7 +284,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Answers:
+class PartitionAnswers:
     """Rows as Spark has them, with the answers beside them."""
 
     answer: bytes  # packed
@@ -287,12 +297,13 @@ class Answers:
 
         source = Unread(batches)
         answer: Answer = pickle.loads(self.answer)
-        for table in joined(source, ROWS):
+        for table in joined_batches(source, TABLE_ROWS):
             try:
                 answers = answer(conformed(table, self.schema, self.name))
             except Exception as error:
                 source.leave()
-                raise EngineError(f"partition {partition_number()} of {self.name}: {said(error)}") from error
+                where = f"partition {partition_number()} of {self.name}"
+                raise EngineError("{problem}", file=where, problem=summary_of(error)) from error
             columns = [*table.columns, *answers.columns]
             yield from pa.table(columns, names=list(self.names)).combine_chunks().to_batches()
 
@@ -335,12 +346,12 @@ def wait_until_closed(connection: socket.socket, *_: Any) -> bytes:
     """In place of `recv`: nothing, once the other side has closed the connection, or seems to have forgotten it."""
     poll = select.poll()
     poll.register(connection, getattr(select, "POLLRDHUP", select.POLLHUP))
-    poll.poll(PATIENCE * 1000)
+    poll.poll(HANG_UP_SECONDS * 1000)
     return b""
 
 
-def joined(batches: Iterable[pa.RecordBatch], longest: int) -> Iterator[pa.Table]:
-    """Batches put together to tables of about so many rows, or of `BYTES` where that is less; empty ones left out."""
+def joined_batches(batches: Iterable[pa.RecordBatch], longest: int) -> Iterator[pa.Table]:
+    """Batches put together to tables of about so many rows, or `MAX_TABLE_BYTES` if less; empty ones left out."""
     import pyarrow as pa
 
     held: list[Any] = []
@@ -350,7 +361,7 @@ def joined(batches: Iterable[pa.RecordBatch], longest: int) -> Iterator[pa.Table
             continue
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= longest or size >= BYTES:
+        if rows >= longest or size >= MAX_TABLE_BYTES:
             yield pa.Table.from_batches(held)
             held, rows, size = [], 0, 0
     if held:
@@ -381,7 +392,7 @@ def pack(value: Any) -> bytes:
 
     file = io.BytesIO()
     Pickler(file).dump(value)
-    if file.tell() > LARGEST:
+    if file.tell() > MAX_SUM_BYTES:
         raise EngineError(
             f"the sum of one partition takes {file.tell() / 2**30:.1f} GB, more than a row of Spark can hold: "
             "learn fewer columns, categories or words (a hashed vocabulary has a size of its own)"
@@ -399,14 +410,14 @@ def part_row(part: int, total: bytes | None = None, error: bytes | None = None) 
 # What runs on the driver.
 
 
-def looked_at(parts: Any) -> list[Any]:
+def part_sizes(parts: Any) -> list[Any]:
     """All parts with the bytes of each, and the few and small ones themselves, so that nobody has to ask again."""
-    small = f"IF(part < {FAN} AND length(total) <= {SMALL}, total, NULL) AS total"
+    small = f"IF(part < {FAN_IN} AND length(total) <= {MAX_BYTES_SENT_ALONG}, total, NULL) AS total"
     found: list[Any] = parts.selectExpr("part", "length(total) AS size", small, "error").collect()
     return found
 
 
-def checked(found: list[Any], name: str, width: int = 1) -> list[Any]:
+def checked_parts(found: list[Any], name: str, width: int = 1) -> list[Any]:
     """The parts, if nothing was wrong in any of them; `width` is how many partitions a part is of."""
     wrong = [row for row in found if row.error is not None]
     if wrong:
@@ -414,11 +425,11 @@ def checked(found: list[Any], name: str, width: int = 1) -> list[Any]:
         error = pickle.loads(first.error)
         last = (first.part + 1) * width - 1
         where = f"partition {last}" if width == 1 else f"partitions {first.part * width} to {last}"
-        raise type(error)(f"{where} of {name}: {error}")
+        raise error.located(file=f"{where} of {name}")
     return found
 
 
-def opened(head: bytes) -> tuple[pa.Table, bool]:
+def sample_head(head: bytes) -> tuple[pa.Table, bool]:
     import pyarrow as pa
 
     written, more = pickle.loads(head)
@@ -451,7 +462,7 @@ def in_one_line(name: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "grpc"):
             raise
-        raise EngineError(reason(str(error), name)) from None
+        raise EngineError("{problem}", problem=reason(str(error), name)) from None
 
 
 OURS = re.compile(r"deciban\.errors\.EngineError: (.*)")
@@ -483,7 +494,7 @@ def reason(text: str, name: str) -> str:
     return f"{where}: {' '.join(dict.fromkeys(one_line(STATE.sub('', line).strip()) for line in lines))}"
 
 
-def said(error: BaseException) -> str:
+def summary_of(error: BaseException) -> str:
     """An error in a line."""
     return one_line(f"{type(error).__name__}: {error}")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from deciban.errors import FileError
-from deciban.text.mail.message import FILE, Mail, read
+from deciban.text.mail.message import MAX_MAIL_BYTES, Mail, read
 from deciban.text.mail.mime import FIELD, is_dated
 
-LINE = 1 << 16  # bytes read at a time where a line does not end
+LINE_BYTES = 1 << 16  # bytes read at a time where a line does not end
 QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
 NOT_MAIL = ("cmds",)  # what the SpamAssassin corpus keeps beside its mails
 
@@ -38,7 +38,7 @@ def read_mailbox(path: str | os.PathLike[str], headers: Collection[str] | None =
     if not path.exists():
         raise FileNotFoundError(f"there is no mailbox {str(path)!r}")
     if not path.is_dir() and not path.is_file():
-        raise FileError(f"{str(path)!r} is neither a file nor a folder")
+        raise FileError("{file!r} is neither a file nor a folder", file=str(path))
     return (read(raw, headers) for file in files(path, set()) for raw in split(file))
 
 
@@ -62,7 +62,7 @@ def files(path: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
 def split(path: Path) -> Iterator[bytes]:
     """The raw mails of a file."""
     with path.open("rb") as file:
-        first = file.readline(LINE)
+        first = file.readline(LINE_BYTES)
         file.seek(0)
         one = path.suffix.lower() == ".eml" or path.parent.name in ("cur", "new")
         if not one and (not first or first.startswith(b"From ")):
@@ -70,10 +70,12 @@ def split(path: Path) -> Iterator[bytes]:
             return
         if not one and not FIELD.match(first.removeprefix(b"\xef\xbb\xbf")):
             raise FileError(
-                f"{str(path)!r} does not look like mail: its first line is {first[:40]!r}, and no header field "
-                "such as 'Subject: …'; if it is a mail, give its name the ending .eml, and if not, move it elsewhere"
+                "{file!r} does not look like mail: its first line is {value!r}, and no header field such as 'Subject: "
+                "…'; if it is a mail, give its name the ending .eml, and if not, move it elsewhere",
+                file=str(path),
+                value=first[:40],
             )
-        yield file.read(FILE)
+        yield file.read(MAX_MAIL_BYTES)
 
 
 def split_mbox(file: BinaryIO) -> Iterator[bytes]:
@@ -83,9 +85,9 @@ def split_mbox(file: BinaryIO) -> Iterator[bytes]:
     signs are asked for: a blank line before it, a date in it, a header field after it.
     """
     mail, begun, blank, whole = bytearray(), False, True, True
-    line = file.readline(LINE)
+    line = file.readline(LINE_BYTES)
     while line:
-        following = file.readline(LINE)
+        following = file.readline(LINE_BYTES)
         signs = 0
         if whole and line.startswith(b"From "):
             signs = blank + is_dated(line) + (FIELD.match(following) is not None)
@@ -93,7 +95,7 @@ def split_mbox(file: BinaryIO) -> Iterator[bytes]:
             if begun:
                 yield unquoted(bytes(mail))
             mail, begun = bytearray(), True
-        elif len(mail) < FILE:
+        elif len(mail) < MAX_MAIL_BYTES:
             mail += line
         blank, whole = not line.strip(), line.endswith(b"\n")
         line = following

@@ -14,12 +14,12 @@ REST_OF_TAG = re.compile(r"""(?:[^>"']++|"[^"]*+"|'[^']*+')*+>""")
 TARGET = re.compile(r"""\b(?:href|src)\s*+=\s*+["']?\s*+(?:(?:[a-z]++:)?//|mailto:)([^/\s"'>?\#]++)""", re.IGNORECASE)
 NOT_SHOWN = {name: re.compile(rf"</{name}\b", re.IGNORECASE) for name in ("script", "style")}
 
-BLOCKS = (
+BLOCK_TAGS = (
     "address article aside blockquote body br center dd div dl dt fieldset figure footer form h1 h2 h3 h4 h5 h6 head "
     "header hr html li main nav ol option p pre section select table tbody textarea tfoot thead title tr ul"
 )
-LINES = frozenset(BLOCKS.split())
-CELLS = frozenset(("td", "th", "button", "input", "img", "label"))
+LINE_TAGS = frozenset(BLOCK_TAGS.split())
+CELL_TAGS = frozenset(("td", "th", "button", "input", "img", "label"))
 
 # No character has so high a number, and int() refuses to read numbers of thousands of digits.
 LEADING_ZEROS = re.compile(r"&#0++(?=[0-9])")
@@ -56,9 +56,9 @@ def text_of_html(markup: str) -> str:
         at = end
         if name:
             name = name.lower()
-            if name in LINES:
+            if name in LINE_TAGS:
                 out.append("\n")
-            elif name in CELLS:
+            elif name in CELL_TAGS:
                 out.append(" ")
             if not closing:
                 attributes = markup[opening.end() : end]

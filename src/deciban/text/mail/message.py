@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deciban.errors import KindError
 from deciban.text.mail.decode import characters, clean, transfer
 from deciban.text.mail.markup import text_of_html
 from deciban.text.mail.mime import UNICODE, Part, as_unicode, from_message, is_unicode, parse, to_bytes
@@ -16,18 +17,22 @@ from deciban.text.mail.mime import UNICODE, Part, as_unicode, from_message, is_u
 if TYPE_CHECKING:
     from email.message import Message
 
-TEXT = 1 << 20  # characters of a body that are kept: no one writes more, and a model has heard enough
-DATA = 4 * TEXT  # bytes of a part that are decoded: base64 and markup are longer than the text in them
-FILE = 1 << 26  # bytes of a mail that are read; most servers refuse half of it
+MAX_BODY_CHARACTERS = 1 << 20  # characters of a body that are kept: no one writes more, and a model has heard enough
+MAX_PART_BYTES = (
+    4 * MAX_BODY_CHARACTERS
+)  # bytes of a part that are decoded: base64 and markup are longer than the text in them
+MAX_MAIL_BYTES = 1 << 26  # bytes of a mail that are read; most servers refuse half of it
 
-NOTE = 200  # characters: "This is an HTML message. Please use …", beside ten times as many in the other part
+MAX_NOTE_CHARACTERS = (
+    200  # characters: "This is an HTML message. Please use …", beside ten times as many in the other part
+)
 
 CONTENT_HEADERS = ("subject", "from", "reply-to", "organization")
 
 WORD = re.compile(r"\w+|[^\w\s]+")
 NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9-]+")
-PLAIN = ("", "text/plain")
-HTML = ("text/html", "application/xhtml+xml")
+PLAIN_TYPES = ("", "text/plain")
+HTML_TYPES = ("text/html", "application/xhtml+xml")
 LOOKS_LIKE_HTML = re.compile(
     r"\s*+<(?:!doctype\s+html|(?:x-)?html|head|title|meta|body|div|table|center|font)\b", re.IGNORECASE
 )
@@ -121,7 +126,7 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
     leaves = list(mail.leaves())
     return Mail(
         tuple(field for field in mail.fields if wanted is None or field[0].lower() in wanted),
-        clean(body(mail))[:TEXT],
+        clean(body(mail))[:MAX_BODY_CHARACTERS],
         tuple((part.name, part.kind) for part in leaves if not is_read(part)),
         tuple((part.kind, one_word(part.charset)) for part in leaves if is_read(part) and part.kind),
     )
@@ -134,19 +139,22 @@ def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
         return parse(bytes(raw))
     if isinstance(raw, os.PathLike):
         with Path(raw).open("rb") as file:
-            return parse(file.read(FILE))
+            return parse(file.read(MAX_MAIL_BYTES))
     from email.message import Message  # it takes a while, and raw mails do not need it
 
     if isinstance(raw, Message):
         return from_message(raw)
-    raise TypeError(
-        f"a mail is bytes, a string, a path or an email.message.Message, not {type(raw).__name__} {raw!r:.80}"
+    raise KindError(
+        "a mail is bytes, a string, a path or an email.message.Message, not {type} {shown}",
+        value=raw,
+        type=type(raw).__name__,
+        shown=f"{raw!r:.80}",
     )
 
 
 def is_read(part: Part) -> bool:
     """Whether a part is a text to read; the others are attachments. What is left uncut of a multipart is read too."""
-    readable = not part.kind or part.kind in HTML or part.kind.startswith(("text/", "multipart/", "message/"))
+    readable = not part.kind or part.kind in HTML_TYPES or part.kind.startswith(("text/", "multipart/", "message/"))
     return readable and not part.attached
 
 
@@ -165,10 +173,10 @@ def body(part: Part) -> str:
 
 def one_of(alternatives: tuple[Part, ...]) -> str:
     """The plain text, unless it is empty or a mere note that there is another; else the first that says something."""
-    plain = next(filter(str.strip, (body(part) for part in alternatives if part.kind in PLAIN)), "")
-    if len(plain) > NOTE:
+    plain = next(filter(str.strip, (body(part) for part in alternatives if part.kind in PLAIN_TYPES)), "")
+    if len(plain) > MAX_NOTE_CHARACTERS:
         return plain
-    other = next(filter(str.strip, (body(part) for part in alternatives if part.kind not in PLAIN)), "")
+    other = next(filter(str.strip, (body(part) for part in alternatives if part.kind not in PLAIN_TYPES)), "")
     return plain if plain and len(other) < 10 * len(plain) else other
 
 
@@ -177,8 +185,8 @@ def shown(part: Part) -> str:
     if not is_read(part):
         return ""
     charsets = ("utf-8", part.charset) if part.encoding == UNICODE else (part.charset,)
-    text = characters(transfer(part.data[:DATA], part.encoding), *charsets)
-    is_html = part.kind in HTML or (part.kind in PLAIN and LOOKS_LIKE_HTML.match(text))
+    text = characters(transfer(part.data[:MAX_PART_BYTES], part.encoding), *charsets)
+    is_html = part.kind in HTML_TYPES or (part.kind in PLAIN_TYPES and LOOKS_LIKE_HTML.match(text))
     return text_of_html(text) if is_html else text
 
 

@@ -17,10 +17,10 @@ from deciban.text.mail.decode import characters, header, one_line, transfer
 if TYPE_CHECKING:
     from email.message import Message
 
-DEPTH = 20  # parts inside parts: forwards of forwards rarely reach 10, and each level copies the bytes once
-PARTS = 1000  # of a whole mail; a digest of a busy list has about a hundred
-HEADER = 1 << 18  # bytes of a header that are read; servers refuse more than about 64 kB
-PARAMETERS = 1 << 12  # characters of a Content-Type that are searched for parameters
+MAX_DEPTH = 20  # parts inside parts: forwards of forwards rarely reach 10, and each level copies the bytes once
+MAX_PARTS = 1000  # of a whole mail; a digest of a busy list has about a hundred
+MAX_HEADER_BYTES = 1 << 18  # bytes of a header that are read; servers refuse more than about 64 kB
+MAX_PARAMETER_CHARACTERS = 1 << 12  # characters of a Content-Type that are searched for parameters
 
 FIELD = re.compile(rb"([!-9;-~]++)[ \t]*+:(.*+(?:\n[ \t].*+)*+)\n?")
 ENVELOPE = re.compile(rb">?From .*+\n?(?:>From .*+\n)*+")
@@ -65,14 +65,14 @@ def parse(raw: bytes) -> Part:
     """
     if b"\r" in raw:
         raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return parse_part(raw.removeprefix(b"\xef\xbb\xbf"), 0, "", iter(range(PARTS)))
+    return parse_part(raw.removeprefix(b"\xef\xbb\xbf"), 0, "", iter(range(MAX_PARTS)))
 
 
 def parse_part(raw: bytes, depth: int, default: str, left: Iterator[int]) -> Part:
     """`default` is the kind of a part that does not say its kind; `left` counts how many parts may still come."""
     fields, start = read_header(raw)
     part, boundary = described(fields, raw[start:], default)
-    if depth == DEPTH:
+    if depth == MAX_DEPTH:
         return part
     if part.kind.startswith("multipart/") or not part.kind:
         inner = "message/rfc822" if part.kind == "multipart/digest" else ""
@@ -99,9 +99,9 @@ def from_message(message: Message[Any, Any], depth: int = 0) -> Part:
         part, _ = described(fields, to_bytes(text), "")
         return as_unicode(part) if is_unicode(text) else part
     part, _ = described(fields, b"", "")
-    if depth == DEPTH:
+    if depth == MAX_DEPTH:
         return part
-    children = [from_message(child, depth + 1) for child in payload[:PARTS] if isinstance(child, Message)]
+    children = [from_message(child, depth + 1) for child in payload[:MAX_PARTS] if isinstance(child, Message)]
     return replace(part, children=tuple(children))
 
 
@@ -134,8 +134,8 @@ def read_header(raw: bytes) -> tuple[Fields, int]:
     at = 0
     while True:
         if field := FIELD.match(raw, at):
-            if at < HEADER:
-                name, value = field[1][: HEADER - at], field[2][: max(0, HEADER - field.start(2))]
+            if at < MAX_HEADER_BYTES:
+                name, value = field[1][: MAX_HEADER_BYTES - at], field[2][: max(0, MAX_HEADER_BYTES - field.start(2))]
                 found.append((name.decode("ascii"), header(value)))
             at = field.end()
         elif (end := end_of_envelope(raw, at)) > at:
@@ -159,7 +159,7 @@ def described(fields: Fields, data: bytes, default: str) -> tuple[Part, str]:
     """A part with what its header says of it, and the boundary of the parts in it."""
     said: dict[str, str] = {}
     for name, value in fields:
-        said.setdefault(name.lower(), value[:PARAMETERS])
+        said.setdefault(name.lower(), value[:MAX_PARAMETER_CHARACTERS])
     content, disposition = said.get("content-type", ""), said.get("content-disposition", "")
     kind = TYPE.match(content)
     about, shown = parameters(content), parameters(disposition)
@@ -221,7 +221,7 @@ def cut(data: bytes, boundary: str) -> list[bytes]:
     mark, data = b"\n--" + to_bytes(boundary), b"\n" + data
     found: list[bytes] = []
     start, at = -1, data.find(mark)
-    while at >= 0 and len(found) < PARTS:
+    while at >= 0 and len(found) < MAX_PARTS:
         end = data.find(b"\n", at + 1)
         end = len(data) if end < 0 else end
         after = data[at + len(mark) : end].rstrip()

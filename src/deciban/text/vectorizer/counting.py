@@ -17,16 +17,16 @@ from deciban._kernel import text
 from deciban._typing import Array, Codes, Matrix
 from deciban.errors import DecibanError
 from deciban.text.parallel import each_its_own, in_threads, over_blocks
-from deciban.text.vectorizer.terms import Recipe, Stream, Terms
+from deciban.text.vectorizer.terms import Recipe, Terms, TermStream
 from deciban.threads import threads
 
-Result = TypeVar("Result")
-Part: TypeAlias = tuple[Array, Codes, Array]  # counts, columns, and where each document's begin
+Returned = TypeVar("Returned")
+DocumentRange: TypeAlias = tuple[Array, Codes, Array]  # counts, columns, and where each document's begin
 Noted: TypeAlias = tuple[Array | None, Codes, Array]  # the same by number; without counts, a number for each occurrence
 
 
 @dataclass(slots=True)
-class Tally:
+class TermCounts:
     """What documents said: which terms, in how many documents each, and how often. Tallies add up."""
 
     terms: Terms
@@ -51,7 +51,7 @@ class Tally:
         parts = [text.count(*stream, size) for stream, size in zip(streams, self.terms.sizes(), strict=True)]
         return stop - start, [(counts.astype(np.int32), ids, indptr) for counts, ids, indptr in parts]
 
-    def merge(self, other: Tally) -> list[Codes]:
+    def merge(self, other: TermCounts) -> list[Codes]:
         """Add another tally of the same recipe; by level, the numbers that its terms have here."""
         to = self.terms.merge(other.terms)
         self._make_room()
@@ -65,10 +65,10 @@ class Tally:
         """By level, the place of each term in sorted order; −1 where no document has it any more, or yet."""
         return self.terms.ranks([times > 0 for times in self.times])
 
-    def copy(self) -> Tally:
-        return Tally(self.terms.copy(), self.documents, [*map(np.copy, self.holders)], [*map(np.copy, self.times)])
+    def copy(self) -> TermCounts:
+        return TermCounts(self.terms.copy(), self.documents, [*map(np.copy, self.holders)], [*map(np.copy, self.times)])
 
-    def _streams(self, documents: Any, start: int, stop: int) -> list[Stream]:
+    def _streams(self, documents: Any, start: int, stop: int) -> list[TermStream]:
         streams = self.terms.read(documents, start, stop, grow=True)
         self._make_room()
         self.documents += stop - start
@@ -120,7 +120,7 @@ def fixed(recipe: Recipe, columns: dict[Any, int]) -> Vocabulary:
 
 
 def choose(
-    tally: Tally,
+    tally: TermCounts,
     ranks: Sequence[Codes],
     least: float,
     most: float,
@@ -165,16 +165,16 @@ def in_order(sums: Sequence[Array], ranks: Sequence[Codes], size: int) -> Array:
     return out
 
 
-def learn(batches: Iterable[Any], recipe: Recipe, n_jobs: int | None) -> Tally:
+def learn(batches: Iterable[Any], recipe: Recipe, n_jobs: int | None) -> TermCounts:
     """The tally of all documents."""
-    return sum_of(over_tallies(batches, recipe, n_jobs, Tally.read)[0])[0]
+    return sum_of(over_counts(batches, recipe, n_jobs, TermCounts.read)[0])[0]
 
 
 def learn_and_count(
     batches: Iterable[Any], recipe: Recipe, dtype: npt.DTypeLike, n_jobs: int | None
-) -> tuple[Tally, list[Codes], Matrix]:
+) -> tuple[TermCounts, list[Codes], Matrix]:
     """The tally of all documents, the ranks of its terms, and counts by rank: CSR, columns ascending in a row."""
-    tallies, blocks = over_tallies(batches, recipe, n_jobs, Tally.note)
+    tallies, blocks = over_counts(batches, recipe, n_jobs, TermCounts.note)
     total, to = sum_of(tallies)
     noted: list[Any] = [block for _, block in blocks]
     whose = [mine for mine, _ in blocks]
@@ -183,7 +183,7 @@ def learn_and_count(
     size = sum(int((rank >= 0).sum()) for rank in ranks)
     columns = [[rank[where] for rank, where in zip(ranks, mine, strict=False)] for mine in to]
 
-    def work(block: int) -> Part:
+    def work(block: int) -> DocumentRange:
         rows, parts = noted[block]
         noted[block] = None  # it is not needed any longer
         # Longer terms may have come up later, or in other tallies only: what is missing at the end has nothing in it.
@@ -197,17 +197,17 @@ def learn_and_count(
     return total, ranks, X
 
 
-def over_tallies(
-    batches: Iterable[Any], recipe: Recipe, n_jobs: int | None, work: Callable[[Tally, Any, int, int], Result]
-) -> tuple[list[Tally], list[tuple[int, Result]]]:
+def over_counts(
+    batches: Iterable[Any], recipe: Recipe, n_jobs: int | None, work: Callable[[TermCounts, Any, int, int], Returned]
+) -> tuple[list[TermCounts], list[tuple[int, Returned]]]:
     """work(tally, documents, start, stop) for all blocks, in order, a tally a thread; and whose it was."""
-    tallies, done = each_its_own(batches, n_jobs, lambda: Tally(recipe.terms()), work)
+    tallies, done = each_its_own(batches, n_jobs, lambda: TermCounts(recipe.terms()), work)
     for tally in tallies:
         tally.terms.finish()
     return tallies, done
 
 
-def sum_of(tallies: list[Tally]) -> tuple[Tally, list[list[Codes]]]:
+def sum_of(tallies: list[TermCounts]) -> tuple[TermCounts, list[list[Codes]]]:
     """All tallies in the first; by tally and level, the numbers that its terms have there. The others are let go."""
     total, to = tallies[0], []
     while len(tallies) > 1:
@@ -219,7 +219,7 @@ def count(batches: Iterable[Any], vocabulary: Vocabulary, dtype: npt.DTypeLike, 
     """How often the terms of the vocabulary occur in each document: CSR, columns ascending in a row."""
     columns = [np.append(own, np.int32(-1)) for own in vocabulary.columns]  # number −1 has column −1
 
-    def work(documents: Any, start: int, stop: int) -> Part:
+    def work(documents: Any, start: int, stop: int) -> DocumentRange:
         streams = vocabulary.terms.read(documents, start, stop, grow=False)
         return counted(streams, columns, stop - start, vocabulary.size)
 
@@ -230,7 +230,7 @@ def count(batches: Iterable[Any], vocabulary: Vocabulary, dtype: npt.DTypeLike, 
 def count_hashed(batches: Iterable[Any], recipe: Recipe, size: int, dtype: npt.DTypeLike, n_jobs: int | None) -> Matrix:
     """The same for terms whose column is |MurmurHash3| mod size: nothing is remembered from block to block."""
 
-    def work(documents: Any, start: int, stop: int) -> Part:
+    def work(documents: Any, start: int, stop: int) -> DocumentRange:
         terms = recipe.terms()
         streams = terms.read(documents, start, stop, grow=True)
         columns = [(np.abs(level.astype(np.int64)) % size).astype(np.int32) for level in terms.hashes()]
@@ -240,12 +240,12 @@ def count_hashed(batches: Iterable[Any], recipe: Recipe, size: int, dtype: npt.D
     return stack_all(parts, size, dtype)
 
 
-def counted(streams: Sequence[Stream], columns: Sequence[Codes], rows: int, size: int) -> Part:
+def counted(streams: Sequence[TermStream], columns: Sequence[Codes], rows: int, size: int) -> DocumentRange:
     parts = [text.count(own[ids], indptr, size) for (ids, indptr), own in zip(streams, columns, strict=True)]
     return side_by_side(parts, rows, size)
 
 
-def place(part: Noted, columns: Codes, size: int) -> Part:
+def place(part: Noted, columns: Codes, size: int) -> DocumentRange:
     """What was counted, or is to be counted, by number: as counts by column, ascending in a row."""
     counts, ids, indptr = part
     if counts is None:
@@ -268,7 +268,7 @@ def prune(X: Matrix, columns: Codes) -> Matrix:
     return stack_all([(X.data[there], to[there], begin)], size, X.dtype)
 
 
-def side_by_side(parts: Sequence[Part], rows: int, size: int) -> Part:
+def side_by_side(parts: Sequence[DocumentRange], rows: int, size: int) -> DocumentRange:
     """The sum of several levels' counts of the same documents."""
     narrow = [(counts.astype(np.int32, copy=False), columns, indptr) for counts, columns, indptr in parts]
     if len(parts) == 1:
@@ -280,7 +280,7 @@ def side_by_side(parts: Sequence[Part], rows: int, size: int) -> Part:
     return total.data, total.indices, total.indptr
 
 
-def stack(parts: Iterable[Part], size: int, dtype: npt.DTypeLike, stored: int, rows: int) -> Matrix:
+def stack(parts: Iterable[DocumentRange], size: int, dtype: npt.DTypeLike, stored: int, rows: int) -> Matrix:
     """Blocks of rows as one matrix of no more than so many entries; a block is let go once it is copied."""
     import scipy.sparse as sp
 
@@ -299,7 +299,7 @@ def stack(parts: Iterable[Part], size: int, dtype: npt.DTypeLike, stored: int, r
     return out
 
 
-def stack_all(parts: list[Part], size: int, dtype: npt.DTypeLike) -> Matrix:
+def stack_all(parts: list[DocumentRange], size: int, dtype: npt.DTypeLike) -> Matrix:
     """Blocks of rows as one matrix; the list is emptied."""
     stored, rows = sum(len(columns) for _, columns, _ in parts), sum(len(begin) - 1 for _, _, begin in parts)
     return stack((parts.pop(0) for _ in range(len(parts))), size, dtype, stored, rows)

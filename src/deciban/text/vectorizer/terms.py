@@ -18,7 +18,7 @@ from deciban._kernel import text
 from deciban._typing import Array, Codes
 from deciban.text.raw import Pairs, Words
 
-Stream: TypeAlias = tuple[Codes, Array]  # items of some documents, one after the other, and where each one's begin
+TermStream: TypeAlias = tuple[Codes, Array]  # items of some documents, one after the other, and where each one's begin
 Bools: TypeAlias = Array
 
 
@@ -38,7 +38,7 @@ class Recipe:
             "word": WordRuns,
             "char": CharacterRuns,
             "char_wb": CharactersOfWords,
-            "given": Given,
+            "given": GivenThings,
         }
         return kinds[self.unit](self)
 
@@ -50,7 +50,7 @@ class Terms(ABC):
     repetitive: ClassVar[bool] = False  # whether a document is much longer than the list of its distinct terms
 
     @abstractmethod
-    def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[Stream]:
+    def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[TermStream]:
         """The terms of documents[start:stop], a stream a level; −1 is a term that is not in a set that may not grow."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class WordRuns(Terms):
         self.single = Words(sorted(recipe.stop))
         self.longer: list[Pairs] = []
 
-    def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[Stream]:
+    def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[TermStream]:
         recipe = self.recipe
         ids, indptr, _ = text.tokenize(documents, start, stop, self.single, grow, "words", recipe.shortest)
         if recipe.stop:
@@ -204,7 +204,7 @@ class CharacterRuns(Terms):
         self.recipe = recipe
         self.grams: Any = Words()
 
-    def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[Stream]:
+    def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[TermStream]:
         return [text.characters(documents, start, stop, self.grams, grow, self.recipe.low, self.recipe.high)]
 
     def sizes(self) -> list[int]:
@@ -247,9 +247,9 @@ class CharactersOfWords(CharacterRuns):
 
     def finish(self) -> None:
         self.seen = Words()
-        self.runs: Stream = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
+        self.runs: TermStream = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
 
-    def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[Stream]:
+    def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[TermStream]:
         seen, runs = (self.seen, self.runs) if grow else (Words(), None)
         before = len(seen)
         ids, indptr, _ = text.tokenize(documents, start, stop, seen, True, "spaces")
@@ -262,7 +262,7 @@ class CharactersOfWords(CharacterRuns):
         return [text.spread(ids, indptr, *table)]
 
 
-class Things:
+class OrderedThings:
     """A growing set of things of any kind, numbered in the order in which they were first seen: as Words are."""
 
     def __init__(self, things: Iterable[Hashable] = ()) -> None:
@@ -297,14 +297,14 @@ class Things:
         return type(self)(self.numbers)
 
 
-class Given(CharacterRuns):
+class GivenThings(CharacterRuns):
     """Terms that an analyzer in Python has listed: documents are lists of them, and they may be anything hashable."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.grams = Things()
+        self.grams = OrderedThings()
 
-    def read(self, documents: Sequence[Sequence[Hashable]], start: int, stop: int, grow: bool) -> list[Stream]:
+    def read(self, documents: Sequence[Sequence[Hashable]], start: int, stop: int, grow: bool) -> list[TermStream]:
         number = self.grams.add if grow else self.grams.find
         ids = [number(terms) for terms in documents[start:stop]]
         indptr = np.cumsum([0, *map(len, ids)], dtype=np.int64)
