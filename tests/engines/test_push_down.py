@@ -14,9 +14,10 @@ from deciban.engines.sql.databases import DATABASES, database_of
 from deciban.engines.sql.engine import table as table_of
 from deciban.engines.sql.push_down import Asked, Pivots, PushDown, middle
 from deciban.errors import DecibanError, SchemaError
-from deciban.export.joints import Reading, formula_of_joint
+from deciban.export.joints import formula_of_joint
 from deciban.export.sql import to_sql
 from deciban.families import Bernoulli, Categorical, Gaussian, Multinomial, MultivariateGaussian, Poisson, Tree
+from deciban.formula import ColumnReading
 from deciban.joint import Block, Joint, Model
 from deciban.schema import Bins, Columns, Schema
 
@@ -379,7 +380,7 @@ def test_what_was_pushed_down_scores_the_same_inside_the_database(stored):
     rows = stored(table)
     model = Model(question.joint, rows.pushed(question).stats)
     features = tuple(name for own in names for name in own)
-    formula = formula_of_joint(model, Reading(features, {"c1": "boolean"}, ("",)))
+    formula = formula_of_joint(model, ColumnReading(features, {"c1": "boolean"}, ("",)))
     dialect = "duckdb" if rows.name == "duckdb" else rows.link.database.name
     statement = to_sql(formula, "rows", dialect, output="all", keep=("x0", "w"))
     scored = (rows.scored(statement, "rows") if dialect == "duckdb" else rows.scored(statement)).to_arrow()

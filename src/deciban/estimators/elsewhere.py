@@ -15,9 +15,9 @@ from deciban.estimators.gaussians.mixture_discriminant import MixtureDiscriminan
 from deciban.estimators.gaussians.nearest_centroid import NearestCentroid
 from deciban.estimators.naive_bayes.mixed import NaiveBayes
 from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
-from deciban.export.formula import Formula
-from deciban.export.joints import Reading, formula_of_joint
+from deciban.export.joints import formula_of_joint
 from deciban.export.pooled import formula_of_table
+from deciban.formula import ColumnReading, Formula
 from deciban.joint import Model
 from deciban.tables.model import TableModel
 
@@ -46,7 +46,7 @@ def formula_of(model: Answers) -> Formula:
     kinds = dict(zip(features_of(model), model.kinds_, strict=True)) if isinstance(model, NaiveBayes) else {}
     nothing = ("",) if isinstance(model, NaiveBayes | TreeAugmentedNB) else ()
     nearest = model._round() if isinstance(model, NearestCentroid) and np.ptp(value.log_prior) <= 1e-12 else None
-    formula = formula_of_joint(value, Reading(features_of(model), kinds, nothing), nearest)
+    formula = formula_of_joint(value, ColumnReading(features_of(model), kinds, nothing), nearest)
     if isinstance(model, MixtureDiscriminant):
         with np.errstate(divide="ignore"):
             prior = np.log(model._prior())

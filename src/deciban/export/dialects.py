@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from deciban.errors import DecibanError
-from deciban.export.formula import Input
+from deciban.formula import Input
 from deciban.show import one_line, plain
 
 MONTHS, DAYS = "JanFebMarAprMayJunJulAugSepOctNovDec", "SunMonTueWedThuFriSat"

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.errors import DecibanError
 from deciban.schema import Columns
 
 if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
     from deciban.measure import Measure
 
 
@@ -129,3 +131,12 @@ class Family(ABC):
         """Items, weights (k, items) and offsets (k,) of log p(x | class) as a linear form, if it is one."""
         del params, columns
         raise TypeError(f"the {self.name} family is not linear in x")
+
+    def term(self, params: Any, columns: Columns, sketch: Sketch) -> Term:
+        """log p(x | class) as a formula, up to what all classes share: SQL and ONNX are both written from it.
+
+        `sketch` says where the formula reads the block's columns, `sketch.numbers(columns)` or
+        `sketch.categories(columns)`. What a formula is made of is imported when one is asked for: few models are.
+        """
+        del params, columns, sketch
+        raise DecibanError(f"the {self.name} law cannot be put into SQL or ONNX: score rows with predict_proba")

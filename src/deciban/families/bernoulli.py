@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from deciban.families.base import Family
 from deciban.families.linear import groups, score, spread
 from deciban.measure import Above, Measure, One
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,15 @@ class Bernoulli(Family):
             raise ValueError("a probability is exactly 0 or 1, so its weight would be infinite: use alpha > 0")
         names = [columns.name(j) for j in range(columns.size)]
         return names, params.log_present - params.log_absent, params.log_absent.sum(axis=1)
+
+    def term(self, params: BernoulliParams, columns: Columns, sketch: Sketch) -> Term:
+        """A word is missing, absent or present: three places."""
+        from deciban.formula import ColumnPlace, Walks, alone
+
+        cuts = np.array([self.threshold or 0.0])
+        places = [sketch.place(ColumnPlace(one, cuts=cuts)) for one in sketch.numbers(columns)]
+        table = np.stack([np.zeros_like(params.log_absent), params.log_absent, params.log_present])  # (3, k, d)
+        return Walks(tuple(alone(place, table[:, :, j]) for j, place in enumerate(places)))
 
 
 def laws_without(present: Floats, seen: Floats, pseudo: Floats, weight: float) -> tuple[Floats, Floats]:

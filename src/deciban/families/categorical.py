@@ -7,18 +7,21 @@ never seen, which has the prior's probability: that of a category known but neve
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deciban._kernel import scores as kernel
-from deciban._typing import Array, Floats, Matrix, Sums
+from deciban._typing import Array, Categories, Floats, Matrix, Sums
 from deciban.algebra import add_prior, column_totals, without
 from deciban.families.base import Family
 from deciban.families.linear import spread
 from deciban.families.multinomial import dirichlet_log_marginal
 from deciban.measure import Is, Measure
-from deciban.schema import Columns
+from deciban.schema import Bins, Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +145,29 @@ class Categorical(Family):
         """Linear in the indicators 1[x_i = c], one for every cell."""
         return self._cells(columns), params.log_theta, np.zeros(len(params.log_theta))
 
+    def term(self, params: CategoricalParams, columns: Columns, sketch: Sketch) -> Term:
+        from deciban.formula import Walks, alone
+
+        assert columns.categories is not None
+        cells = np.split(params.log_theta, columns.offsets[1:-1], axis=1)
+        unseen = np.split(params.log_unseen, columns.size, axis=1)
+        tables = map(by_own_place, cells, unseen, columns.categories)
+        return Walks(tuple(map(alone, sketch.categories(columns), tables)))
+
     @staticmethod
     def _cells(columns: Columns) -> list[str]:
         assert columns.categories is not None
         return [f"{columns.name(j)}={value}" for j, values in enumerate(columns.categories) for value in values]
+
+
+def by_own_place(cells: Floats, unseen: Floats, known: Categories) -> Floats:
+    """What a column says in each of its places, (places, k), from what its categories say, (k, categories).
+
+    The first place is that of a missing entry, which says nothing; the last of what was never seen, unless the
+    categories are intervals, one of which has every number.
+    """
+    last = () if isinstance(known, Bins) else (unseen,)
+    return np.hstack([np.zeros((len(cells), 1)), cells, *last]).T
 
 
 def said_without(counts: Floats, total: Floats, prior: Sums, sizes: Array, weight: float) -> Floats:

@@ -7,16 +7,20 @@ no p(x) and nothing to sample.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import without
+from deciban.errors import DecibanError
 from deciban.families.linear import dot, finite, score, spread
 from deciban.families.multinomial import Multinomial, MultinomialParams
 from deciban.matrix import entries, row_length, row_sums
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 CERTAIN = float(np.finfo(np.float64).max) / 4  # a score that outweighs any other, and is still a number
 
@@ -104,3 +108,10 @@ class Complement(Multinomial):
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
         del sums, prior, columns
         raise TypeError("complement naive Bayes is not a generative model: it has no marginal likelihood")
+
+    def term(self, params: MultinomialParams, columns: Columns, sketch: Sketch) -> Term:
+        if np.isposinf(params.log_theta).any():
+            raise DecibanError(
+                "a word that one class alone has says +∞ for it, which cannot be added up: use alpha > 0"
+            )
+        return Multinomial.term(self, params, columns, sketch)

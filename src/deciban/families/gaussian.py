@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from deciban.families.linear import dot
 from deciban.matrix import missing_mask
 from deciban.measure import XX, Measure, One, X
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 EPSILON = float(np.finfo(np.float64).eps)
@@ -242,6 +245,11 @@ class Gaussian(Family):
     def table(self, params: GaussianParams, columns: Columns) -> dict[str, Floats]:
         del columns
         return {"mean": params.mean, "variance": params.variance}
+
+    def term(self, params: GaussianParams, columns: Columns, sketch: Sketch) -> Term:
+        from deciban.formula import Bells
+
+        return Bells(sketch.numbers(columns), *self._kernel_form(params))
 
     def _kernel_form(self, params: GaussianParams) -> tuple[Floats, Floats, Floats, Floats | None]:
         """mean, precision, constant and (Student-t) power of constant − precision·t² or power·log(1 + …)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from deciban._scipy import gammaln, issparse, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import RESIDUE, without
 from deciban.families.base import Family
-from deciban.families.linear import score, spread
+from deciban.families.linear import integrated_out, score, slopes, spread
 from deciban.matrix import as_value, entries, row_length, row_sums
 from deciban.measure import Measure, X
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 DISTINCT = 32  # numbers of times that words stand in documents, for which tables are made
 
@@ -98,7 +101,7 @@ class Multinomial(Family):
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
         values = np.unique(entries(X)[2])
         if self.predictive or len(values) > DISTINCT:
-            return super().without_each(sums, alpha, columns, X)
+            return Family.without_each(self, sums, alpha, columns, X)  # super() knows no class with slots
         counts, prior, length = sums["x"], self.pseudo(alpha, columns, sums)["x"], row_length(X)[:, None]
         out = np.zeros((X.shape[0], len(counts)))
         for value in values:  # words that stand as often in a document share a table
@@ -158,6 +161,12 @@ class Multinomial(Family):
         """S5: log P(D | class) = Σ_w n(w) log θ_w, with no offset of its own."""
         names = [columns.name(j) for j in range(columns.size)]
         return names, params.log_theta, np.zeros(len(params.log_theta))
+
+    def term(self, params: MultinomialParams, columns: Columns, sketch: Sketch) -> Term:
+        """Each word says the same again as often as it stands there."""
+        if params.pseudo is not None:
+            raise integrated_out(self.name)
+        return slopes(sketch, columns, np.zeros_like(params.log_theta), params.log_theta)
 
 
 def dirichlet_log_marginal(counts: Floats, pseudo: Floats) -> Floats:

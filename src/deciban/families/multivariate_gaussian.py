@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from deciban.families.roots import NONE, TINY, Repairs, Roots, roots
 from deciban.matrix import has_missing
 from deciban.measure import XX, XY, Measure, One, X, incomplete
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 Nested = tuple[tuple[tuple[float, ...], ...], ...]
 
@@ -435,6 +438,18 @@ class MultivariateGaussian(Family):
             root = params.roots.root[0]
             weights = gap @ root.T @ root
         return names, weights, -0.5 * (gap * weights).sum(axis=1) - weights @ centre
+
+    def term(self, params: MultivariateParams, columns: Columns, sketch: Sketch) -> Term:
+        if params.roots is None:
+            return Gaussian().term(self.columnwise(params), columns, sketch)
+        from deciban.formula import AsIs, Forms
+
+        coordinates = tuple(sketch.coordinate(AsIs(one)) for one in sketch.numbers(columns))
+        k, scale, power = len(params.mean), None, None
+        if params.rows is not None:
+            _, scale, power = self._student(params, params.roots)
+        constant, own = self._constant(params, params.roots), np.arange(k, dtype=np.int32)
+        return Forms(coordinates, params.mean, params.roots.root, constant, own, np.zeros(k), scale, power)
 
     # ------------------------------------------------------------------ how it is done
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from deciban._scipy import gammaln, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
 from deciban.families.base import Family
-from deciban.families.linear import finite, groups, score, spread
+from deciban.families.linear import finite, groups, integrated_out, score, slopes, spread
 from deciban.matrix import entries, missing_mask, row_sums
 from deciban.measure import Measure, One, X
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,12 @@ class Poisson(Family):
     def linear(self, params: PoissonParams, columns: Columns) -> tuple[list[str], Floats, Floats]:
         """log p = Σ_j x_j log λ_j − Σ_j λ_j, but for log x!, which is the same for every class."""
         return [columns.name(j) for j in range(columns.size)], _log(params.rate), -params.rate.sum(axis=1)
+
+    def term(self, params: PoissonParams, columns: Columns, sketch: Sketch) -> Term:
+        """As it is linear: log x! is left out, which is the same for every class."""
+        if params.rows is not None:
+            raise integrated_out(self.name)
+        return slopes(sketch, columns, -params.rate, _log(params.rate))
 
 
 def _log(rate: Floats) -> Floats:

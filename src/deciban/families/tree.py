@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,11 +22,14 @@ from deciban._kernel import scores as kernel
 from deciban._typing import Array, Codes, Floats, Matrix, Sums
 from deciban.algebra import add_prior, column_totals, without
 from deciban.families.base import Family
-from deciban.families.categorical import Categorical, CategoricalParams, said_without
+from deciban.families.categorical import Categorical, CategoricalParams, by_own_place, said_without
 from deciban.families.linear import spread
 from deciban.families.multinomial import dirichlet_log_marginal
 from deciban.measure import Is, Measure, Pairs
 from deciban.schema import Columns, downwards
+
+if TYPE_CHECKING:
+    from deciban.formula import Hidden, Sketch, Term, Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,61 @@ class Tree(Family):
 
     def table(self, params: CategoricalParams, columns: Columns) -> dict[str, Floats]:
         return {"probability": np.exp(params.log_theta[:, spoken(columns)[1]])}
+
+    def term(self, params: CategoricalParams, columns: Columns, sketch: Sketch) -> Term:
+        """Categories, each given the one that its column hangs on; and what they say of one that is missing.
+
+        There a column says the most that it says of any value of the missing one, and what it says of each beside that
+        goes into the sum over them.
+        """
+        from deciban.formula import Walk, Walks
+
+        assert columns.categories is not None
+        places = sketch.categories(columns)
+        pairs, table = pairs_of(columns), by_place(params.log_theta, params.log_unseen, columns)
+        k, walks, laws = len(table), [], []
+        for j, (place, known, parent) in enumerate(zip(places, columns.categories, pairs.parents, strict=True)):
+            own = table[:, pairs.offsets[j] : pairs.offsets[j + 1]].reshape(k, -1, pairs.sizes[j] + 1)
+            each = np.stack([by_own_place(own[:, u, :-1], own[:, u, -1:], known) for u in range(own.shape[1])])
+            even = -np.log([[max(1.0, len(known))] * len(known) + [len(known) + 1.0]] * k)
+            above = sketch.places[places[parent]].size if parent >= 0 else 1
+            several = each.shape[0] > 1  # the parent is missing, has one of its values, or one that was never seen
+            each = np.concatenate([each, by_own_place(even[:, :-1], even[:, -1:], known)[None]])[:above]
+            laws.append(np.exp(each[:, 1 : 1 + len(known)]))
+            if several:
+                each[0] = each[1 : 1 + pairs.sizes[parent]].max(axis=0)
+            ways = np.arange(above, dtype=np.int32)
+            ways[0] = -1
+            given = ((places[parent],), (np.tile(ways, (above, 1)),)) if parent >= 0 else ((), ())
+            walks.append(Walk(given[0], place, given[1], each))
+        return Walks(tuple(walks), hidden_parents(pairs, places, walks, laws))
+
+
+def hidden_parents(pairs: Pairs, places: tuple[int, ...], walks: list[Walk], laws: list[Floats]) -> tuple[Hidden, ...]:
+    """What a formula says where a column is missing that others hang on, from the leaves to the roots."""
+    from deciban.formula import Below, Hidden
+
+    hanging: dict[int, list[int]] = {}
+    for j, parent in enumerate(pairs.parents):
+        if parent >= 0 and pairs.sizes[parent]:
+            hanging.setdefault(parent, []).append(j)
+    order = [j for j in reversed(downwards(pairs.parents)) if j in hanging]
+    hidden = []
+    for j in order:
+        below = [
+            Below(places[i], shares_of(walks[i].values, pairs.sizes[j]), order.index(i) if i in hanging else -1)
+            for i in hanging[j]
+        ]
+        parent = pairs.parents[j]
+        passes = parent >= 0 and pairs.sizes[parent] > 0
+        hidden.append(Hidden(places[j], places[parent] if parent >= 0 else -1, laws[j], passes, tuple(below)))
+    return tuple(hidden)
+
+
+def shares_of(values: Floats, size: int) -> Floats:
+    """What each place says of each of its parent's values, beside the most that it says of any: (size, places, k)."""
+    with np.errstate(invalid="ignore"):  # where it is impossible beside all of them, that is said already
+        return np.asarray(np.nan_to_num(np.exp(values[1 : 1 + size] - values[0]), nan=1.0))
 
 
 def parents_of(columns: Columns) -> tuple[int, ...]:

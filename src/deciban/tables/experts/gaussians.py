@@ -13,9 +13,9 @@ the same law with fewer rows and columns of Σ_p.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,9 +24,16 @@ from deciban._kernel import scatter as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
 from deciban.bayes import log_evidence
-from deciban.tables.encode import FAR, NEVER, Rows
+from deciban.errors import FileError
+from deciban.reading.columns import Levels, Numbers
+from deciban.storage.arrays import CheckedArrays, positive
+from deciban.storage.files import plausible
+from deciban.tables.encode import FAR, NEVER, Cuts, EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT
+
+if TYPE_CHECKING:
+    from deciban.formula import Absent, Sketch, Term
 
 LEANS = (0.1, 0.5, 2.0, 8.0, np.inf)
 DIAGONALS = (0.01, 0.1, 0.4)
@@ -270,6 +277,7 @@ class Gaussians(Expert):
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     name: ClassVar[str] = "gaussians"
+    changing: ClassVar[tuple[str, ...]] = ("one", "x", "xy", "owner", "first")
 
     @property
     def k(self) -> int:
@@ -289,10 +297,10 @@ class Gaussians(Expert):
         parts = len(self.pieces.owner)
         return f"{what}, {self.shape}" + (f", {parts} pieces" if parts > self.k else "")
 
-    def _rows(self, rows: Rows) -> Floats:
+    def _rows(self, rows: EncodedRows) -> Floats:
         return rows.real if self.view == "real" else rows.scores
 
-    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Gaussians:
+    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Gaussians:
         X = self._rows(rows)
         part = self.pieces.of(X, y)
         return replace(self, moments=self.moments.plus(Moments.of(X, part, weight, len(self.pieces.owner))))
@@ -365,7 +373,7 @@ class Gaussians(Expert):
             self._cache["side by side"] = (grouped(mean), grouped(sigma), grouped(np.linalg.inv(sigma)))
         return self._cache["side by side"]  # type: ignore[no-any-return]  # put there above
 
-    def _there(self, rows: Rows) -> tuple[Array, Array]:
+    def _there(self, rows: EncodedRows) -> tuple[Array, Array]:
         """Which coordinates are there, (patterns, D), and each row's pattern.
 
         Those of a column are not there where its value was never seen when bins and categories were chosen. That is not
@@ -392,7 +400,7 @@ class Gaussians(Expert):
             owner=self.owner[there],
         )
 
-    def evidence(self, rows: Rows) -> Floats:
+    def evidence(self, rows: EncodedRows) -> Floats:
         X = self._rows(rows)
         there, which = self._there(rows)
         if there.all():
@@ -422,7 +430,7 @@ class Gaussians(Expert):
             kernel.log_density(X, mean, roots, constant, np.full(P, 1.0 / nu), np.full(P, 0.5 * (nu + D)), out)
         return by_class(out, self.moments.one[None], self.pieces.owner, self.k)
 
-    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         X = self._rows(rows)
         part, out = self.pieces.of(X, y), np.zeros((len(X), self.k))
         taken = np.ones(len(X)) if weight is None else weight
@@ -443,7 +451,7 @@ class Gaussians(Expert):
             out[at] = by_class(density(q, log_det, self.shape.tails, D), count, self.pieces.owner, self.k)
         return out
 
-    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
         """A form is Σ_j z_j (Σ⁻¹z)_j: each coordinate's share; parts of a class by how likely the row is of each."""
         ((there,), _) = self._there(rows)
         law, x = self.among(there), self._rows(rows)[0, there]
@@ -473,3 +481,107 @@ class Gaussians(Expert):
         about: dict[str, Any] = {"view": self.view, "shape": [s.lean, s.diagonal, s.tails]}
         arrays: dict[str, Array] = {"owner": p.owner, "first": p.first, "axis": p.axis, "at": p.at, "sides": p.sides}
         return about, arrays | {"target": self.target, "one": m.one, "x": m.x, "xy": m.xy}
+
+    @classmethod
+    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Gaussians:
+        lean, diagonal, tails = settings["shape"]
+        view, D = settings["view"], len(encoding.owner)
+        if view not in ("real", "scores"):
+            raise FileError(f"a view {view!r} is not known")
+        owner, first = arrays.whole("owner", np.int32, None), arrays.whole("first", np.int32, k)
+        P, at = len(owner), arrays.row("at")
+        sides = arrays.whole("sides", np.int32, len(at), 2)
+        if not each_class_cut(owner, first, sides):
+            raise FileError("the cuts of its classes are not in order")
+        pieces = Pieces(owner, first, arrays.floats("axis", (len(at), D)), at, sides)
+        one, x, xy = arrays.counts("one", P), arrays.floats("x", (P, D)), arrays.floats("xy", (P, D, D))
+        if not np.allclose(xy, xy.transpose(0, 2, 1)) or not plausible(one[:, None], x, xy):
+            raise FileError("its sums of squares cannot be")
+        target = arrays.floats("target", (D,))
+        if (target <= 0).any():
+            raise FileError("a variance is not positive")
+        shape = Shape(positive(lean, np.inf), positive(diagonal, 1.0), positive(tails, np.inf))
+        return cls(view, shape, pieces, target, Moments(one, x, xy), encoding.owner)
+
+    def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
+        from deciban.formula import Forms
+
+        mean, roots, log_det = self._ready()
+        tails, D = self.shape.tails, mean.shape[1]
+        constant = density(np.zeros((1, len(mean))), log_det[None], tails, D)[0]
+        seen = np.flatnonzero(self.moments.one > 0)
+        owner, rows = self.pieces.owner[seen], self.moments.one[seen]
+        total = np.bincount(owner, rows, minlength=self.k)[owner]
+        student = not np.isinf(tails)
+        roots = roots if len(roots) == 1 else roots[seen]
+        absent = [
+            self._absent(roots, log_det[seen], at, places[j], encoding.small_by_place(j) == NEVER)
+            for j in range(len(encoding.columns))
+            if len(at := np.flatnonzero(self.owner == j))
+        ]
+        return Forms(
+            self._coordinates(encoding, places, sketch),
+            mean[seen],
+            roots,
+            constant[seen],
+            owner,
+            np.log(rows) - np.log(total),
+            np.full(len(seen), 1.0 / tails) if student else None,
+            np.full(len(seen), 0.5 * (tails + D)) if student else None,
+            tuple(one for one in absent if one.never.any()),
+        )
+
+    def _absent(self, roots: Floats, log_det: Floats, at: Array, place: int, never: Array) -> Absent:
+        """The law of the coordinates other than those `at`."""
+        from deciban.formula import Absent
+
+        precision = roots.transpose(0, 2, 1) @ roots
+        lower = np.linalg.cholesky(precision[:, at[:, None], at])
+        turn = np.linalg.solve(lower, precision[:, at])
+        left, tails = roots.shape[1] - len(at), self.shape.tails
+        log_det = log_det + 2.0 * np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
+        constant = density(np.zeros((1, len(log_det))), log_det[None], tails, left)[0]
+        power = None if np.isinf(tails) else np.full(len(log_det), 0.5 * (tails + left))
+        return Absent(place, never, turn, constant, power)
+
+    def _coordinates(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> tuple[int, ...]:
+        """Numbers in standard deviations or normal scores, and what each category and each gap stands for."""
+        from deciban.formula import Bent, ColumnPlace, Marked, Scaled
+
+        out = []
+        for j, coded in enumerate(encoding.columns):
+            codes = np.append(np.arange(coded.size), -1).astype(np.int32)
+            if isinstance(coded, Cuts):
+                one = sketch.places[places[j]]
+                assert isinstance(one, ColumnPlace)
+                if self.view == "real":
+                    out.append(sketch.coordinate(Scaled(one.input, coded.mean, coded.scale, FAR)))
+                else:
+                    out.append(sketch.coordinate(Bent(one.input, coded.knots, coded.scores)))
+                if coded.width == 1:
+                    continue
+                codes = codes[:-1]
+            table = np.empty((len(codes), coded.width))
+            shown = Numbers(np.zeros(len(codes))) if isinstance(coded, Cuts) else Levels(codes, ())
+            coded.coordinates(shown, codes, table)
+            first = 1 if isinstance(coded, Cuts) else 0
+            columns = [np.ascontiguousarray(table[:, i]) for i in range(first, coded.width)]
+            out += [sketch.coordinate(Marked(places[j], values)) for values in columns]
+        return tuple(out)
+
+
+def each_class_cut(owner: Array, first: Array, sides: Array) -> bool:
+    """Whether every class is cut into pieces of its own, and every piece and cut is reached once."""
+    pieces, cuts = [-1] * len(owner), [False] * len(sides)
+    for c, begin in enumerate(first.tolist()):
+        waiting = [begin]
+        while waiting:
+            at = waiting.pop()
+            if not -len(pieces) <= at < len(cuts) or (cuts[at] if at >= 0 else pieces[-1 - at] >= 0):
+                return False
+            if at >= 0:
+                cuts[at] = True
+                waiting += sides[at].tolist()
+            else:
+                pieces[-1 - at] = c
+    return pieces == owner.tolist() and all(cuts)
