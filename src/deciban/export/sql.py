@@ -11,8 +11,8 @@ from typing import TypeAlias
 import numpy as np
 
 from deciban._typing import Array, Floats
+from deciban.dialects import FORMULAS, FormulaDialect
 from deciban.errors import DecibanError
-from deciban.export.dialects import DIALECTS, Dialect
 from deciban.formula import (
     AsIs,
     Bells,
@@ -61,8 +61,8 @@ def to_sql(
     `columns` says what a feature is called in the database, where that is something else; `keep` are columns that the
     answer is to have as well, such as a key.
     """
-    if dialect not in DIALECTS:
-        raise DecibanError(f"dialect is {dialect!r}: it must be one of {', '.join(map(repr, DIALECTS))}")
+    if dialect not in FORMULAS:
+        raise DecibanError(f"dialect is {dialect!r}: it must be one of {', '.join(map(repr, FORMULAS))}")
     if output not in OUTPUTS:
         raise DecibanError(f"output is {output!r}: it must be one of {', '.join(map(repr, OUTPUTS))}")
     if formula.cells > MOST_NUMBERS:
@@ -70,13 +70,13 @@ def to_sql(
             f"the statement would have about {formula.cells:,} numbers in it, and databases are not made for more than "
             f"{MOST_NUMBERS:,}: score rows with predict_proba, or learn from fewer columns or a smaller table"
         )
-    return Writer(formula, DIALECTS[dialect]).statement(table, columns or {}, output, keep)
+    return Writer(formula, FORMULAS[dialect]).statement(table, columns or {}, output, keep)
 
 
 class Writer:
     """A statement while it is written: steps of named columns, each step from the one before."""
 
-    def __init__(self, formula: Formula, dialect: Dialect) -> None:
+    def __init__(self, formula: Formula, dialect: FormulaDialect) -> None:
         self.formula, self.dialect = formula, dialect
         self.steps: list[dict[str, str]] = []
         self.absent: dict[tuple[int, ...], str] = {}  # columns of what `which` says
@@ -109,7 +109,7 @@ class Writer:
     def statement(
         self, table: str | Sequence[str], columns: Mapping[str, str], output: str, keep: Sequence[str]
     ) -> str:
-        q, f = self.dialect.identifier, self.formula
+        q, f = self.dialect.feature, self.formula
         named = [table] if isinstance(table, str) else list(table)
         kept = [self.put(0, f"t.{q(name)}") for name in keep]
         self.inputs = [self.put(0, self.dialect.read(one, columns.get(one.column, one.column))) for one in f.inputs]

@@ -8,8 +8,9 @@ class and column).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
     from deciban.measure import Measure
 
+Values: TypeAlias = Literal["numbers", "counts", "truths", "categories"]  # counts are never negative; truths are 0 or 1
+
 
 @dataclass(frozen=True, slots=True)
 class Family(ABC):
@@ -30,7 +33,19 @@ class Family(ABC):
     says_evidence: ClassVar[bool] = False  # what `typical` gives
     pivoted: ClassVar[bool] = False  # whether its sums are moments about a pivot
     generative: ClassVar[bool] = True  # whether log_prob is a log-density, so that p(x) and samples exist
+    values: ClassVar[Values] = "numbers"  # what its columns hold
+    counts_missing: ClassVar[bool] = True  # whether, where there are categories, a missing entry may be one of them
     apart: ClassVar[bool] = False  # whether a class's law depends on the sums of that class alone
+
+    @classmethod
+    def laws(cls) -> Mapping[str, Family]:
+        """The words for it among the laws that columns of a table may have; none where it is no such law."""
+        return {cls.name: cls()}
+
+    @property
+    def by_column(self) -> bool:
+        """Whether the law of several columns is the product of the same law of each."""
+        return True
 
     @property
     def whole_rows(self) -> bool:

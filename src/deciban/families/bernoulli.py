@@ -10,7 +10,7 @@ import numpy as np
 from deciban._scipy import betaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
-from deciban.families.base import Family
+from deciban.families.base import Family, Values
 from deciban.families.linear import groups, score, spread
 from deciban.measure import Above, Measure, One
 from deciban.schema import Columns
@@ -30,6 +30,7 @@ class Bernoulli(Family):
     """Presence and absence. x counts as present above `threshold` (None: it is 0 or 1 already)."""
 
     name: ClassVar[str] = "bernoulli"
+    values: ClassVar[Values] = "truths"
     apart: ClassVar[bool] = True
     threshold: float | None = 0.0
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Categories, Floats, Matrix, Sums
-from deciban.algebra import add_prior, column_totals, without
-from deciban.families.base import Family
+from deciban.algebra import add_prior, without
+from deciban.families.base import Family, Values
 from deciban.families.linear import spread
 from deciban.families.multinomial import dirichlet_log_marginal
-from deciban.measure import Is, Measure
+from deciban.measure import Is, Measure, column_totals
 from deciban.schema import Bins, Columns
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Categorical(Family):
     """One table of category probabilities per column and class."""
 
     name: ClassVar[str] = "categorical"
+    values: ClassVar[Values] = "categories"
     apart: ClassVar[bool] = True
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:

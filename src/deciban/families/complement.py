@@ -6,6 +6,7 @@ no p(x) and nothing to sample.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,6 +15,7 @@ import numpy as np
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import without
 from deciban.errors import DecibanError
+from deciban.families.base import Family
 from deciban.families.linear import dot, finite, score, spread
 from deciban.families.multinomial import Multinomial, MultinomialParams
 from deciban.matrix import entries, row_length, row_sums
@@ -33,6 +35,10 @@ class Complement(Multinomial):
     generative: ClassVar[bool] = False
     apart: ClassVar[bool] = False
     norm: bool = False
+
+    @classmethod
+    def laws(cls) -> Mapping[str, Family]:
+        return {}
 
     def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
         return {"x": np.zeros_like(sums["x"]), "complement": spread(alpha, len(sums["x"]), columns.size)}

@@ -11,7 +11,7 @@ from deciban._kernel import scores as kernel
 from deciban._scipy import gammaln, issparse, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import RESIDUE, without
-from deciban.families.base import Family
+from deciban.families.base import Family, Values
 from deciban.families.linear import integrated_out, score, slopes, spread
 from deciban.matrix import as_value, entries, row_length, row_sums
 from deciban.measure import Measure, X
@@ -34,8 +34,13 @@ class Multinomial(Family):
     """Counts of words. `predictive` integrates θ out: the Dirichlet-multinomial law of a whole document."""
 
     name: ClassVar[str] = "multinomial"
+    values: ClassVar[Values] = "counts"
     apart: ClassVar[bool] = True
     predictive: bool = False
+
+    @property
+    def by_column(self) -> bool:
+        return False
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
         del columns

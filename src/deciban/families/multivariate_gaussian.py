@@ -6,7 +6,7 @@ marginalise a missing entry at prediction and expect it while learning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +15,7 @@ import numpy as np
 from deciban._kernel import scatter as kernel
 from deciban._scipy import gammaln, multigammaln
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import CANCELLED, RESIDUE, add_prior, gross, second_moments
+from deciban.algebra import CANCELLED, RESIDUE, add_prior
 from deciban.families import covariance as shapes
 from deciban.families.base import Family
 from deciban.families.gaussian import (
@@ -30,7 +30,7 @@ from deciban.families.gaussian import (
 )
 from deciban.families.roots import NONE, TINY, Repairs, Roots, roots
 from deciban.matrix import has_missing
-from deciban.measure import XX, XY, Measure, One, X, incomplete
+from deciban.measure import XX, XXY, XXYY, XY, Measure, One, X, gross, incomplete, second_moments
 from deciban.schema import Columns
 
 if TYPE_CHECKING:
@@ -108,6 +108,14 @@ class MultivariateGaussian(Family):
         weigh on other columns, so these shapes keep whole rows."""
         return self.shape in ("unit", "EII", "VII", "EEI", "VVI") and not self.dense
 
+    @classmethod
+    def laws(cls) -> Mapping[str, Family]:
+        return {shape: cls(covariance=shape) for shape in (*shapes.ALIASES, *shapes.SHAPES)}
+
+    @property
+    def by_column(self) -> bool:
+        return False
+
     @property
     def whole_rows(self) -> bool:
         return not self.aligned
@@ -117,7 +125,7 @@ class MultivariateGaussian(Family):
         if self.aligned:
             return (One(), X(), XX())
         whole: tuple[Measure, ...] = (One(whole=True), X(whole=True), XY())
-        return (*whole, XY((2, 1)), XY((2, 2))) if self.sphere == "auto" else whole
+        return (*whole, XXY(), XXYY()) if self.sphere == "auto" else whole
 
     def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
         assert columns.pivot is not None

@@ -10,7 +10,7 @@ import numpy as np
 from deciban._scipy import gammaln, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
-from deciban.families.base import Family
+from deciban.families.base import Family, Values
 from deciban.families.linear import finite, groups, integrated_out, score, slopes, spread
 from deciban.matrix import entries, missing_mask, row_sums
 from deciban.measure import Measure, One, X
@@ -34,6 +34,7 @@ class Poisson(Family):
     """
 
     name: ClassVar[str] = "poisson"
+    values: ClassVar[Values] = "counts"
     apart: ClassVar[bool] = True
     predictive: bool = False
     guess: float = 1.0

@@ -12,6 +12,7 @@ where it is the parent's, all values of the column are alike, 1/|V|.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
@@ -20,12 +21,12 @@ import numpy as np
 
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Codes, Floats, Matrix, Sums
-from deciban.algebra import add_prior, column_totals, without
-from deciban.families.base import Family
+from deciban.algebra import add_prior, without
+from deciban.families.base import Family, Values
 from deciban.families.categorical import Categorical, CategoricalParams, by_own_place, said_without
 from deciban.families.linear import spread
 from deciban.families.multinomial import dirichlet_log_marginal
-from deciban.measure import Is, Measure, Pairs
+from deciban.measure import Is, Measure, Pairs, column_totals
 from deciban.schema import Columns, downwards
 
 if TYPE_CHECKING:
@@ -41,7 +42,17 @@ class Tree(Family):
     """
 
     name: ClassVar[str] = "tree"
+    values: ClassVar[Values] = "categories"
     apart: ClassVar[bool] = True
+    counts_missing: ClassVar[bool] = False
+
+    @classmethod
+    def laws(cls) -> Mapping[str, Family]:
+        return {}
+
+    @property
+    def by_column(self) -> bool:
+        return False
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
         return (Is(tuple(columns.offsets.tolist())), pairs_of(columns))

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deciban.engines.sql.databases import Database, identifier, name_of, sqlglot_trees
+from deciban.dialects import DIALECTS, SqlDialect
+from deciban.engines.sql.expressions import column_of_rows
 from deciban.errors import EngineError
 from deciban.show import one_line
 
@@ -43,14 +44,14 @@ class Column:
 
     name: str
     kind: pa.DataType
-    cast: str = ""
+    cast: Callable[[SqlDialect, str], str] | None = None
     read: Callable[[Any], Any] | None = None
 
-    def selected(self, database: Database) -> str:
-        tree = name_of(self.name)
-        if self.cast:
-            tree = sqlglot_trees().cast(tree, self.cast)
-        return f"{database.sql(tree)} AS {database.sql(identifier(self.name))}"
+    def selected(self, dialect: SqlDialect) -> str:
+        value = column_of_rows(dialect, self.name)
+        if self.cast is not None:
+            value = self.cast(dialect, value)
+        return f"{value} AS {dialect.identifier(self.name)}"
 
     def array(self, values: Sequence[Any], called: str) -> pa.Array:
         """Values as an Arrow array of exactly this type."""
@@ -70,7 +71,7 @@ def columns_of(cursor: Any, database: str, source: str, parts: Sequence[str]) ->
         if database == "postgresql":
             cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
             return [postgresql_column(about[0], about[1]) for about in cursor.description]
-        cursor.execute(f"SELECT {'TOP 1000 ' if database == 'mssql' else ''}* FROM {source} AS t" + limit(database))
+        cursor.execute(DIALECTS[database].limited(f"* FROM {source} AS t", LOOK))
         names, rows = [about[0] for about in cursor.description], cursor.fetchall()
         values = [[row[j] for row in rows if row[j] is not None] for j in range(len(names))]
         if database == "sqlite":
@@ -81,17 +82,13 @@ def columns_of(cursor: Any, database: str, source: str, parts: Sequence[str]) ->
         cursor.close()
 
 
-def limit(database: str) -> str:
-    return "" if database == "mssql" else f" LIMIT {LOOK}"
-
-
 def postgresql_column(name: str, number: int) -> Column:
     """What Arrow has no type for is read as a text: enumerations, identifiers, documents."""
     if number == NUMERIC:
-        return Column(name, pa.float64(), "double")
+        return Column(name, pa.float64(), SqlDialect.as_double)
     if number in POSTGRESQL:
         return Column(name, POSTGRESQL[number])
-    return Column(name, pa.string(), "text")
+    return Column(name, pa.string(), SqlDialect.as_string)
 
 
 def column_by_values(name: str, values: Sequence[Any]) -> Column:
@@ -116,8 +113,9 @@ def column_by_values(name: str, values: Sequence[Any]) -> Column:
 
 def declared(cursor: Any, parts: Sequence[str]) -> dict[str, str]:
     """The types that columns were declared with."""
-    schema = f"{identifier(parts[0]).sql(dialect='sqlite')}." if len(parts) > 1 else ""
-    cursor.execute(f"PRAGMA {schema}table_xinfo({identifier(parts[-1]).sql(dialect='sqlite')})")
+    name = DIALECTS["sqlite"].identifier
+    schema = f"{name(parts[0])}." if len(parts) > 1 else ""
+    cursor.execute(f"PRAGMA {schema}table_xinfo({name(parts[-1])})")
     return {row[1]: row[2].upper() for row in cursor.fetchall()}
 
 

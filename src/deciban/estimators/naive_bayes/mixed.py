@@ -31,7 +31,7 @@ from deciban.estimators.naive_bayes.layout import (
     read_law,
 )
 from deciban.estimators.tabular import read_table
-from deciban.families import Bernoulli, Categorical, Family, Multinomial, MultivariateGaussian, Poisson
+from deciban.families import Family, MultivariateGaussian
 from deciban.joint import Block, Joint, Model
 from deciban.measure import incomplete
 from deciban.priors import Alpha, search
@@ -68,7 +68,8 @@ class NaiveBayes(GenerativeClassifier):
         (a group of the columns like it that no other key names; a column of that very name comes first).
         A law is a word, a family from `deciban.families`, or a pair (law, alpha):
 
-        - "gaussian", "poisson", "bernoulli" (is it more than 0?), "categorical": each column by itself;
+        - "gaussian", "poisson", "geometric" (how long something took), "bernoulli" (is it more than 0?),
+          "categorical": each column by itself;
         - "multinomial": the columns of a group are one bag of words;
         - "full", "tied", "diag" and the other shapes of GaussianDiscriminant: the columns of a group are Gaussian
           together;
@@ -270,7 +271,7 @@ class NaiveBayes(GenerativeClassifier):
         blocks: list[Columns] = []
         for b, group in enumerate(self._layout()):
             read, size = self._columns_of(X, group.names), len(group.names)
-            if isinstance(group.family, Categorical):
+            if group.family.values == "categories":
                 before = None if known is None else known.blocks[b].categories
                 codes = np.empty((X.shape[0], size), dtype=np.int32, order="F")
                 found: list[Categories] = []
@@ -467,7 +468,7 @@ def numbers(columns: list[Column], names: tuple[str, ...], family: Family) -> Fl
     out = np.empty((len(columns[0]), len(columns)), order="F")
     for j, (column, name) in enumerate(zip(columns, names, strict=True)):
         out[:, j] = as_numbers(column, name, family)
-        if isinstance(family, Poisson | Multinomial) and (negative := out[:, j] < 0).any():
+        if family.values == "counts" and (negative := out[:, j] < 0).any():
             row = int(np.argmax(negative))
             raise DecibanError(
                 f"column {name!r} holds {out[row, j]:g} in row {row}, and counts are never negative: a "
@@ -537,9 +538,9 @@ def check_alike(levels: tuple[Any, ...], known: Categories, name: str) -> None:
 
 def as_column(values: Array, family: Family, categories: tuple[Any, ...], kind: str) -> Column:
     """Values drawn from a law as a column of the kind that was learned."""
-    if isinstance(family, Categorical):
+    if family.values == "categories":
         return Levels(values.astype(np.int32), categories)
-    if kind == "boolean" and isinstance(family, Bernoulli):
+    if kind == "boolean" and family.values == "truths":
         return Levels(values.astype(np.int32), (False, True))
-    whole = isinstance(family, Bernoulli | Poisson | Multinomial)
+    whole = family.values in ("counts", "truths")
     return Numbers(values, whole=whole, dates="days" if kind == "date" else None)

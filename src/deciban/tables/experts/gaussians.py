@@ -25,9 +25,9 @@ from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
 from deciban.bayes import log_evidence
 from deciban.errors import FileError
+from deciban.measure import is_scatter
 from deciban.reading.columns import Levels, Numbers
 from deciban.storage.arrays import CheckedArrays, positive
-from deciban.storage.files import plausible
 from deciban.tables.encode import FAR, NEVER, Cuts, EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT
@@ -495,7 +495,7 @@ class Gaussians(Expert):
             raise FileError("the cuts of its classes are not in order")
         pieces = Pieces(owner, first, arrays.floats("axis", (len(at), D)), at, sides)
         one, x, xy = arrays.counts("one", P), arrays.floats("x", (P, D)), arrays.floats("xy", (P, D, D))
-        if not np.allclose(xy, xy.transpose(0, 2, 1)) or not plausible(one[:, None], x, xy):
+        if not np.allclose(xy, xy.transpose(0, 2, 1)) or not is_scatter(one[:, None], x, xy):
             raise FileError("its sums of squares cannot be")
         target = arrays.floats("target", (D,))
         if (target <= 0).any():
