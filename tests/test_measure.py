@@ -175,7 +175,7 @@ def test_a_pivot_follows_a_mean_that_is_far_from_it(off, moves):
             found = ours.schema.blocks[0].pivot
             np.testing.assert_allclose(found[1, 0], 0.0, atol=1e-9)
             assert found[:, 1].tolist() == found[0].tolist() == [0.0, 0.0]  # the others stay
-            np.testing.assert_allclose(second_moments(ours.sums[0])[1, 0], 250.0, rtol=1e-8)
+            np.testing.assert_allclose(second_moments(ours.sums[0])[1, 0], 250.0, rtol=1e-6)
 
 
 def test_no_more_can_be_above_than_there_are():
