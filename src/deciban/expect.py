@@ -144,10 +144,14 @@ class HiddenRows:
         """Σ log p of all rows under their labels, and the sums of those that hide something."""
         k = len(model.classes)
         allowed = np.vstack([np.eye(k, dtype=bool), np.ones((1, k), dtype=bool)])  # the last row is code −1
-        said = apply(self.settled, model, "log_joint", n_jobs)[np.arange(len(self.settled_codes)), self.settled_codes]
-        said = np.where(np.isfinite(said), said, 0.0)
+        log_density = apply(self.settled, model, "log_joint", n_jobs)[
+            np.arange(len(self.settled_codes)), self.settled_codes
+        ]
+        log_density = np.where(np.isfinite(log_density), log_density, 0.0)
         total, sums = expect(self.hidden, model, self.codes, allowed, self.weight, n_jobs)
-        return float((said if self.settled_weight is None else said * self.settled_weight).sum()) + total, sums
+        return float(
+            (log_density if self.settled_weight is None else log_density * self.settled_weight).sum()
+        ) + total, sums
 
 
 def rows_with_gaps(data: Data, joint: Joint) -> Array:
@@ -234,6 +238,6 @@ def seeded(data: Data, whole: Model, weight: Floats | None, rng: np.random.Rando
         row = [X[at : at + 1] for X in data]
         seed = collect(row, whole.joint, whole.schema, np.array([c], dtype=np.int32), np.array([share]), 1, whole)
         stats = stats + seed
-        said = apply(data, Model(whole.joint, alone + seed), "log_joint", n_jobs)[:, c] - usual
-        likely = np.maximum(likely, said)
+        log_density = apply(data, Model(whole.joint, alone + seed), "log_joint", n_jobs)[:, c] - usual
+        likely = np.maximum(likely, log_density)
     return Model(whole.joint, stats)

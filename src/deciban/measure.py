@@ -589,11 +589,11 @@ class Pairs(Cells):
 
     def loose(self, codes: Codes) -> Array:
         """Rows in which a column is there whose parent is missing or was never seen."""
-        found = np.zeros(len(codes), dtype=bool)
+        loose = np.zeros(len(codes), dtype=bool)
         for j, parent in enumerate(self.parents):
             if parent >= 0:
-                found |= (codes[:, j] >= 0) & ((codes[:, parent] < 0) | (codes[:, parent] == self.sizes[parent]))
-        return np.flatnonzero(found)
+                loose |= (codes[:, j] >= 0) & ((codes[:, parent] < 0) | (codes[:, parent] == self.sizes[parent]))
+        return np.flatnonzero(loose)
 
     def sums(self, table: Floats) -> dict[str, Floats]:
         """Counts by category and by pair, from counts by place, (k, places)."""

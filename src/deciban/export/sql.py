@@ -70,10 +70,10 @@ def to_sql(
             f"the statement would have about {formula.cells:,} numbers in it, and databases are not made for more than "
             f"{MOST_NUMBERS:,}: score rows with predict_proba, or learn from fewer columns or a smaller table"
         )
-    return Writer(formula, FORMULAS[dialect]).statement(table, columns or {}, output, keep)
+    return StatementWriter(formula, FORMULAS[dialect]).statement(table, columns or {}, output, keep)
 
 
-class Writer:
+class StatementWriter:
     """A statement while it is written: steps of named columns, each step from the one before."""
 
     def __init__(self, formula: Formula, dialect: FormulaDialect) -> None:

@@ -70,14 +70,14 @@ class Bernoulli(Family):
         out = score(X, params.log_absent, params.log_present, above=self.threshold)
         seen = np.broadcast_to(sums["one"], sums["x"].shape)
         for c, w, rows in groups(y, weight):
-            said, unsaid = laws_without(sums["x"][c], seen[c], prior["x"][c], w)
-            out[rows, c] = score(X[rows], unsaid[None], said[None], above=self.threshold)[:, 0]
+            log_present, log_absent = laws_without(sums["x"][c], seen[c], prior["x"][c], w)
+            out[rows, c] = score(X[rows], log_absent[None], log_present[None], above=self.threshold)[:, 0]
         return out
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
         seen = np.broadcast_to(sums["one"], sums["x"].shape)
-        said, unsaid = laws_without(sums["x"], seen, self.pseudo(alpha, columns, sums)["x"], 1.0)
-        return score(X, unsaid, said, above=self.threshold)
+        log_present, log_absent = laws_without(sums["x"], seen, self.pseudo(alpha, columns, sums)["x"], 1.0)
+        return score(X, log_absent, log_present, above=self.threshold)
 
     def sample(
         self, params: BernoulliParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
@@ -128,7 +128,7 @@ def laws_without(present: Floats, seen: Floats, pseudo: Floats, weight: float) -
     left = without(seen, weight) + 2.0 * pseudo
     with np.errstate(divide="ignore", invalid="ignore"):
         # Where fewer than that had the word (or not), no such row did: the entry is never read.
-        said = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
-        unsaid = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
+        log_present = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
+        log_absent = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
     half = -np.log(2.0)
-    return np.where(left > 0, said, half), np.where(left > 0, unsaid, half)
+    return np.where(left > 0, log_present, half), np.where(left > 0, log_absent, half)

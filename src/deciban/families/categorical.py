@@ -84,7 +84,7 @@ class Categorical(Family):
         y = np.ascontiguousarray(y, dtype=np.int32)
         weights = np.ones(1) if weight is None else np.unique(weight)
         for w in weights:  # rows of one weight share a table: what a cell says once such a row has left it
-            table = said_without(counts, total, prior, sizes, w)
+            table = log_theta_without(counts, total, prior, sizes, w)
             rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
             own = np.zeros(len(rows))
             everything = len(rows) == len(y)
@@ -95,7 +95,7 @@ class Categorical(Family):
         return out
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
-        table = said_without(
+        table = log_theta_without(
             sums["is"],
             column_totals(sums["is"], columns),
             self.pseudo(alpha, columns, sums),
@@ -171,11 +171,11 @@ def by_own_place(cells: Floats, unseen: Floats, known: Categories) -> Floats:
     return np.hstack([np.zeros((len(cells), 1)), cells, *last]).T
 
 
-def said_without(counts: Floats, total: Floats, prior: Sums, sizes: Array, weight: float) -> Floats:
+def log_theta_without(counts: Floats, total: Floats, prior: Sums, sizes: Array, weight: float) -> Floats:
     """log θ of every cell, (k, cells), once a row of this weight that was counted in it has left."""
     with np.errstate(divide="ignore", invalid="ignore"):
         left = without(counts, weight)
         rest = without(total, weight) + prior["unseen"] * sizes
-        said = np.log((left + prior["is"]) / np.repeat(rest, sizes, axis=1))
-    said = np.where(np.repeat(rest > 0, sizes, axis=1), said, np.repeat(-np.log(np.maximum(sizes, 1)), sizes))
-    return np.where(left < 0, 0.0, said)  # no such row was in that cell: never read
+        log_theta = np.log((left + prior["is"]) / np.repeat(rest, sizes, axis=1))
+    log_theta = np.where(np.repeat(rest > 0, sizes, axis=1), log_theta, np.repeat(-np.log(np.maximum(sizes, 1)), sizes))
+    return np.where(left < 0, 0.0, log_theta)  # no such row was in that cell: never read

@@ -88,8 +88,8 @@ class Complement(Multinomial):
             # A complement without the word is never asked for it.
             fewer = without(others, 1.0)
             left = np.where(fewer >= 0, np.log(fewer + prior), 0.0)
-        said = score(words, None, left)
-        change, emptied = said, said
+        log_without = score(words, None, left)
+        change, emptied = log_without, log_without
         if self.norm:
             change = dot(words, (finite(left) - finite(logs)).T)[0]
             emptied = dot(words, np.isneginf(left).astype(float).T)[0]
@@ -97,7 +97,7 @@ class Complement(Multinomial):
             with np.errstate(divide="ignore", invalid="ignore"):
                 after = np.log(without(others[c, at[often]], taken[often]) + prior[c, at[often]])
                 total = without(others[c].sum(), w * length) + prior[c].sum()
-                mine = said[:, c] + row_sums(values[often] * after, rows[often], len(y)) - length * np.log(total)
+                mine = log_without[:, c] + row_sums(values[often] * after, rows[often], len(y)) - length * np.log(total)
                 if self.norm:
                     norm = logs[c].sum() + change[:, c] + row_sums(after - logs[c, at[often]], rows[often], len(y))
                     mine = mine / (norm - columns.size * np.log(total))

@@ -53,7 +53,7 @@ class Cuts:
         return len(self.low) + 1
 
     @property
-    def told(self) -> int:
+    def distinct(self) -> int:
         """Codes that trees tell apart."""
         return self.size
 
@@ -91,8 +91,8 @@ class Cuts:
 
     def normal_scores(self, column: Column, out: Floats) -> None:
         values = numbers(column)
-        said = np.interp(values, self.knots, self.scores)
-        out[:, 0] = np.where(np.isnan(values), 0.0, said)
+        heights = np.interp(values, self.knots, self.scores)
+        out[:, 0] = np.where(np.isnan(values), 0.0, heights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +113,7 @@ class Known:
         return len(self.levels) + 1
 
     @property
-    def told(self) -> int:
+    def distinct(self) -> int:
         return min(len(self.mass) + 1, SMALL)
 
     @property
@@ -279,7 +279,7 @@ class Encoding:
 
     @property
     def levels(self) -> Codes:
-        return np.array([c.told for c in self.columns], dtype=np.int32)
+        return np.array([c.distinct for c in self.columns], dtype=np.int32)
 
     @property
     def ordered(self) -> Array:
@@ -398,6 +398,6 @@ def coarse(encoding: Encoding, bins: int, most: int = 60) -> tuple[Array, Codes]
             group = np.minimum((middle * bins).astype(np.intp), bins - 1)
             table[: coded.size] = np.append(0, np.unique(group, return_inverse=True)[1] + 1)
         else:
-            table[: coded.told] = np.minimum(np.arange(coded.told), most)
+            table[: coded.distinct] = np.minimum(np.arange(coded.distinct), most)
     levels = np.where(maps == NEVER, 0, maps).max(axis=1).astype(np.int32) + 1
     return maps, levels

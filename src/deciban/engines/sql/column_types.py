@@ -39,7 +39,7 @@ NUMERIC = 1700
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TypedColumn:
     """A column: its name and type, what it is cast to where it is selected, and how its values are read."""
 
     name: str
@@ -65,7 +65,7 @@ class Column:
             ) from None
 
 
-def columns_of(cursor: Any, database: str, source: str, parts: Sequence[str]) -> list[Column]:
+def columns_of(cursor: Any, database: str, source: str, parts: Sequence[str]) -> list[TypedColumn]:
     """The columns of a table or a SELECT: as the catalogue has them, or as the values of the first rows are."""
     try:
         if database == "postgresql":
@@ -82,16 +82,16 @@ def columns_of(cursor: Any, database: str, source: str, parts: Sequence[str]) ->
         cursor.close()
 
 
-def postgresql_column(name: str, number: int) -> Column:
+def postgresql_column(name: str, number: int) -> TypedColumn:
     """What Arrow has no type for is read as a text: enumerations, identifiers, documents."""
     if number == NUMERIC:
-        return Column(name, pa.float64(), SqlDialect.as_double)
+        return TypedColumn(name, pa.float64(), SqlDialect.as_double)
     if number in POSTGRESQL:
-        return Column(name, POSTGRESQL[number])
-    return Column(name, pa.string(), SqlDialect.as_string)
+        return TypedColumn(name, POSTGRESQL[number])
+    return TypedColumn(name, pa.string(), SqlDialect.as_string)
 
 
-def column_by_values(name: str, values: Sequence[Any]) -> Column:
+def column_by_values(name: str, values: Sequence[Any]) -> TypedColumn:
     """What a driver gives is of one type throughout; where nothing is there, a text."""
     types = {type(value) for value in values}
     for kinds, kind, read in (
@@ -104,8 +104,8 @@ def column_by_values(name: str, values: Sequence[Any]) -> Column:
         ({bytes, bytearray}, pa.binary(), bytes),
     ):
         if types and types <= kinds:
-            return Column(name, kind, read=read)
-    return Column(name, pa.string(), read=text)
+            return TypedColumn(name, kind, read=read)
+    return TypedColumn(name, pa.string(), read=text)
 
 
 # ---------------------------------------------------------------------- SQLite, where any value may be anywhere
@@ -119,27 +119,27 @@ def declared(cursor: Any, parts: Sequence[str]) -> dict[str, str]:
     return {row[1]: row[2].upper() for row in cursor.fetchall()}
 
 
-def sqlite_column(name: str, declared: str, values: Sequence[Any]) -> Column:
+def sqlite_column(name: str, declared: str, values: Sequence[Any]) -> TypedColumn:
     """By its declared type, which SQLite takes for advice, and by the values of the first rows."""
     types = {type(value) for value in values}
     dated = bool(values) and all(moment(value) is not None for value in values)
     if ("DATE" in declared or "TIME" in declared) and (dated or not values):
-        return Column(name, MOMENT, read=moment)
+        return TypedColumn(name, MOMENT, read=moment)
     if "BOOL" in declared and all(value in (0, 1) for value in values):
-        return Column(name, pa.bool_(), read=truth)
+        return TypedColumn(name, pa.bool_(), read=truth)
     if any(word in declared for word in ("CHAR", "CLOB", "TEXT")):
-        return Column(name, pa.string(), read=text)
+        return TypedColumn(name, pa.string(), read=text)
     if "INT" in declared and types <= {int, str, bytes}:
-        return Column(name, pa.int64(), read=whole)
+        return TypedColumn(name, pa.int64(), read=whole)
     if any(word in declared for word in ("INT", "REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL")):
-        return Column(name, pa.float64(), read=number)
+        return TypedColumn(name, pa.float64(), read=number)
     if types and types <= {int}:
-        return Column(name, pa.int64(), read=whole)
+        return TypedColumn(name, pa.int64(), read=whole)
     if types and types <= {int, float}:
-        return Column(name, pa.float64(), read=number)
+        return TypedColumn(name, pa.float64(), read=number)
     if types and types <= {bytes}:
-        return Column(name, pa.binary())
-    return Column(name, pa.string(), read=text)
+        return TypedColumn(name, pa.binary())
+    return TypedColumn(name, pa.string(), read=text)
 
 
 def number(value: Any) -> float | None:

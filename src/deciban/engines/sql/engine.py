@@ -117,7 +117,7 @@ class Sql(Fetched):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    def _look(self) -> list[column_types.Column]:
+    def _look(self) -> list[column_types.TypedColumn]:
         with self.link.open(self.rows_named) as raw:
             found = column_types.columns_of(cursor_of(raw), self.link.database.name, self.source, self.parts)
         names = [column.name for column in found]

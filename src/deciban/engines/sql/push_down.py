@@ -52,7 +52,7 @@ MOST_SETS = 250  # of columns that rows are counted by in one SELECT
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class SumByClass:
     """One number to add up by class: where it belongs, the columns that it needs, and its sum in SQL."""
 
     block: int
@@ -63,7 +63,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CountByCategory:
     """Rows to count by class and category, or by the categories of a column and its parent."""
 
     block: int
@@ -176,31 +176,31 @@ class Asked:
         return [i for i, (b, _) in enumerate(self.inputs) if laws[b].family.whole_rows]
 
     @cached_property
-    def parts(self) -> list[list[Sum]]:
+    def parts(self) -> list[list[SumByClass]]:
         """The sums, in parts that are no wider than a result can be."""
         room = self.about.database.widest_result - len(HEAD) - FIRST - len(self.whole)
         sums = list(self._sums())
         return [sums[i : i + room] for i in range(0, len(sums), room)] or [[]]
 
     @cached_property
-    def counts(self) -> list[Count]:
+    def counts(self) -> list[CountByCategory]:
         """Pairs come first: where rows are counted by two columns, they are counted by the one as well."""
         blocks = enumerate(blocks_of(self.question))
-        counts = [Count(b, by) for b, (_, measures) in blocks for m in measures for by in m.counted()]
+        counts = [CountByCategory(b, by) for b, (_, measures) in blocks for m in measures for by in m.counted()]
         return sorted(counts, key=lambda one: -len(one.columns))
 
-    def _sums(self) -> Iterator[Sum]:
+    def _sums(self) -> Iterator[SumByClass]:
         start = 0
         for b, (columns, measures) in enumerate(blocks_of(self.question)):
             if columns.categories is None:
                 say = InSql(self._inputs_from(start), self.number, self.question.weight is not None)
                 for m in measures:
                     for place, expression in m.in_sql(columns, say):
-                        yield Sum(b, m.name, place, tuple(start + j for j in place), expression)
+                        yield SumByClass(b, m.name, place, tuple(start + j for j in place), expression)
                 if not any(m.degree > 1 for m in measures):  # squares tell by themselves what is infinite
                     for i in range(start, start + columns.size):
-                        yield Sum(b, "low", (i - start,), (i,), f"MIN(x{i})")
-                        yield Sum(b, "high", (i - start,), (i,), f"MAX(x{i})")
+                        yield SumByClass(b, "low", (i - start,), (i,), f"MIN(x{i})")
+                        yield SumByClass(b, "high", (i - start,), (i,), f"MAX(x{i})")
                 start += columns.size
 
     def _inputs_from(self, start: int) -> Callable[[int], str]:
@@ -218,7 +218,7 @@ class Asked:
         most = self.about.database.parts
         return ["\nUNION ALL\n".join(selects[i : i + most]) for i in range(0, len(selects), most)]
 
-    def _summed(self, part: int, sums: Sequence[Sum], width: int) -> str:
+    def _summed(self, part: int, sums: Sequence[SumByClass], width: int) -> str:
         """Sums of numbers, by class."""
         used = sorted({i for one in sums for i in one.inputs} | set(self.whole))
         nothing = self.empty("text")
@@ -230,7 +230,7 @@ class Asked:
         group = "y, gap" if self.whole else "y"
         return f"{self._selected(head, said, width)}\nFROM {self._rows(used, ())}\nGROUP BY {group}"
 
-    def _counted(self, counts: Sequence[Count], first: int, width: int) -> str:
+    def _counted(self, counts: Sequence[CountByCategory], first: int, width: int) -> str:
         """Rows by class and category. Of several sets of columns, GROUPING says which one a row is of."""
         ways = [" AND ".join(f"GROUPING({self._name(one.block, j)}) = 0" for j in one.columns) for one in counts]
 

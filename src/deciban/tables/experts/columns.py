@@ -310,20 +310,22 @@ class ColumnLaws(Expert):
         return Walks(tuple(walks))
 
 
-def centred(said: Floats, most: float) -> Floats:
+def centred(evidence: Floats, most: float) -> Floats:
     """Evidence about its mean over the classes, none beyond `most` nats; a class that is ruled out is at the end."""
-    if said.size and np.isfinite(said.min()):
-        out = said - said.mean(axis=1, keepdims=True)
+    if evidence.size and np.isfinite(evidence.min()):
+        out = evidence - evidence.mean(axis=1, keepdims=True)
     else:
-        there = np.isfinite(said)
-        middle = np.where(there, said, 0.0).sum(axis=1, keepdims=True) / np.maximum(there.sum(axis=1, keepdims=True), 1)
-        out = said - middle
+        there = np.isfinite(evidence)
+        middle = np.where(there, evidence, 0.0).sum(axis=1, keepdims=True) / np.maximum(
+            there.sum(axis=1, keepdims=True), 1
+        )
+        out = evidence - middle
     return np.asarray(np.clip(out, -most, most, out=out))
 
 
-def log_loss(said: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
+def log_loss(evidence: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
     """The mean of −log P(y) when evidence is added to the log prior."""
-    scores = said + log_prior
+    scores = evidence + log_prior
     scores -= scores.max(axis=1, keepdims=True)
     losses = np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y]
     return float(losses.mean() if weight is None else np.average(losses, weights=weight))

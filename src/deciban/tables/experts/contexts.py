@@ -36,20 +36,20 @@ COLUMN = np.uint64(48)  # bits below the column's number in a key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class ContextSums:
     """Counts by class (m, k) of a column's value and its parents', under keys in ascending order."""
 
     keys: Array  # (m,) uint64: the column, then the codes
     counts: Floats
 
     @classmethod
-    def of(cls, codes: Array, parents: Codes, y: Codes, weight: Floats | None, k: int) -> Sums:
+    def of(cls, codes: Array, parents: Codes, y: Codes, weight: Floats | None, k: int) -> ContextSums:
         ptr, keys, counts = kernel.count(codes, parents, y, weight, k)
         columns = np.repeat(np.arange(len(parents), dtype=np.uint64), np.diff(ptr))
         return cls(keys | columns << COLUMN, counts)
 
     @classmethod
-    def total(cls, parts: Sequence[Sums], signs: Sequence[float]) -> Sums:
+    def total(cls, parts: Sequence[ContextSums], signs: Sequence[float]) -> ContextSums:
         """All sums, each with its sign, in one go."""
         keys = np.concatenate([part.keys for part in parts])
         order = np.argsort(keys, kind="stable")  # runs that are in order already are merged
@@ -67,10 +67,10 @@ class Sums:
             keys, counts = keys[some], counts[some]
         return cls(keys, counts)
 
-    def plus(self, other: Sums, sign: float = 1.0) -> Sums:
+    def plus(self, other: ContextSums, sign: float = 1.0) -> ContextSums:
         if not len(other.keys):
             return self
-        return other if not len(self.keys) and sign > 0 else Sums.total([self, other], [1.0, sign])
+        return other if not len(self.keys) and sign > 0 else ContextSums.total([self, other], [1.0, sign])
 
     def tree(self, parents: Codes, levels: Codes, k: int) -> kernel.Contexts:
         ptr = np.searchsorted(self.keys, np.arange(len(parents) + 1, dtype=np.uint64) << COLUMN).astype(np.int64)
@@ -105,7 +105,7 @@ class ContextTrees(Expert):
     maps: Array  # (d, 256) small codes to coarse ones
     levels: Codes  # (d,) how many there are
     parents: tuple[Codes, Codes]  # (d, deepest) each
-    sums: tuple[Sums, Sums]
+    sums: tuple[ContextSums, ContextSums]
     k: int
     depth: int = 1
     strength: float = 2.0
@@ -119,7 +119,7 @@ class ContextTrees(Expert):
         cls, rows: EncodedRows, y: Codes, k: int, maps: Array, levels: Codes, weight: Floats | None = None
     ) -> ContextTrees:
         """The structures that these rows ask for, with nothing learned yet."""
-        empty = Sums(np.zeros(0, dtype=np.uint64), np.zeros((0, k)))
+        empty = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, k)))
         bare = cls(maps, levels, (np.zeros((0, 0), dtype=np.int32),) * 2, (empty, empty), k)
         codes, side = bare.codes(rows), half(rows)
         parents = []
@@ -152,7 +152,7 @@ class ContextTrees(Expert):
     def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> ContextTrees:
         codes = self.codes(rows)
         one, two = (
-            sums.plus(Sums.of(codes, parents, y, weight, self.k))
+            sums.plus(ContextSums.of(codes, parents, y, weight, self.k))
             for sums, parents in zip(self.sums, self.parents, strict=True)
         )
         return replace(self, sums=(one, two))
@@ -163,14 +163,14 @@ class ContextTrees(Expert):
 
     def added(self, others: Sequence[ContextTrees]) -> ContextTrees:
         all_ = [self, *others]
-        one, two = (Sums.total([e.sums[s] for e in all_], [1.0] * len(all_)) for s in (0, 1))
+        one, two = (ContextSums.total([e.sums[s] for e in all_], [1.0] * len(all_)) for s in (0, 1))
         return replace(self, sums=(one, two))
 
     def scaled(self, factor: float) -> ContextTrees:
         if not factor:
-            nothing = Sums(np.zeros(0, dtype=np.uint64), np.zeros((0, self.k)))
+            nothing = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, self.k)))
             return replace(self, sums=(nothing, nothing))
-        one, two = (Sums(s.keys, s.counts * factor) for s in self.sums)
+        one, two = (ContextSums(s.keys, s.counts * factor) for s in self.sums)
         return replace(self, sums=(one, two))
 
     def in_classes(self, where: Array, k: int) -> ContextTrees:
@@ -178,7 +178,7 @@ class ContextTrees(Expert):
         for sums in self.sums:
             counts = np.zeros((len(sums.keys), k))
             counts[:, where] = sums.counts
-            found.append(Sums(sums.keys, counts))
+            found.append(ContextSums(sums.keys, counts))
         return replace(self, sums=(found[0], found[1]), k=k)
 
     def sound(self) -> bool:
@@ -204,9 +204,9 @@ class ContextTrees(Expert):
         out = np.zeros((len(rows), len(depths), len(strengths), self.k))
         for s, tree in enumerate(self.trees()):
             at = np.flatnonzero(side != s)
-            said = np.zeros((len(at), *out.shape[1:]))
-            tree.score_each(codes[at], depths, strengths, said, y[at], None if weight is None else weight[at])
-            out[at] = said
+            evidence = np.zeros((len(at), *out.shape[1:]))
+            tree.score_each(codes[at], depths, strengths, evidence, y[at], None if weight is None else weight[at])
+            out[at] = evidence
         return out
 
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
@@ -270,7 +270,7 @@ class ContextTrees(Expert):
             if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
                 raise FileError("contexts are not in order")
             parents.append(own)
-            sums.append(Sums(keys, arrays.counts(f"counts{s}", len(keys), k)))
+            sums.append(ContextSums(keys, arrays.counts(f"counts{s}", len(keys), k)))
         depth, strength = int(positive(settings["depth"], DEEPEST)), positive(settings["strength"])
         trees = cls(maps, levels, (parents[0], parents[1]), (sums[0], sums[1]), k, depth, strength)
         trees.trees()  # the kernel checks the keys

@@ -182,7 +182,7 @@ class Forest(Expert):
         taken = np.ones(len(rows)) if weight is None else weight
         for cls, gone in {(int(c), float(w)) for c, w in zip(y, taken, strict=True)}:  # they leave equal shares behind
             at = np.flatnonzero((y == cls) & (taken == gone))
-            said = np.zeros((len(at), out.shape[1]))
+            evidence = np.zeros((len(at), out.shape[1]))
             kernel.evidence(
                 leaves[at],
                 self.trees.parent,
@@ -193,9 +193,9 @@ class Forest(Expert):
                 y[at],
                 taken[at],
                 True,
-                said,
+                evidence,
             )
-            out[at] = said
+            out[at] = evidence
         return out
 
     def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:

@@ -247,16 +247,16 @@ def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
     return np.asarray(constant - 0.5 * log_det - 0.5 * (tails + D) * np.log1p(q / tails))
 
 
-def by_class(said: Floats, count: Floats, owner: Codes, k: int) -> Floats:
+def by_class(log_density: Floats, count: Floats, owner: Codes, k: int) -> Floats:
     """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ where no part is left."""
     if len(owner) == k:
-        out = np.empty((len(said), k))
-        out[:, owner] = np.where(count > 0, said, -np.inf)
+        out = np.empty((len(log_density), k))
+        out[:, owner] = np.where(count > 0, log_density, -np.inf)
         return out
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(owner, kind="stable")
         starts = np.searchsorted(owner[order], np.arange(k))
-        weighed = (said + np.log(count))[:, order]
+        weighed = (log_density + np.log(count))[:, order]
         most = np.maximum.reduceat(weighed, starts, axis=1)
         safe = np.where(np.isfinite(most), most, 0.0)
         total = np.add.reduceat(np.exp(weighed - safe[:, owner[order]]), starts, axis=1)
@@ -408,12 +408,12 @@ class Gaussians(Expert):
         _, _, log_det = self._ready()
         P, held = len(log_det), there.sum(axis=1)
         order, start = np.argsort(which, kind="stable"), np.append(0, np.cumsum(np.bincount(which)))
-        q, dets, said = np.empty((len(X), P)), np.empty((len(there), P)), np.empty((len(X), P))
+        q, dets, log_density = np.empty((len(X), P)), np.empty((len(there), P)), np.empty((len(X), P))
         marginals.forms(X, order, start, there.view(np.uint8), *self._side_by_side(), log_det, q, dets)
         for size in np.unique(held):
             at = np.flatnonzero(held[which] == size)
-            said[at] = density(q[at], dets[which[at]], self.shape.tails, int(size))
-        out = by_class(said, self.moments.one[None], self.pieces.owner, self.k)
+            log_density[at] = density(q[at], dets[which[at]], self.shape.tails, int(size))
+        out = by_class(log_density, self.moments.one[None], self.pieces.owner, self.k)
         out[held[which] == 0] = 0.0  # what has no coordinate says nothing
         return out
 
@@ -463,15 +463,15 @@ class Gaussians(Expert):
         white = np.einsum("pij,pj->pi", np.broadcast_to(roots, (P, D, D)), Z)
         shares = Z * np.einsum("pji,pj->pi", np.broadcast_to(roots, (P, D, D)), white)  # (P, D), adds up to q
         q = shares.sum(axis=1)
-        said = density(q[None], log_det[None], self.shape.tails, D)[0]
+        log_density = density(q[None], log_det[None], self.shape.tails, D)[0]
         flat = density(np.zeros((1, P)), log_det[None], self.shape.tails, D)[0]
-        by = np.where(q > 0, (said - flat) / np.where(q > 0, q, 1.0), 0.0)
+        by = np.where(q > 0, (log_density - flat) / np.where(q > 0, q, 1.0), 0.0)
         out = np.zeros((rows.codes.shape[1], self.k))
         total = law._evidence(x[None])[0]
         for c in range(self.k):
             at = np.flatnonzero((self.pieces.owner == c) & (self.moments.one > 0))
             if len(at):
-                weighed = said[at] + np.log(self.moments.one[at])
+                weighed = log_density[at] + np.log(self.moments.one[at])
                 likely = np.exp(weighed - log_evidence(weighed[None]))
                 np.add.at(out[:, c], law.owner, (likely * by[at]) @ shares[at])
         return out, total - out.sum(axis=0)
