@@ -9,7 +9,7 @@ import numpy as np
 
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
-from deciban.tables.encode import Encoding, Rows, choose_encoding, coarse
+from deciban.tables.encode import EncodedRows, Encoding, choose_encoding, coarse
 from deciban.tables.experts.columns import BINNED, CATEGORIES, ColumnLaws
 from deciban.tables.experts.contexts import ContextTrees
 from deciban.tables.experts.forest import Forest
@@ -30,14 +30,14 @@ class Sample:
     encoding: Encoding
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> EncodedRows:
         return self.encoding.rows(self.frame, marked=True)
 
     @property
     def weights(self) -> np.ndarray:
         return np.ones(len(self.y)) if self.weight is None else self.weight
 
-    def part(self, which) -> tuple[Rows, np.ndarray, np.ndarray | None]:
+    def part(self, which) -> tuple[EncodedRows, np.ndarray, np.ndarray | None]:
         """Some of the rows, as experts learn them."""
         which = np.asarray(which, dtype=np.intp)
         return self.rows.take(which), self.y[which], None if self.weight is None else self.weight[which]
@@ -83,7 +83,7 @@ def random_sample(seed, n=24, k=3, weighted=False, gaps=0.1) -> Sample:
 
 
 def strange_frame(seed, n=8) -> Frame:
-    """Rows unlike those learned: far off, missing, of categories that nobody has seen."""
+    """EncodedRows unlike those learned: far off, missing, of categories that nobody has seen."""
     rng = np.random.default_rng(seed)
     frame = random_frame(rng, n, 0.3, ("red", "mauve", "blue"))
     far = frame.columns[0].values.copy()

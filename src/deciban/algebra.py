@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deciban._typing import Array, Floats, Sums
-from deciban.schema import Columns, Schema, category_positions, find
+from deciban.measure import MEASURES, Lost, has_squares, second_moments
+from deciban.measure import RESIDUE as RESIDUE  # of this arithmetic, whose other words stand here
+from deciban.schema import Columns, Schema, find
 
-# Sums of up to 2^22 weights, each within 2^-52 of itself, are off by less than this share of themselves.
-RESIDUE = 2.0**-30
 CANCELLED = 2.0**10  # squares that a move of the pivot makes as many times smaller have lost ten of a double's 53 bits
+FAR = 100.0  # variances: a mean ten deviations from its pivot costs its variance seven of a double's 53 bits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +59,7 @@ class Stats:
         a, b = self.embed(schema), other.embed(schema)
         sums = []
         for mine, theirs in zip(a.sums, b.sums, strict=True):
-            block = {name: operation(mine[name], theirs[name]) for name in mine if name != "lost"}
+            block = {name: operation(mine[name], theirs[name]) for name in mine if name != Lost.name}
             sums.append(block | lost_by(operation, mine, theirs))
         return Stats(schema, operation(a.weight, b.weight), tuple(sums))
 
@@ -73,13 +74,8 @@ class Stats:
         sums = []
         for block, old, new in zip(self.sums, self.schema.blocks, schema.blocks, strict=True):
             moved = dict(block) if same else {name: scatter(array, rows, k) for name, array in block.items()}
-            if old.categories != new.categories:
-                moved["is"] = move_cells(moved["is"], old, new)
-            if "pair" in moved and (old.categories != new.categories or old.parents != new.parents):
-                at = pair_positions(old, new)
-                pairs = np.zeros((k, int(new.pair_offsets[-1])))
-                pairs[:, at] = moved["pair"]
-                moved["pair"] = pairs
+            if old.categories != new.categories or old.parents != new.parents:
+                moved = {name: MEASURES[name].embedded(array, old, new) for name, array in moved.items()}
             if new.pivot is not None and old.pivot is not None:
                 moved = shift(moved, (old.pivot if same else scatter(old.pivot, rows, k)) - new.pivot)
             sums.append(moved)
@@ -95,28 +91,18 @@ class Stats:
         other = other.embed(self.schema)
         pairs = [(self.weight, other.weight)]
         for block, same in zip(self.sums, other.sums, strict=True):
-            pairs += [(block[name], same[name]) for name in block if name != "lost"]
+            pairs += [(block[name], same[name]) for name in block if name != Lost.name]
         return all(
             bool(np.all(np.abs(a - b) <= tolerance * (1.0 + np.maximum(np.abs(a), np.abs(b))))) for a, b in pairs
         )
 
 
-def second_moments(sums: Sums) -> Floats:
-    """Σ(x − pivot)² by class and column, of a block that has second moments."""
-    return sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)
-
-
-def gross(sums: Sums) -> Floats:
-    """The squares that were ever in a block's second moments: rounding is a share of them."""
-    return second_moments(sums) + sums.get("lost", 0.0)
-
-
 def lost_by(operation: Callable[[Array, Array], Array], mine: Sums, theirs: Sums) -> dict[str, Floats]:
     """What second moments have lost by now: what either side had, and what is taken away."""
-    parts = [side["lost"] for side in (mine, theirs) if "lost" in side]
-    if operation is np.subtract and ("xx" in mine or "xy" in mine):
+    parts = [side[Lost.name] for side in (mine, theirs) if Lost.name in side]
+    if operation is np.subtract and has_squares(mine):
         parts.append(second_moments(theirs))
-    return {"lost": np.add.reduce(parts)} if parts else {}
+    return {Lost.name: np.add.reduce(parts)} if parts else {}
 
 
 def without(total: Floats, part: Floats | float) -> Floats:
@@ -125,21 +111,11 @@ def without(total: Floats, part: Floats | float) -> Floats:
     return np.where(np.abs(left) <= np.abs(total) * RESIDUE, 0.0, left)
 
 
-def column_totals(cells: Floats, columns: Columns) -> Floats:
-    """Counts by category, summed over each column's categories: (k, d)."""
-    offsets = columns.offsets
-    filled = np.flatnonzero(np.diff(offsets) > 0)
-    out = np.zeros((len(cells), columns.size))
-    if len(filled):
-        out[:, filled] = np.add.reduceat(cells, offsets[filled], axis=1)
-    return out
-
-
 def add_prior(sums: Sums, pseudo: Sums) -> Sums:
     """A block's sums with the prior's pseudo-statistics added; what only one of them has comes along."""
     both = {**sums, **pseudo, **{name: sums[name] + pseudo[name] for name in sums if name in pseudo}}
-    if "lost" in sums:  # squares that are exactly nothing have no rounding
-        both["lost"] = np.where(second_moments(sums) > 0, sums["lost"], 0.0)
+    if Lost.name in sums:  # squares that are exactly nothing have no rounding
+        both[Lost.name] = np.where(second_moments(sums) > 0, sums[Lost.name], 0.0)
     return both
 
 
@@ -171,73 +147,41 @@ def scatter(array: Array, rows: Array, k: int) -> Floats:
     return out
 
 
-def move_cells(cells: Floats, old: Columns, new: Columns) -> Floats:
-    """Counts by category, moved to where the categories stand in the larger schema."""
-    assert old.categories is not None
-    assert new.categories is not None
-    positions = [
-        start + category_positions(a, b)
-        for a, b, start in zip(old.categories, new.categories, new.offsets, strict=False)
-    ]
-    out = np.zeros((len(cells), int(new.offsets[-1])))
-    if positions:
-        out[:, np.concatenate(positions).astype(np.intp)] = cells
-    return out
-
-
-def pair_positions(old: Columns, new: Columns) -> Array:
-    """Where each pair of categories of a column and its parent stands in another schema that has all of them."""
-    if old.parents is None or old.categories is None or new.categories is None:
-        return np.zeros(0, dtype=np.intp)
-    places = [category_positions(a, b) for a, b in zip(old.categories, new.categories, strict=True)]
-    found, starts = [np.zeros(0, dtype=np.intp)], new.pair_offsets
-    for j, parent in enumerate(old.parents):
-        if parent >= 0:
-            pairs = places[parent][:, None] * len(new.categories[j]) + places[j]
-            found.append(starts[j] + pairs.ravel())
-    return np.concatenate(found).astype(np.intp)
+# ---------------------------------------------------------------------- pivots
 
 
 def shift(sums: Sums, by: Floats) -> dict[str, Floats]:
     """Moments about the pivot p, moved to the pivot p − by: linear, so it adds and subtracts as they do."""
     if not np.any(by):
         return dict(sums)
-    one, x = sums["one"], sums["x"]
-    moved = {"one": one, "x": x + one * by}
-    if "xx" in sums:
-        moved["xx"] = sums["xx"] + 2.0 * by * x + one * by**2
-    if "xy" in sums:
-        moved["xy"] = shift_scatter(one[..., None], x, sums["xy"], by)
-    if "xxyy" in sums:
-        moved |= shift_fourth(sums, by)
-    if "xx" in moved or "xy" in moved:
-        before = second_moments(sums) + 2.0 * np.abs(by * x) + one * by**2
+    moved = {name: MEASURES[name].shifted(sums, by) for name in sums}
+    if has_squares(sums):
+        before = second_moments(sums) + 2.0 * np.abs(by * sums["x"]) + sums["one"] * by**2
         cancelled = np.where(before > CANCELLED * second_moments(moved), before, 0.0)
-        if "lost" in sums or cancelled.any():
-            moved["lost"] = sums.get("lost", 0.0) + cancelled
+        if Lost.name in sums or cancelled.any():
+            moved[Lost.name] = sums.get(Lost.name, 0.0) + cancelled
     return moved
 
 
-def shift_scatter(one: Floats, x: Floats, xy: Floats, by: Floats) -> Floats:
-    """Σ(t + b)(t + b)ᵀ from n, Σt and Σttᵀ, class by class."""
-    cross = x[:, :, None] * by[:, None, :]
-    return np.asarray(xy + cross + cross.transpose(0, 2, 1) + one * by[:, :, None] * by[:, None, :])
+def about_the_means(stats: Stats) -> Stats:
+    """The same about pivots that follow the means, where these have gone too far for a variance to keep its digits.
+
+    So they may by decay, and during EM. The sooner a pivot follows, the fewer digits its move costs.
+    """
+    blocks = tuple(following(columns, sums) for columns, sums in zip(stats.schema.blocks, stats.sums, strict=True))
+    if all(new is old for new, old in zip(blocks, stats.schema.blocks, strict=True)):
+        return stats
+    return stats.embed(replace(stats.schema, blocks=blocks))
 
 
-def shift_fourth(sums: Sums, by: Floats) -> dict[str, Floats]:
-    """Σ(t + b)²(t + b)ᵀ and Σ(t + b)²((t + b)²)ᵀ: binomials, term by term."""
-    one, x, xy = sums["one"][..., None], sums["x"], sums["xy"]
-    squares = np.diagonal(xy, axis1=1, axis2=2)  # Σt²
-    u, v = by[:, :, None], by[:, None, :]  # the shift of the row's column, and of the column's
-    xu, xv = x[:, :, None], x[:, None, :]
-    mixed = sums["xxy"] + 2 * u * xy + u**2 * xv + v * (squares[:, :, None] + 2 * u * xu + one * u**2)
-    # (t_j + u)² (t_l + v)² = (t_j² + 2ut_j + u²)(t_l² + 2vt_l + v²)
-    other = sums["xxy"].transpose(0, 2, 1)  # Σ t_j t_l²
-    fourth = (
-        sums["xxyy"]
-        + 2 * v * sums["xxy"]
-        + v**2 * squares[:, :, None]
-        + 2 * u * (other + 2 * v * xy + v**2 * xu)
-        + u**2 * (squares[:, None, :] + 2 * v * xv + one * v**2)
-    )
-    return {"xxy": np.asarray(mixed), "xxyy": np.asarray(fourth)}
+def following(columns: Columns, sums: Sums) -> Columns:
+    """Columns whose pivots are at the means where those are `FAR` off."""
+    pivot = columns.pivot
+    if pivot is None:
+        return columns
+    n = np.broadcast_to(sums["one"], pivot.shape)
+    mean = np.divide(sums["x"], n, out=np.zeros(pivot.shape), where=n > 0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of what is as large as that, nothing is far
+        far = n * mean**2 > FAR * np.maximum(second_moments(sums) - n * mean**2, 0.0)
+    far &= np.abs(mean) > RESIDUE * np.abs(pivot)  # more than what rounding makes of a column that does not vary
+    return replace(columns, pivot=np.where(far, pivot + mean, pivot)) if far.any() else columns

@@ -11,21 +11,23 @@ from typing import TypeVar
 
 import numpy as np
 
+from deciban import measure as measured
 from deciban._kernel import counts, moments
 from deciban._kernel import scatter as scatter_kernel
 from deciban._scipy import issparse
 from deciban._typing import Array, Data, Floats, Labels, Matrix
-from deciban.algebra import Stats, second_moments, shift
+from deciban.algebra import Stats, shift
 from deciban.errors import DecibanError
 from deciban.joint import Joint, Model
 from deciban.matrix import as_value, complain, csr_view, has_missing, row_slice
-from deciban.measure import XX, XY, Above, Is, Measure, Pairs, incomplete
+from deciban.measure import XX, XXY, XXYY, XY, Above, Is, Measure, One, Pairs, has_squares, incomplete, second_moments
 from deciban.schema import Columns, Schema
 from deciban.threads import ENTRIES, threads
 
 Result = TypeVar("Result")
 
 CODES = (np.uint8, np.int32, np.int64, np.float32, np.float64)
+KERNELS = (One, measured.X, Above, XX, XY, XXY, XXYY, Is, Pairs)  # measures that are summed by compiled loops
 
 
 def size_of(data: Data) -> int:
@@ -127,7 +129,14 @@ def collect_block(
     k: int,
     n_jobs: int | None,
 ) -> dict[str, Floats]:
-    """One block's sums, whatever its measures and its storage."""
+    """One block's sums, whatever its measures and its storage: by kernels, or else by the measures' definitions."""
+    pivot = columns.pivot if columns.pivot is not None else np.zeros((k, columns.size))
+    pivot = np.ascontiguousarray(pivot)
+    others = [m for m in measures if type(m) not in KERNELS]
+    if others:
+        known = [m for m in measures if m not in others]
+        sums = collect_block(known, columns, X, labels, weight, k, n_jobs) if known else {}
+        return sums | sums_by_definition(others, columns, X, labels, weight, pivot, n_jobs)
     pairs = next((m for m in measures if isinstance(m, Pairs)), None)
     if pairs is not None:
         return pairs.sums(count_codes(pairs.offsets, X, labels, weight, k, n_jobs, pairs.places))
@@ -135,10 +144,8 @@ def collect_block(
         return {"is": count_codes(columns.offsets, X, labels, weight, k, n_jobs)}
     squares = any(isinstance(m, XX) for m in measures)
     above = next((m.threshold for m in measures if isinstance(m, Above)), None)
-    pivot = columns.pivot if columns.pivot is not None else np.zeros((k, columns.size))
-    pivot = np.ascontiguousarray(pivot)
     if any(isinstance(m, XY) for m in measures):
-        sums = scatter_sums(X, labels, weight, k, pivot, any(m.name == "xxyy" for m in measures), n_jobs)
+        sums = scatter_sums(X, labels, weight, k, pivot, any(isinstance(m, XXYY) for m in measures), n_jobs)
     elif issparse(X):
         sums = sparse_sums(X, labels, weight, k, squares, above, n_jobs)
         sums = shift(sums, -pivot) if squares else sums  # from zero to the pivots
@@ -150,14 +157,14 @@ def collect_block(
     # A sum can also be small because EM's shares are: then the squares are as small as the values, not smaller, and
     # below 1e-305 neither has digits to tell by.
     vanishing = np.zeros((0, 0), dtype=bool)
-    if "xx" in sums or "xy" in sums:
+    if has_squares(sums):
         second = second_moments(sums)
         least, first = 1e-280 * sums["one"], np.abs(sums["x"])
         vanishing = (second < least) & (first > 0.0)
         if labels.ndim == 2:
             vanishing &= (second <= 1e-140 * first) & (first > 1e-305)
-        if "xxyy" in sums:
-            fourth = np.diagonal(sums["xxyy"], axis1=1, axis2=2)
+        if XXYY.name in sums:
+            fourth = np.diagonal(sums[XXYY.name], axis1=1, axis2=2)
             vanishing |= (fourth < least) & (fourth <= 1e-140 * second) & (first > 0.0)
     if vanishing.any():
         column = int(np.argwhere(vanishing)[0][1])
@@ -168,6 +175,42 @@ def collect_block(
         )
     wanted = {m.name for m in measures}
     return {name: array for name, array in sums.items() if name in wanted}
+
+
+def sums_by_definition(
+    measures: Sequence[Measure],
+    columns: Columns,
+    X: Matrix,
+    labels: Array,
+    weight: Floats | None,
+    pivot: Floats,
+    n_jobs: int | None,
+) -> dict[str, Floats]:
+    """Σ T(x) by class as the measures define T, a block of rows at a time."""
+    k = len(pivot)
+
+    def work(rows: slice) -> dict[str, Floats]:
+        block = X[rows].toarray() if issparse(X) else X[rows]
+        block = np.asarray(block, dtype=np.float64)
+        shares = labels[rows]
+        if shares.ndim == 1:
+            shares = one_hot(shares, k, None if weight is None else weight[rows])
+        out = {}
+        for m in measures:
+            sums = np.zeros((k, *m.shapes(columns)[-1]))
+            for c in np.flatnonzero(shares.any(axis=0)):
+                at = np.flatnonzero(shares[:, c])
+                sums[c] = np.tensordot(shares[at, c], m.of(block[at], pivot[c]), axes=1)
+            out[m.name] = sums
+        return out
+
+    parts = over_rows([X], n_jobs, work)
+    total = {m.name: np.zeros((k, *m.shapes(columns)[-1])) for m in measures}
+    for part in parts:
+        total = {name: total[name] + part[name] for name in total}
+    if not all(np.isfinite(array).all() for array in total.values()):
+        complain(X, columns)
+    return total
 
 
 def dense_sums(

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from deciban._typing import Floats, Sums
-from deciban.algebra import RESIDUE, Stats, second_moments
+from deciban.algebra import RESIDUE, Stats
 from deciban.errors import InterruptedWarning, warn
 from deciban.joint import Joint, Model
+from deciban.measure import has_squares, second_moments
 
 Step = Callable[[Model], tuple[float, Stats]]
 
@@ -172,7 +173,7 @@ def in_units(several: list[Stats]) -> Floats:
 
 def units_of(sums: Sums) -> dict[str, Floats]:
     """What each of a block's sums is measured in; a column that does not vary says nothing."""
-    if "xx" not in sums and "xy" not in sums:
+    if not has_squares(sums):
         tops = {name: array.max(axis=1, keepdims=True, initial=0.0) for name, array in sums.items()}
         return {name: np.broadcast_to(np.where(top > 0, top, np.inf), sums[name].shape) for name, top in tops.items()}
     n = np.broadcast_to(np.where(sums["one"] > 0, sums["one"], np.inf), sums["x"].shape)
@@ -184,11 +185,10 @@ def units_of(sums: Sums) -> dict[str, Floats]:
 
 def possible(stats: Stats, law: Joint) -> bool:
     """Whether sums are those of some rows: no count is negative, and no variance in any direction."""
-    for sums, block in zip(stats.sums, law.blocks, strict=True):
+    for sums, block, columns in zip(stats.sums, law.blocks, stats.schema.blocks, strict=True):
         if not block.family.pivoted:
-            if not all((array >= 0).all() for array in sums.values()):
-                return False
-            if block.family.name == "bernoulli" and (sums["x"] > sums["one"]).any():
+            measures = block.family.measures(columns)
+            if any(m.flaw(sums, columns) or m.excess(sums, stats.weight, columns).any() for m in measures):
                 return False
             continue
         n = np.where(sums["one"] > 0, sums["one"], 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from deciban import em
 from deciban._kernel import posterior as posterior_kernel
 from deciban._scipy import issparse
 from deciban._typing import Array, Data, Floats
-from deciban.algebra import Stats, second_moments
+from deciban.algebra import Stats, about_the_means
 from deciban.collect import collect, long_blocks, one_hot, over_rows
 from deciban.joint import Joint, Model
 from deciban.matrix import row_slice
@@ -35,7 +35,9 @@ def expect(
     Row i may belong to the classes that `allowed[codes[i]]` marks; without codes to any. Both are computed while a
     block of rows is at hand.
     """
-    model = centred(model)
+    stats = about_the_means(model.stats)
+    if stats is not model.stats:
+        model = Model(model.joint, stats)
     _ = model.params  # estimated once, before the threads share them
     log_prior = np.ascontiguousarray(model.log_prior)
     shut = None if allowed is None else np.where(allowed, 0.0, -np.inf)
@@ -68,22 +70,6 @@ def expect(
         total += part
         sums = sums + stats
     return total, sums
-
-
-def centred(model: Model) -> Model:
-    """The model with pivots at the means of classes that have moved far from theirs, as they may during EM."""
-    blocks = list(model.schema.blocks)
-    for b, (columns, sums) in enumerate(zip(model.schema.blocks, model.stats.sums, strict=True)):
-        if columns.pivot is None:
-            continue
-        n = np.where(sums["one"] > 0, sums["one"], 1.0)
-        offset = sums["x"] / n
-        far = offset**2 > 0.99 * second_moments(sums) / n  # ten standard deviations
-        if far.any():
-            blocks[b] = replace(columns, pivot=np.where(far, columns.pivot + offset, columns.pivot))
-    if all(a is b for a, b in zip(blocks, model.schema.blocks, strict=True)):
-        return model
-    return Model(model.joint, model.stats.embed(replace(model.schema, blocks=tuple(blocks))))
 
 
 def learn_hidden(
@@ -158,10 +144,14 @@ class HiddenRows:
         """Σ log p of all rows under their labels, and the sums of those that hide something."""
         k = len(model.classes)
         allowed = np.vstack([np.eye(k, dtype=bool), np.ones((1, k), dtype=bool)])  # the last row is code −1
-        said = apply(self.settled, model, "log_joint", n_jobs)[np.arange(len(self.settled_codes)), self.settled_codes]
-        said = np.where(np.isfinite(said), said, 0.0)
+        log_density = apply(self.settled, model, "log_joint", n_jobs)[
+            np.arange(len(self.settled_codes)), self.settled_codes
+        ]
+        log_density = np.where(np.isfinite(log_density), log_density, 0.0)
         total, sums = expect(self.hidden, model, self.codes, allowed, self.weight, n_jobs)
-        return float((said if self.settled_weight is None else said * self.settled_weight).sum()) + total, sums
+        return float(
+            (log_density if self.settled_weight is None else log_density * self.settled_weight).sum()
+        ) + total, sums
 
 
 def rows_with_gaps(data: Data, joint: Joint) -> Array:
@@ -248,6 +238,6 @@ def seeded(data: Data, whole: Model, weight: Floats | None, rng: np.random.Rando
         row = [X[at : at + 1] for X in data]
         seed = collect(row, whole.joint, whole.schema, np.array([c], dtype=np.int32), np.array([share]), 1, whole)
         stats = stats + seed
-        said = apply(data, Model(whole.joint, alone + seed), "log_joint", n_jobs)[:, c] - usual
-        likely = np.maximum(likely, said)
+        log_density = apply(data, Model(whole.joint, alone + seed), "log_joint", n_jobs)[:, c] - usual
+        likely = np.maximum(likely, log_density)
     return Model(whole.joint, stats)

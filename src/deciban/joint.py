@@ -44,7 +44,7 @@ class Joint:
         k = len(schema.classes)
         sums = []
         for block, columns in zip(self.blocks, schema.blocks, strict=True):
-            sums.append({m.name: np.zeros((k, *m.shapes(columns)[0])) for m in block.family.measures(columns)})
+            sums.append({m.name: m.zero(k, columns) for m in block.family.measures(columns)})
         return Stats(schema, np.zeros(k), tuple(sums))
 
 

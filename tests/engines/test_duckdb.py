@@ -18,7 +18,6 @@ from deciban.joint import Block, Joint
 from deciban.schema import Columns, Schema
 
 duckdb = pytest.importorskip("duckdb")
-pytest.importorskip("sqlglot")
 pytestmark = pytest.mark.engine("duckdb")
 
 HOSTILE = ['say "so"', "it's", "a; DROP TABLE victim; --", "/* note", "two\nlines", "ünï 表", "select", "50%", "x" * 90]

@@ -21,7 +21,6 @@ from deciban.families import Categorical, Gaussian
 from deciban.joint import Block, Joint
 from deciban.schema import Columns, Schema
 
-pytest.importorskip("sqlglot")
 sqlalchemy = pytest.importorskip("sqlalchemy")
 
 SQLITE = pytest.param("sqlite", marks=pytest.mark.engine("sqlite"))
@@ -359,11 +358,11 @@ def test_a_url_that_cannot_be_read_is_not_shown(url):
 
 
 def test_passwords_are_taken_out_of_messages():
+    from deciban.dialects import dialect_of
     from deciban.engines.sql.connections import Link, secrets_of
-    from deciban.engines.sql.databases import database_of
 
     url = sqlalchemy.engine.make_url("postgresql://me:p%40ss%2Fword@host/db")
-    link = Link(database_of("sqlite"), secrets=secrets_of(url))
+    link = Link(dialect_of("sqlite"), secrets=secrets_of(url))
     assert link.said(ValueError("p@ss/word or p%40ss%2Fword")) == "*** or ***"
 
 

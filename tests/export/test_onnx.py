@@ -20,8 +20,8 @@ from deciban import (
     TextClassifier,
 )
 from deciban.errors import DecibanError
-from deciban.export.formula import Forest, Formula, Input, Part, Scores
 from deciban.export.onnx import to_onnx
+from deciban.formula import Formula, Input, Scores, SplitTrees, WeightedTerm
 
 from .cases import MAKERS, case, reals, strange
 
@@ -164,8 +164,8 @@ def test_trees_that_found_nothing_to_split_on():
     """Two trees of a leaf each say the same of every row."""
     values = np.log([[0.5, 0.2], [0.4, 0.5]])
     none = np.full(2, -1, dtype=np.int32)
-    trees = Forest((0, 1, 2), none, none, none, (np.zeros(0, dtype=bool),) * 2, {}, values)
-    scores = Scores((Part(trees),), np.zeros(2))
+    trees = SplitTrees((0, 1, 2), none, none, none, (np.zeros(0, dtype=bool),) * 2, {}, values)
+    scores = Scores((WeightedTerm(trees),), np.zeros(2))
     formula = Formula(np.array(["a", "b"]), (Input("x"),), (), (), scores, np.log([0.5, 0.5]), ("x",))
     session = runtime.InferenceSession(to_onnx(formula).SerializeToString(), providers=["CPUExecutionProvider"])
     _, said = session.run(None, {"X": np.zeros((3, 1))})

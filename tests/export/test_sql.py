@@ -29,10 +29,10 @@ from deciban import (
     TextClassifier,
     TreeAugmentedNB,
 )
+from deciban.dialects import FORMULAS
 from deciban.errors import DecibanError
 from deciban.estimators.elsewhere import formula_of
 from deciban.export import sql
-from deciban.export.dialects import DIALECTS
 from deciban.families import Multinomial
 from deciban.pool import Pool
 
@@ -223,7 +223,7 @@ def test_deep_trees(base):
     frame = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
     model = only(Classifier(n_jobs=1).fit(frame, rng.random(200) < 0.5), "trees")
     forest = formula_of(model).scores.parts[1].term
-    assert max(depths(forest)) > DIALECTS["sqlite"].deepest
+    assert max(depths(forest)) > FORMULAS["sqlite"].deepest
     check(model, frame, frame, base)
 
 

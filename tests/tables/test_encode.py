@@ -289,10 +289,10 @@ def test_coarse_codes_join_neighbours(bins):
     assert maps.shape == (4, 256)
     assert levels[0] == bins + 1
     for table, coded, many in zip(maps, sample.encoding.columns, levels, strict=True):
-        known = table[: coded.told]
+        known = table[: coded.distinct]
         assert known[0] == 0, "a missing entry stays by itself"
         assert known.max() == many - 1
-        assert (table[coded.told :] == NEVER).all()
+        assert (table[coded.distinct :] == NEVER).all()
         assert (np.diff(known[1:].astype(int)) >= 0).all()
     first = sample.encoding.columns[0]
     share = np.bincount(maps[0][sample.rows.small[:, 0]][sample.rows.codes[:, 0] > 0], minlength=bins + 1)[1:]

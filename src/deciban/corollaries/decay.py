@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from deciban._typing import Floats, Sums
-from deciban.algebra import RESIDUE, Stats, second_moments
+from deciban._typing import Floats
+from deciban.algebra import Stats, about_the_means
 from deciban.errors import DecibanError
 from deciban.joint import Model
-from deciban.schema import Columns
 
 FAINT = 2.0**-900  # rows: of less, sums would soon have lost digits, for doubles end at 2^−1074
-FAR = 2.0**16  # a pivot as many variances (the square of 256 deviations) off costs 16 of a double's 53 bits
 
 
 def decay(model: Model, half_life: float, rows: float) -> Model:
@@ -58,24 +56,3 @@ def without_faint(stats: Stats) -> Stats:
 
     sums = tuple({name: kept(array) for name, array in block.items()} for block in stats.sums)
     return replace(stats, weight=kept(stats.weight), sums=sums)
-
-
-def about_the_means(stats: Stats) -> Stats:
-    """The same with pivots that follow the means, where these have gone too far for a variance to keep its digits."""
-    blocks = tuple(following(columns, sums) for columns, sums in zip(stats.schema.blocks, stats.sums, strict=True))
-    if all(new is old for new, old in zip(blocks, stats.schema.blocks, strict=True)):
-        return stats
-    return stats.embed(replace(stats.schema, blocks=blocks))
-
-
-def following(columns: Columns, sums: Sums) -> Columns:
-    """Columns whose pivots are at the means where those are far off."""
-    pivot = columns.pivot
-    if pivot is None:
-        return columns
-    n = np.broadcast_to(sums["one"], pivot.shape)
-    mean = np.divide(sums["x"], n, out=np.zeros(pivot.shape), where=n > 0)
-    with np.errstate(over="ignore", invalid="ignore"):  # of what is as large as that, nothing is far
-        far = n * mean**2 > FAR * np.maximum(second_moments(sums) - n * mean**2, 0.0)
-    far &= np.abs(mean) > RESIDUE * np.abs(pivot)  # more than what rounding makes of a column that does not vary
-    return replace(columns, pivot=np.where(far, pivot + mean, pivot)) if far.any() else columns

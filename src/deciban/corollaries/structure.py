@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Floats
-from deciban.families.chow_liu import told
+from deciban.families.chow_liu import information_in
 from deciban.families.tree import by_parent, parents_of
 from deciban.joint import Model
 from deciban.schema import downwards
@@ -86,7 +86,7 @@ def structure(model: Model, block: int = 0) -> Structure:
     columns, sums = model.columns(block), model.stats.sums[block]
     given, of_class = np.zeros(columns.size), np.zeros(columns.size)
     for j, on in enumerate(parents_of(columns)):
-        of_class[j] = told(sums["is"][:, columns.offsets[j] : columns.offsets[j + 1]][None])
-        given[j] = told(by_parent(sums["pair"], columns, j)) if on >= 0 else 0.0
+        of_class[j] = information_in(sums["is"][:, columns.offsets[j] : columns.offsets[j + 1]][None])
+        given[j] = information_in(by_parent(sums["pair"], columns, j)) if on >= 0 else 0.0
     names = tuple(columns.name(j) for j in range(columns.size))
     return Structure(names, parents_of(columns), given / np.log(2.0), of_class / np.log(2.0))

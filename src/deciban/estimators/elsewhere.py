@@ -16,9 +16,9 @@ from deciban.errors import DecibanError
 from deciban.estimators.gaussians.nearest_centroid import NearestCentroid
 from deciban.estimators.naive_bayes.mixed import NaiveBayes
 from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
-from deciban.export.formula import Formula
-from deciban.export.joints import Reading, formula_of_joint
+from deciban.export.joints import formula_of_joint
 from deciban.export.pooled import formula_of_table
+from deciban.formula import ColumnReading, Formula
 from deciban.joint import Model
 from deciban.tables.model import TableModel
 
@@ -38,7 +38,7 @@ def formula_of(model: Estimator) -> Formula:
     if isinstance(value, TableModel):
         return formula_of_table(value)
     if isinstance(value, ComponentModel):
-        formula = formula_of_joint(value.parts, Reading(features_of(model), {}, ()), None)
+        formula = formula_of_joint(value.parts, ColumnReading(features_of(model), {}, ()), None)
         owner = value.owner.astype(np.int32)
         return replace(formula, classes=value.classes, owner=owner, log_prior=value.log_prior)
     if not isinstance(value, Model):
@@ -51,7 +51,7 @@ def formula_of(model: Estimator) -> Formula:
     kinds = dict(zip(features_of(model), model.kinds_, strict=True)) if isinstance(model, NaiveBayes) else {}
     nothing = ("",) if isinstance(model, NaiveBayes | TreeAugmentedNB) else ()
     nearest = by_distance(value) if isinstance(model, NearestCentroid) and np.ptp(value.log_prior) <= EQUAL else None
-    return formula_of_joint(value, Reading(features_of(model), kinds, nothing), nearest)
+    return formula_of_joint(value, ColumnReading(features_of(model), kinds, nothing), nearest)
 
 
 def columns_of(model: Estimator, columns: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:

@@ -12,25 +12,25 @@ import numpy as np
 
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
-from deciban.export.formula import (
+from deciban.formula import (
+    AsIs,
     Bells,
     Bent,
+    ColumnPlace,
     Coordinate,
-    Forest,
     Forms,
     Formula,
-    Gaps,
+    Hidden,
     Input,
-    Part,
-    Place,
-    Plain,
     Regrouped,
     Scaled,
     Scores,
     Slopes,
+    SplitTrees,
     Term,
     Walk,
     Walks,
+    WeightedTerm,
     live,
     spans,
 )
@@ -116,7 +116,7 @@ class Graph:
                 self.inputs.append(helper.make_tensor_value_info(self.called(one), kind, ["n", 1]))
         self.places = [""] * len(f.places)
         for i, place in enumerate(f.places):
-            if isinstance(place, Place):
+            if isinstance(place, ColumnPlace):
                 self.places[i] = self.placed(place)
         for i, place in enumerate(f.places):
             if isinstance(place, Regrouped):
@@ -171,7 +171,7 @@ class Graph:
         at = [self.formula.features.index(one.name) for one in named]
         return "X" if at == list(range(len(self.formula.features))) else self.op("Gather", "X", self.whole(at), axis=1)
 
-    def placed(self, place: Place) -> str:
+    def placed(self, place: ColumnPlace) -> str:
         """(n,) places."""
         one = self.formula.inputs[place.input]
         if is_text(one):
@@ -188,7 +188,7 @@ class Graph:
         gone = self.op("Squeeze", self.op("IsNaN", x), self.whole([1]))
         return self.op("Where", gone, self.whole(0), found)
 
-    def placed_text(self, place: Place, one: Input) -> str:
+    def placed_text(self, place: ColumnPlace, one: Input) -> str:
         known = {word: 0 for said in ("", *one.nothing) for word in (said, said.upper(), said.capitalize())}
         known |= {"NaN": 0} if "nan" in one.nothing else {}
         for i, value in enumerate(place.values, 1):
@@ -206,7 +206,7 @@ class Graph:
 
     def coordinate(self, one: Coordinate) -> str:
         """(n, 1)."""
-        if isinstance(one, Plain):
+        if isinstance(one, AsIs):
             return self.numbers([one.input])
         if isinstance(one, Scaled):
             x = self.numbers([one.input])
@@ -238,7 +238,7 @@ class Graph:
         said = self.total([self.weighed(part) for part in scores.parts])
         return self.op("Add", said, self.constant(scores.offsets[None]))
 
-    def weighed(self, part: Part) -> str:
+    def weighed(self, part: WeightedTerm) -> str:
         said = self.term(part.term)
         if part.most is None:
             return said
@@ -255,10 +255,9 @@ class Graph:
         if isinstance(term, Bells):
             return self.bells(term)
         if isinstance(term, Walks):
-            return self.total([self.walk(walk) for walk in term.walks] or [self.nothing()])
-        if isinstance(term, Gaps):
-            return self.gaps(term)
-        if isinstance(term, Forest):
+            said = [self.walk(walk) for walk in term.walks] or [self.nothing()]
+            return self.total([*said, *self.hidden(term.hidden)])
+        if isinstance(term, SplitTrees):
             return self.forest(term)
         return self.forms(term)
 
@@ -309,16 +308,16 @@ class Graph:
             at = self.op("Add", self.op("Mul", node, self.whole(walk.values.shape[1])), at)
         return self.op("Gather", self.constant(walk.values.reshape(-1, self.k)), at)
 
-    def gaps(self, term: Gaps) -> str:
+    def hidden(self, columns: Sequence[Hidden]) -> list[str]:
         """log Σ_v P(v | given) Π what hangs on a missing column says of v, from the leaves to the roots."""
         likely: list[str] = []  # by column: what those that hang on it say of each of its values, (n, values, k)
         said = []
-        for one in term.columns:
+        for one in columns:
             product = ""
             for each in one.below:
                 mine = self.op("Gather", self.constant(each.shares.transpose(1, 0, 2)), self.places[each.own])
                 if each.hidden >= 0:
-                    laws = self.constant(term.columns[each.hidden].laws[None, 1 : 1 + each.shares.shape[0]])
+                    laws = self.constant(columns[each.hidden].laws[None, 1 : 1 + each.shares.shape[0]])
                     over = self.op("Mul", self.op("Unsqueeze", likely[each.hidden], self.whole([1])), laws)
                     gone = self.op("Unsqueeze", self.missing(each.own), self.whole([1, 2]))
                     mine = self.op("Where", gone, self.op("ReduceSum", over, self.whole([2]), keepdims=0), mine)
@@ -332,7 +331,7 @@ class Graph:
             if one.passes:
                 here = self.op("And", here, self.op("Not", self.missing(one.given)))
             said.append(self.op("Where", self.op("Unsqueeze", here, self.whole([1])), found, self.constant(0.0)))
-        return self.total(said)
+        return said
 
     def missing(self, place: int) -> str:
         """Whether a column is missing, (n,)."""
@@ -340,8 +339,8 @@ class Graph:
 
     def forms(self, term: Forms) -> str:
         plain_ones = [self.formula.coordinates[i] for i in term.coordinates]
-        if all(isinstance(one, Plain) for one in plain_ones):
-            x = self.numbers([one.input for one in plain_ones if isinstance(one, Plain)])
+        if all(isinstance(one, AsIs) for one in plain_ones):
+            x = self.numbers([one.input for one in plain_ones if isinstance(one, AsIs)])
         else:
             x = self.side_by_side([self.coordinate(one) for one in plain_ones])
         squares, gone = [], self.absent(term)
@@ -395,7 +394,7 @@ class Graph:
 
     # ------------------------------------------------------------------ trees
 
-    def forest(self, term: Forest) -> str:
+    def forest(self, term: SplitTrees) -> str:
         """The trees say where a row ends, as a number that single precision holds exactly; its values are looked up."""
         if (term.place < 0).all():  # no tree found anything to split on
             return self.op("Add", self.nothing(), self.constant(term.values.sum(axis=0)[None]))
@@ -418,7 +417,7 @@ class Graph:
         found = self.op("Gather", self.constant(term.values), self.cast(said, "INT64"))  # (n, trees, k)
         return self.row_sums(found, 0)
 
-    def splits(self, term: Forest) -> tuple[str, Array, Array, Array]:
+    def splits(self, term: SplitTrees) -> tuple[str, Array, Array, Array]:
         """What trees look at, (n, features) in single precision; each node's feature, up to where it goes left, and the
         feature that is 1 where a row ends there (−1: none does).
 

@@ -11,27 +11,27 @@ from typing import TypeAlias
 import numpy as np
 
 from deciban._typing import Array, Floats
+from deciban.dialects import FORMULAS, FormulaDialect
 from deciban.errors import DecibanError
-from deciban.export.dialects import DIALECTS, Dialect
-from deciban.export.formula import (
+from deciban.formula import (
+    AsIs,
     Bells,
     Below,
     Bent,
+    ColumnPlace,
     Coordinate,
-    Forest,
     Forms,
     Formula,
-    Gaps,
-    Part,
-    Place,
-    Plain,
+    Hidden,
     Regrouped,
     Scaled,
     Scores,
     Slopes,
+    SplitTrees,
     Term,
     Walk,
     Walks,
+    WeightedTerm,
     live,
     spans,
 )
@@ -61,8 +61,8 @@ def to_sql(
     `columns` says what a feature is called in the database, where that is something else; `keep` are columns that the
     answer is to have as well, such as a key.
     """
-    if dialect not in DIALECTS:
-        raise DecibanError(f"dialect is {dialect!r}: it must be one of {', '.join(map(repr, DIALECTS))}")
+    if dialect not in FORMULAS:
+        raise DecibanError(f"dialect is {dialect!r}: it must be one of {', '.join(map(repr, FORMULAS))}")
     if output not in OUTPUTS:
         raise DecibanError(f"output is {output!r}: it must be one of {', '.join(map(repr, OUTPUTS))}")
     if formula.cells > MOST_NUMBERS:
@@ -70,13 +70,13 @@ def to_sql(
             f"the statement would have about {formula.cells:,} numbers in it, and databases are not made for more than "
             f"{MOST_NUMBERS:,}: score rows with predict_proba, or learn from fewer columns or a smaller table"
         )
-    return Writer(formula, DIALECTS[dialect]).statement(table, columns or {}, output, keep)
+    return StatementWriter(formula, FORMULAS[dialect]).statement(table, columns or {}, output, keep)
 
 
-class Writer:
+class StatementWriter:
     """A statement while it is written: steps of named columns, each step from the one before."""
 
-    def __init__(self, formula: Formula, dialect: Dialect) -> None:
+    def __init__(self, formula: Formula, dialect: FormulaDialect) -> None:
         self.formula, self.dialect = formula, dialect
         self.steps: list[dict[str, str]] = []
         self.absent: dict[tuple[int, ...], str] = {}  # columns of what `which` says
@@ -109,13 +109,13 @@ class Writer:
     def statement(
         self, table: str | Sequence[str], columns: Mapping[str, str], output: str, keep: Sequence[str]
     ) -> str:
-        q, f = self.dialect.identifier, self.formula
+        q, f = self.dialect.feature, self.formula
         named = [table] if isinstance(table, str) else list(table)
         kept = [self.put(0, f"t.{q(name)}") for name in keep]
         self.inputs = [self.put(0, self.dialect.read(one, columns.get(one.column, one.column))) for one in f.inputs]
         self.places = [""] * len(f.places)
         for i, place in enumerate(f.places):
-            if isinstance(place, Place):
+            if isinstance(place, ColumnPlace):
                 self.places[i] = self.put(1, self.placed(place))
         for i, place in enumerate(f.places):
             if isinstance(place, Regrouped):
@@ -185,7 +185,7 @@ class Writer:
 
     # ------------------------------------------------------------------ places and coordinates
 
-    def placed(self, place: Place) -> str:
+    def placed(self, place: ColumnPlace) -> str:
         x = self.inputs[place.input]
         if place.cuts is not None:
             whens = [f"WHEN {x} <= {self.number(cut)} THEN {i}" for i, cut in enumerate(place.cuts, 1)]
@@ -199,7 +199,7 @@ class Writer:
 
     def chosen(self, place: str, values: Sequence[str]) -> str:
         """One of several, by place; the commonest of them stands last."""
-        common = max(set(values), key=values.count)
+        common = max(dict.fromkeys(values), key=values.count)  # of equals the first: the same text every time
         if values.count(common) == len(values):
             return common
         same: dict[str, list[int]] = {}
@@ -212,7 +212,7 @@ class Writer:
         return f"CASE {' '.join(whens)} ELSE {common} END"
 
     def coordinate(self, one: Coordinate) -> str:
-        if isinstance(one, Plain):
+        if isinstance(one, AsIs):
             return self.inputs[one.input]
         if isinstance(one, Scaled):
             x = self.inputs[one.input]
@@ -251,7 +251,7 @@ class Writer:
                 mine.append(one)
         return [self.put(step, self.total(mine)) for mine in said]
 
-    def weighed(self, part: Part) -> Said:
+    def weighed(self, part: WeightedTerm) -> Said:
         """weight × what a term says of each class; with `most`, about the mean, and none beyond it."""
         there = live(part.term, self.k) if isinstance(part.term, Forms) else np.ones(self.k, dtype=bool)
         if part.most is None:
@@ -274,10 +274,12 @@ class Writer:
             return [self.bells(term, c) for c in range(self.k)], SPEAK
         if isinstance(term, Walks):
             each = [[self.walk(walk, c, relative) for walk in term.walks] for c in range(self.k)]
-            return [self.total(said) if c or not relative else "" for c, said in enumerate(each)], SPEAK
-        if isinstance(term, Gaps):
-            return self.gaps(term)
-        if isinstance(term, Forest):
+            said = [self.total(own) if c or not relative else "" for c, own in enumerate(each)]
+            if not term.hidden:
+                return said, SPEAK
+            missing, step = self.hidden(term.hidden)
+            return [f"{own} + {other}" for own, other in zip(said, missing, strict=True)], step
+        if isinstance(term, SplitTrees):
             each_class = [self.forest(term, c, relative) for c in range(self.k)]
             return [said for said, _ in each_class], max(step for _, step in each_class)
         return self.forms(term)
@@ -314,18 +316,18 @@ class Writer:
 
         return at(0, 0) if values.any() else ""
 
-    def gaps(self, term: Gaps) -> Said:
+    def hidden(self, columns: Sequence[Hidden]) -> Said:
         """log Σ_v P(v | given) Π what hangs on a missing column says of v, from the leaves to the roots."""
         likely: list[list[list[str]]] = []  # by column, class and value: what those that hang on it say of it
         at: list[int] = []
         said: list[list[str]] = [[] for _ in range(self.k)]
-        for one in term.columns:
+        for one in columns:
             own, values = self.places[one.own], one.laws.shape[1]
             step = max([SPEAK, *(at[each.hidden] + 1 for each in one.below if each.hidden >= 0)])
             names = []
             for c in range(self.k):
                 products = [
-                    self.joined([self.below(term, likely, each, v, c) for each in one.below], " * ")
+                    self.joined([self.below(columns, likely, each, v, c) for each in one.below], " * ")
                     for v in range(values)
                 ]
                 names.append([self.put(step, f"CASE WHEN {own} = 0 THEN {product} END") for product in products])
@@ -345,16 +347,16 @@ class Writer:
             at.append(step)
         return [self.total(own) for own in said], max(at) + 2
 
-    def below(self, term: Gaps, likely: list[list[list[str]]], one: Below, v: int, c: int) -> str:
+    def below(self, columns: Sequence[Hidden], likely: list[list[list[str]]], one: Below, v: int, c: int) -> str:
         """What a column says of the value v of the one that it hangs on."""
         here = self.chosen(self.places[one.own], [self.number(share) for share in one.shares[v, :, c]])
         if one.hidden < 0:
             return here
-        laws = term.columns[one.hidden].laws[1 + v, :, c]
+        laws = columns[one.hidden].laws[1 + v, :, c]
         gone = self.total([f"{self.number(by)} * {name}" for name, by in zip(likely[one.hidden][c], laws, strict=True)])
         return f"CASE WHEN {self.places[one.own]} = 0 THEN {gone} ELSE {here} END"
 
-    def forest(self, term: Forest, c: int, relative: bool) -> tuple[str, int]:
+    def forest(self, term: SplitTrees, c: int, relative: bool) -> tuple[str, int]:
         """The sum over the trees. Where CASE inside of CASE gets too deep, what is below stands in a step before."""
         if relative and c == 0:
             return "", SPEAK
@@ -377,7 +379,7 @@ class Writer:
             last = max(last, step)
         return self.total(roots), last
 
-    def split(self, term: Forest, node: int, here: str, left: str, right: str) -> str:
+    def split(self, term: SplitTrees, node: int, here: str, left: str, right: str) -> str:
         """What is said at a node: here, where the row ends, or on one of its sides."""
         at, place = int(term.place[node]), self.places[term.place[node]]
         ends, goes = term.ends[at], term.lefts[node] & ~term.ends[at]
@@ -391,7 +393,7 @@ class Writer:
 
     def forms(self, term: Forms) -> Said:
         step, shared = SPEAK, len(term.root) == 1
-        near = all(not isinstance(self.formula.coordinates[i], Plain) for i in term.coordinates)
+        near = all(not isinstance(self.formula.coordinates[i], AsIs) for i in term.coordinates)
         centre = np.zeros(term.mean.shape[1]) if near else term.mean.mean(axis=0)
         names = [self.coordinates[i] for i in term.coordinates]
         which, white = self.which(term), []

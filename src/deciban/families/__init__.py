@@ -1,66 +1,55 @@
 """Families: one file each. `FAMILIES` is every family there is, by name.
 
-A model needs one or two of them, so each is imported when it is first asked for.
+A file of this folder that is not among `HELPERS` is a family, and its class has the file's name: `waiting_time.py` has
+`WaitingTime`. A model needs one or two of them, so each is imported when it is first asked for.
 """
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deciban.families.base import Family
 
-if TYPE_CHECKING:
-    from deciban.families.bernoulli import Bernoulli
-    from deciban.families.categorical import Categorical
-    from deciban.families.complement import Complement
-    from deciban.families.gaussian import Gaussian
-    from deciban.families.multinomial import Multinomial
-    from deciban.families.multivariate_gaussian import MultivariateGaussian
-    from deciban.families.poisson import Poisson
-    from deciban.families.tree import Tree
+if TYPE_CHECKING:  # for type checkers, which do not look into folders; others are Any to them
+    from deciban.families.bernoulli import Bernoulli as Bernoulli
+    from deciban.families.categorical import Categorical as Categorical
+    from deciban.families.complement import Complement as Complement
+    from deciban.families.gaussian import Gaussian as Gaussian
+    from deciban.families.multinomial import Multinomial as Multinomial
+    from deciban.families.multivariate_gaussian import MultivariateGaussian as MultivariateGaussian
+    from deciban.families.poisson import Poisson as Poisson
+    from deciban.families.tree import Tree as Tree
 
-_CLASSES = {
-    "bernoulli": "Bernoulli",  # a family's name, which is that of its file, and its class
-    "categorical": "Categorical",
-    "complement": "Complement",
-    "gaussian": "Gaussian",
-    "multinomial": "Multinomial",
-    "multivariate_gaussian": "MultivariateGaussian",
-    "poisson": "Poisson",
-    "tree": "Tree",
+HELPERS = frozenset({"base", "chow_liu", "covariance", "linear", "roots"})  # files that serve several families
+
+_CLASSES = {  # a family's name, which is that of its file, and its class
+    file.name: file.name.title().replace("_", "") for file in pkgutil.iter_modules(__path__) if file.name not in HELPERS
 }
 
-__all__ = [
-    "FAMILIES",
-    "Bernoulli",
-    "Categorical",
-    "Complement",
-    "Family",
-    "Gaussian",
-    "Multinomial",
-    "MultivariateGaussian",
-    "Poisson",
-    "Tree",
-]
+__all__ = ["FAMILIES", "Family", *_CLASSES.values()]
 
 
 class Families(Mapping[str, type[Family]]):
     """Every family by its name.
 
     >>> from deciban.families import FAMILIES
-    >>> FAMILIES["tree"].__name__, len(FAMILIES)
-    ('Tree', 8)
+    >>> FAMILIES["multivariate_gaussian"].__name__, "covariance" in FAMILIES
+    ('MultivariateGaussian', False)
     """
 
     def __getitem__(self, name: str) -> type[Family]:
         called = _CLASSES[name]
-        found: type[Family] = getattr(importlib.import_module(f"deciban.families.{name}"), called)
-        return found
+        family: type[Family] = getattr(importlib.import_module(f"deciban.families.{name}"), called)
+        return family
 
     def __iter__(self) -> Iterator[str]:
         return iter(_CLASSES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _CLASSES
 
     def __len__(self) -> int:
         return len(_CLASSES)

@@ -8,16 +8,21 @@ class and column).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from deciban._typing import Array, Floats, Matrix, Sums
+from deciban.errors import DecibanError
 from deciban.schema import Columns
 
 if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
     from deciban.measure import Measure
+
+Values: TypeAlias = Literal["numbers", "counts", "truths", "categories"]  # counts are never negative; truths are 0 or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,19 @@ class Family(ABC):
     says_evidence: ClassVar[bool] = False  # what `typical` gives
     pivoted: ClassVar[bool] = False  # whether its sums are moments about a pivot
     generative: ClassVar[bool] = True  # whether log_prob is a log-density, so that p(x) and samples exist
+    values: ClassVar[Values] = "numbers"  # what its columns hold
+    counts_missing: ClassVar[bool] = True  # whether, where there are categories, a missing entry may be one of them
     apart: ClassVar[bool] = False  # whether a class's law depends on the sums of that class alone
+
+    @classmethod
+    def laws(cls) -> Mapping[str, Family]:
+        """The words for it among the laws that columns of a table may have; none where it is no such law."""
+        return {cls.name: cls()}
+
+    @property
+    def by_column(self) -> bool:
+        """Whether the law of several columns is the product of the same law of each."""
+        return True
 
     @property
     def whole_rows(self) -> bool:
@@ -129,3 +146,12 @@ class Family(ABC):
         """Items, weights (k, items) and offsets (k,) of log p(x | class) as a linear form, if it is one."""
         del params, columns
         raise TypeError(f"the {self.name} family is not linear in x")
+
+    def term(self, params: Any, columns: Columns, sketch: Sketch) -> Term:
+        """log p(x | class) as a formula, up to what all classes share: SQL and ONNX are both written from it.
+
+        `sketch` says where the formula reads the block's columns, `sketch.numbers(columns)` or
+        `sketch.categories(columns)`. What a formula is made of is imported when one is asked for: few models are.
+        """
+        del params, columns, sketch
+        raise DecibanError(f"the {self.name} law cannot be put into SQL or ONNX: score rows with predict_proba")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deciban._scipy import betaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
-from deciban.families.base import Family
+from deciban.families.base import Family, Values
 from deciban.families.linear import groups, score, spread
 from deciban.measure import Above, Measure, One
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Bernoulli(Family):
     """Presence and absence. x counts as present above `threshold` (None: it is 0 or 1 already)."""
 
     name: ClassVar[str] = "bernoulli"
+    values: ClassVar[Values] = "truths"
     apart: ClassVar[bool] = True
     threshold: float | None = 0.0
 
@@ -66,14 +70,14 @@ class Bernoulli(Family):
         out = score(X, params.log_absent, params.log_present, above=self.threshold)
         seen = np.broadcast_to(sums["one"], sums["x"].shape)
         for c, w, rows in groups(y, weight):
-            said, unsaid = laws_without(sums["x"][c], seen[c], prior["x"][c], w)
-            out[rows, c] = score(X[rows], unsaid[None], said[None], above=self.threshold)[:, 0]
+            log_present, log_absent = laws_without(sums["x"][c], seen[c], prior["x"][c], w)
+            out[rows, c] = score(X[rows], log_absent[None], log_present[None], above=self.threshold)[:, 0]
         return out
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
         seen = np.broadcast_to(sums["one"], sums["x"].shape)
-        said, unsaid = laws_without(sums["x"], seen, self.pseudo(alpha, columns, sums)["x"], 1.0)
-        return score(X, unsaid, said, above=self.threshold)
+        log_present, log_absent = laws_without(sums["x"], seen, self.pseudo(alpha, columns, sums)["x"], 1.0)
+        return score(X, log_absent, log_present, above=self.threshold)
 
     def sample(
         self, params: BernoulliParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
@@ -108,6 +112,15 @@ class Bernoulli(Family):
         names = [columns.name(j) for j in range(columns.size)]
         return names, params.log_present - params.log_absent, params.log_absent.sum(axis=1)
 
+    def term(self, params: BernoulliParams, columns: Columns, sketch: Sketch) -> Term:
+        """A word is missing, absent or present: three places."""
+        from deciban.formula import ColumnPlace, Walks, alone
+
+        cuts = np.array([self.threshold or 0.0])
+        places = [sketch.place(ColumnPlace(one, cuts=cuts)) for one in sketch.numbers(columns)]
+        table = np.stack([np.zeros_like(params.log_absent), params.log_absent, params.log_present])  # (3, k, d)
+        return Walks(tuple(alone(place, table[:, :, j]) for j, place in enumerate(places)))
+
 
 def laws_without(present: Floats, seen: Floats, pseudo: Floats, weight: float) -> tuple[Floats, Floats]:
     """log φ once a row of this weight that has the word has left, and log (1 − φ) once one that has not."""
@@ -115,7 +128,7 @@ def laws_without(present: Floats, seen: Floats, pseudo: Floats, weight: float) -
     left = without(seen, weight) + 2.0 * pseudo
     with np.errstate(divide="ignore", invalid="ignore"):
         # Where fewer than that had the word (or not), no such row did: the entry is never read.
-        said = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
-        unsaid = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
+        log_present = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
+        log_absent = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
     half = -np.log(2.0)
-    return np.where(left > 0, said, half), np.where(left > 0, unsaid, half)
+    return np.where(left > 0, log_present, half), np.where(left > 0, log_absent, half)

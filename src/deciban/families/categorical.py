@@ -7,18 +7,21 @@ never seen, which has the prior's probability: that of a category known but neve
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deciban._kernel import scores as kernel
-from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import add_prior, column_totals, without
-from deciban.families.base import Family
+from deciban._typing import Array, Categories, Floats, Matrix, Sums
+from deciban.algebra import add_prior, without
+from deciban.families.base import Family, Values
 from deciban.families.linear import spread
 from deciban.families.multinomial import dirichlet_log_marginal
-from deciban.measure import Is, Measure
-from deciban.schema import Columns
+from deciban.measure import Is, Measure, column_totals
+from deciban.schema import Bins, Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Categorical(Family):
     """One table of category probabilities per column and class."""
 
     name: ClassVar[str] = "categorical"
+    values: ClassVar[Values] = "categories"
     apart: ClassVar[bool] = True
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
@@ -80,7 +84,7 @@ class Categorical(Family):
         y = np.ascontiguousarray(y, dtype=np.int32)
         weights = np.ones(1) if weight is None else np.unique(weight)
         for w in weights:  # rows of one weight share a table: what a cell says once such a row has left it
-            table = said_without(counts, total, prior, sizes, w)
+            table = log_theta_without(counts, total, prior, sizes, w)
             rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
             own = np.zeros(len(rows))
             everything = len(rows) == len(y)
@@ -91,7 +95,7 @@ class Categorical(Family):
         return out
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
-        table = said_without(
+        table = log_theta_without(
             sums["is"],
             column_totals(sums["is"], columns),
             self.pseudo(alpha, columns, sums),
@@ -142,17 +146,36 @@ class Categorical(Family):
         """Linear in the indicators 1[x_i = c], one for every cell."""
         return self._cells(columns), params.log_theta, np.zeros(len(params.log_theta))
 
+    def term(self, params: CategoricalParams, columns: Columns, sketch: Sketch) -> Term:
+        from deciban.formula import Walks, alone
+
+        assert columns.categories is not None
+        cells = np.split(params.log_theta, columns.offsets[1:-1], axis=1)
+        unseen = np.split(params.log_unseen, columns.size, axis=1)
+        tables = map(by_own_place, cells, unseen, columns.categories)
+        return Walks(tuple(map(alone, sketch.categories(columns), tables)))
+
     @staticmethod
     def _cells(columns: Columns) -> list[str]:
         assert columns.categories is not None
         return [f"{columns.name(j)}={value}" for j, values in enumerate(columns.categories) for value in values]
 
 
-def said_without(counts: Floats, total: Floats, prior: Sums, sizes: Array, weight: float) -> Floats:
+def by_own_place(cells: Floats, unseen: Floats, known: Categories) -> Floats:
+    """What a column says in each of its places, (places, k), from what its categories say, (k, categories).
+
+    The first place is that of a missing entry, which says nothing; the last of what was never seen, unless the
+    categories are intervals, one of which has every number.
+    """
+    last = () if isinstance(known, Bins) else (unseen,)
+    return np.hstack([np.zeros((len(cells), 1)), cells, *last]).T
+
+
+def log_theta_without(counts: Floats, total: Floats, prior: Sums, sizes: Array, weight: float) -> Floats:
     """log θ of every cell, (k, cells), once a row of this weight that was counted in it has left."""
     with np.errstate(divide="ignore", invalid="ignore"):
         left = without(counts, weight)
         rest = without(total, weight) + prior["unseen"] * sizes
-        said = np.log((left + prior["is"]) / np.repeat(rest, sizes, axis=1))
-    said = np.where(np.repeat(rest > 0, sizes, axis=1), said, np.repeat(-np.log(np.maximum(sizes, 1)), sizes))
-    return np.where(left < 0, 0.0, said)  # no such row was in that cell: never read
+        log_theta = np.log((left + prior["is"]) / np.repeat(rest, sizes, axis=1))
+    log_theta = np.where(np.repeat(rest > 0, sizes, axis=1), log_theta, np.repeat(-np.log(np.maximum(sizes, 1)), sizes))
+    return np.where(left < 0, 0.0, log_theta)  # no such row was in that cell: never read

@@ -59,16 +59,16 @@ def information(codes: Codes, sizes: Array, y: Codes, weight: Floats | None, k: 
     with_class, between = np.zeros(d), np.zeros((d, d))
     small, wide = np.flatnonzero(sizes <= SMALL), np.flatnonzero(sizes > SMALL)
     narrow = np.ascontiguousarray(np.where(codes[:, small] < 0, NEVER, codes[:, small]).astype(np.uint8))
-    found = np.zeros(len(small)), np.zeros((len(small), len(small)))
-    contexts.pair_information(narrow, sizes[small].astype(np.int32), y, weight, k, *found)
-    with_class[small], between[np.ix_(small, small)] = found
+    sums = np.zeros(len(small)), np.zeros((len(small), len(small)))
+    contexts.pair_information(narrow, sizes[small].astype(np.int32), y, weight, k, *sums)
+    with_class[small], between[np.ix_(small, small)] = sums
     for i in wide:
-        with_class[i] = told(count(codes[:, [i]], sizes[[i]], y, weight, k)[None])
+        with_class[i] = information_in(count(codes[:, [i]], sizes[[i]], y, weight, k)[None])
         for j in range(d):
             if j != i and (j < i or sizes[j] <= SMALL) and k * sizes[i] * sizes[j] <= MOST_CELLS:
                 both = np.where((codes[:, [i]] < 0) | (codes[:, [j]] < 0), -1, codes[:, [i]] * sizes[j] + codes[:, [j]])
                 pairs = count(both, sizes[[i]] * sizes[j], y, weight, k)
-                between[i, j] = between[j, i] = told(pairs.reshape(k, sizes[i], sizes[j]))
+                between[i, j] = between[j, i] = information_in(pairs.reshape(k, sizes[i], sizes[j]))
     return with_class, between
 
 
@@ -88,7 +88,7 @@ def chance(codes: Codes, sizes: Array, y: Codes, weight: Floats | None, k: int) 
     return both, free @ free.T
 
 
-def told(pairs: Floats) -> float:
+def information_in(pairs: Floats) -> float:
     """Σ n_cuv log(n_cuv n_c / (n_cu n_cv)) / N of a (c, u, v) table: what u tells of v given c, in nats."""
     some = pairs[np.nonzero(pairs)]
     alone = [pairs.sum(axis=axis) for axis in ((1, 2), 2, 1)]

@@ -6,17 +6,23 @@ no p(x) and nothing to sample.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import without
+from deciban.errors import DecibanError
+from deciban.families.base import Family
 from deciban.families.linear import dot, finite, score, spread
 from deciban.families.multinomial import Multinomial, MultinomialParams
 from deciban.matrix import entries, row_length, row_sums
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 CERTAIN = float(np.finfo(np.float64).max) / 4  # a score that outweighs any other, and is still a number
 
@@ -29,6 +35,10 @@ class Complement(Multinomial):
     generative: ClassVar[bool] = False
     apart: ClassVar[bool] = False
     norm: bool = False
+
+    @classmethod
+    def laws(cls) -> Mapping[str, Family]:
+        return {}
 
     def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
         return {"x": np.zeros_like(sums["x"]), "complement": spread(alpha, len(sums["x"]), columns.size)}
@@ -78,8 +88,8 @@ class Complement(Multinomial):
             # A complement without the word is never asked for it.
             fewer = without(others, 1.0)
             left = np.where(fewer >= 0, np.log(fewer + prior), 0.0)
-        said = score(words, None, left)
-        change, emptied = said, said
+        log_without = score(words, None, left)
+        change, emptied = log_without, log_without
         if self.norm:
             change = dot(words, (finite(left) - finite(logs)).T)[0]
             emptied = dot(words, np.isneginf(left).astype(float).T)[0]
@@ -87,7 +97,7 @@ class Complement(Multinomial):
             with np.errstate(divide="ignore", invalid="ignore"):
                 after = np.log(without(others[c, at[often]], taken[often]) + prior[c, at[often]])
                 total = without(others[c].sum(), w * length) + prior[c].sum()
-                mine = said[:, c] + row_sums(values[often] * after, rows[often], len(y)) - length * np.log(total)
+                mine = log_without[:, c] + row_sums(values[often] * after, rows[often], len(y)) - length * np.log(total)
                 if self.norm:
                     norm = logs[c].sum() + change[:, c] + row_sums(after - logs[c, at[often]], rows[often], len(y))
                     mine = mine / (norm - columns.size * np.log(total))
@@ -104,3 +114,10 @@ class Complement(Multinomial):
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
         del sums, prior, columns
         raise TypeError("complement naive Bayes is not a generative model: it has no marginal likelihood")
+
+    def term(self, params: MultinomialParams, columns: Columns, sketch: Sketch) -> Term:
+        if np.isposinf(params.log_theta).any():
+            raise DecibanError(
+                "a word that one class alone has says +∞ for it, which cannot be added up: use alpha > 0"
+            )
+        return Multinomial.term(self, params, columns, sketch)

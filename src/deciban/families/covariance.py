@@ -30,7 +30,7 @@ Fit: TypeAlias = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CovarianceShape:
     """One constraint on class covariances and its maximum-likelihood fit to classes that have rows."""
 
     aligned: bool  # axis-aligned: fit takes and gives variances (k, d), else matrices (k, d, d)
@@ -466,22 +466,22 @@ def _disjoint_pairs(d: int) -> list[tuple[Array, Array]]:
     return rounds
 
 
-SHAPES: Mapping[str, Shape] = {
-    "unit": Shape(aligned=True, closed=True, fit=_unit),
-    "EII": Shape(aligned=True, closed=True, fit=_eii),
-    "VII": Shape(aligned=True, closed=True, fit=_vii),
-    "EEI": Shape(aligned=True, closed=True, fit=_eei),
-    "VEI": Shape(aligned=True, closed=False, fit=_vei),
-    "EVI": Shape(aligned=True, closed=True, fit=_evi),
-    "VVI": Shape(aligned=True, closed=True, fit=_vvi),
-    "EEE": Shape(aligned=False, closed=True, fit=_eee),
-    "VEE": Shape(aligned=False, closed=False, fit=_vee),
-    "EVE": Shape(aligned=False, closed=False, fit=_eve),
-    "VVE": Shape(aligned=False, closed=False, fit=_vve),
-    "EEV": Shape(aligned=False, closed=True, fit=_eev),
-    "VEV": Shape(aligned=False, closed=False, fit=_vev),
-    "EVV": Shape(aligned=False, closed=True, fit=_evv),
-    "VVV": Shape(aligned=False, closed=True, fit=_vvv),
+SHAPES: Mapping[str, CovarianceShape] = {
+    "unit": CovarianceShape(aligned=True, closed=True, fit=_unit),
+    "EII": CovarianceShape(aligned=True, closed=True, fit=_eii),
+    "VII": CovarianceShape(aligned=True, closed=True, fit=_vii),
+    "EEI": CovarianceShape(aligned=True, closed=True, fit=_eei),
+    "VEI": CovarianceShape(aligned=True, closed=False, fit=_vei),
+    "EVI": CovarianceShape(aligned=True, closed=True, fit=_evi),
+    "VVI": CovarianceShape(aligned=True, closed=True, fit=_vvi),
+    "EEE": CovarianceShape(aligned=False, closed=True, fit=_eee),
+    "VEE": CovarianceShape(aligned=False, closed=False, fit=_vee),
+    "EVE": CovarianceShape(aligned=False, closed=False, fit=_eve),
+    "VVE": CovarianceShape(aligned=False, closed=False, fit=_vve),
+    "EEV": CovarianceShape(aligned=False, closed=True, fit=_eev),
+    "VEV": CovarianceShape(aligned=False, closed=False, fit=_vev),
+    "EVV": CovarianceShape(aligned=False, closed=True, fit=_evv),
+    "VVV": CovarianceShape(aligned=False, closed=True, fit=_vvv),
 }
 
 ALIASES: Mapping[str, str] = {

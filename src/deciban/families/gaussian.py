@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deciban._kernel import gaussian as kernel
 from deciban._scipy import gammaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import CANCELLED, RESIDUE, add_prior, gross, second_moments, without
+from deciban.algebra import CANCELLED, RESIDUE, add_prior, without
 from deciban.families.base import Family
 from deciban.families.linear import dot
 from deciban.matrix import missing_mask
-from deciban.measure import XX, Measure, One, X
+from deciban.measure import XX, Measure, One, X, gross, second_moments
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 EPSILON = float(np.finfo(np.float64).eps)
@@ -50,6 +53,17 @@ class Gaussian(Family):
     predictive: bool = False
     guess_mean: float | tuple[float, ...] | None = None
     guess_variance: float | tuple[float, ...] | None = None
+
+    @classmethod
+    def laws(cls) -> Mapping[str, Family]:
+        """No variance is raised by a share of another column's: pseudo-rows see to it that none is zero."""
+        return {cls.name: cls(smoothing=0.0)}
+
+    @property
+    def by_column(self) -> bool:
+        """Unless a column's law depends on another's spread, or guesses are given by column."""
+        guessed = isinstance(self.guess_mean, tuple) or isinstance(self.guess_variance, tuple)
+        return self.smoothing == 0.0 and not guessed
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
         del columns
@@ -242,6 +256,11 @@ class Gaussian(Family):
     def table(self, params: GaussianParams, columns: Columns) -> dict[str, Floats]:
         del columns
         return {"mean": params.mean, "variance": params.variance}
+
+    def term(self, params: GaussianParams, columns: Columns, sketch: Sketch) -> Term:
+        from deciban.formula import Bells
+
+        return Bells(sketch.numbers(columns), *self._kernel_form(params))
 
     def _kernel_form(self, params: GaussianParams) -> tuple[Floats, Floats, Floats, Floats | None]:
         """mean, precision, constant and (Student-t) power of constant − precision·t² or power·log(1 + …)."""

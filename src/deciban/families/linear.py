@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from deciban._kernel import scores as kernel
 from deciban._scipy import issparse
 from deciban._typing import Array, Floats, Matrix
+from deciban.errors import DecibanError
 from deciban.matrix import as_value, missing_mask
+from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Slopes
 
 BLOCK = 1 << 20  # entries of a dense block converted at a time
 
@@ -80,6 +87,21 @@ def score(
         hits = hits - missing @ never_zero.astype(float).T
     out[np.asarray(hits) > 0.5] = -np.inf
     return out
+
+
+def slopes(sketch: Sketch, columns: Columns, zero: Floats, slope: Floats) -> Slopes:
+    """The same as a term of a formula, from (k, d) tables; −∞ in the slope marks the impossible."""
+    from deciban.formula import Slopes
+
+    return Slopes(sketch.numbers(columns), zero, finite(slope), np.isneginf(slope))
+
+
+def integrated_out(law: str) -> DecibanError:
+    """Why a law whose parameters are integrated out has no formula."""
+    return DecibanError(
+        f"with predictive=True a {law} law has its parameters integrated out, by gamma functions that neither SQL nor "
+        "ONNX has: fit it with predictive=False"
+    )
 
 
 def spread(alpha: Array | float, k: int, d: int) -> Floats:

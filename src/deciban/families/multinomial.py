@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -11,11 +11,14 @@ from deciban._kernel import scores as kernel
 from deciban._scipy import gammaln, issparse, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import RESIDUE, without
-from deciban.families.base import Family
-from deciban.families.linear import score, spread
+from deciban.families.base import Family, Values
+from deciban.families.linear import integrated_out, score, slopes, spread
 from deciban.matrix import as_value, entries, row_length, row_sums
 from deciban.measure import Measure, X
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 DISTINCT = 32  # numbers of times that words stand in documents, for which tables are made
 
@@ -31,8 +34,13 @@ class Multinomial(Family):
     """Counts of words. `predictive` integrates θ out: the Dirichlet-multinomial law of a whole document."""
 
     name: ClassVar[str] = "multinomial"
+    values: ClassVar[Values] = "counts"
     apart: ClassVar[bool] = True
     predictive: bool = False
+
+    @property
+    def by_column(self) -> bool:
+        return False
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
         del columns
@@ -77,28 +85,37 @@ class Multinomial(Family):
         if self.predictive:
             rows, at, values = entries(X)
             left = without(counts[y[rows], at], w[rows] * values) + prior[y[rows], at]
-            said = dirichlet_multinomial(left, values, rows, total, length, columns.size)
+            log_prob = dirichlet_multinomial(left, values, rows, total, length, columns.size)
         else:
             import scipy.sparse as sp
 
-            said = np.zeros(len(y))
+            log_prob = np.zeros(len(y))
             words = X if issparse(X) else sp.csr_matrix(X)
             with np.errstate(divide="ignore", invalid="ignore"):
                 # Where no row of a class has the word, `once` is never read.
                 fewer = without(counts, 1.0)
                 once = np.where(fewer >= 0, np.log(fewer + prior), 0.0)
                 kernel.csr_own_logs(
-                    as_value(words.data), words.indices, words.indptr, y, weight, counts, prior, once, RESIDUE, said
+                    as_value(words.data),
+                    words.indices,
+                    words.indptr,
+                    y,
+                    weight,
+                    counts,
+                    prior,
+                    once,
+                    RESIDUE,
+                    log_prob,
                 )
-                said = np.where(total > 0, said - xlogy(length, total), -length * np.log(max(1, columns.size)))
+                log_prob = np.where(total > 0, log_prob - xlogy(length, total), -length * np.log(max(1, columns.size)))
         known = y >= 0
-        out[known, y[known]] = said[known]
+        out[known, y[known]] = log_prob[known]
         return out
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
         values = np.unique(entries(X)[2])
         if self.predictive or len(values) > DISTINCT:
-            return super().without_each(sums, alpha, columns, X)
+            return Family.without_each(self, sums, alpha, columns, X)  # super() knows no class with slots
         counts, prior, length = sums["x"], self.pseudo(alpha, columns, sums)["x"], row_length(X)[:, None]
         out = np.zeros((X.shape[0], len(counts)))
         for value in values:  # words that stand as often in a document share a table
@@ -108,8 +125,8 @@ class Multinomial(Family):
             out += value * score((X == value).astype(np.float64), None, table)
         total = without(counts.sum(axis=1), length) + prior.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            said = np.where(total > 0, out - xlogy(length, total), -length * np.log(max(1, columns.size)))
-        return np.asarray(said)
+            log_prob = np.where(total > 0, out - xlogy(length, total), -length * np.log(max(1, columns.size)))
+        return np.asarray(log_prob)
 
     def sample(
         self, params: MultinomialParams, columns: Columns, y: Array, rng: np.random.Generator, length: Array
@@ -159,6 +176,12 @@ class Multinomial(Family):
         names = [columns.name(j) for j in range(columns.size)]
         return names, params.log_theta, np.zeros(len(params.log_theta))
 
+    def term(self, params: MultinomialParams, columns: Columns, sketch: Sketch) -> Term:
+        """Each word says the same again as often as it stands there."""
+        if params.pseudo is not None:
+            raise integrated_out(self.name)
+        return slopes(sketch, columns, np.zeros_like(params.log_theta), params.log_theta)
+
 
 def dirichlet_log_marginal(counts: Floats, pseudo: Floats) -> Floats:
     """log of the Dirichlet-multinomial integral of each row of counts (a sequence of draws, in order)."""
@@ -167,8 +190,8 @@ def dirichlet_log_marginal(counts: Floats, pseudo: Floats) -> Floats:
     some = np.nonzero(counts > 0)  # most words are not in most classes
     inside[some] = gammaln(counts[some] + pseudo[some]) - log_gamma(pseudo[some])
     safe = np.where(total > 0, strength, 1.0)
-    said = inside.sum(axis=-1) + gammaln(safe) - gammaln(safe + total)
-    return np.asarray(np.where(total > 0, said, 0.0), dtype=np.float64)
+    log_prob = inside.sum(axis=-1) + gammaln(safe) - gammaln(safe + total)
+    return np.asarray(np.where(total > 0, log_prob, 0.0), dtype=np.float64)
 
 
 def log_gamma(pseudo: Floats) -> Floats:
@@ -185,6 +208,6 @@ def dirichlet_multinomial(
     """
     some = np.asarray(strength) > 0
     safe = np.where(some, strength, 1.0)
-    said = row_sums(gammaln(np.where(pseudo > 0, pseudo, 1.0) + values) - log_gamma(pseudo), rows, len(length))
-    said = np.where(some, said + gammaln(safe) - gammaln(safe + length), -length * np.log(max(1, size)))
-    return np.asarray(np.where(length > 0, said, 0.0), dtype=np.float64)
+    log_prob = row_sums(gammaln(np.where(pseudo > 0, pseudo, 1.0) + values) - log_gamma(pseudo), rows, len(length))
+    log_prob = np.where(some, log_prob + gammaln(safe) - gammaln(safe + length), -length * np.log(max(1, size)))
+    return np.asarray(np.where(length > 0, log_prob, 0.0), dtype=np.float64)

@@ -6,16 +6,16 @@ marginalise a missing entry at prediction and expect it while learning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from deciban._kernel import scatter as kernel
 from deciban._scipy import gammaln, multigammaln
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import CANCELLED, RESIDUE, add_prior, gross, second_moments
+from deciban.algebra import CANCELLED, RESIDUE, add_prior
 from deciban.families import covariance as shapes
 from deciban.families.base import Family
 from deciban.families.gaussian import (
@@ -30,8 +30,11 @@ from deciban.families.gaussian import (
 )
 from deciban.families.roots import NONE, TINY, Repairs, Roots, roots
 from deciban.matrix import has_missing
-from deciban.measure import XX, XY, Measure, One, X, incomplete
+from deciban.measure import XX, XXY, XXYY, XY, Measure, One, X, gross, incomplete, second_moments
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 Nested = tuple[tuple[tuple[float, ...], ...], ...]
 
@@ -105,6 +108,14 @@ class MultivariateGaussian(Family):
         weigh on other columns, so these shapes keep whole rows."""
         return self.shape in ("unit", "EII", "VII", "EEI", "VVI") and not self.dense
 
+    @classmethod
+    def laws(cls) -> Mapping[str, Family]:
+        return {shape: cls(covariance=shape) for shape in (*shapes.ALIASES, *shapes.SHAPES)}
+
+    @property
+    def by_column(self) -> bool:
+        return False
+
     @property
     def whole_rows(self) -> bool:
         return not self.aligned
@@ -114,7 +125,7 @@ class MultivariateGaussian(Family):
         if self.aligned:
             return (One(), X(), XX())
         whole: tuple[Measure, ...] = (One(whole=True), X(whole=True), XY())
-        return (*whole, XY((2, 1)), XY((2, 2))) if self.sphere == "auto" else whole
+        return (*whole, XXY(), XXYY()) if self.sphere == "auto" else whole
 
     def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
         assert columns.pivot is not None
@@ -436,9 +447,21 @@ class MultivariateGaussian(Family):
             weights = gap @ root.T @ root
         return names, weights, -0.5 * (gap * weights).sum(axis=1) - weights @ centre
 
+    def term(self, params: MultivariateParams, columns: Columns, sketch: Sketch) -> Term:
+        if params.roots is None:
+            return Gaussian().term(self.columnwise(params), columns, sketch)
+        from deciban.formula import AsIs, Forms
+
+        coordinates = tuple(sketch.coordinate(AsIs(one)) for one in sketch.numbers(columns))
+        k, scale, power = len(params.mean), None, None
+        if params.rows is not None:
+            _, scale, power = self._student(params, params.roots)
+        constant, own = self._constant(params, params.roots), np.arange(k, dtype=np.int32)
+        return Forms(coordinates, params.mean, params.roots.root, constant, own, np.zeros(k), scale, power)
+
     # ------------------------------------------------------------------ how it is done
 
-    def moments(self, sums: Sums, columns: Columns) -> Moments:
+    def moments(self, sums: Sums, columns: Columns) -> ClassMoments:
         """Means, scatters about them, and what is common to all classes."""
         assert columns.pivot is not None
         one, d = sums["one"], columns.size
@@ -456,14 +479,14 @@ class MultivariateGaussian(Family):
         if self.aligned:
             scatter = np.where(diagonal - offset**2 * n <= ROUNDING * diagonal, 0.0, diagonal - offset**2 * n)
             within = scatter.sum(axis=0) / degrees
-            return Moments(np.asarray(one), mean, scatter, within, overall, spread, np.ones(len(mean)))
+            return ClassMoments(np.asarray(one), mean, scatter, within, overall, spread, np.ones(len(mean)))
         scatter = sums["xy"] - n[..., None] * offset[:, :, None] * offset[:, None, :]
         still = np.diagonal(scatter, axis1=1, axis2=2) <= ROUNDING * diagonal
         scatter = np.where(still[:, :, None] | still[:, None, :], 0.0, scatter)
         within = scatter.sum(axis=0) / degrees[:1, None] if d else np.zeros((d, d))
         left = np.diagonal(scatter, axis1=1, axis2=2)
         slack = np.where(left > 0, gross(sums) / np.where(left > 0, left, 1.0), 1.0).max(axis=1, initial=1.0)
-        return Moments(np.asarray(one), mean, scatter, within, overall, spread, slack)
+        return ClassMoments(np.asarray(one), mean, scatter, within, overall, spread, slack)
 
     def units(self, sums: Sums, columns: Columns) -> tuple[float, ...]:
         """Each column's standard deviation within classes, or over all rows, or 1: units to measure it in."""
@@ -472,12 +495,12 @@ class MultivariateGaussian(Family):
         variance = np.where(within > 0, within, np.where(found.spread > 0, found.spread, 1.0))
         return tuple(np.sqrt(variance).tolist())
 
-    def _tied_scatter(self, found: Moments, tie: float) -> Floats:
+    def _tied_scatter(self, found: ClassMoments, tie: float) -> Floats:
         """(1 − tie)·W_c + tie·W, (k, d, d), or (1, d, d) where all is shared."""
         whole = found.scatter.sum(axis=0)
         return np.asarray(whole[None] if tie == 1.0 else (1.0 - tie) * found.scatter + tie * whole)
 
-    def covariances(self, found: Moments, sums: Sums) -> tuple[str, Floats]:
+    def covariances(self, found: ClassMoments, sums: Sums) -> tuple[str, Floats]:
         """The shape in use and covariances (m, d, d), before anything is done about singular ones."""
         n, shape = found.weight[:, 0], self.shape
         k, d = found.mean.shape
@@ -530,7 +553,7 @@ class MultivariateGaussian(Family):
         units = np.outer(self.scale, self.scale)
         return np.asarray(shapes.shrink(covariance / units, float(self.sphere)) * units)
 
-    def _estimate_aligned(self, found: Moments) -> MultivariateParams:
+    def _estimate_aligned(self, found: ClassMoments) -> MultivariateParams:
         k, d = found.mean.shape
         n = np.broadcast_to(found.weight, (k, d))
         scatter, rows = found.scatter, n.max(axis=1) if d else np.zeros(k)
@@ -563,7 +586,7 @@ class MultivariateGaussian(Family):
             mean, variance, rows, found.common, None, rows + 0.0 if self.predictive else None, repairs, self.shape
         )
 
-    def _shrunken(self, found: Moments) -> Floats:
+    def _shrunken(self, found: ClassMoments) -> Floats:
         """Means moved towards the overall mean by `threshold` of their standard errors (Tibshirani et al. 2002)."""
         n = np.broadcast_to(found.weight, found.mean.shape)
         total = n.sum(axis=0)
@@ -617,7 +640,7 @@ class MultivariateGaussian(Family):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moments:
+class ClassMoments:
     """What the sums say: rows, means and scatters by class; the common covariance, overall mean and spread."""
 
     weight: Floats  # (k, 1), or (k, d) where entries are missing
@@ -635,7 +658,7 @@ def central(sums: Sums) -> Floats:
     return np.asarray(sums["xy"] - sums["x"][:, :, None] * sums["x"][:, None, :] / n)
 
 
-def repair_variances(variance: Floats, rows: Floats, found: Moments) -> tuple[Floats, Repairs]:
+def repair_variances(variance: Floats, rows: Floats, found: ClassMoments) -> tuple[Floats, Repairs]:
     """The aligned form of `roots`: constant columns say nothing, classes without spread are helped."""
     flat = variance <= 0
     if not flat.any():

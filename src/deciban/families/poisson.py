@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deciban._scipy import gammaln, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
-from deciban.families.base import Family
-from deciban.families.linear import finite, groups, score, spread
+from deciban.families.base import Family, Values
+from deciban.families.linear import finite, groups, integrated_out, score, slopes, spread
 from deciban.matrix import entries, missing_mask, row_sums
 from deciban.measure import Measure, One, X
 from deciban.schema import Columns
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class Poisson(Family):
     """
 
     name: ClassVar[str] = "poisson"
+    values: ClassVar[Values] = "counts"
     apart: ClassVar[bool] = True
     predictive: bool = False
     guess: float = 1.0
@@ -67,8 +71,8 @@ class Poisson(Family):
         zero = _predictive(np.zeros(params.rate.shape), params.rate, params.rows)
         missing = missing_mask(X)
         for c in range(len(params.rate)):
-            said = _predictive(values, params.rate[c, at], params.rows[c, at]) - zero[c, at]
-            out[:, c] = row_sums(said, rows, n) + zero[c].sum()
+            log_density = _predictive(values, params.rate[c, at], params.rows[c, at]) - zero[c, at]
+            out[:, c] = row_sums(log_density, rows, n) + zero[c].sum()
             if missing is not None:
                 out[:, c] -= missing @ zero[c]
         return out
@@ -93,11 +97,11 @@ class Poisson(Family):
                 assert zero.rows is not None
                 assert there.rows is not None
                 base = _predictive(np.zeros(columns.size), zero.rate[0], zero.rows[0])
-                said = _predictive(values, there.rate[0], there.rows[0])
+                log_density = _predictive(values, there.rate[0], there.rows[0])
             else:
                 base = -zero.rate[0]
-                said = xlogy(values, there.rate[0]) - there.rate[0] - gammaln(values + 1.0)
-            total = row_sums(said - base[at], at_row, len(rows)) + base.sum()
+                log_density = xlogy(values, there.rate[0]) - there.rate[0] - gammaln(values + 1.0)
+            total = row_sums(log_density - base[at], at_row, len(rows)) + base.sum()
             missing = missing_mask(block)
             if missing is not None:
                 total -= missing @ base
@@ -143,6 +147,12 @@ class Poisson(Family):
         """log p = Σ_j x_j log λ_j − Σ_j λ_j, but for log x!, which is the same for every class."""
         return [columns.name(j) for j in range(columns.size)], _log(params.rate), -params.rate.sum(axis=1)
 
+    def term(self, params: PoissonParams, columns: Columns, sketch: Sketch) -> Term:
+        """As it is linear: log x! is left out, which is the same for every class."""
+        if params.rows is not None:
+            raise integrated_out(self.name)
+        return slopes(sketch, columns, -params.rate, _log(params.rate))
+
 
 def _log(rate: Floats) -> Floats:
     with np.errstate(divide="ignore"):
@@ -153,7 +163,7 @@ def _predictive(values: Floats, rate: Floats, rows: Floats) -> Floats:
     """log of the negative binomial: `rate·rows` events were seen in `rows` rows, and now x in one more."""
     shape = rate * rows
     safe = np.where(shape > 0, shape, 1.0)
-    said = (
+    log_density = (
         gammaln(safe + values)
         - gammaln(safe)
         - gammaln(values + 1.0)
@@ -161,4 +171,4 @@ def _predictive(values: Floats, rate: Floats, rows: Floats) -> Floats:
         - values * np.log1p(rows)
     )
     plain = xlogy(values, rate) - rate - gammaln(values + 1.0)  # no rows: the guess is all there is
-    return np.asarray(np.where(shape > 0, said, np.where(rows > 0, np.where(values > 0, -np.inf, 0.0), plain)))
+    return np.asarray(np.where(shape > 0, log_density, np.where(rows > 0, np.where(values > 0, -np.inf, 0.0), plain)))

@@ -12,21 +12,25 @@ where it is the parent's, all values of the column are alike, 1/|V|.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Codes, Floats, Matrix, Sums
-from deciban.algebra import add_prior, column_totals, without
-from deciban.families.base import Family
-from deciban.families.categorical import Categorical, CategoricalParams, said_without
+from deciban.algebra import add_prior, without
+from deciban.families.base import Family, Values
+from deciban.families.categorical import Categorical, CategoricalParams, by_own_place, log_theta_without
 from deciban.families.linear import spread
 from deciban.families.multinomial import dirichlet_log_marginal
-from deciban.measure import Is, Measure, Pairs
+from deciban.measure import Is, Measure, Pairs, column_totals
 from deciban.schema import Columns, downwards
+
+if TYPE_CHECKING:
+    from deciban.formula import Hidden, Sketch, Term, Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,17 @@ class Tree(Family):
     """
 
     name: ClassVar[str] = "tree"
+    values: ClassVar[Values] = "categories"
     apart: ClassVar[bool] = True
+    counts_missing: ClassVar[bool] = False
+
+    @classmethod
+    def laws(cls) -> Mapping[str, Family]:
+        return {}
+
+    @property
+    def by_column(self) -> bool:
+        return False
 
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
         return (Is(tuple(columns.offsets.tolist())), pairs_of(columns))
@@ -94,10 +108,10 @@ class Tree(Family):
         if not whole:
             gaps[pairs.loose(codes)] = True
         for w in np.ones(1) if weight is None else np.unique(weight):  # rows of one weight share a table
-            said = said_without(counts, total, prior, sizes, float(w))
+            log_theta = log_theta_without(counts, total, prior, sizes, float(w))
             # A value that is not in the schema was not counted, and nothing changes without it. Nor does a law that is
             # summed over: the row was not counted in it.
-            table = np.ascontiguousarray(by_place(said, params.log_unseen, columns))
+            table = np.ascontiguousarray(by_place(log_theta, params.log_unseen, columns))
             rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
             own = np.zeros(len(rows))
             kernel.code_own(places[rows], y[rows], pairs.offsets, table, own)
@@ -110,8 +124,8 @@ class Tree(Family):
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
         pairs, laws, k = pairs_of(columns), laws_of(columns), len(sums["is"])
         counts, prior = together(sums)["is"], together(self.pseudo(alpha, columns, sums))
-        said = said_without(counts, column_totals(counts, laws), prior, np.diff(laws.offsets), 1.0)
-        table = np.ascontiguousarray(by_place(said, np.zeros((k, laws.size)), columns).T)
+        log_theta = log_theta_without(counts, column_totals(counts, laws), prior, np.diff(laws.offsets), 1.0)
+        table = np.ascontiguousarray(by_place(log_theta, np.zeros((k, laws.size)), columns).T)
         out = np.zeros((X.shape[0], k))
         kernel.code_scores(pairs.places(X), pairs.offsets, table, np.zeros((columns.size, k)), out)
         return out
@@ -169,11 +183,66 @@ class Tree(Family):
 
     def typical(self, params: CategoricalParams, columns: Columns) -> tuple[list[str], Floats]:
         """A value of a column for every value of its parent, or by itself where it has none."""
-        names, at = spoken(columns)
+        names, at = items_of(columns)
         return names, params.log_theta[:, at].T
 
     def table(self, params: CategoricalParams, columns: Columns) -> dict[str, Floats]:
-        return {"probability": np.exp(params.log_theta[:, spoken(columns)[1]])}
+        return {"probability": np.exp(params.log_theta[:, items_of(columns)[1]])}
+
+    def term(self, params: CategoricalParams, columns: Columns, sketch: Sketch) -> Term:
+        """Categories, each given the one that its column hangs on; and what they say of one that is missing.
+
+        There a column says the most that it says of any value of the missing one, and what it says of each beside that
+        goes into the sum over them.
+        """
+        from deciban.formula import Walk, Walks
+
+        assert columns.categories is not None
+        places = sketch.categories(columns)
+        pairs, table = pairs_of(columns), by_place(params.log_theta, params.log_unseen, columns)
+        k, walks, laws = len(table), [], []
+        for j, (place, known, parent) in enumerate(zip(places, columns.categories, pairs.parents, strict=True)):
+            own = table[:, pairs.offsets[j] : pairs.offsets[j + 1]].reshape(k, -1, pairs.sizes[j] + 1)
+            each = np.stack([by_own_place(own[:, u, :-1], own[:, u, -1:], known) for u in range(own.shape[1])])
+            even = -np.log([[max(1.0, len(known))] * len(known) + [len(known) + 1.0]] * k)
+            above = sketch.places[places[parent]].size if parent >= 0 else 1
+            several = each.shape[0] > 1  # the parent is missing, has one of its values, or one that was never seen
+            each = np.concatenate([each, by_own_place(even[:, :-1], even[:, -1:], known)[None]])[:above]
+            laws.append(np.exp(each[:, 1 : 1 + len(known)]))
+            if several:
+                each[0] = each[1 : 1 + pairs.sizes[parent]].max(axis=0)
+            ways = np.arange(above, dtype=np.int32)
+            ways[0] = -1
+            given = ((places[parent],), (np.tile(ways, (above, 1)),)) if parent >= 0 else ((), ())
+            walks.append(Walk(given[0], place, given[1], each))
+        return Walks(tuple(walks), hidden_parents(pairs, places, walks, laws))
+
+
+def hidden_parents(pairs: Pairs, places: tuple[int, ...], walks: list[Walk], laws: list[Floats]) -> tuple[Hidden, ...]:
+    """What a formula says where a column is missing that others hang on, from the leaves to the roots."""
+    from deciban.formula import Below, Hidden
+
+    hanging: dict[int, list[int]] = {}
+    for j, parent in enumerate(pairs.parents):
+        if parent >= 0 and pairs.sizes[parent]:
+            hanging.setdefault(parent, []).append(j)
+    order = [j for j in reversed(downwards(pairs.parents)) if j in hanging]
+    hidden = []
+    for j in order:
+        below = [
+            Below(places[i], shares_of(walks[i].values, pairs.sizes[j]), order.index(i) if i in hanging else -1)
+            for i in hanging[j]
+        ]
+        parent = pairs.parents[j]
+        passes = parent >= 0 and pairs.sizes[parent] > 0
+        hidden.append(Hidden(places[j], places[parent] if parent >= 0 else -1, laws[j], passes, tuple(below)))
+    return tuple(hidden)
+
+
+def shares_of(values: Floats, size: int) -> Floats:
+    """What each place says of each of its parent's values, beside the most that it says of any: (size, places, k)."""
+    with np.errstate(invalid="ignore"):  # where it is impossible beside all of them, that is said already
+        return np.asarray(np.nan_to_num(np.exp(values[1 : 1 + size] - values[0]), nan=1.0))
 
 
 def parents_of(columns: Columns) -> tuple[int, ...]:
@@ -210,14 +279,14 @@ def by_place(cells: Floats, unseen: Floats, columns: Columns) -> Floats:
     """Numbers by cell (k, cells) and by law (k, laws) in the order of `Pairs.places`, (k, places)."""
     offsets, parents = columns.offsets, parents_of(columns)
     sizes, pairs = np.diff(offsets), offsets[-1] + columns.pair_offsets
-    law, found = columns.size, [np.zeros(0, dtype=np.intp)]
+    law, places = columns.size, [np.zeros(0, dtype=np.intp)]
     for j, size in enumerate(sizes):
         above = sizes[parents[j]] if parents[j] >= 0 else 0
         starts = np.concatenate([[offsets[j]], pairs[j] + np.arange(above) * size])
         last = cells.shape[1] + np.concatenate([[j], law + np.arange(above)])
-        found.append(np.hstack([starts[:, None] + np.arange(size), last[:, None]]).ravel())
+        places.append(np.hstack([starts[:, None] + np.arange(size), last[:, None]]).ravel())
         law += above
-    return np.hstack([cells, unseen])[:, np.concatenate(found).astype(np.intp)]
+    return np.hstack([cells, unseen])[:, np.concatenate(places).astype(np.intp)]
 
 
 def read_places(codes: Codes, pairs: Pairs, whole: bool) -> Codes:
@@ -244,12 +313,12 @@ def summed(codes: Codes, pairs: Pairs, table: Floats) -> Floats:
     out, at = np.zeros((n, k)), np.empty(codes.shape, dtype=np.intp)  # at: which one of the column's missing
     waiting: dict[int, Floats] = {}  # what is said of the values of a missing column, (m, k, values)
 
-    def tell(parent: int, rows: Array, said: Floats) -> None:
+    def tell(parent: int, rows: Array, message: Floats) -> None:
         if parent not in waiting:
             missing = np.flatnonzero(codes[:, parent] < 0)
             at[missing, parent] = np.arange(len(missing))
             waiting[parent] = np.zeros((len(missing), k, pairs.sizes[parent]))
-        waiting[parent][at[rows, parent]] += said
+        waiting[parent][at[rows, parent]] += message
 
     for j in reversed(downwards(pairs.parents)):
         size, parent = pairs.sizes[j], pairs.parents[j]
@@ -263,22 +332,22 @@ def summed(codes: Codes, pairs: Pairs, table: Floats) -> Floats:
         if len(rows):
             tell(parent, rows, laws[:, 1:, codes[rows, j]].transpose(2, 0, 1))
         if j in waiting:  # otherwise nothing that is there hangs on it, and its values sum to one
-            said, rows = waiting.pop(j), np.flatnonzero(~there)
+            message, rows = waiting.pop(j), np.flatnonzero(~there)
             on = up[rows]
             top = rows[~on]
             given = laws[:, np.where(new[top], 0, above[top] + 1), :size].transpose(1, 0, 2)
-            out[top] += log_sum(np.where(new[top, None, None], alike, given) + said[~on])
+            out[top] += log_sum(np.where(new[top, None, None], alike, given) + message[~on])
             if on.any():
-                tell(parent, rows[on], log_sum(laws[:, 1:, :size] + said[on, :, None, :]))
+                tell(parent, rows[on], log_sum(laws[:, 1:, :size] + message[on, :, None, :]))
     return out
 
 
-def log_sum(said: Floats) -> Floats:
+def log_sum(logs: Floats) -> Floats:
     """log Σ exp over the last axis; −∞ of nothing but −∞."""
-    top = said.max(axis=-1, keepdims=True, initial=-np.inf)
+    top = logs.max(axis=-1, keepdims=True, initial=-np.inf)
     safe = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.exp(said - safe).sum(axis=-1)) + safe[..., 0])
+        return np.asarray(np.log(np.exp(logs - safe).sum(axis=-1)) + safe[..., 0])
 
 
 def by_parent(pairs: Floats, columns: Columns, j: int) -> Floats:
@@ -288,7 +357,7 @@ def by_parent(pairs: Floats, columns: Columns, j: int) -> Floats:
     return own.reshape(len(pairs), int(sizes[parents_of(columns)[j]]), int(sizes[j]))
 
 
-def spoken(columns: Columns) -> tuple[list[str], Array]:
+def items_of(columns: Columns) -> tuple[list[str], Array]:
     """The cells that whole rows read, in words, and where they are among all."""
     assert columns.categories is not None
     offsets, pairs = columns.offsets, columns.offsets[-1] + columns.pair_offsets

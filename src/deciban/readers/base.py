@@ -10,7 +10,7 @@ from deciban.reading.labels import Labels
 
 
 class Reader(ABC):
-    """A way of reading rows, in its `form`: a "matrix" of numbers, "objects", a "table" or "tree", "texts", or "any"."""
+    """A way of reading rows in a `form`: a "matrix" of numbers, "objects", a "table" or "tree", "texts", or "any"."""
 
     __slots__ = ()
 

@@ -11,20 +11,13 @@ from typing import Any
 import numpy as np
 
 from deciban.errors import DecibanError
-from deciban.families import Bernoulli, Categorical, Family, Gaussian, Multinomial, MultivariateGaussian, Poisson
-from deciban.families.covariance import ALIASES, SHAPES
+from deciban.families import FAMILIES, Family, Multinomial
 from deciban.storage.files import rebuild_family
 
-# Laws by a word. No variance is raised by a share of another column's: pseudo-rows see to it that none is zero.
-WORDS: dict[str, Family] = {
-    "gaussian": Gaussian(smoothing=0.0),
-    "categorical": Categorical(),
-    "bernoulli": Bernoulli(),
-    "poisson": Poisson(),
-    "multinomial": Multinomial(),
-    **{shape: MultivariateGaussian(covariance=shape) for shape in (*ALIASES, *SHAPES)},
-}
-READABLE = (Gaussian, Categorical, Bernoulli, Poisson, Multinomial, MultivariateGaussian)
+AUTO = ("gaussian", "categorical")  # what columns have by themselves: numbers, and all others
+LAWS = {word: law for family in FAMILIES.values() for word, law in family.laws().items()}
+WORDS: dict[str, Family] = {word: LAWS[word] for word in AUTO} | LAWS
+READABLE = tuple(dict.fromkeys(type(law) for law in WORDS.values()))
 LARGEST = 1e100  # pseudo-counts past this leave nothing to the data
 
 
@@ -52,7 +45,7 @@ def lay_out(
         law = read_law((columns or {})[key], alpha)
         if law is None:
             continue
-        if is_group(key, names) or not stands_alone(law[0]):
+        if is_group(key, names) or not law[0].by_column:
             groups.append(group(mine, *law))
         else:
             single.setdefault(law, []).extend(mine)
@@ -64,11 +57,11 @@ def lay_out(
     if is_word(rest, "auto"):
         kind_of = dict(zip(names, kinds, strict=True))
         for name in left:
-            law = read_law("gaussian" if kind_of[name] in ("number", "date") else "categorical", alpha)
+            law = read_law(AUTO[kind_of[name] not in ("number", "date")], alpha)
             assert law is not None
             single.setdefault(law, []).append(name)
     elif left and (law := read_law("drop" if is_word(rest, "error") else rest, alpha)) is not None:
-        if stands_alone(law[0]):
+        if law[0].by_column:
             single.setdefault(law, []).extend(left)
         else:
             groups.append(group(tuple(left), *law))
@@ -85,14 +78,6 @@ def group(names: tuple[str, ...], family: Family, alpha: float | str) -> Group:
             "columns in one key, or take 'poisson' for how often something happened"
         )
     return Group(names, family, alpha)
-
-
-def stands_alone(family: Family) -> bool:
-    """Whether a law of several columns is the product of the same law of each."""
-    if isinstance(family, Gaussian):
-        by_column = isinstance(family.guess_mean, tuple) or isinstance(family.guess_variance, tuple)
-        return family.smoothing == 0.0 and not by_column
-    return isinstance(family, Categorical | Bernoulli | Poisson)
 
 
 def read_law(value: Any, alpha: float | str) -> tuple[Family, float | str] | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from deciban._typing import Array, Categories, Codes, Data, Floats
 from deciban.errors import DecibanError
-from deciban.families import Bernoulli, Categorical, Family, Multinomial, Poisson
+from deciban.families import Family
 from deciban.readers.base import Reader
 from deciban.readers.layout import Group
 from deciban.readers.numbers import pivots
@@ -38,7 +38,7 @@ class MixedReader(Reader):
         blocks: list[Columns] = []
         for b, group in enumerate(self.groups):
             columns, size = columns_of(X, group.names), len(group.names)
-            if isinstance(group.family, Categorical):
+            if group.family.values == "categories":
                 before = None if known is None else known.schema.blocks[b].categories
                 codes = np.empty((X.size, size), dtype=np.int32, order="F")
                 found: list[Categories] = []
@@ -107,7 +107,7 @@ def numbers(columns: list[Column], names: tuple[str, ...] | None, family: Family
     out = np.empty((len(columns[0]), len(columns)), order="F")
     for j, (column, name) in enumerate(zip(columns, names or (), strict=True)):
         out[:, j] = as_numbers(column, name, family)
-        if isinstance(family, Poisson | Multinomial) and (negative := out[:, j] < 0).any():
+        if family.values == "counts" and (negative := out[:, j] < 0).any():
             row = int(np.argmax(negative))
             raise DecibanError(
                 f"column {{column!r}} holds {out[row, j]:g} in row {{row}}, and counts are never negative: a "
@@ -186,9 +186,9 @@ def check_alike(levels: tuple[Any, ...], known: Categories, name: str) -> None:
 
 def as_column(values: Array, family: Family, categories: tuple[Any, ...], kind: str) -> Column:
     """Values drawn from a law as a column of the kind that was learned."""
-    if isinstance(family, Categorical):
+    if family.values == "categories":
         return Levels(values.astype(np.int32), categories)
-    if kind == "boolean" and isinstance(family, Bernoulli):
+    if kind == "boolean" and family.values == "truths":
         return Levels(values.astype(np.int32), (False, True))
-    whole = isinstance(family, Bernoulli | Poisson | Multinomial)
+    whole = family.values in ("counts", "truths")
     return Numbers(values, whole=whole, dates="days" if kind == "date" else None)

@@ -21,8 +21,9 @@ import numpy as np
 from deciban._typing import Array, Categories, Sums
 from deciban.algebra import Stats
 from deciban.errors import DecibanError, FileError, KindError
-from deciban.families import FAMILIES, Family, Tree
+from deciban.families import FAMILIES, Family
 from deciban.joint import Block, Joint, Model
+from deciban.measure import MEASURES, Cells, Lost, Pairs
 from deciban.pool import ByFold, ByForm, Folds, LeftOut, Pool
 from deciban.schema import Bins, Columns, Schema
 from deciban.show import one_line
@@ -34,9 +35,7 @@ __all__ = ["FORMAT", "MODELS", "damage", "exclusively", "read", "read_parts", "w
 
 FORMAT = 1
 LARGEST = 1e75  # what a column may hold: the fourth power of it, the largest that is summed up, is still a number
-DEGREE = {"xx": 2, "xy": 2, "xxy": 3, "xxyy": 4, "lost": 2}  # of sums that are not linear in the columns
 PER_COLUMN = {"guess_mean": "d", "guess_variance": "d", "scale": "d", "guess_covariance": "dd", "given": "dd"}
-COUNTS = ("one", "xx", "is", "pair", "xxyy", "lost")  # sums that cannot be negative, wherever the pivot is
 
 LABELS = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,10})|O")  # types of labels
 PLAIN = (bool, int, float, str)
@@ -217,45 +216,19 @@ def read_block(b: int, said: Mapping[str, Any], tensors: dict[str, Array], k: in
     pivot = checked(tensors, f"{b}.pivot", (k, size)) if family.pivoted else None
     columns = Columns(size, checked_names(said["names"], size), categories, pivot, checked_parents(parents, size))
     measures = family.measures(columns)
-    if (categories is not None) != ("is" in [measure.name for measure in measures]):
+    if (categories is not None) != any(isinstance(measure, Cells) for measure in measures):
         raise FileError(f"block {b} has categories that its family does not know, or lacks them")
-    if parents is not None and not isinstance(family, Tree):
+    if parents is not None and not any(isinstance(measure, Pairs) for measure in measures):
         raise FileError(f"block {b} has a tree that its family does not know")
     sums = {m.name: checked(tensors, f"{b}.{m.name}", *[(k, *s) for s in m.shapes(columns)]) for m in measures}
-    if family.pivoted and f"{b}.lost" in tensors:  # only where something was taken away
-        sums["lost"] = checked(tensors, f"{b}.lost", (k, size))
-    for name, array in sums.items():
-        if (name in COUNTS or pivot is None) and (array < 0).any():
-            raise FileError(f"{b}.{name} holds a negative count")
-        if name == "xy" and not plausible(sums["one"], sums["x"], array):
-            raise FileError(f"{b}.{name} is not a scatter that rows can have")
-        if name in ("xy", "xxyy") and not symmetric(array):
-            raise FileError(f"{b}.{name} is not symmetric")
+    if family.pivoted and f"{b}.{Lost.name}" in tensors:  # only where something was taken away
+        sums[Lost.name] = checked(tensors, f"{b}.{Lost.name}", (k, size))
+        if (sums[Lost.name] < 0).any():
+            raise FileError(f"{b}.{Lost.name} holds a negative count")
+    for measure in measures:
+        if why := measure.flaw(sums, columns):
+            raise FileError(f"{b}.{measure.name} {why}")
     return Block(family, checked_alpha(decode(said["alpha"]), k, size)), columns, sums
-
-
-def plausible(one: Array, x: Array, xy: Array) -> bool:
-    """Whether n, Σt and Σttᵀ can come from rows: no direction has a negative spread, but for rounding."""
-    n = np.where(one > 0, one, 1.0)[:, 0]
-    for rows, sums, scatter in zip(n, x, xy, strict=True):
-        with np.errstate(over="ignore", invalid="ignore"):
-            central = scatter - np.outer(sums, sums / rows)
-        own = np.diagonal(scatter)
-        if not np.isfinite(central).all() or (own < 0).any():
-            return False
-        if not central.any():
-            continue
-        central[np.diag_indices(len(own))] += 1e-6 * own.sum()
-        try:
-            np.linalg.cholesky(central)  # there is one where every direction has some spread; much quicker than those
-        except np.linalg.LinAlgError:
-            return False
-    return True
-
-
-def symmetric(array: Array) -> bool:
-    """Whether (k, d, d) sums are the same in both orders of columns; column by column, for they may be large."""
-    return all(np.allclose(array[:, j], array[:, :, j], rtol=1e-9, atol=0.0) for j in range(array.shape[1]))
 
 
 def ascending(labels: Array) -> bool:
@@ -298,8 +271,8 @@ def checked_categories(said: Any, size: int, family: Family) -> tuple[Categories
     if not isinstance(said, list) or len(said) != size:
         raise FileError(f"the categories are not those of {size} columns")
     found = tuple(categories_in(column) for column in said)
-    if isinstance(family, Tree) and any(isinstance(known, tuple) and None in known for known in found):
-        raise FileError("in a tree, what is missing is not a category")
+    if not family.counts_missing and any(isinstance(known, tuple) and None in known for known in found):
+        raise FileError(f"in a {family.name}, what is missing is not a category")
     return found
 
 
@@ -397,7 +370,8 @@ def checked(tensors: Mapping[str, Array], name: str, *shapes: tuple[int, ...]) -
 
 def within_reach(name: str, array: Array) -> bool:
     """Whether all are numbers that can be reckoned with: so large that a product overflows, they say nothing."""
-    most = LARGEST ** DEGREE.get(name.rpartition(".")[2], 1)
+    known = MEASURES.get(name.rpartition(".")[2])
+    most = LARGEST ** (1 if known is None else known.degree)
     return not array.size or bool(-most <= array.min() and array.max() <= most)  # NaN is in no order
 
 

@@ -23,7 +23,7 @@ from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM, Doubt, Folds, Part, Pool, Usu
 from deciban.reading.frames import Frame
 from deciban.reading.table import Reader
 from deciban.schema import find
-from deciban.tables.encode import Cuts, Encoding, Rows, choose_encoding, coarse
+from deciban.tables.encode import Cuts, EncodedRows, Encoding, choose_encoding, coarse
 from deciban.tables.experts import contexts, forest, gaussians
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import ColumnLaws, centred, choose_laws, log_loss
@@ -146,15 +146,15 @@ def choose_by_sample(
 
 
 def sample(n: int) -> Array:
-    """Rows spread evenly over the table, enough to find structures on."""
+    """EncodedRows spread evenly over the table, enough to find structures on."""
     return np.arange(n) if n <= SAMPLE else np.linspace(0, n - 1, SAMPLE).astype(np.intp)
 
 
 class Chooser:
-    """Rows, coded, and what they ask for."""
+    """EncodedRows, coded, and what they ask for."""
 
     def __init__(
-        self, encoding: Encoding, rows: Rows, y: Codes, k: int, weight: Floats | None, n_jobs: int | None
+        self, encoding: Encoding, rows: EncodedRows, y: Codes, k: int, weight: Floats | None, n_jobs: int | None
     ) -> None:
         self.encoding, self.rows, self.y, self.k, self.weight, self.n_jobs = encoding, rows, y, k, weight, n_jobs
         self.count = np.bincount(y, weight, minlength=k).astype(float)

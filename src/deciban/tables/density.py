@@ -18,7 +18,7 @@ from deciban._typing import Array, Codes, Floats
 from deciban.bayes import log_evidence
 from deciban.reading.columns import Column, Levels, Numbers
 from deciban.reading.frames import Frame
-from deciban.tables.encode import NEVER, Cuts, Rows
+from deciban.tables.encode import NEVER, Cuts, EncodedRows
 from deciban.tables.experts.contexts import ContextTrees
 from deciban.tables.model import TableModel
 
@@ -41,7 +41,7 @@ class Density:
         codes = np.arange(self.model.encoding.columns[column].size, dtype=np.int32)
         return np.asarray(self.network.maps[column][self.model.encoding.small_of(column, codes)])
 
-    def log_prob(self, rows: Rows) -> Floats:
+    def log_prob(self, rows: EncodedRows) -> Floats:
         """log p(codes | y), (n, k)."""
         out = self.model.columns.log_prob(rows)
         if self.network is None:

@@ -53,7 +53,7 @@ class Cuts:
         return len(self.low) + 1
 
     @property
-    def told(self) -> int:
+    def distinct(self) -> int:
         """Codes that trees tell apart."""
         return self.size
 
@@ -91,8 +91,8 @@ class Cuts:
 
     def normal_scores(self, column: Column, out: Floats) -> None:
         values = numbers(column)
-        said = np.interp(values, self.knots, self.scores)
-        out[:, 0] = np.where(np.isnan(values), 0.0, said)
+        heights = np.interp(values, self.knots, self.scores)
+        out[:, 0] = np.where(np.isnan(values), 0.0, heights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +113,7 @@ class Known:
         return len(self.levels) + 1
 
     @property
-    def told(self) -> int:
+    def distinct(self) -> int:
         return min(len(self.mass) + 1, SMALL)
 
     @property
@@ -234,7 +234,7 @@ def choose_known(column: Levels) -> Known:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class EncodedRows:
     """Rows as experts read them."""
 
     codes: Codes  # (n, d)
@@ -247,10 +247,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def take(self, which: Array | slice) -> Rows:
+    def take(self, which: Array | slice) -> EncodedRows:
         scores = self.scores if self.scores is self.real else np.ascontiguousarray(self.scores[which])
         real = np.ascontiguousarray(self.real[which])
-        return Rows(
+        return EncodedRows(
             np.ascontiguousarray(self.codes[which]),
             np.ascontiguousarray(self.small[which]),
             real,
@@ -279,7 +279,7 @@ class Encoding:
 
     @property
     def levels(self) -> Codes:
-        return np.array([c.told for c in self.columns], dtype=np.int32)
+        return np.array([c.distinct for c in self.columns], dtype=np.int32)
 
     @property
     def ordered(self) -> Array:
@@ -300,7 +300,7 @@ class Encoding:
         same = all(a is b for a, b in zip(columns, self.columns, strict=True))
         return self if same else replace(self, columns=tuple(columns))
 
-    def rows(self, frame: Frame, marked: bool = False) -> Rows:
+    def rows(self, frame: Frame, marked: bool = False) -> EncodedRows:
         """Rows as experts read them; `marked` where they are, or will be, judged by what never saw them."""
         n = frame.size
         codes = np.empty((n, len(self.columns)), dtype=np.int32)
@@ -321,7 +321,7 @@ class Encoding:
                 at += coded.width
         texts = tuple(as_texts(there[name]) for name in self.texts)
         mark = marks(codes, real, texts) if marked else np.zeros(0, dtype=np.uint64)
-        return Rows(codes, self.small(codes), real, scores, mark, texts)
+        return EncodedRows(codes, self.small(codes), real, scores, mark, texts)
 
     def small(self, codes: Codes) -> Array:
         """Codes that fit in a byte: rare categories share the last, one never seen is 255."""
@@ -337,6 +337,14 @@ class Encoding:
         first, last = self._seen(self.columns[column])
         late = (codes < first) | (codes > last)
         return np.where(late, NEVER, np.minimum(codes, SMALL - 1)).astype(np.uint8)
+
+    def small_by_place(self, column: int) -> Codes:
+        """The same of every place of a column in a formula: its codes, and for categories one that was never seen."""
+        coded = self.columns[column]
+        codes = np.arange(coded.size, dtype=np.int32)
+        if isinstance(coded, Known):
+            codes = np.append(codes, np.int32(-1))
+        return self.small_of(column, codes).astype(np.int32)
 
     def _seen(self, coded: Coded) -> tuple[int, int]:
         """The first and the last code there was when trees were chosen; what came later they never saw."""
@@ -390,6 +398,6 @@ def coarse(encoding: Encoding, bins: int, most: int = 60) -> tuple[Array, Codes]
             group = np.minimum((middle * bins).astype(np.intp), bins - 1)
             table[: coded.size] = np.append(0, np.unique(group, return_inverse=True)[1] + 1)
         else:
-            table[: coded.told] = np.minimum(np.arange(coded.told), most)
+            table[: coded.distinct] = np.minimum(np.arange(coded.distinct), most)
     levels = np.where(maps == NEVER, 0, maps).max(axis=1).astype(np.int32) + 1
     return maps, levels

@@ -30,7 +30,7 @@ from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.results.evidence import Evidence
 from deciban.schema import find, union_classes
 from deciban.show import plain
-from deciban.tables.encode import Cuts, Encoding, Known, Rows
+from deciban.tables.encode import Cuts, EncodedRows, Encoding, Known
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import ColumnLaws, centred
 from deciban.text.parallel import in_threads
@@ -105,13 +105,13 @@ class TableModel(Learner):
         """What each column's own evidence weighs, alone and in the expert of columns."""
         return np.asarray(self.pool.weights[0] + self.pool.weights[len(self.experts) :])
 
-    def said(self, rows: Rows) -> Iterator[tuple[float, Floats]]:
+    def said(self, rows: EncodedRows) -> Iterator[tuple[float, Floats]]:
         """The weight and the evidence (n, k) of every expert but that of columns."""
         for weight, expert in zip(self.pool.weights[1:], self.experts[1:], strict=False):
             if weight > 0:
                 yield float(weight), centred(expert.evidence(rows), MOST)
 
-    def pooled(self, rows: Rows, log_prior: Floats) -> Floats:
+    def pooled(self, rows: EncodedRows, log_prior: Floats) -> Floats:
         """log π + b + Σ r F, (n, k), up to what all classes share."""
         out = self.columns.weighed(rows, self.column_weights)
         for weight, said in self.said(rows):
@@ -153,7 +153,7 @@ class TableModel(Learner):
         over_rows(frame, n_jobs, work)
         return out
 
-    def pooled_without(self, rows: Rows, y: Codes, log_prior: Floats, weight: Floats | None = None) -> Floats:
+    def pooled_without(self, rows: EncodedRows, y: Codes, log_prior: Floats, weight: Floats | None = None) -> Floats:
         """What `pooled` says of rows that were learned as of class y, each by the sums without it, and by weights that
         it had no part in."""
         if self.left_out is None:
@@ -172,7 +172,7 @@ class TableModel(Learner):
             out[at] = left_out.pooled(pool, evidence, y[at], rows.mark[at], log_prior[at], w) + log_prior[at]
         return out
 
-    def _vectors_without(self, rows: Rows, y: Codes, weight: Floats | None, used: Array) -> Floats:
+    def _vectors_without(self, rows: EncodedRows, y: Codes, weight: Floats | None, used: Array) -> Floats:
         """Evidence that these weights are for, (n, used, k): of experts, then of columns by themselves."""
         m, out = len(self.experts), np.empty((len(rows), len(used), len(self.classes)))
         whole = np.full(len(self.encoding.columns), float(len(used) > 0 and used[0] == 0))

@@ -15,7 +15,7 @@ from deciban._typing import Array, Categories, Floats
 from deciban.algebra import Stats, shift
 from deciban.engines.base import Pushed, Question
 from deciban.errors import DecibanError, EngineError
-from deciban.families import Multinomial, Poisson
+from deciban.measure import MEASURES, Cells, One, has_squares, second_moments
 from deciban.schema import Bins, Columns, Schema
 from deciban.show import one_line
 
@@ -72,7 +72,7 @@ class Answered:
         number = 0.0 if value is None else float(value)  # a sum over nothing
         self._check(block, name, place, number)
         by_class[label][place] = number
-        if name in ("xy", "xxyy"):
+        if name in MEASURES and MEASURES[name].symmetric:
             by_class[label][place[::-1]] = number
 
     def add_count(self, y: Any, block: int, columns: tuple[int, ...], values: tuple[Any, ...], weight: Any) -> None:
@@ -91,7 +91,7 @@ class Answered:
                 "up: remove it, or make it NULL if it is missing"
             )
         family = self.question.joint.blocks[block].family
-        if name == "low" and value < 0 and (self.question.positive or isinstance(family, Poisson | Multinomial)):
+        if name == "low" and value < 0 and (self.question.positive or family.values == "counts"):
             raise DecibanError(
                 f"column {column!r} of {self.called} holds {value:g}, and counts are never negative: a {family.name} "
                 "law does not fit it"
@@ -178,9 +178,8 @@ class Answered:
             pivot = self._wanted(b, means)
             by = asked - pivot
             about = shift(sums, by)
-            squares = about["xx"] if "xx" in about else np.diagonal(about["xy"], axis1=1, axis2=2)
-            share = OWN_SHARE_OF_FOURTH if "xxyy" in sums else OWN_SHARE
-            lost = lost or bool(np.any((n > 0) & (by != 0) & (squares < share * n * by**2)))
+            share = OWN_SHARE_OF_FOURTH if any(MEASURES[name].degree > 3 for name in sums) else OWN_SHARE
+            lost = lost or bool(np.any((n > 0) & (by != 0) & (second_moments(about) < share * n * by**2)))
             better.append(pivot)
         return better if lost else None
 
@@ -206,11 +205,11 @@ class Answered:
         """A block's sums by class."""
         out: dict[str, Floats] = {}
         for measure in self.question.joint.blocks[b].family.measures(columns):
-            if columns.categories is not None:
-                out[measure.name] = self._cells(b, columns, measure.name == "pair", labels)
+            if isinstance(measure, Cells):
+                out[measure.name] = self._cells(b, columns, measure, labels)
                 continue
-            if measure.name == "one" and (b, "one") not in self.sums:
-                out["one"] = weight[:, None].copy()
+            if isinstance(measure, One) and (b, measure.name) not in self.sums:
+                out[measure.name] = weight[:, None].copy()
                 continue
             by_class, shape = self.sums.get((b, measure.name), {}), measure.shapes(columns)[-1]
             out[measure.name] = np.array([by_class.get(label, np.zeros(shape)) for label in labels]).reshape(-1, *shape)
@@ -218,30 +217,29 @@ class Answered:
             out["one"] = weight[:, None].copy()  # nothing is missing: one column does for all
         return out
 
-    def _cells(self, b: int, columns: Columns, pairs: bool, labels: list[Any]) -> Floats:
+    def _cells(self, b: int, columns: Columns, measure: Cells, labels: list[Any]) -> Floats:
         """Counts by category, or by pair of categories, laid out flat."""
         assert columns.categories is not None
         row = {label: i for i, label in enumerate(labels)}
-        starts = columns.pair_offsets if pairs else columns.offsets
+        starts, wanted = measure.starts(columns), set(measure.counted())
         places = [{value: i for i, value in enumerate(codes_of(known))} for known in columns.categories]
         out = np.zeros((len(labels), int(starts[-1])))
         for (block, at), counted in self.counts.items():
-            if block != b or (len(at) == 2) != pairs:
+            if block != b or at not in wanted:
                 continue
             child = at[0]
             for (label, value, *above), weight in counted.items():
                 cell = places[child][value]
-                if pairs:
+                if above:  # beside each value of the parent, all values of the column
                     cell += places[at[1]][above[0]] * len(places[child])
                 out[row[label], starts[child] + cell] = weight
         return out
 
     def _check_squares(self, columns: Columns, sums: dict[str, Floats] | Any) -> None:
         """Squares below what a double can hold are lost, as they are in memory."""
-        if "xx" not in sums and "xy" not in sums:
+        if not has_squares(sums):
             return
-        squares = sums["xx"] if "xx" in sums else np.diagonal(sums["xy"], axis1=1, axis2=2)
-        vanishing = (squares < TOO_SMALL * sums["one"]) & (np.abs(sums["x"]) > 0.0)
+        vanishing = (second_moments(sums) < TOO_SMALL * sums["one"]) & (np.abs(sums["x"]) > 0.0)
         if vanishing.any():
             column = one_line(columns.name(int(np.argwhere(vanishing)[0][1])))
             raise DecibanError(

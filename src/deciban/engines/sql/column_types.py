@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deciban.engines.sql.databases import Database, identifier, name_of, sqlglot_trees
+from deciban.dialects import DIALECTS, SqlDialect
+from deciban.engines.sql.expressions import column_of_rows
 from deciban.errors import EngineError
 from deciban.show import one_line
 
@@ -38,19 +39,19 @@ NUMERIC = 1700
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TypedColumn:
     """A column: its name and type, what it is cast to where it is selected, and how its values are read."""
 
     name: str
     kind: pa.DataType
-    cast: str = ""
+    cast: Callable[[SqlDialect, str], str] | None = None
     read: Callable[[Any], Any] | None = None
 
-    def selected(self, database: Database) -> str:
-        tree = name_of(self.name)
-        if self.cast:
-            tree = sqlglot_trees().cast(tree, self.cast)
-        return f"{database.sql(tree)} AS {database.sql(identifier(self.name))}"
+    def selected(self, dialect: SqlDialect) -> str:
+        value = column_of_rows(dialect, self.name)
+        if self.cast is not None:
+            value = self.cast(dialect, value)
+        return f"{value} AS {dialect.identifier(self.name)}"
 
     def array(self, values: Sequence[Any], called: str) -> pa.Array:
         """Values as an Arrow array of exactly this type."""
@@ -64,13 +65,13 @@ class Column:
             ) from None
 
 
-def columns_of(cursor: Any, database: str, source: str, parts: Sequence[str]) -> list[Column]:
+def columns_of(cursor: Any, database: str, source: str, parts: Sequence[str]) -> list[TypedColumn]:
     """The columns of a table or a SELECT: as the catalogue has them, or as the values of the first rows are."""
     try:
         if database == "postgresql":
             cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
             return [postgresql_column(about[0], about[1]) for about in cursor.description]
-        cursor.execute(f"SELECT {'TOP 1000 ' if database == 'mssql' else ''}* FROM {source} AS t" + limit(database))
+        cursor.execute(DIALECTS[database].limited(f"* FROM {source} AS t", LOOK))
         names, rows = [about[0] for about in cursor.description], cursor.fetchall()
         values = [[row[j] for row in rows if row[j] is not None] for j in range(len(names))]
         if database == "sqlite":
@@ -81,20 +82,16 @@ def columns_of(cursor: Any, database: str, source: str, parts: Sequence[str]) ->
         cursor.close()
 
 
-def limit(database: str) -> str:
-    return "" if database == "mssql" else f" LIMIT {LOOK}"
-
-
-def postgresql_column(name: str, number: int) -> Column:
+def postgresql_column(name: str, number: int) -> TypedColumn:
     """What Arrow has no type for is read as a text: enumerations, identifiers, documents."""
     if number == NUMERIC:
-        return Column(name, pa.float64(), "double")
+        return TypedColumn(name, pa.float64(), SqlDialect.as_double)
     if number in POSTGRESQL:
-        return Column(name, POSTGRESQL[number])
-    return Column(name, pa.string(), "text")
+        return TypedColumn(name, POSTGRESQL[number])
+    return TypedColumn(name, pa.string(), SqlDialect.as_string)
 
 
-def column_by_values(name: str, values: Sequence[Any]) -> Column:
+def column_by_values(name: str, values: Sequence[Any]) -> TypedColumn:
     """What a driver gives is of one type throughout; where nothing is there, a text."""
     types = {type(value) for value in values}
     for kinds, kind, read in (
@@ -107,8 +104,8 @@ def column_by_values(name: str, values: Sequence[Any]) -> Column:
         ({bytes, bytearray}, pa.binary(), bytes),
     ):
         if types and types <= kinds:
-            return Column(name, kind, read=read)
-    return Column(name, pa.string(), read=text)
+            return TypedColumn(name, kind, read=read)
+    return TypedColumn(name, pa.string(), read=text)
 
 
 # ---------------------------------------------------------------------- SQLite, where any value may be anywhere
@@ -116,32 +113,33 @@ def column_by_values(name: str, values: Sequence[Any]) -> Column:
 
 def declared(cursor: Any, parts: Sequence[str]) -> dict[str, str]:
     """The types that columns were declared with."""
-    schema = f"{identifier(parts[0]).sql(dialect='sqlite')}." if len(parts) > 1 else ""
-    cursor.execute(f"PRAGMA {schema}table_xinfo({identifier(parts[-1]).sql(dialect='sqlite')})")
+    name = DIALECTS["sqlite"].identifier
+    schema = f"{name(parts[0])}." if len(parts) > 1 else ""
+    cursor.execute(f"PRAGMA {schema}table_xinfo({name(parts[-1])})")
     return {row[1]: row[2].upper() for row in cursor.fetchall()}
 
 
-def sqlite_column(name: str, declared: str, values: Sequence[Any]) -> Column:
+def sqlite_column(name: str, declared: str, values: Sequence[Any]) -> TypedColumn:
     """By its declared type, which SQLite takes for advice, and by the values of the first rows."""
     types = {type(value) for value in values}
     dated = bool(values) and all(moment(value) is not None for value in values)
     if ("DATE" in declared or "TIME" in declared) and (dated or not values):
-        return Column(name, MOMENT, read=moment)
+        return TypedColumn(name, MOMENT, read=moment)
     if "BOOL" in declared and all(value in (0, 1) for value in values):
-        return Column(name, pa.bool_(), read=truth)
+        return TypedColumn(name, pa.bool_(), read=truth)
     if any(word in declared for word in ("CHAR", "CLOB", "TEXT")):
-        return Column(name, pa.string(), read=text)
+        return TypedColumn(name, pa.string(), read=text)
     if "INT" in declared and types <= {int, str, bytes}:
-        return Column(name, pa.int64(), read=whole)
+        return TypedColumn(name, pa.int64(), read=whole)
     if any(word in declared for word in ("INT", "REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL")):
-        return Column(name, pa.float64(), read=number)
+        return TypedColumn(name, pa.float64(), read=number)
     if types and types <= {int}:
-        return Column(name, pa.int64(), read=whole)
+        return TypedColumn(name, pa.int64(), read=whole)
     if types and types <= {int, float}:
-        return Column(name, pa.float64(), read=number)
+        return TypedColumn(name, pa.float64(), read=number)
     if types and types <= {bytes}:
-        return Column(name, pa.binary())
-    return Column(name, pa.string(), read=text)
+        return TypedColumn(name, pa.binary())
+    return TypedColumn(name, pa.string(), read=text)
 
 
 def number(value: Any) -> float | None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from deciban.engines.sql.databases import DATABASES, Database, database_of
+from deciban.dialects import DIALECTS, SqlDialect, dialect_of
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line
 
@@ -45,7 +45,7 @@ class DroppedError(EngineError):
 class Link:
     """A connection of the DB-API or of SQLAlchemy's, or an engine of SQLAlchemy's that makes them."""
 
-    database: Database
+    database: SqlDialect
     connection: Any = field(default=None, repr=False)  # of the DB-API
     engine: Any = field(default=None, repr=False)  # SQLAlchemy's
     secrets: tuple[str, ...] = field(default=(), repr=False)  # what no message may say
@@ -125,9 +125,9 @@ def link_to(connection: Any, dialect: str | None) -> Link:
         if type(connection).__module__.startswith("sqlalchemy.ext.asyncio"):
             raise DecibanError("this is an asynchronous engine: give a synchronous one, or its URL")
         if hasattr(connection, "raw_connection"):
-            return Link(database_of(name), engine=connection, secrets=secrets_of(connection.url))
+            return Link(dialect_of(name), engine=connection, secrets=secrets_of(connection.url))
         raw = connection.connection.dbapi_connection
-        return Link(database_of(name), connection=raw, secrets=secrets_of(connection.engine.url))
+        return Link(dialect_of(name), connection=raw, secrets=secrets_of(connection.engine.url))
     if not hasattr(connection, "cursor") or "Async" in type(connection).__name__:
         raise DecibanError(
             f"{type(connection).__name__} is no connection to a database: give one of the DB-API, one of SQLAlchemy's, "
@@ -137,9 +137,9 @@ def link_to(connection: Any, dialect: str | None) -> Link:
     if found is None:
         raise DecibanError(
             f"it cannot be told which database {type(connection).__module__}.{type(connection).__name__} leads to: say "
-            f"dialect=, one of {', '.join(map(repr, DATABASES))}"
+            f"dialect=, one of {', '.join(map(repr, DIALECTS))}"
         )
-    return Link(database_of(found), connection=connection)
+    return Link(dialect_of(found), connection=connection)
 
 
 def link_by_url(text: str, dialect: str | None) -> Link:
@@ -161,7 +161,7 @@ def link_by_url(text: str, dialect: str | None) -> Link:
             "the URL of the database cannot be read: it is such as postgresql://user:password@host/database, with "
             "what is special in a password written as %40"
         ) from None
-    return Link(database_of(dialect or engine.dialect.name), engine=engine, secrets=secrets_of(url))
+    return Link(dialect_of(dialect or engine.dialect.name), engine=engine, secrets=secrets_of(url))
 
 
 def secrets_of(url: Any) -> tuple[str, ...]:
@@ -197,7 +197,7 @@ def is_closed(raw: Any) -> bool:
 
 
 @contextmanager
-def transaction(raw: Any, database: Database, together: bool, write: bool, ours: bool) -> Iterator[None]:
+def transaction(raw: Any, database: SqlDialect, together: bool, write: bool, ours: bool) -> Iterator[None]:
     """What is inside sees the same data where the database can do so, and leaves no trace but what it writes."""
     if database.name == "postgresql" and status(raw) is not None:
         with postgresql_transaction(raw, write):

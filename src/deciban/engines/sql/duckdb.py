@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from deciban.dialects import DIALECTS
 from deciban.engines.base import Answer, thinned
-from deciban.engines.sql.databases import database_of
 from deciban.engines.sql.fetched import OVERSAMPLED, ROWS, Fetched
 from deciban.engines.sql.push_down import PushDown
 from deciban.errors import DecibanError, EngineError
-from deciban.export.dialects import DIALECTS
 from deciban.show import one_line, without_secrets
 from deciban.sources.kinds import MISSING
 from deciban.threads import threads
@@ -116,7 +115,7 @@ class DuckDB(Fetched):
             return [row for one in statements for row in self.relation.query(HERE, one).fetchall()]
 
     def _push_down(self) -> PushDown:
-        return PushDown(database_of("duckdb"), HERE, self.schema, self.rows_named)
+        return PushDown(DIALECTS["duckdb"], HERE, self.schema, self.rows_named)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

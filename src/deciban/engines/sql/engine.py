@@ -8,16 +8,15 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from deciban.dialects import DIALECTS
 from deciban.engines.base import Answer, Sum, Watch, Work, thinned
 from deciban.engines.sql import column_types
 from deciban.engines.sql.connections import Link, errors_of, link_to
-from deciban.engines.sql.databases import ROWS as ALIAS
-from deciban.engines.sql.databases import identifier
 from deciban.engines.sql.duckdb import DuckDB, duckdb, is_duckdbs
+from deciban.engines.sql.expressions import ROWS as ALIAS
 from deciban.engines.sql.fetched import ROWS, Fetched
 from deciban.engines.sql.push_down import PushDown
 from deciban.errors import DecibanError, EngineError
-from deciban.export.dialects import DIALECTS
 from deciban.show import one_line
 
 CELLS = 1 << 21  # of a table: rows come as Python's objects, which are large
@@ -78,7 +77,7 @@ def table(
 
 def duckdb_table(connection: Any, parts: tuple[str, ...], query: str | None) -> DuckDB:
     called = said(parts)
-    names = ".".join(str(identifier(part).sql(dialect="duckdb")) for part in parts)
+    names = ".".join(DIALECTS["duckdb"].identifier(part) for part in parts)
     try:
         if isinstance(connection, str):
             path = connection.removeprefix("duckdb:").removeprefix("///").partition("?")[0] or ":memory:"
@@ -108,7 +107,7 @@ class Sql(Fetched):
         self.link, self.parts, self.rows_named = link, parts, said(parts)
         self.query = None if query is None else trimmed(query)
         if self.query is None:
-            self.source = ".".join(link.database.sql(identifier(part)) for part in parts)
+            self.source = ".".join(link.database.identifier(part) for part in parts)
         else:
             self.source = f"({self.query}\n)"  # on a line of its own: the last one may end in a comment
         self.columns = link.again(self._look)
@@ -118,7 +117,7 @@ class Sql(Fetched):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    def _look(self) -> list[column_types.Column]:
+    def _look(self) -> list[column_types.TypedColumn]:
         with self.link.open(self.rows_named) as raw:
             found = column_types.columns_of(cursor_of(raw), self.link.database.name, self.source, self.parts)
         names = [column.name for column in found]
@@ -163,9 +162,7 @@ class Sql(Fetched):
         return f"SELECT {before}{listed} FROM {self.source} AS {ALIAS}{after}"
 
     def _limited(self, rows: int, order: str = "") -> str:
-        if self.link.database.name == "mssql":
-            return self._select(order, f"TOP {rows} ")
-        return self._select(f"{order} LIMIT {rows}")
+        return self.link.database.limited(self._select(order).removeprefix("SELECT "), rows)
 
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
         """Where the connection drops, all is begun anew: what was added up before does not count."""
@@ -193,9 +190,7 @@ class Sql(Fetched):
             elif self.parts and self.link.database.name == "sqlite":
                 found = self._runs(raw, rows)
             if found is None:
-                chance = {"mysql": "RAND()", "bigquery": "RAND()", "mssql": "NEWID()"}
-                order = f" ORDER BY {chance.get(self.link.database.name, 'RANDOM()')}"
-                found = self._whole(raw, self._limited(rows, order), rows)
+                found = self._whole(raw, self._limited(rows, f" ORDER BY {self.link.database.random}"), rows)
             return thinned(found, rows)
 
     def _whole(self, raw: Any, statement: str, rows: int) -> pa.Table:
@@ -284,7 +279,7 @@ class Sql(Fetched):
         It is committed; inside of a transaction that was open already, it is left to whoever commits that.
         """
         parts = (name,) if isinstance(name, str) else tuple(name)
-        target = ".".join(self.link.database.sql(identifier(part)) for part in parts)
+        target = ".".join(self.link.database.identifier(part) for part in parts)
         if self.link.database.name == "mssql":
             raise DecibanError("SQL Server has no CREATE TABLE AS: write SELECT … INTO around the statement")
         query = self.query or f"SELECT * FROM {self.source}"

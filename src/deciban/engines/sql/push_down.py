@@ -18,12 +18,21 @@ import numpy as np
 import pyarrow as pa
 
 from deciban._typing import Floats
+from deciban.dialects import SqlDialect
 from deciban.engines.base import Pushed, Question
 from deciban.engines.sql.answers import Answered
-from deciban.engines.sql.databases import ROWS, Database, is_date, is_number, is_text, literal, sqlglot_trees
+from deciban.engines.sql.expressions import (
+    ROWS,
+    as_exact_text,
+    as_label,
+    as_number,
+    is_date,
+    is_number,
+    is_text,
+    unreadable,
+)
 from deciban.errors import DecibanError
-from deciban.export.dialects import DIALECTS, sendable
-from deciban.measure import XX, XY, Above, Is, Measure, One, Pairs
+from deciban.measure import InSql, Measure
 from deciban.reading.frames import unknown_column
 from deciban.schema import Bins, Columns
 from deciban.show import one_line, plain
@@ -43,27 +52,22 @@ MOST_SETS = 250  # of columns that rows are counted by in one SELECT
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
-    """One number to add up by class: where it belongs, the columns that it needs, and how it is said."""
+class SumByClass:
+    """One number to add up by class: where it belongs, the columns that it needs, and its sum in SQL."""
 
     block: int
     name: str  # of the measure; "low" and "high" are the least and the greatest, which only check
     place: tuple[int, ...]
     inputs: tuple[int, ...]
-    said: str
+    expression: str
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CountByCategory:
     """Rows to count by class and category, or by the categories of a column and its parent."""
 
     block: int
-    column: int
-    parent: int = -1
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        return (self.column,) if self.parent < 0 else (self.column, self.parent)
+    columns: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +91,7 @@ class PushDown:
     `source` is a table's quoted name or a SELECT in brackets, `schema` what is in it, `called` what a person calls it.
     """
 
-    database: Database
+    database: SqlDialect
     source: str
     schema: pa.Schema
     called: str = "the table"
@@ -108,7 +112,9 @@ class PushDown:
                         return f"column {one_line(name)!r} is of type {self.kind(name)}, and is to be read as texts"
                 elif why := self._not_numbers(name):
                     return why
-            sums += sum(columns.size**2 if isinstance(m, XY) else columns.size for m in measures)
+            if unknown := next((m for m in measures if not m.pushes_down), None):
+                return f"no database adds up {type(unknown).__name__}"
+            sums += sum(columns.size ** len(m.shapes(columns)[-1]) for m in measures)
         return f"the statement would have {sums:,} sums" if sums > MOST_SUMS else None
 
     def answer(self, question: Question, run: Run) -> Pushed:
@@ -119,7 +125,7 @@ class PushDown:
         better = found.better_pivots()
         if better is not None:
             labels = found.classes.tolist()
-            at = [i for i, y in enumerate(labels) if not isinstance(y, str) or written(y, self.database) is not None]
+            at = [i for i, y in enumerate(labels) if not isinstance(y, str) or self.database.text(y) is not None]
             classes = tuple(labels[i] for i in at)
             blocks = [
                 None if p is None or m is None else np.vstack([p[at], m]) for p, m in zip(better, means, strict=True)
@@ -144,7 +150,7 @@ class PushDown:
         return "number" if given in ("number", "date", "code") or is_number(kind) or is_date(kind) else "text"
 
     def _not_numbers(self, name: str) -> str | None:
-        return self.database.unreadable(name, self.kind(name))
+        return unreadable(self.database, name, self.kind(name))
 
 
 @dataclass(frozen=True)
@@ -170,59 +176,36 @@ class Asked:
         return [i for i, (b, _) in enumerate(self.inputs) if laws[b].family.whole_rows]
 
     @cached_property
-    def parts(self) -> list[list[Sum]]:
+    def parts(self) -> list[list[SumByClass]]:
         """The sums, in parts that are no wider than a result can be."""
-        room = self.about.database.widest - len(HEAD) - FIRST - len(self.whole)
+        room = self.about.database.widest_result - len(HEAD) - FIRST - len(self.whole)
         sums = list(self._sums())
         return [sums[i : i + room] for i in range(0, len(sums), room)] or [[]]
 
     @cached_property
-    def counts(self) -> list[Count]:
+    def counts(self) -> list[CountByCategory]:
         """Pairs come first: where rows are counted by two columns, they are counted by the one as well."""
-        pairs, alone = [], []
-        for b, (columns, measures) in enumerate(blocks_of(self.question)):
-            for m in measures:
-                if isinstance(m, Pairs):
-                    pairs += [Count(b, j, p) for j, p in enumerate(m.parents) if p >= 0]
-                elif isinstance(m, Is):
-                    alone += [Count(b, j) for j in range(columns.size)]
-        return pairs + alone
+        blocks = enumerate(blocks_of(self.question))
+        counts = [CountByCategory(b, by) for b, (_, measures) in blocks for m in measures for by in m.counted()]
+        return sorted(counts, key=lambda one: -len(one.columns))
 
-    def _sums(self) -> Iterator[Sum]:
+    def _sums(self) -> Iterator[SumByClass]:
         start = 0
         for b, (columns, measures) in enumerate(blocks_of(self.question)):
             if columns.categories is None:
+                say = InSql(self._inputs_from(start), self.number, self.question.weight is not None)
                 for m in measures:
-                    yield from self._measured(b, columns, m, start)
-                if not any(isinstance(m, XX | XY) for m in measures):  # squares tell by themselves what is infinite
+                    for place, expression in m.in_sql(columns, say):
+                        yield SumByClass(b, m.name, place, tuple(start + j for j in place), expression)
+                if not any(m.degree > 1 for m in measures):  # squares tell by themselves what is infinite
                     for i in range(start, start + columns.size):
-                        yield Sum(b, "low", (i - start,), (i,), f"MIN(x{i})")
-                        yield Sum(b, "high", (i - start,), (i,), f"MAX(x{i})")
+                        yield SumByClass(b, "low", (i - start,), (i,), f"MIN(x{i})")
+                        yield SumByClass(b, "high", (i - start,), (i,), f"MAX(x{i})")
                 start += columns.size
 
-    def _measured(self, b: int, columns: Columns, measure: Measure, start: int) -> Iterator[Sum]:
-        weight = "" if self.question.weight is None else "w * "
-        each = self.number(1.0) if self.question.weight is None else "w"
-        if isinstance(measure, XY):
-            p, q = measure.powers
-            for i in range(columns.size):
-                for j in range(i if p == q else 0, columns.size):
-                    factors = " * ".join([f"x{start + i}"] * p + [f"x{start + j}"] * q)
-                    yield Sum(b, measure.name, (i, j), (start + i, start + j), f"SUM({weight}{factors})")
-            return
-        if isinstance(measure, One) and measure.whole:
-            return  # as many as there are rows
-        for j in range(columns.size):
-            x = f"x{start + j}"
-            said = f"SUM({weight}{x})"
-            if isinstance(measure, One):
-                said = f"SUM(CASE WHEN {x} IS NULL THEN {self.number(0.0)} ELSE w END)" if weight else f"COUNT({x})"
-            elif isinstance(measure, XX):
-                said = f"SUM({weight}{x} * {x})"
-            elif isinstance(measure, Above) and measure.threshold is not None:
-                above = f"{x} > {self.number(measure.threshold)}"
-                said = f"SUM(CASE WHEN {above} THEN {each} ELSE {self.number(0.0)} END)"
-            yield Sum(b, measure.name, (j,), (start + j,), said)
+    def _inputs_from(self, start: int) -> Callable[[int], str]:
+        """What the columns of a block are called whose first is that input."""
+        return lambda j: f"x{start + j}"
 
     # ------------------------------------------------------------------ statements
 
@@ -235,7 +218,7 @@ class Asked:
         most = self.about.database.parts
         return ["\nUNION ALL\n".join(selects[i : i + most]) for i in range(0, len(selects), most)]
 
-    def _summed(self, part: int, sums: Sequence[Sum], width: int) -> str:
+    def _summed(self, part: int, sums: Sequence[SumByClass], width: int) -> str:
         """Sums of numbers, by class."""
         used = sorted({i for one in sums for i in one.inputs} | set(self.whole))
         nothing = self.empty("text")
@@ -243,11 +226,11 @@ class Asked:
         weight = ("COUNT(*)", "0")
         if self.question.weight is not None:
             weight = ("SUM(w)", "SUM(CASE WHEN w IS NULL OR w < 0 THEN 1 ELSE 0 END)")
-        said = ["COUNT(*)", *weight, *(one.said for one in sums)]
+        said = ["COUNT(*)", *weight, *(one.expression for one in sums)]
         group = "y, gap" if self.whole else "y"
         return f"{self._selected(head, said, width)}\nFROM {self._rows(used, ())}\nGROUP BY {group}"
 
-    def _counted(self, counts: Sequence[Count], first: int, width: int) -> str:
+    def _counted(self, counts: Sequence[CountByCategory], first: int, width: int) -> str:
         """Rows by class and category. Of several sets of columns, GROUPING says which one a row is of."""
         ways = [" AND ".join(f"GROUPING({self._name(one.block, j)}) = 0" for j in one.columns) for one in counts]
 
@@ -279,8 +262,7 @@ class Asked:
 
     def _selected(self, head: Sequence[str], said: Sequence[str], width: int) -> str:
         """A SELECT as wide as the others, all of whose columns after the first are doubles."""
-        kind = self.about.database.sql(sqlglot_trees().DataType.build("double"))
-        values = [f"CAST({one} AS {kind})" for one in [*said, *["NULL"] * (width - len(said))]]
+        values = [self.about.database.as_double(one) for one in [*said, *["NULL"] * (width - len(said))]]
         named = [f"{one} AS {name}" for one, name in zip(head, HEAD, strict=True)]
         named += [f"{one} AS v{i}" for i, one in enumerate(values)]
         return f"SELECT {', '.join(named)}"
@@ -288,7 +270,7 @@ class Asked:
     def _rows(self, inputs: Sequence[int], categories: Sequence[tuple[int, int]]) -> str:
         """Rows as they are read, then numbers about their pivots, and whether one is missing that must not be."""
         database, question = self.about.database, self.question
-        read = [(database.sql(database.label(question.target, self.about.kind(question.target))), "y")]
+        read = [(as_label(database, question.target, self.about.kind(question.target)), "y")]
         if question.weight is not None:
             read.append((self._number(question.weight), "w"))
         read += [(self._number(self._column(*self.inputs[i])), f"x{i}") for i in inputs]
@@ -317,17 +299,17 @@ class Asked:
     def _label(self, label: Any) -> str:
         value, database = plain(label), self.about.database
         if isinstance(value, str):
-            return written(value, database) or "NULL"  # what cannot be written is not among the classes here
+            return database.text(value) or "NULL"  # what cannot be written is not among the classes here
         return ("TRUE" if value else "FALSE") if isinstance(value, bool) and database.booleans else str(int(value))
 
     def _number(self, column: str) -> str:
-        return self.about.database.sql(self.about.database.number(column, self.about.kind(column)))
+        return as_number(self.about.database, column, self.about.kind(column))
 
     def _category(self, b: int, j: int) -> str:
         """A category as a text or a number, or the number of an interval; "" is one only where it is known as such."""
         known, name = (self.question.schema.blocks[b].categories or ())[j], self._column(b, j)
         if self._is_text(b, j):
-            said = self.about.database.sql(self.about.database.text(name))
+            said = as_exact_text(self.about.database, name)
             return said if "" in known else f"NULLIF({said}, '')"
         x = self._number(name)
         if isinstance(known, Bins):
@@ -345,14 +327,12 @@ class Asked:
         return self.about.reading(self.question, self.question.schema.blocks[b], j) == "text"
 
     def number(self, value: float) -> str:
-        return self.about.database.sql(literal(value))
+        return self.about.database.constant(value)
 
     def empty(self, kind: str) -> str:
         """NULL of a type."""
-        exp = sqlglot_trees()
-        if kind == "text":
-            return self.about.database.sql(self.about.database.as_text(exp.null()))
-        return self.about.database.sql(exp.cast(exp.null(), kind))
+        database = self.about.database
+        return database.as_string("NULL") if kind == "text" else database.as_double("NULL")
 
     # ------------------------------------------------------------------ what is answered
 
@@ -392,11 +372,3 @@ def middle(columns: Columns) -> Floats | None:
     if columns.pivot is None:
         return None
     return columns.pivot.mean(axis=0, keepdims=True) if len(columns.pivot) else np.zeros((1, columns.size))
-
-
-def written(text: str, database: Database) -> str | None:
-    """A text in quotes; None where it is not sure to be read as the same, as backslashes by some databases are not."""
-    if database.name in DIALECTS:
-        return DIALECTS[database.name].text(text)
-    plain_text = sendable(text) and not set("\\\0") & set(text)
-    return database.sql(sqlglot_trees().Literal.string(text)) if plain_text else None

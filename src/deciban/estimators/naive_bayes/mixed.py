@@ -53,7 +53,8 @@ class NaiveBayes(Estimator):
         (a group of the columns like it that no other key names; a column of that very name comes first).
         A law is a word, a family from `deciban.families`, or a pair (law, alpha):
 
-        - "gaussian", "poisson", "bernoulli" (is it more than 0?), "categorical": each column by itself;
+        - "gaussian", "poisson", "geometric" (how long something took), "bernoulli" (is it more than 0?),
+          "categorical": each column by itself;
         - "multinomial": the columns of a group are one bag of words;
         - "full", "tied", "diag" and the other shapes of GaussianDiscriminant: the columns of a group are Gaussian
           together;

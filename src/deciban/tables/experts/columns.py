@@ -11,9 +11,10 @@ other row has says nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,9 +22,14 @@ from deciban._kernel import counts as counting
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
+from deciban.errors import FileError
 from deciban.schema import category_positions
-from deciban.tables.encode import Encoding, Known, Rows
+from deciban.storage.arrays import CheckedArrays, positive
+from deciban.tables.encode import EncodedRows, Encoding, Known
 from deciban.tables.experts.base import Expert
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Walks
 
 FAINT = 1e-12  # of all rows: as little is left by rounding, or has been spread from bins far off
 SLIGHT = 1e-6  # rows: less than this below nothing is rounding
@@ -129,12 +135,13 @@ class ColumnLaws(Expert):
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     name: ClassVar[str] = "columns"
+    changing: ClassVar[tuple[str, ...]] = ("counts",)
 
     @property
     def settings(self) -> str:
         return "naive Bayes, a law for each column"
 
-    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> ColumnLaws:
+    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> ColumnLaws:
         counts = self.counts.copy()
         counting.code_counts(rows.codes, y, weight, self.offsets, counts)
         return replace(self, counts=counts)
@@ -187,7 +194,7 @@ class ColumnLaws(Expert):
             self._cache["table"] = np.ascontiguousarray(table - table[:, seen].mean(axis=1, keepdims=True))
         return np.asarray(self._cache["table"])
 
-    def weighed(self, rows: Rows, weights: Floats) -> Floats:
+    def weighed(self, rows: EncodedRows, weights: Floats) -> Floats:
         """Σ_j w_j times what column j says, (n, k)."""
         by = np.repeat(weights, np.diff(self.offsets))
         out = np.zeros((len(rows), len(self.counts)))
@@ -195,11 +202,11 @@ class ColumnLaws(Expert):
         kernel.code_scores(rows.codes, self.offsets, self.pointed() * by[:, None], nothing, out)
         return out
 
-    def evidence(self, rows: Rows) -> Floats:
+    def evidence(self, rows: EncodedRows) -> Floats:
         return self.weighed(rows, np.ones(len(self.laws)))
 
     def said_without(
-        self, rows: Rows, y: Codes, weight: Floats | None, weights: Floats, alone: Array
+        self, rows: EncodedRows, y: Codes, weight: Floats | None, weights: Floats, alone: Array
     ) -> tuple[Floats, Floats]:
         """Of rows that were learned, without them: Σ_j w_j times what column j says, (n, k), and what the columns
         `alone` say by themselves, (n, columns, k)."""
@@ -232,10 +239,10 @@ class ColumnLaws(Expert):
             return np.zeros((0, len(self.counts)))
         return np.ascontiguousarray(np.add.reduceat(self.counts, self.offsets[:-1], axis=1).T)
 
-    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         return self.said_without(rows, y, weight, np.ones(len(self.laws)), np.zeros(0, dtype=np.intp))[0]
 
-    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
         codes, table = rows.codes[0], self.pointed()
         at = self.offsets[:-1] + np.maximum(codes, 0)
         return np.where(codes[:, None] >= 0, table[at], 0.0), np.zeros(len(self.counts))
@@ -254,7 +261,7 @@ class ColumnLaws(Expert):
             self._cache["chances"] = out
         return self._cache["chances"]  # type: ignore[no-any-return]  # put there above
 
-    def log_prob(self, rows: Rows) -> Floats:
+    def log_prob(self, rows: EncodedRows) -> Floats:
         """log p(codes | class), (n, k): what was never seen counts as half a row.
 
         A missing entry where none was missing says nothing.
@@ -279,21 +286,46 @@ class ColumnLaws(Expert):
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         return {"laws": [[law.strength, law.spread] for law in self.laws]}, {"counts": self.counts}
 
+    @classmethod
+    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> ColumnLaws:
+        laws = tuple(Law(positive(s), float(h)) for s, h in settings["laws"])
+        if len(laws) != len(encoding.columns) or any(not 0 <= law.spread < np.inf for law in laws):
+            raise FileError("its columns do not have a law each")
+        offsets = encoding.offsets
+        return cls(laws, offsets, arrays.counts("counts", k, int(offsets[-1])))
 
-def centred(said: Floats, most: float) -> Floats:
+    def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Walks:
+        del sketch
+        return self.weighed_term(encoding, places, np.ones(len(self.laws)))
+
+    def weighed_term(self, encoding: Encoding, places: Sequence[int], weights: Floats) -> Walks:
+        """Σ_j w_j times what column j says; a category that was never seen says nothing."""
+        from deciban.formula import Walks, alone
+
+        table, nothing, walks = self.pointed(), np.zeros((1, len(self.counts))), []
+        for j in np.flatnonzero(weights).tolist():
+            own = table[self.offsets[j] : self.offsets[j + 1]] * weights[j]
+            known = isinstance(encoding.columns[j], Known)
+            walks.append(alone(places[j], np.vstack([own, nothing]) if known else own))
+        return Walks(tuple(walks))
+
+
+def centred(evidence: Floats, most: float) -> Floats:
     """Evidence about its mean over the classes, none beyond `most` nats; a class that is ruled out is at the end."""
-    if said.size and np.isfinite(said.min()):
-        out = said - said.mean(axis=1, keepdims=True)
+    if evidence.size and np.isfinite(evidence.min()):
+        out = evidence - evidence.mean(axis=1, keepdims=True)
     else:
-        there = np.isfinite(said)
-        middle = np.where(there, said, 0.0).sum(axis=1, keepdims=True) / np.maximum(there.sum(axis=1, keepdims=True), 1)
-        out = said - middle
+        there = np.isfinite(evidence)
+        middle = np.where(there, evidence, 0.0).sum(axis=1, keepdims=True) / np.maximum(
+            there.sum(axis=1, keepdims=True), 1
+        )
+        out = evidence - middle
     return np.asarray(np.clip(out, -most, most, out=out))
 
 
-def log_loss(said: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
+def log_loss(evidence: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
     """The mean of −log P(y) when evidence is added to the log prior."""
-    scores = said + log_prior
+    scores = evidence + log_prior
     scores -= scores.max(axis=1, keepdims=True)
     losses = np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y]
     return float(losses.mean() if weight is None else np.average(losses, weights=weight))

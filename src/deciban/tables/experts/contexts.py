@@ -11,19 +11,24 @@ is said is their mean; a row that was learned is judged by the one that never sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from deciban._kernel import contexts as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
+from deciban.errors import FileError
 from deciban.matrix import mixed
-from deciban.tables.encode import Rows
+from deciban.storage.arrays import CheckedArrays, positive
+from deciban.tables.encode import NEVER, EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 DEEPEST = 4  # parents
 STRENGTHS, USUAL = (2.0, 8.0), 8.0
@@ -31,20 +36,20 @@ COLUMN = np.uint64(48)  # bits below the column's number in a key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class ContextSums:
     """Counts by class (m, k) of a column's value and its parents', under keys in ascending order."""
 
     keys: Array  # (m,) uint64: the column, then the codes
     counts: Floats
 
     @classmethod
-    def of(cls, codes: Array, parents: Codes, y: Codes, weight: Floats | None, k: int) -> Sums:
+    def of(cls, codes: Array, parents: Codes, y: Codes, weight: Floats | None, k: int) -> ContextSums:
         ptr, keys, counts = kernel.count(codes, parents, y, weight, k)
         columns = np.repeat(np.arange(len(parents), dtype=np.uint64), np.diff(ptr))
         return cls(keys | columns << COLUMN, counts)
 
     @classmethod
-    def total(cls, parts: Sequence[Sums], signs: Sequence[float]) -> Sums:
+    def total(cls, parts: Sequence[ContextSums], signs: Sequence[float]) -> ContextSums:
         """All sums, each with its sign, in one go."""
         keys = np.concatenate([part.keys for part in parts])
         order = np.argsort(keys, kind="stable")  # runs that are in order already are merged
@@ -62,10 +67,10 @@ class Sums:
             keys, counts = keys[some], counts[some]
         return cls(keys, counts)
 
-    def plus(self, other: Sums, sign: float = 1.0) -> Sums:
+    def plus(self, other: ContextSums, sign: float = 1.0) -> ContextSums:
         if not len(other.keys):
             return self
-        return other if not len(self.keys) and sign > 0 else Sums.total([self, other], [1.0, sign])
+        return other if not len(self.keys) and sign > 0 else ContextSums.total([self, other], [1.0, sign])
 
     def tree(self, parents: Codes, levels: Codes, k: int) -> kernel.Contexts:
         ptr = np.searchsorted(self.keys, np.arange(len(parents) + 1, dtype=np.uint64) << COLUMN).astype(np.int64)
@@ -88,7 +93,7 @@ def choose_parents(codes: Array, levels: Codes, y: Codes, weight: Floats | None,
     return parents
 
 
-def half(rows: Rows) -> Array:
+def half(rows: EncodedRows) -> Array:
     """Which of the two structures has seen a row, if it was learned."""
     return (mixed(rows.mark + np.uint64(1)) & np.uint64(1)).astype(np.intp)
 
@@ -100,20 +105,21 @@ class ContextTrees(Expert):
     maps: Array  # (d, 256) small codes to coarse ones
     levels: Codes  # (d,) how many there are
     parents: tuple[Codes, Codes]  # (d, deepest) each
-    sums: tuple[Sums, Sums]
+    sums: tuple[ContextSums, ContextSums]
     k: int
     depth: int = 1
     strength: float = 2.0
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     name: ClassVar[str] = "contexts"
+    changing: ClassVar[tuple[str, ...]] = ("keys0", "counts0", "keys1", "counts1")
 
     @classmethod
     def chosen(
-        cls, rows: Rows, y: Codes, k: int, maps: Array, levels: Codes, weight: Floats | None = None
+        cls, rows: EncodedRows, y: Codes, k: int, maps: Array, levels: Codes, weight: Floats | None = None
     ) -> ContextTrees:
         """The structures that these rows ask for, with nothing learned yet."""
-        empty = Sums(np.zeros(0, dtype=np.uint64), np.zeros((0, k)))
+        empty = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, k)))
         bare = cls(maps, levels, (np.zeros((0, 0), dtype=np.int32),) * 2, (empty, empty), k)
         codes, side = bare.codes(rows), half(rows)
         parents = []
@@ -137,16 +143,16 @@ class ContextTrees(Expert):
         parents = f"{self.depth} parent{'s' * (self.depth > 1)} a column"
         return f"{parents}, {cells}, s = {self.strength:g}"
 
-    def codes(self, rows: Rows) -> Array:
+    def codes(self, rows: EncodedRows) -> Array:
         out = np.empty_like(rows.small)
         for j, table in enumerate(self.maps):
             out[:, j] = table[rows.small[:, j]]
         return out
 
-    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> ContextTrees:
+    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> ContextTrees:
         codes = self.codes(rows)
         one, two = (
-            sums.plus(Sums.of(codes, parents, y, weight, self.k))
+            sums.plus(ContextSums.of(codes, parents, y, weight, self.k))
             for sums, parents in zip(self.sums, self.parents, strict=True)
         )
         return replace(self, sums=(one, two))
@@ -157,14 +163,14 @@ class ContextTrees(Expert):
 
     def added(self, others: Sequence[ContextTrees]) -> ContextTrees:
         all_ = [self, *others]
-        one, two = (Sums.total([e.sums[s] for e in all_], [1.0] * len(all_)) for s in (0, 1))
+        one, two = (ContextSums.total([e.sums[s] for e in all_], [1.0] * len(all_)) for s in (0, 1))
         return replace(self, sums=(one, two))
 
     def scaled(self, factor: float) -> ContextTrees:
         if not factor:
-            nothing = Sums(np.zeros(0, dtype=np.uint64), np.zeros((0, self.k)))
+            nothing = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, self.k)))
             return replace(self, sums=(nothing, nothing))
-        one, two = (Sums(s.keys, s.counts * factor) for s in self.sums)
+        one, two = (ContextSums(s.keys, s.counts * factor) for s in self.sums)
         return replace(self, sums=(one, two))
 
     def in_classes(self, where: Array, k: int) -> ContextTrees:
@@ -172,7 +178,7 @@ class ContextTrees(Expert):
         for sums in self.sums:
             counts = np.zeros((len(sums.keys), k))
             counts[:, where] = sums.counts
-            found.append(Sums(sums.keys, counts))
+            found.append(ContextSums(sums.keys, counts))
         return replace(self, sums=(found[0], found[1]), k=k)
 
     def sound(self) -> bool:
@@ -184,31 +190,33 @@ class ContextTrees(Expert):
             self._cache["trees"] = (one, two)
         return self._cache["trees"]  # type: ignore[no-any-return]  # put there above
 
-    def evidence(self, rows: Rows) -> Floats:
+    def evidence(self, rows: EncodedRows) -> Floats:
         codes, out = self.codes(rows), np.zeros((len(rows), self.k))
         for tree in self.trees():
             tree.score(codes, self.depth, self.strength, out)
         return out / 2
 
-    def each_without(self, rows: Rows, y: Codes, weight: Floats | None, depths: Codes, strengths: Floats) -> Floats:
+    def each_without(
+        self, rows: EncodedRows, y: Codes, weight: Floats | None, depths: Codes, strengths: Floats
+    ) -> Floats:
         """What is said of rows that were learned, without them, for depths and strengths: (n, depths, strengths, k)."""
         codes, side = self.codes(rows), half(rows)
         out = np.zeros((len(rows), len(depths), len(strengths), self.k))
         for s, tree in enumerate(self.trees()):
             at = np.flatnonzero(side != s)
-            said = np.zeros((len(at), *out.shape[1:]))
-            tree.score_each(codes[at], depths, strengths, said, y[at], None if weight is None else weight[at])
-            out[at] = said
+            evidence = np.zeros((len(at), *out.shape[1:]))
+            tree.score_each(codes[at], depths, strengths, evidence, y[at], None if weight is None else weight[at])
+            out[at] = evidence
         return out
 
-    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         depth, strength = np.array([self.depth], dtype=np.int32), np.array([self.strength])
         return self.each_without(rows, y, weight, depth, strength)[:, 0, 0]
 
-    def evidence_unlearned(self, rows: Rows, y: Codes) -> Floats:
+    def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
 
-    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
         codes, out = self.codes(rows)[0], np.zeros((2, len(self.maps), self.k))
         for tree, mine in zip(self.trees(), out, strict=True):
             tree.terms(codes, self.depth, self.strength, mine)
@@ -246,3 +254,84 @@ class ContextTrees(Expert):
         for s, (parents, sums) in enumerate(zip(self.parents, self.sums, strict=True)):
             arrays |= {f"parents{s}": parents, f"keys{s}": sums.keys, f"counts{s}": sums.counts}
         return {"depth": self.depth, "strength": self.strength}, arrays
+
+    @classmethod
+    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> ContextTrees:
+        d = len(encoding.columns)
+        maps, levels = arrays.whole("maps", np.uint8, d, 256), arrays.whole("levels", np.int32, d)
+        if ((maps >= levels[:, None]) & (maps != NEVER)).any():
+            raise FileError("a column's values go where there are none")
+        parents, sums = [], []
+        for s in (0, 1):
+            own = arrays.whole(f"parents{s}", np.int32, d, DEEPEST)
+            if d and not (-1 <= own.min() and own.max() < d):
+                raise FileError("a column's parent is not there")
+            keys = arrays.whole(f"keys{s}", np.uint64, None)
+            if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
+                raise FileError("contexts are not in order")
+            parents.append(own)
+            sums.append(ContextSums(keys, arrays.counts(f"counts{s}", len(keys), k)))
+        depth, strength = int(positive(settings["depth"], DEEPEST)), positive(settings["strength"])
+        trees = cls(maps, levels, (parents[0], parents[1]), (sums[0], sums[1]), k, depth, strength)
+        trees.trees()  # the kernel checks the keys
+        trees.order(0), trees.order(1)
+        return trees
+
+    def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
+        """The mean of two networks: what each column says given its parents, with shorter contexts behind longer."""
+        from deciban.formula import Regrouped, Walk, Walks
+
+        grouped = []
+        for j, table in enumerate(self.maps):
+            groups, last = table[encoding.small_by_place(j)].astype(np.int32), int(self.levels[j])
+            groups[groups == NEVER] = last  # what was never seen says nothing, and ends a context
+            grouped.append(sketch.place(Regrouped(places[j], groups, last + 1)))
+        walks = []
+        for parents, sums in zip(self.parents, self.sums, strict=True):
+            most = parents.shape[1]
+            columns = (sums.keys >> COLUMN).astype(np.int64)
+            codes = np.stack([(sums.keys >> np.uint64(8 * t)) & np.uint64(255) for t in range(most, -1, -1)], axis=1)
+            for j, mine in enumerate(parents):
+                at = np.flatnonzero(columns == j)
+                given = [int(p) for p in mine[: self.depth] if p >= 0]
+                law = laws_of(codes[at].astype(np.int64), sums.counts[at], given, self.levels, j, self.strength)
+                walks.append(Walk(tuple(grouped[p] for p in given), grouped[j], law[0], law[1] / 2))
+        return Walks(tuple(walks))
+
+
+def laws_of(
+    codes: Codes, counts: Floats, given: list[int], levels: Codes, own: int, strength: float
+) -> tuple[tuple[Codes, ...], Floats]:
+    """log p of a column's values at every node of its contexts, and the ways between the nodes.
+
+    p_t(v) = (C_t(v) + s p_{t−1}(v))/(C_t + s), where C_t counts rows of a context of t parents. `codes` are those of
+    the parents and then the column's own, `counts` are (m, k).
+    """
+    k, size = counts.shape[1], int(levels[own])
+    value = codes[:, -1]
+    first = np.zeros((1, size, k))
+    np.add.at(first[0], value, counts)
+    seen = first[0].sum(axis=1)
+    share = seen / max(float(seen.sum()), np.finfo(np.float64).tiny)
+    laws = [(first + strength * share[None, :, None]) / (first.sum(axis=1, keepdims=True) + strength)]
+    node, steps, many = np.zeros(len(codes), dtype=np.int64), [], 1
+    for t, parent in enumerate(given):
+        known = np.flatnonzero((node >= 0) & (codes[:, t] < levels[parent]))
+        pairs, where = np.unique(np.stack([node[known], codes[known, t]], axis=1), axis=0, return_inverse=True)
+        here = np.zeros((len(pairs), size, k))
+        np.add.at(here, (where.ravel(), value[known]), counts[known])
+        above = np.concatenate(laws)[pairs[:, 0]] if len(pairs) else here
+        laws.append((here + strength * above) / (here.sum(axis=1, keepdims=True) + strength))
+        node = np.full(len(codes), -1, dtype=np.int64)
+        node[known] = many + where.ravel()
+        steps.append((pairs, many))
+        many += len(pairs)
+    ways = []
+    for (pairs, start), parent in zip(steps, given, strict=True):
+        way = np.full((many, int(levels[parent]) + 1), -1, dtype=np.int32)
+        way[pairs[:, 0], pairs[:, 1]] = start + np.arange(len(pairs))
+        ways.append(way)
+    values = np.zeros((many, size + 1, k))  # the last is a value that was never seen
+    some = np.flatnonzero(seen > 0)
+    values[:, some] = np.log(np.concatenate(laws)[:, some])
+    return tuple(ways), values

@@ -14,9 +14,9 @@ learned is judged by the trees that never saw it: exactly as a new row is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,10 +24,14 @@ from deciban._kernel import forest as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
 from deciban.matrix import mixed
-from deciban.tables.encode import Rows
+from deciban.storage.arrays import CheckedArrays, positive
+from deciban.tables.encode import NEVER, EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT
 from deciban.text.parallel import in_threads
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
 
 TREES = (24, 40)  # between these,
 ROWS_TIMES_TREES = 400_000  # and fewer where there are many rows
@@ -35,6 +39,7 @@ PILOTS = 8  # trees that show how many columns to try at a split
 SHARE = 0.7  # of the rows that a tree grows on: the others can judge it
 STRENGTHS, USUAL = (0.5, 2.0, 8.0), 2.0
 DEEPEST = 40
+TINIEST = np.finfo(np.float64).tiny
 CELLS = 1 << 25  # counts by node and class, at most: with many rows and classes leaves are larger
 
 
@@ -82,11 +87,12 @@ class Forest(Expert):
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     name: ClassVar[str] = "trees"
+    changing: ClassVar[tuple[str, ...]] = ("counts",)
 
     @classmethod
     def grown(
         cls,
-        rows: Rows,
+        rows: EncodedRows,
         y: Codes,
         k: int,
         levels: Codes,
@@ -118,14 +124,14 @@ class Forest(Expert):
         many = len(self.trees.start) - 1
         return f"{many} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
 
-    def leaves(self, rows: Rows) -> Codes:
+    def leaves(self, rows: EncodedRows) -> Codes:
         """Where each row ends in each tree: in a leaf, or at the first split on a value that was never seen."""
         t = self.trees
         out = np.empty((len(rows), len(t.start) - 1), dtype=np.int32)
         kernel.leaves(rows.small, self.levels, self.ordered, t.column, t.left, t.right, t.cut, t.mask, t.start, out)
         return out
 
-    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Forest:
+    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Forest:
         return self.counted(self.leaves(rows), y, weight)
 
     def counted(self, leaves: Codes, y: Codes, weight: Floats | None) -> Forest:
@@ -157,7 +163,7 @@ class Forest(Expert):
             total[cls] = total[cls] - gone if total[cls] - gone > RESIDUE * total[cls] else 0.0
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1.0 / max(1, len(total)))
 
-    def evidence(self, rows: Rows) -> Floats:
+    def evidence(self, rows: EncodedRows) -> Floats:
         if "table" not in self._cache:
             table = np.empty_like(self.counts)
             kernel.probabilities(self.trees.parent, self.counts, self.prior(), self.strength, table)
@@ -168,7 +174,7 @@ class Forest(Expert):
         return out
 
     def evidence_without(
-        self, rows: Rows, y: Codes, weight: Floats | None = None, leaves: Codes | None = None
+        self, rows: EncodedRows, y: Codes, weight: Floats | None = None, leaves: Codes | None = None
     ) -> Floats:
         out = np.zeros((len(rows), self.counts.shape[1]))
         leaves = self.leaves(rows) if leaves is None else leaves
@@ -176,7 +182,7 @@ class Forest(Expert):
         taken = np.ones(len(rows)) if weight is None else weight
         for cls, gone in {(int(c), float(w)) for c, w in zip(y, taken, strict=True)}:  # they leave equal shares behind
             at = np.flatnonzero((y == cls) & (taken == gone))
-            said = np.zeros((len(at), out.shape[1]))
+            evidence = np.zeros((len(at), out.shape[1]))
             kernel.evidence(
                 leaves[at],
                 self.trees.parent,
@@ -187,15 +193,15 @@ class Forest(Expert):
                 y[at],
                 taken[at],
                 True,
-                said,
+                evidence,
             )
-            out[at] = said
+            out[at] = evidence
         return out
 
-    def evidence_unlearned(self, rows: Rows, y: Codes) -> Floats:
+    def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
 
-    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
         t = self.trees
         out, rest = np.zeros((len(self.levels), self.counts.shape[1])), np.zeros(self.counts.shape[1])
         kernel.terms(self.leaves(rows)[0], t.column, t.parent, self.counts, self.prior(), self.strength, out, rest)
@@ -204,3 +210,42 @@ class Forest(Expert):
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         arrays = {**self.trees._asdict(), "counts": self.counts}
         return {"strength": self.strength, "tries": self.tries}, arrays
+
+    @classmethod
+    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Forest:
+        column = arrays.whole("column", np.int32, None)
+        m = len(column)
+        left, right, parent = (arrays.whole(name, np.int32, m) for name in ("left", "right", "parent"))
+        cut, mask, start = (
+            arrays.whole("cut", np.uint8, m),
+            arrays.whole("mask", np.uint64, m, 4),
+            arrays.whole("start", np.int32, None),
+        )
+        kernel.check_forest(column, left, right, parent, start, len(encoding.columns))
+        trees = Trees(column, left, right, parent, cut, mask, start)
+        strength, tries = positive(settings["strength"]), int(positive(settings["tries"]))
+        return cls(trees, encoding.levels, encoding.ordered, arrays.counts("counts", m, k), strength, tries)
+
+    def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
+        """The mean over the trees of log P(class | where a row ends), less log P(class)."""
+        del sketch
+        from deciban.formula import SplitTrees
+
+        t = self.trees
+        many, nodes = len(t.start) - 1, len(t.column)
+        table, prior = np.empty_like(self.counts), self.prior()
+        kernel.probabilities(t.parent, self.counts, prior, self.strength, table)
+        there = prior > 0  # the trees say nothing of a class of which there is no row
+        safe = np.where(there, np.maximum(prior, TINIEST), 1.0)
+        values = np.where(there, np.log(np.maximum(table, TINIEST)) - np.log(safe), 0.0) / many
+        small = [encoding.small_by_place(j) for j in range(len(encoding.columns))]
+        bits = np.unpackbits(t.mask.view(np.uint8).reshape(nodes, 32), axis=1, bitorder="little").astype(bool)
+        lefts = []
+        for node, j in enumerate(t.column):
+            if j < 0:
+                lefts.append(np.zeros(0, dtype=bool))
+            else:
+                lefts.append(small[j] <= t.cut[node] if self.ordered[j] else bits[node][small[j]])
+        at = np.append(np.array(places, dtype=np.int32), np.int32(-1))  # −1, a leaf, is the last one
+        ends = {place: own == NEVER for place, own in zip(places, small, strict=True)}
+        return SplitTrees(tuple(t.start.tolist()), at[t.column], t.left, t.right, tuple(lefts), ends, values)

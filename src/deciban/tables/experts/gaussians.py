@@ -13,9 +13,9 @@ the same law with fewer rows and columns of Σ_p.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,9 +24,16 @@ from deciban._kernel import scatter as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
 from deciban.bayes import log_evidence
-from deciban.tables.encode import FAR, NEVER, Rows
+from deciban.errors import FileError
+from deciban.measure import is_scatter
+from deciban.reading.columns import Levels, Numbers
+from deciban.storage.arrays import CheckedArrays, positive
+from deciban.tables.encode import FAR, NEVER, Cuts, EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import SLIGHT
+
+if TYPE_CHECKING:
+    from deciban.formula import Absent, Sketch, Term
 
 LEANS = (0.1, 0.5, 2.0, 8.0, np.inf)
 DIAGONALS = (0.01, 0.1, 0.4)
@@ -240,16 +247,16 @@ def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
     return np.asarray(constant - 0.5 * log_det - 0.5 * (tails + D) * np.log1p(q / tails))
 
 
-def by_class(said: Floats, count: Floats, owner: Codes, k: int) -> Floats:
+def by_class(log_density: Floats, count: Floats, owner: Codes, k: int) -> Floats:
     """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ where no part is left."""
     if len(owner) == k:
-        out = np.empty((len(said), k))
-        out[:, owner] = np.where(count > 0, said, -np.inf)
+        out = np.empty((len(log_density), k))
+        out[:, owner] = np.where(count > 0, log_density, -np.inf)
         return out
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(owner, kind="stable")
         starts = np.searchsorted(owner[order], np.arange(k))
-        weighed = (said + np.log(count))[:, order]
+        weighed = (log_density + np.log(count))[:, order]
         most = np.maximum.reduceat(weighed, starts, axis=1)
         safe = np.where(np.isfinite(most), most, 0.0)
         total = np.add.reduceat(np.exp(weighed - safe[:, owner[order]]), starts, axis=1)
@@ -270,6 +277,7 @@ class Gaussians(Expert):
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     name: ClassVar[str] = "gaussians"
+    changing: ClassVar[tuple[str, ...]] = ("one", "x", "xy", "owner", "first")
 
     @property
     def k(self) -> int:
@@ -289,10 +297,10 @@ class Gaussians(Expert):
         parts = len(self.pieces.owner)
         return f"{what}, {self.shape}" + (f", {parts} pieces" if parts > self.k else "")
 
-    def _rows(self, rows: Rows) -> Floats:
+    def _rows(self, rows: EncodedRows) -> Floats:
         return rows.real if self.view == "real" else rows.scores
 
-    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Gaussians:
+    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Gaussians:
         X = self._rows(rows)
         part = self.pieces.of(X, y)
         return replace(self, moments=self.moments.plus(Moments.of(X, part, weight, len(self.pieces.owner))))
@@ -365,7 +373,7 @@ class Gaussians(Expert):
             self._cache["side by side"] = (grouped(mean), grouped(sigma), grouped(np.linalg.inv(sigma)))
         return self._cache["side by side"]  # type: ignore[no-any-return]  # put there above
 
-    def _there(self, rows: Rows) -> tuple[Array, Array]:
+    def _there(self, rows: EncodedRows) -> tuple[Array, Array]:
         """Which coordinates are there, (patterns, D), and each row's pattern.
 
         Those of a column are not there where its value was never seen when bins and categories were chosen. That is not
@@ -392,7 +400,7 @@ class Gaussians(Expert):
             owner=self.owner[there],
         )
 
-    def evidence(self, rows: Rows) -> Floats:
+    def evidence(self, rows: EncodedRows) -> Floats:
         X = self._rows(rows)
         there, which = self._there(rows)
         if there.all():
@@ -400,12 +408,12 @@ class Gaussians(Expert):
         _, _, log_det = self._ready()
         P, held = len(log_det), there.sum(axis=1)
         order, start = np.argsort(which, kind="stable"), np.append(0, np.cumsum(np.bincount(which)))
-        q, dets, said = np.empty((len(X), P)), np.empty((len(there), P)), np.empty((len(X), P))
+        q, dets, log_density = np.empty((len(X), P)), np.empty((len(there), P)), np.empty((len(X), P))
         marginals.forms(X, order, start, there.view(np.uint8), *self._side_by_side(), log_det, q, dets)
         for size in np.unique(held):
             at = np.flatnonzero(held[which] == size)
-            said[at] = density(q[at], dets[which[at]], self.shape.tails, int(size))
-        out = by_class(said, self.moments.one[None], self.pieces.owner, self.k)
+            log_density[at] = density(q[at], dets[which[at]], self.shape.tails, int(size))
+        out = by_class(log_density, self.moments.one[None], self.pieces.owner, self.k)
         out[held[which] == 0] = 0.0  # what has no coordinate says nothing
         return out
 
@@ -422,7 +430,7 @@ class Gaussians(Expert):
             kernel.log_density(X, mean, roots, constant, np.full(P, 1.0 / nu), np.full(P, 0.5 * (nu + D)), out)
         return by_class(out, self.moments.one[None], self.pieces.owner, self.k)
 
-    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         X = self._rows(rows)
         part, out = self.pieces.of(X, y), np.zeros((len(X), self.k))
         taken = np.ones(len(X)) if weight is None else weight
@@ -443,7 +451,7 @@ class Gaussians(Expert):
             out[at] = by_class(density(q, log_det, self.shape.tails, D), count, self.pieces.owner, self.k)
         return out
 
-    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
         """A form is Σ_j z_j (Σ⁻¹z)_j: each coordinate's share; parts of a class by how likely the row is of each."""
         ((there,), _) = self._there(rows)
         law, x = self.among(there), self._rows(rows)[0, there]
@@ -455,15 +463,15 @@ class Gaussians(Expert):
         white = np.einsum("pij,pj->pi", np.broadcast_to(roots, (P, D, D)), Z)
         shares = Z * np.einsum("pji,pj->pi", np.broadcast_to(roots, (P, D, D)), white)  # (P, D), adds up to q
         q = shares.sum(axis=1)
-        said = density(q[None], log_det[None], self.shape.tails, D)[0]
+        log_density = density(q[None], log_det[None], self.shape.tails, D)[0]
         flat = density(np.zeros((1, P)), log_det[None], self.shape.tails, D)[0]
-        by = np.where(q > 0, (said - flat) / np.where(q > 0, q, 1.0), 0.0)
+        by = np.where(q > 0, (log_density - flat) / np.where(q > 0, q, 1.0), 0.0)
         out = np.zeros((rows.codes.shape[1], self.k))
         total = law._evidence(x[None])[0]
         for c in range(self.k):
             at = np.flatnonzero((self.pieces.owner == c) & (self.moments.one > 0))
             if len(at):
-                weighed = said[at] + np.log(self.moments.one[at])
+                weighed = log_density[at] + np.log(self.moments.one[at])
                 likely = np.exp(weighed - log_evidence(weighed[None]))
                 np.add.at(out[:, c], law.owner, (likely * by[at]) @ shares[at])
         return out, total - out.sum(axis=0)
@@ -473,3 +481,107 @@ class Gaussians(Expert):
         about: dict[str, Any] = {"view": self.view, "shape": [s.lean, s.diagonal, s.tails]}
         arrays: dict[str, Array] = {"owner": p.owner, "first": p.first, "axis": p.axis, "at": p.at, "sides": p.sides}
         return about, arrays | {"target": self.target, "one": m.one, "x": m.x, "xy": m.xy}
+
+    @classmethod
+    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Gaussians:
+        lean, diagonal, tails = settings["shape"]
+        view, D = settings["view"], len(encoding.owner)
+        if view not in ("real", "scores"):
+            raise FileError(f"a view {view!r} is not known")
+        owner, first = arrays.whole("owner", np.int32, None), arrays.whole("first", np.int32, k)
+        P, at = len(owner), arrays.row("at")
+        sides = arrays.whole("sides", np.int32, len(at), 2)
+        if not each_class_cut(owner, first, sides):
+            raise FileError("the cuts of its classes are not in order")
+        pieces = Pieces(owner, first, arrays.floats("axis", (len(at), D)), at, sides)
+        one, x, xy = arrays.counts("one", P), arrays.floats("x", (P, D)), arrays.floats("xy", (P, D, D))
+        if not np.allclose(xy, xy.transpose(0, 2, 1)) or not is_scatter(one[:, None], x, xy):
+            raise FileError("its sums of squares cannot be")
+        target = arrays.floats("target", (D,))
+        if (target <= 0).any():
+            raise FileError("a variance is not positive")
+        shape = Shape(positive(lean, np.inf), positive(diagonal, 1.0), positive(tails, np.inf))
+        return cls(view, shape, pieces, target, Moments(one, x, xy), encoding.owner)
+
+    def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
+        from deciban.formula import Forms
+
+        mean, roots, log_det = self._ready()
+        tails, D = self.shape.tails, mean.shape[1]
+        constant = density(np.zeros((1, len(mean))), log_det[None], tails, D)[0]
+        seen = np.flatnonzero(self.moments.one > 0)
+        owner, rows = self.pieces.owner[seen], self.moments.one[seen]
+        total = np.bincount(owner, rows, minlength=self.k)[owner]
+        student = not np.isinf(tails)
+        roots = roots if len(roots) == 1 else roots[seen]
+        absent = [
+            self._absent(roots, log_det[seen], at, places[j], encoding.small_by_place(j) == NEVER)
+            for j in range(len(encoding.columns))
+            if len(at := np.flatnonzero(self.owner == j))
+        ]
+        return Forms(
+            self._coordinates(encoding, places, sketch),
+            mean[seen],
+            roots,
+            constant[seen],
+            owner,
+            np.log(rows) - np.log(total),
+            np.full(len(seen), 1.0 / tails) if student else None,
+            np.full(len(seen), 0.5 * (tails + D)) if student else None,
+            tuple(one for one in absent if one.never.any()),
+        )
+
+    def _absent(self, roots: Floats, log_det: Floats, at: Array, place: int, never: Array) -> Absent:
+        """The law of the coordinates other than those `at`."""
+        from deciban.formula import Absent
+
+        precision = roots.transpose(0, 2, 1) @ roots
+        lower = np.linalg.cholesky(precision[:, at[:, None], at])
+        turn = np.linalg.solve(lower, precision[:, at])
+        left, tails = roots.shape[1] - len(at), self.shape.tails
+        log_det = log_det + 2.0 * np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
+        constant = density(np.zeros((1, len(log_det))), log_det[None], tails, left)[0]
+        power = None if np.isinf(tails) else np.full(len(log_det), 0.5 * (tails + left))
+        return Absent(place, never, turn, constant, power)
+
+    def _coordinates(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> tuple[int, ...]:
+        """Numbers in standard deviations or normal scores, and what each category and each gap stands for."""
+        from deciban.formula import Bent, ColumnPlace, Marked, Scaled
+
+        out = []
+        for j, coded in enumerate(encoding.columns):
+            codes = np.append(np.arange(coded.size), -1).astype(np.int32)
+            if isinstance(coded, Cuts):
+                one = sketch.places[places[j]]
+                assert isinstance(one, ColumnPlace)
+                if self.view == "real":
+                    out.append(sketch.coordinate(Scaled(one.input, coded.mean, coded.scale, FAR)))
+                else:
+                    out.append(sketch.coordinate(Bent(one.input, coded.knots, coded.scores)))
+                if coded.width == 1:
+                    continue
+                codes = codes[:-1]
+            table = np.empty((len(codes), coded.width))
+            shown = Numbers(np.zeros(len(codes))) if isinstance(coded, Cuts) else Levels(codes, ())
+            coded.coordinates(shown, codes, table)
+            first = 1 if isinstance(coded, Cuts) else 0
+            columns = [np.ascontiguousarray(table[:, i]) for i in range(first, coded.width)]
+            out += [sketch.coordinate(Marked(places[j], values)) for values in columns]
+        return tuple(out)
+
+
+def each_class_cut(owner: Array, first: Array, sides: Array) -> bool:
+    """Whether every class is cut into pieces of its own, and every piece and cut is reached once."""
+    pieces, cuts = [-1] * len(owner), [False] * len(sides)
+    for c, begin in enumerate(first.tolist()):
+        waiting = [begin]
+        while waiting:
+            at = waiting.pop()
+            if not -len(pieces) <= at < len(cuts) or (cuts[at] if at >= 0 else pieces[-1 - at] >= 0):
+                return False
+            if at >= 0:
+                cuts[at] = True
+                waiting += sides[at].tolist()
+            else:
+                pieces[-1 - at] = c
+    return pieces == owner.tolist() and all(cuts)

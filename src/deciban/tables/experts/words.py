@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from deciban._typing import Array, Codes, Floats
+from deciban.errors import DecibanError, FileError
 from deciban.reading.labels import Labels
-from deciban.tables.encode import Rows
+from deciban.tables.encode import EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
 from deciban.text import files
 from deciban.text.documents import Texts, batches
 from deciban.text.graded import Graded, Labelled
 from deciban.text.items import choose_blocks
 from deciban.text.raw import Documents
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
+    from deciban.storage.arrays import CheckedArrays
 
 JUDGES = 5000  # texts that reliabilities are fitted on
 
@@ -32,7 +37,9 @@ class Words(Expert):
     name: ClassVar[str] = "words"
 
     @classmethod
-    def chosen(cls, column: str, place: int, rows: Rows, y: Codes, k: int, weight: Floats | None, able: Array) -> Words:
+    def chosen(
+        cls, column: str, place: int, rows: EncodedRows, y: Codes, k: int, weight: Floats | None, able: Array
+    ) -> Words:
         """What these rows ask for, learned; reliabilities by the rows that are `able` to judge."""
         texts = rows.texts[place]
         (documents,) = batches(texts, True)
@@ -53,7 +60,7 @@ class Words(Expert):
     def settings(self) -> str:
         return f"{self.column}: {', '.join(self.graded.sums.blocks)}"
 
-    def learned(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Words:
+    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Words:
         batch = self.graded.batch(Texts(rows.texts[self.place]), Labels(np.arange(self.k), y), weight, 1)
         return replace(self, graded=self.graded + batch)
 
@@ -77,19 +84,19 @@ class Words(Expert):
     def sound(self) -> bool:
         return True  # texts that were never learned are an error already when they are subtracted
 
-    def evidence(self, rows: Rows) -> Floats:
+    def evidence(self, rows: EncodedRows) -> Floats:
         return self.graded.log_joints(Texts(rows.texts[self.place]), 1)
 
-    def evidence_without(self, rows: Rows, y: Codes, weight: Floats | None = None) -> Floats:
+    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         return self.graded.log_joint_without(Texts(rows.texts[self.place]), y, weight, 1, rows.mark)
 
-    def evidence_unlearned(self, rows: Rows, y: Codes) -> Floats:
+    def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
 
-    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
         return np.zeros((rows.codes.shape[1], self.k)), self.evidence(rows)[0]
 
-    def items(self, rows: Rows, target: int, against: int) -> list[tuple[str, float]]:
+    def items(self, rows: EncodedRows, target: int, against: int) -> list[tuple[str, float]]:
         found = self.graded.explain(Texts(rows.texts[self.place][:1]), target, against).items
         return [(f"{self.column}: {name}", db) for name, _, db in found]
 
@@ -99,6 +106,29 @@ class Words(Expert):
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         document, tensors = files.parts(self.graded)
         return {"column": self.column, "place": self.place, "document": document}, tensors
+
+    @classmethod
+    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Words:
+        place = int(settings["place"])
+        if not 0 <= place < len(encoding.texts) or encoding.texts[place] != settings["column"]:
+            raise FileError(f"a column of text {settings['column']!r} is not known")
+        graded = files.rebuild(settings["document"], arrays.all())
+        if not isinstance(graded, Graded) or not np.array_equal(graded.classes, np.arange(k)):
+            raise FileError("its text model is not one of its classes")
+        return cls(encoding.texts[place], place, graded)
+
+    def choices(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The reliabilities of its items; which items there are is learned."""
+        _, arrays = self.pack()
+        chosen = {name: array for name, array in arrays.items() if name.startswith("choice.")}
+        return {"column": self.column, "place": self.place}, chosen
+
+    def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
+        del encoding, places, sketch
+        raise DecibanError(
+            f"the expert of {self.name} ({self.settings}) cannot be put into SQL or ONNX: fit the model without that "
+            f"column, schema={{{self.column!r}: 'skip'}}, or score rows with predict_proba"
+        )
 
 
 def read(texts: list[str]) -> Iterator[Documents]:

@@ -1,6 +1,7 @@
 """What a model says of a row, spelled out: columns → places and coordinates → sums by class → Bayes' rule.
 
-Models are put in these words once (`joints`, `tables`), and the words are put into each language once (`sql`, `onnx`).
+Families and experts say themselves in these words (`Family.term`, `Expert.term`), and the words are put into each
+language once (`export.sql`, `export.onnx`).
 
 A *place* is where a column's value stands: 0 where it is missing, 1, 2, … for categories or intervals, and for
 categories one more past the last, for a value that was never seen.
@@ -8,6 +9,7 @@ categories one more past the last, for a value that was never seen.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -15,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from deciban._typing import Array, Codes, Floats
+from deciban.schema import Bins, Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class ColumnPlace:
     """Where a column's value stands among known values, or between cuts (x ≤ cuts[0] is place 1)."""
 
     input: int
@@ -59,11 +62,11 @@ class Regrouped:
     size: int
 
 
-Where: TypeAlias = "Place | Regrouped"
+Where: TypeAlias = "ColumnPlace | Regrouped"
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class AsIs:
     """A number as it is. Where it is missing, nothing can be said of the row."""
 
     input: int
@@ -96,7 +99,7 @@ class Marked:
     values: Floats
 
 
-Coordinate: TypeAlias = "Plain | Scaled | Bent | Marked"
+Coordinate: TypeAlias = "AsIs | Scaled | Bent | Marked"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,13 +141,6 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Walks:
-    """The sum of what several columns say."""
-
-    walks: tuple[Walk, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Below:
     """A column that hangs on one that is missing: what its place says of each of the other's values.
 
@@ -172,10 +168,14 @@ class Hidden:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gaps:
-    """What a tree of columns says where some are missing on which others hang; those that hang on others come first."""
+class Walks:
+    """The sum of what several columns say.
 
-    columns: tuple[Hidden, ...]
+    Where columns hang on others, `hidden` is what they say where some of those are missing; the deepest come first.
+    """
+
+    walks: tuple[Walk, ...]
+    hidden: tuple[Hidden, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +212,7 @@ class Forms:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forest:
+class SplitTrees:
     """Trees of splits, and a value at every node: those at which a row ends, a node a tree, add up.
 
     At a node that looks at some place, the row ends if `ends[place][where it is]`, and goes left if `lefts[node][…]`.
@@ -227,11 +227,11 @@ class Forest:
     values: Floats  # (nodes, k)
 
 
-Term: TypeAlias = "Slopes | Bells | Walks | Gaps | Forms | Forest"
+Term: TypeAlias = "Slopes | Bells | Walks | Forms | SplitTrees"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class WeightedTerm:
     """weight × a term; with `most`, the term about its mean over the classes, none further from it than that."""
 
     term: Term
@@ -243,7 +243,7 @@ class Part:
 class Scores:
     """offsets + Σ parts, by class."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[WeightedTerm, ...]
     offsets: Floats
 
 
@@ -277,18 +277,39 @@ def cells_of(term: Term) -> int:
     if isinstance(term, Slopes | Bells):
         return 3 * (term.mean if isinstance(term, Bells) else term.slope).size
     if isinstance(term, Walks):
-        return sum(walk.values.size for walk in term.walks)
-    if isinstance(term, Gaps):
-        return sum(one.laws.size + sum(each.shares.size for each in one.below) for one in term.columns)
+        hidden = sum(one.laws.size + sum(each.shares.size for each in one.below) for one in term.hidden)
+        return sum(walk.values.size for walk in term.walks) + hidden
     if isinstance(term, Forms):
         return int(term.root.size + term.mean.size + sum(one.turn.size for one in term.absent))
     return int(term.values.size)
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnReading:
+    """How a table's columns are read: what they are called, which are dates or booleans, which texts say nothing.
+
+    `spell` is how a category that is no number is written in the table.
+    """
+
+    features: tuple[str, ...]
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    nothing: tuple[str, ...] = ()
+    spell: Callable[[Any], str] = str
+
+    def number(self, name: str) -> Input:
+        """A column of numbers, dates or booleans."""
+        kind = self.kinds.get(name, "number")
+        return Input(name, kind if kind in ("date", "boolean") else "number")
+
+    def text(self, name: str) -> Input:
+        return Input(name, "text", nothing=self.nothing)
+
+
 @dataclass(slots=True)
 class Sketch:
-    """A formula's columns, places and coordinates while they are found, each once."""
+    """A formula's columns, places and coordinates while terms are written, each once."""
 
+    reading: ColumnReading = field(default_factory=lambda: ColumnReading(()))
     inputs: list[Input] = field(default_factory=list)
     places: list[Where] = field(default_factory=list)
     coordinates: list[Coordinate] = field(default_factory=list)
@@ -307,6 +328,38 @@ class Sketch:
     def coordinate(self, one: Coordinate) -> int:
         self.coordinates.append(one)
         return len(self.coordinates) - 1
+
+    # ------------------------------------------------------------------ a block of columns
+
+    def numbers(self, columns: Columns) -> tuple[int, ...]:
+        """The inputs of a block of numbers, in its order."""
+        return tuple(self.input(self.reading.number(name)) for name in self._names(columns))
+
+    def categories(self, columns: Columns) -> tuple[int, ...]:
+        """The places of a block of categories, in its order."""
+        assert columns.categories is not None
+        pairs = zip(self._names(columns), columns.categories, strict=True)
+        return tuple(self.place(self._category(name, known)) for name, known in pairs)
+
+    def _names(self, columns: Columns) -> tuple[str, ...]:
+        return columns.names or self.reading.features
+
+    def _category(self, name: str, known: Any) -> ColumnPlace:
+        """Where a column's value stands: among intervals, numbers, booleans, or texts."""
+        how = self.reading
+        if isinstance(known, Bins):
+            return ColumnPlace(self.input(how.number(name)), cuts=np.array(known.cuts))
+        values = tuple(known)
+        if values and all(isinstance(value, bool | np.bool_) for value in values):
+            return ColumnPlace(self.input(Input(name, "boolean")), tuple(map(float, values)))
+        if values and all(isinstance(value, int | float | np.number) and type(value) is not bool for value in values):
+            return ColumnPlace(self.input(how.number(name)), values)
+        return ColumnPlace(self.input(how.text(name)), tuple(map(how.spell, values)))
+
+
+def alone(place: int, table: Floats) -> Walk:
+    """A column that depends on no other, from what each of its places says, (places, k)."""
+    return Walk((), place, (), np.ascontiguousarray(table)[None])
 
 
 def live(term: Forms, k: int) -> Array:
