@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deciban.errors import DecibanError
 from deciban.sources import blocks
 from deciban.sources.blocks import Quoted, in_blocks
-from deciban.sources.places import Filled, Tally
+from deciban.sources.input_file import Filled, Tally
 
 PIECES = st.lists(st.sampled_from(['"', '""', "\n", "\r\n", ",", "a", "b c", ',"', '",', '"\n']), max_size=60)
 

@@ -63,7 +63,7 @@ class Rows:
     def inputs(self, table: Any) -> Any:
         """What the model looks at."""
         if self.text is not None:
-            from deciban.sources.written import as_texts
+            from deciban.sources.column_types import as_texts
 
             return as_texts(table[self.text])
         return table.drop_columns([self.target]) if self.target in table.column_names else table
@@ -83,7 +83,7 @@ class Rows:
     def sample(self, rows: int) -> tuple[Any, Array, bool]:
         """Some rows with their labels, and whether they are all that there are."""
         table, all_here = some_of(self.source, rows)
-        from deciban.sources.written import as_written
+        from deciban.sources.column_types import as_written
 
         X, y, numbers = self.labelled(as_written(table, self.source.whole))
         self.unlabelled, self.numbers = table.num_rows - len(y), numbers if all_here else None
@@ -179,7 +179,7 @@ def labels(column: Any, classes: Array | None = None) -> Array:
     """Labels as they are: whole numbers as such, though files are read as fractions; of a model, as it knows them."""
     import pyarrow as pa
 
-    from deciban.sources.written import all_whole
+    from deciban.sources.column_types import all_whole
 
     kind = column.type
     if pa.types.is_integer(kind):
@@ -244,6 +244,6 @@ def check_classes(y: Array, target: str) -> None:
 
 def ahead(items: Generator[Item, None, None]) -> Iterator[Item]:
     """The same items, made in another thread while those before are used."""
-    from deciban.sources.ahead import in_order
+    from deciban.sources.read_ahead import in_order
 
     return (item for item, _ in in_order(items, lambda item: None, threads=1))  # noqa: ARG005 - they are done

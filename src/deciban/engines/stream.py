@@ -20,9 +20,9 @@ from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added
 from deciban.engines.dispatch import is_paths
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line
-from deciban.sources.ahead import in_order
 from deciban.sources.base import Source
-from deciban.sources.written import as_written
+from deciban.sources.column_types import as_written
+from deciban.sources.read_ahead import in_order
 from deciban.threads import threads
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from deciban.joint import Model
 from deciban.reading.labels import read_labels
 from deciban.results.tally import Tally
 from deciban.show import bar, one_line, plain
-from deciban.sources.written import as_texts
+from deciban.sources.column_types import as_texts
 
 SAMPLE = 20_000  # rows that choices are made on
 PREDICTION = "prediction"  # the column of answers

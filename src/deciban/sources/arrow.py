@@ -10,8 +10,8 @@ import pyarrow as pa
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.base import Piece
-from deciban.sources.places import Place, Tally
-from deciban.sources.typed import Typed
+from deciban.sources.input_file import Place, Tally
+from deciban.sources.self_describing import Typed
 
 FILE = b"ARROW1"
 FEATHER_1 = b"FEA1"

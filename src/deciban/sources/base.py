@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.sources.places import Place, Tally, hash_files
+from deciban.sources.input_file import Place, Tally, hash_files
 
 PLACES = 64  # from which a sample is taken
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.sources.places import Stream, Tally
+from deciban.sources.input_file import Stream, Tally
 
 BLOCK = 1 << 22  # bytes: enough rows that calls do not count, few enough that several blocks fit anywhere
 LONGEST = 1 << 28  # bytes of a single record: no table has longer ones, but an open quote may swallow the rest

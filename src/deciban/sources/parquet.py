@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.base import Piece, spread
-from deciban.sources.places import Place, Tally
-from deciban.sources.typed import Typed
+from deciban.sources.input_file import Place, Tally
+from deciban.sources.self_describing import Typed
 
 BUFFER = 1 << 20  # bytes of a column that are read at a time, however large the row group is
 GROUPS = 16  # if a file has fewer row groups, a sample is taken from within them

@@ -10,10 +10,10 @@ from functools import partial
 import pyarrow as pa
 
 from deciban.errors import DecibanError
-from deciban.sources.ahead import in_order
 from deciban.sources.base import PLACES, Piece, Source
 from deciban.sources.blocks import Block, Cutter, in_blocks
-from deciban.sources.places import Place, Stream, Tally, compression, is_utf_8, opened, readable
+from deciban.sources.input_file import Place, Stream, Tally, compression, is_utf_8, opened, readable
+from deciban.sources.read_ahead import in_order
 
 SAMPLE = 100_000  # rows from which types are found
 MOST = 1 << 26  # bytes of them

@@ -15,8 +15,8 @@ from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.base import Kind, Piece, Source
 from deciban.sources.blocks import Lines, in_blocks
-from deciban.sources.cells import strings
-from deciban.sources.places import Place, Tally, hash_files, opened, readable
+from deciban.sources.csv_cells import strings
+from deciban.sources.input_file import Place, Tally, hash_files, opened, readable
 from deciban.text.mail.folders import files as mail_files
 from deciban.text.mail.folders import split as split_mail
 

@@ -17,7 +17,7 @@ from deciban.engines.sql.push_down import PushDown
 from deciban.errors import DecibanError, EngineError
 from deciban.export.dialects import DIALECTS
 from deciban.show import one_line, without_secrets
-from deciban.sources.kinds import MISSING
+from deciban.sources.column_types import MISSING
 from deciban.threads import threads
 
 HERE = "deciban_rows"  # what the rows are called in a statement about them

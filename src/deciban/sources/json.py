@@ -14,9 +14,9 @@ import pyarrow.json as arrow_json
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.blocks import Block, Lines
-from deciban.sources.delimited import unfit
-from deciban.sources.kinds import EXACT, as_names, check_names, conform, wide, without
-from deciban.sources.places import CHUNK, Place, Stream
+from deciban.sources.column_types import EXACT, as_names, check_names, conform, wide, without
+from deciban.sources.csv import unfit
+from deciban.sources.input_file import CHUNK, Place, Stream
 from deciban.sources.records import MOST, SAMPLE, Begun, Misread, Part, Records
 
 BLANK = " \t\r\n"

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
-from deciban.sources.cells import cells, lines, string, strings
-from deciban.sources.kinds import as_number
-from deciban.sources.opening import ENDINGS, FORMATS, TABLES
+from deciban.sources.column_types import as_number
+from deciban.sources.csv_cells import cells, lines, string, strings
+from deciban.sources.open import ENDINGS, FORMATS, TABLES
 
 PACKERS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 

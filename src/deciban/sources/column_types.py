@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.show import one_line
-from deciban.sources.cells import strings
+from deciban.sources.csv_cells import strings
 
 EXACT = 2**53  # up to here every whole number is a float
 FEW = 0.1  # of the values differ: names that come again and again, never texts and never names of rows
@@ -166,3 +168,30 @@ def check_names(names: Sequence[str], file: str) -> None:
                 f"columns {seen[name]} and {number} of {file} are both called {name!r}: give one of them another name"
             )
         seen[name] = number
+
+
+# ---------------------------------------------------------------------- what models are given
+
+
+def as_written(table: pa.Table, whole: Collection[str]) -> pa.Table:
+    """The same rows as a person would have written them, for what a column is shows in that: names as strings, and the
+    columns `whole`, which are read as fractions, as whole numbers if they still are."""
+    for place, name in enumerate(table.column_names):
+        kind = table.schema.field(place).type
+        if pa.types.is_dictionary(kind):
+            table = table.set_column(place, name, table[name].cast(kind.value_type))
+        elif name in whole and pa.types.is_floating(kind) and all_whole(table[name].drop_null().to_numpy()):
+            table = table.set_column(place, name, table[name].cast(pa.int64()))
+    return table
+
+
+def all_whole(numbers: Array) -> bool:
+    """Whether these are whole numbers that a float tells apart."""
+    return bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= 2.0**53)).all())
+
+
+def as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of texts; a missing one is empty."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    strings = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return pc.fill_null(column.cast(kind if strings else pa.string()), "")

@@ -14,7 +14,7 @@ import pyarrow as pa
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.base import Source
-from deciban.sources.places import Place, compression
+from deciban.sources.input_file import Place, compression
 from deciban.sources.texts import How, Shelf, is_lines, is_mail, is_maildir, shelves_of, text_files, text_source
 
 PACKED = (".gz", ".bz2", ".zst", ".zstd")
@@ -125,11 +125,11 @@ def open_tables(
 ) -> Source:
     """Tables of one format. The readers are imported here, since most people need one of them."""
     if format == "csv":
-        from deciban.sources.delimited import Delimited, DelimitedPart
+        from deciban.sources.csv import Delimited, DelimitedPart
 
         return Delimited(name, [DelimitedPart(place, encoding, delimiter) for place in places], missing, types)
     if format == "json":
-        from deciban.sources.json_lines import JsonLines, JsonPart
+        from deciban.sources.json import JsonLines, JsonPart
 
         return JsonLines(name, [JsonPart(place, encoding) for place in places], missing, types)
     places = [place.spooled() for place in places]

@@ -14,9 +14,19 @@ import pyarrow.csv as arrow_csv
 
 from deciban.errors import DecibanError, FileError
 from deciban.sources.blocks import LONGEST, Block, Quoted
-from deciban.sources.cells import in_quotes, lines, string
-from deciban.sources.kinds import EXACT, MISSING, as_names, as_number, check_names, common, describe, same_columns, wide
-from deciban.sources.places import Place, Stream
+from deciban.sources.column_types import (
+    EXACT,
+    MISSING,
+    as_names,
+    as_number,
+    check_names,
+    common,
+    describe,
+    same_columns,
+    wide,
+)
+from deciban.sources.csv_cells import in_quotes, lines, string
+from deciban.sources.input_file import Place, Stream
 from deciban.sources.records import MOST, SAMPLE, Begun, Excerpt, Misread, Part, Records
 
 DELIMITERS = ",;\t|"

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from deciban.sources.base import Piece, Source, numbers, spread
-from deciban.sources.kinds import as_names, check_names, conform, declared, same_columns, without
-from deciban.sources.places import Place, Tally
+from deciban.sources.column_types import as_names, check_names, conform, declared, same_columns, without
+from deciban.sources.input_file import Place, Tally
 
 LOOKED = 1 << 16  # rows at a time: such files have no cheap way to a few
 
