@@ -291,7 +291,7 @@ class Files(Tables):
     def marks(self) -> list[Any]:
         if self.once:
             return []
-        about = [(place.name, place.path.stat()) for place in self.source.places if place.path is not None]
+        about = [(file.name, file.path.stat()) for file in self.source.files if file.path is not None]
         read = [[name, repr(value)] for name, value in sorted(self.how.items()) if value is not None]
         return [*([name, found.st_size, found.st_mtime_ns] for name, found in about), *read]
 

@@ -26,8 +26,8 @@ from deciban.sources.column_types import (
     wide,
 )
 from deciban.sources.csv_cells import in_quotes, lines, string
-from deciban.sources.input_file import Place, Stream
-from deciban.sources.records import MOST, SAMPLE, Begun, Excerpt, Misread, Part, Records
+from deciban.sources.input_file import InputFile, Stream
+from deciban.sources.records import MOST, SAMPLE, Begun, Excerpt, Misread, RecordFile, Records
 
 DELIMITERS = ",;\t|"
 HEAD = 1 << 16  # bytes that are looked at for what separates fields
@@ -47,13 +47,13 @@ class Dialect:
     delimiter: str
 
 
-class DelimitedPart(Part):
+class CsvFile(RecordFile):
     """One CSV file."""
 
-    def __init__(self, place: Place, encoding: str, delimiter: str | None) -> None:
+    def __init__(self, file: InputFile, encoding: str, delimiter: str | None) -> None:
         self._delimiter = delimiter
         self._found: Dialect | None = None
-        super().__init__(place, encoding)
+        super().__init__(file, encoding)
 
     @property
     def dialect(self) -> Dialect:
@@ -64,7 +64,7 @@ class DelimitedPart(Part):
         data, start, end = read_header(stream, self.name)
         end_of_line = b"\r" if data[end - 1 : end] == b"\r" else b"\n"
         header = decoded(data[start:end], self.name, 1)
-        delimiter = self._delimiter or sniffed(data[start:], self.place.name)
+        delimiter = self._delimiter or sniffed(data[start:], self.file.name)
         names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=delimiter)))
         if self._found is None:
             check_header(names, header, self.name)
@@ -91,21 +91,21 @@ class DelimitedPart(Part):
         return diagnose(block, self.dialect, types, missing)
 
 
-class Delimited(Records):
+class Csv(Records):
     """Tables in CSV files."""
 
     def __init__(
         self,
         name: str,
-        parts: Sequence[DelimitedPart],
+        record_files: Sequence[CsvFile],
         missing: Sequence[str] | None,
         given: Mapping[str, pa.DataType],
     ) -> None:
-        super().__init__(name, parts)
+        super().__init__(name, record_files)
         self._missing = nulls(MISSING if missing is None else missing)
-        self.columns = parts[0].dialect.names
-        for part in parts[1:]:
-            same_columns(self.columns, part.dialect.names, parts[0].name, part.name)
+        self.columns = record_files[0].dialect.names
+        for record_file in record_files[1:]:
+            same_columns(self.columns, record_file.dialect.names, record_files[0].name, record_file.name)
         self.types = {column: given[column] for column in self.columns if column in given}
         if len(self.types) < len(self.columns):
             self._infer()
@@ -117,14 +117,14 @@ class Delimited(Records):
         if sum(len(excerpt.block.data) for excerpt in excerpts) <= MOST:
             self._sampled = SAMPLE, self._tables(excerpts)
 
-    def _parse(self, part: Part, block: Block) -> pa.Table:
-        assert isinstance(part, DelimitedPart)
+    def _parse(self, record_file: RecordFile, block: Block) -> pa.Table:
+        assert isinstance(record_file, CsvFile)
         try:
             if b"\0" in block.data:
                 raise UnicodeError
-            return read_csv(block.data, part.dialect, self.types, self.columns, self._missing)
+            return read_csv(block.data, record_file.dialect, self.types, self.columns, self._missing)
         except (pa.ArrowException, UnicodeError):
-            raise part.diagnosed(block, self.types, self._missing) from None
+            raise record_file.diagnosed(block, self.types, self._missing) from None
 
 
 # ---------------------------------------------------------------------- the header
@@ -246,9 +246,11 @@ def infer(
     open_ones = [column for column in columns if column not in types]
     files: dict[Dialect, list[bytes]] = {}
     for excerpt in excerpts:
-        assert isinstance(excerpt.part, DelimitedPart)
+        assert isinstance(excerpt.record_file, CsvFile)
         data = excerpt.block.data
-        files.setdefault(excerpt.part.dialect, []).append(data if data.endswith((b"\n", b"\r")) else data + b"\n")
+        files.setdefault(excerpt.record_file.dialect, []).append(
+            data if data.endswith((b"\n", b"\r")) else data + b"\n"
+        )
     joined = {dialect: b"".join(parts) for dialect, parts in files.items()}
     tables = [first_look(data, dialect, open_ones, missing) for dialect, data in joined.items() if data]
     found = {column: common(table.schema.field(column).type for table in tables) for column in open_ones}
@@ -336,8 +338,8 @@ def diagnose(block: Block, dialect: Dialect, types: Mapping[str, pa.DataType], m
             if len(fields) != width:
                 return Misread(ragged(len(fields), width, dialect.delimiter), row, line)
         return Misread("cannot be read", 0, block.line)
-    places = [(misfit(texts.column(name), types[name], missing), name) for name in columns]
-    wrong = [(at, name) for at, name in places if at is not None]
+    misfits = [(misfit(texts.column(name), types[name], missing), name) for name in columns]
+    wrong = [(at, name) for at, name in misfits if at is not None]
     if not wrong:
         return Misread("cannot be read", 0, block.line)
     row, name = min(wrong)

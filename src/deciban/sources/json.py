@@ -16,19 +16,19 @@ from deciban.show import one_line
 from deciban.sources.blocks import Block, Lines
 from deciban.sources.column_types import EXACT, as_names, check_names, conform, wide, without
 from deciban.sources.csv import unfit
-from deciban.sources.input_file import CHUNK, Place, Stream
-from deciban.sources.records import MOST, SAMPLE, Begun, Misread, Part, Records
+from deciban.sources.input_file import CHUNK, InputFile, Stream
+from deciban.sources.records import MOST, SAMPLE, Begun, Misread, RecordFile, Records
 
 BLANK = " \t\r\n"
 
 
-class JsonPart(Part):
+class JsonFile(RecordFile):
     """One JSON file."""
 
-    def __init__(self, place: Place, encoding: str) -> None:
+    def __init__(self, file: InputFile, encoding: str) -> None:
         self.cutter = Lines()
         self.lined = True
-        super().__init__(place, encoding)
+        super().__init__(file, encoding)
 
     def _begin(self, stream: Stream) -> Begun:
         rest = stream.read(CHUNK)
@@ -46,17 +46,17 @@ class JsonPart(Part):
         return sum(1 for line in block.data.split(b"\n") if line.strip())
 
 
-class JsonLines(Records):
+class Json(Records):
     """Tables in JSON files."""
 
     def __init__(
         self,
         name: str,
-        parts: Sequence[JsonPart],
+        record_files: Sequence[JsonFile],
         missing: Sequence[str] | None,
         given: Mapping[str, pa.DataType],
     ) -> None:
-        super().__init__(name, parts)
+        super().__init__(name, record_files)
         self._missing = missing
         self._natural: dict[str, pa.DataType] = {}
         self._infer(given)
@@ -73,7 +73,7 @@ class JsonLines(Records):
             for excerpt in excerpts:
                 problem = diagnose(excerpt.block, None)
                 if problem is not None:
-                    raise problem.in_file(excerpt.part, before)
+                    raise problem.in_file(excerpt.record_file, before)
                 before += excerpt.rows
             raise self._mixed(data)
         self.columns = tuple(table.column_names)
@@ -110,13 +110,13 @@ class JsonLines(Records):
                     )
         return DecibanError(f"{self.name} cannot be read as JSON lines")
 
-    def _parse(self, part: Part, block: Block) -> pa.Table:
+    def _parse(self, record_file: RecordFile, block: Block) -> pa.Table:
         try:
             table = read_json(block.data, pa.schema(list(self._natural.items())))
         except (pa.ArrowException, UnicodeError):
             problem = diagnose(block, self._natural)
             raise problem or Misread("cannot be read", 0, block.line) from None
-        return conform(without(table, self._missing), self.columns, self.types, part.name)
+        return conform(without(table, self._missing), self.columns, self.types, record_file.name)
 
 
 def read_json(data: bytes, schema: pa.Schema | None) -> pa.Table:
