@@ -162,8 +162,9 @@ def collect_block(
     if vanishing.any():
         column = int(np.argwhere(vanishing)[0][1])
         raise DecibanError(
-            f"the values of column {columns.name(column)!r} differ by less than 1e-140, which is too small to square: "
-            "multiply the column by a number that brings it near 1"
+            "the values of column {column!r} differ by less than 1e-140, which is too small to square: multiply the "
+            "column by a number that brings it near 1",
+            column=columns.name(column),
         )
     wanted = {m.name for m in measures}
     return {name: array for name, array in sums.items() if name in wanted}

@@ -127,6 +127,9 @@ def complain(X: Matrix, columns: Columns) -> None:
     row, column = (values.row[first[0]], values.col[first[0]]) if issparse(X) else (first[0], first[1])
     value = data[tuple(first)]
     raise DecibanError(
-        f"Input X contains infinity or a value too large for dtype('float64'): row {row}, "
-        f"column {columns.name(int(column))!r} is {value}. Remove it, or make it NaN if it is missing."
+        "Input X contains infinity or a value too large for dtype('float64'): row {row}, column {column!r} is {value}. "
+        "Remove it, or make it NaN if it is missing.",
+        row=row,
+        column=columns.name(int(column)),
+        value=float(value),
     )

@@ -88,8 +88,11 @@ class Columns:
         if self.names is not None and other.names is not None and self.names != other.names:
             at = next(i for i, (a, b) in enumerate(zip(self.names, other.names, strict=True)) if a != b)
             raise SchemaError(
-                f"cannot merge models over different columns: column {at} is called "
-                f"{self.names[at]!r} in one and {other.names[at]!r} in the other"
+                "cannot merge models over different columns: column {place} is called {column!r} in one and {other!r} "
+                "in the other",
+                column=self.names[at],
+                place=at,
+                other=other.names[at],
             )
         parents = self._same_tree(other)
         categories = self.categories
@@ -97,8 +100,9 @@ class Columns:
             for at, (a, b) in enumerate(zip(self.categories, other.categories, strict=True)):
                 if len(a) and len(b) and a != b and (isinstance(a, Bins) or isinstance(b, Bins)):
                     raise SchemaError(
-                        f"cannot merge models that cut the numbers of column {self.name(at)!r} differently: fit one "
-                        "with bins=other.cuts_"
+                        "cannot merge models that cut the numbers of column {column!r} differently: fit one with "
+                        "bins=other.cuts_",
+                        column=self.name(at),
                     )
             categories = tuple(union_categories(a, b) for a, b in zip(self.categories, other.categories, strict=True))
         return replace(self, names=self.names or other.names, categories=categories, parents=parents)
@@ -111,8 +115,11 @@ class Columns:
             if a != b:
                 on = [f"on {self.name(p)!r}" if p >= 0 else "on none" for p in (a, b)]
                 raise SchemaError(
-                    f"cannot merge models with different trees: column {self.name(at)!r} hangs {on[0]} in one and "
-                    f"{on[1]} in the other. Fit one with parents=other.parents_"
+                    "cannot merge models with different trees: column {column!r} hangs {one} in one and {other} in the "
+                    "other. Fit one with parents=other.parents_",
+                    column=self.name(at),
+                    one=on[0],
+                    other=on[1],
                 )
         return self.parents
 

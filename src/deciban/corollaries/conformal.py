@@ -290,7 +290,9 @@ class PredictionSets(Result):
         place = {plain(label): c for c, label in enumerate(self.classes)}
         for row, label in enumerate(labels):
             if is_missing(label):
-                raise DecibanError(f"row {row} of y has no label, and cannot be judged: leave such rows out")
+                raise DecibanError(
+                    "row {row} of y has no label, and cannot be judged: leave such rows out", row=row, value=label
+                )
             place.setdefault(label, len(place))
         codes = np.fromiter((place[label] for label in labels), dtype=np.int64, count=len(labels))
         mask, known = self.mask, codes < len(self.classes)

@@ -98,7 +98,9 @@ class Stream(Engine):
         if not every >= 0:
             raise DecibanError(f"every is {every}: it must be seconds, 0 or more")
         if self.checkpoint is not None and not os.path.isdir(os.path.dirname(self.checkpoint) or "."):
-            raise DecibanError(f"there is no folder to write the checkpoint {self.checkpoint!r} into: make it first")
+            raise DecibanError(
+                "there is no folder to write the checkpoint {file!r} into: make it first", file=self.checkpoint
+            )
         if checkpoint is not None and not tables.marks():
             raise DecibanError("checkpoint= is for files, whose rows can be found again: leave it out here")
 
@@ -140,8 +142,10 @@ class Stream(Engine):
         total, note = keeps.kept(self.checkpoint)
         if note.get("files") != self.tables.marks():
             raise DecibanError(
-                f"the checkpoint {self.checkpoint!r} is of other files than {self.rows_named}, or they have changed "
-                "since: remove it to start anew"
+                "the checkpoint {file!r} is of other files than {rows}, or they have changed since: remove it to start "
+                "anew",
+                file=self.checkpoint,
+                rows=self.rows_named,
             )
         return total, int(note["rows"])
 
@@ -166,29 +170,30 @@ class Stream(Engine):
     def apply(self, answer: Answer, fields: pa.Schema) -> Iterator[pa.Table]:
         """Tables of answers, in the order of the rows."""
         del fields
-        for (_, place), said in in_order(
+        for (_, place), result in in_order(
             self.tables.read(0, None), lambda item: attempted(answer, item[0]), threads(self.n_jobs, 1 << 40)
         ):
-            if isinstance(said, Exception):
-                raise told(said, place)
-            yield said
+            if isinstance(result, Exception):
+                raise error_at(result, place)
+            yield result
 
 
-def attempted(answer: Answer, table: pa.Table) -> Any:
+def attempted(answer: Answer, table: pa.Table) -> pa.Table | Exception:
+    """The answers, or what went wrong, to be raised where its place is known."""
     try:
         return answer(table)
-    except Exception as error:  # raised where its place is known
+    except Exception as error:
         return error
 
 
-def told(error: BaseException, place: str) -> BaseException:
+def error_at(error: BaseException, place: str) -> BaseException:
     """The same error, with where it happened."""
     if isinstance(error, DecibanError):
-        return type(error)(f"{place}: {error}")
+        return error.located(file=place)
     if isinstance(error, ValueError | TypeError):
-        return EngineError(f"{place}: {error}")
+        return EngineError("{problem}", file=place, problem=str(error))
     if isinstance(error, Exception):
-        return EngineError(f"{place}: {type(error).__name__}: {error}")
+        return EngineError("{kind}: {problem}", file=place, kind=type(error).__name__, problem=str(error))
     return error
 
 
@@ -205,7 +210,7 @@ class Worker:
         try:
             self.sum.set_result(work(self._given()))
         except BaseException as error:  # whatever it is, the one who waits is told
-            self.sum.set_exception(told(error, self.place))
+            self.sum.set_exception(error_at(error, self.place))
 
     def _given(self) -> Iterator[Any]:
         while (item := self.tables.get()) is not None and not self.stopped.is_set():
@@ -318,20 +323,27 @@ class Frames(Tables):
         self.schema = settled(known_types(seen), self.target)
         self.ahead += [self._conformed(table, number) for number, table in enumerate(seen)]
 
+    def _place(self, number: int) -> str:
+        return f"table {number} of {self.name}"
+
     def _conformed(self, table: pa.Table, number: int) -> pa.Table:
         if table.schema.equals(self.schema):
             return table
         missing = [name for name in self.schema.names if name not in table.column_names]
         if missing:
-            raise EngineError(f"table {number} of {self.name} has no column {one_line(missing[0])!r}")
+            raise EngineError("{file} has no column {column!r}", file=self._place(number), column=missing[0])
         columns = []
         for field in self.schema:
             try:
                 columns.append(table[field.name].cast(field.type))
             except Exception as error:  # Arrow's errors have no common kind
                 raise EngineError(
-                    f"table {number} of {self.name}: column {one_line(field.name)!r} holds {table[field.name].type}, "
-                    f"and the first table {field.type} ({one_line(str(error))})"
+                    "column {column!r} holds {own}, and the first table {first} ({problem})",
+                    column=field.name,
+                    file=self._place(number),
+                    own=table[field.name].type,
+                    first=field.type,
+                    problem=one_line(str(error)),
                 ) from None
         import pyarrow as pa
 
@@ -368,7 +380,7 @@ class Frames(Tables):
                 table = whole.slice(start, ROWS)
                 done += table.num_rows
                 if done > skip:
-                    yield table, f"table {number} of {self.name}"
+                    yield table, self._place(number)
             if watch is not None:
                 watch(done)
 

@@ -348,7 +348,7 @@ def in_sample(engine: Engine) -> Iterator[None]:
     try:
         yield
     except DecibanError as error:
-        raise type(error)(f"a sample of {engine.rows_named}: {error}") from None
+        raise error.located(file=f"a sample of {engine.rows_named}") from None
 
 
 def fit_joint(

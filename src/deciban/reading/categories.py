@@ -22,17 +22,26 @@ def check_codes(X: Array, name: str) -> None:
     low, high = value_range(X)
     if np.isinf(low) or np.isinf(high):
         row, column = np.argwhere(np.isinf(X))[0]
-        raise DecibanError(f"Input X contains infinity: row {row}, column {column}")
+        raise DecibanError(
+            "Input X contains infinity: row {row}, column {column}", row=row, column=column, value=float(X[row, column])
+        )
     if high >= 2.0**62:
         row, column = np.argwhere(X >= 2.0**62)[0]
         raise DecibanError(
-            f"row {row}, column {column} holds {X[row, column]:g}, which is too large for a category code"
+            "row {row}, column {column} holds {value:g}, which is too large for a category code",
+            row=row,
+            column=column,
+            value=float(X[row, column]),
         )
     if low < 0:
         row, column = np.argwhere(X < 0)[0]
         raise DecibanError(
-            f"Negative values in data passed to {name} (input X): row {row}, column {column} holds "
-            f"{X[row, column]:g}. Integer categories are codes 0, 1, 2, …; a missing one is NaN."
+            "Negative values in data passed to {name} (input X): row {row}, column {column} holds {value:g}. Integer "
+            "categories are codes 0, 1, 2, …; a missing one is NaN.",
+            row=row,
+            column=column,
+            value=float(X[row, column]),
+            name=name,
         )
 
 
@@ -47,8 +56,10 @@ def code_sizes(X: Array, name: str, least: Array) -> Array:
     if high.sum() > MOST_CELLS:
         column = int(np.argmax(high))
         raise DecibanError(
-            f"column {column} holds the integer category {high[column]:.0f}: a table up to it does not fit. "
-            "If its numbers are names rather than codes, pass the column as strings."
+            "column {column} holds the integer category {value}: a table up to it does not fit. If its numbers are "
+            "names rather than codes, pass the column as strings.",
+            column=column,
+            value=int(high[column]),
         )
     return np.asarray(np.floor(high).astype(np.int64) + 1)
 

@@ -102,8 +102,10 @@ def read_column(values: Any, name: str) -> Read:
         return from_series(series, name)
     if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
         raise DecibanError(
-            f"column {name!r} is {shown(values)}, a single {type(values).__name__}: give a list or an array with a "
-            "value for each row"
+            "column {column!r} is {value!short}, a single {type}: give a list or an array with a value for each row",
+            column=name,
+            value=values,
+            type=type(values).__name__,
         )
     return from_objects(list(values), name)
 
@@ -124,7 +126,11 @@ def from_array(values: Array, name: str) -> Read:
     """A one-dimensional array of any type."""
     values = unmask(values)
     if values.ndim != 1:
-        raise DecibanError(f"column {name!r} has {values.ndim} dimensions: a column has one value for each row")
+        raise DecibanError(
+            "column {column!r} has {axes} dimensions: a column has one value for each row",
+            column=name,
+            axes=values.ndim,
+        )
     kind = values.dtype.kind
     if kind in "iuf":
         return finite(values, name, whole=kind != "f"), None
@@ -137,8 +143,10 @@ def from_array(values: Array, name: str) -> Read:
     if kind in "OUST":
         return from_objects(values.tolist(), name)
     raise DecibanError(
-        f"column {name!r} is of type {values.dtype}, which is neither numbers, strings, booleans nor dates: convert "
-        "it to one of these, or leave it out"
+        "column {column!r} is of type {type}, which is neither numbers, strings, booleans nor dates: convert it to one "
+        "of these, or leave it out",
+        column=name,
+        type=values.dtype,
     )
 
 
@@ -262,9 +270,12 @@ def from_any_objects(values: Sequence[Any], types: set[type], name: str) -> Read
     if "other" in sorts.values():
         row = next(i for i, v in enumerate(values) if sorts.get(type(v)) == "other")
         raise DecibanError(
-            f"column {name!r} holds {shown(values[row])} in row {row}, of type {type(values[row]).__name__}: a cell is "
-            "a number, a string, a boolean, a date, or missing (None). Make columns of what is inside, or leave the "
-            "column out"
+            "column {column!r} holds {value!short} in row {row}, of type {type}: a cell is a number, a string, a "
+            "boolean, a date, or missing (None). Make columns of what is inside, or leave the column out",
+            row=row,
+            column=name,
+            value=values[row],
+            type=type(values[row]).__name__,
         )
     values = [None if v is None or sorts[type(v)] == "nothing" or is_missing(v) else v for v in values]
     found = {sort_of(kind) for kind in set(map(type, values))} - {"nothing"}
@@ -350,8 +361,11 @@ def finite(values: Array, name: str, whole: bool = False) -> Numbers:
     if (endless := np.isinf(values)).any():
         row = int(np.argmax(endless))
         raise DecibanError(
-            f"column {name!r} holds {values[row]} in row {row}: infinite numbers cannot be used. If it stands "
-            "for a missing value, make it NaN or None; if for a bound, a large number or a category of its own"
+            "column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it stands for a missing "
+            "value, make it NaN or None; if for a bound, a large number or a category of its own",
+            row=row,
+            column=name,
+            value=float(values[row]),
         )
     return Numbers(values, whole)
 
@@ -368,8 +382,11 @@ def float_objects(values: Sequence[Any], name: str) -> Floats:
     except OverflowError:
         row = next(i for i, v in enumerate(values) if v is not None and abs(v) > 2**1023)
         raise DecibanError(
-            f"column {name!r} holds {shown(values[row])} in row {row}, which is too large for a number here: take its "
-            "logarithm, or make it a string if it is a name"
+            "column {column!r} holds {value!short} in row {row}, which is too large for a number here: take its "
+            "logarithm, or make it a string if it is a name",
+            row=row,
+            column=name,
+            value=values[row],
         ) from None
 
 

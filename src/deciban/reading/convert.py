@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from deciban._typing import Array
-from deciban.errors import DecibanError, warn
-from deciban.reading.columns import Column, Level, Levels, Numbers, as_name, coded, finite, object_days, shown
+from deciban.errors import DataWarning, DecibanError, warn
+from deciban.reading.columns import Column, Level, Levels, Numbers, as_name, coded, finite, object_days
 from deciban.reading.native import moments
 
 NO_NUMBER = {"", "?", "na", "n/a", "nan", "null", "none", "-"}  # what stands among numbers or dates for none
@@ -84,7 +84,7 @@ def _as_numbers(column: Column, name: str, strict: bool) -> Numbers:
         return column
     whole = all(not isinstance(v, str) or bool(WHOLE.fullmatch(v)) or says_nothing(v) for v in column.levels)
     whole = whole and not any(isinstance(v, float) for v in column.levels)
-    return finite(_said(column, number, "a number", name, strict), name, whole)
+    return finite(_parsed(column, number, "a number", name, strict), name, whole)
 
 
 def _as_dates(column: Column, name: str, strict: bool) -> Numbers:
@@ -93,30 +93,44 @@ def _as_dates(column: Column, name: str, strict: bool) -> Numbers:
             return column
         row = int(np.argmin(column.missing))
         if strict:
-            raise DecibanError(f"column {name!r} holds numbers, not dates: give its kind as 'number', or make it dates")
+            raise DecibanError(
+                "column {column!r} holds numbers, not dates: give its kind as 'number', or make it dates", column=name
+            )
         warn(
-            f"column {name!r} holds numbers, not dates ({column.values[row]:g} in row {row}), and they are taken as "
-            "missing: give dates, or ISO dates in strings",
-            UserWarning,
+            DataWarning(
+                "column {column!r} holds numbers, not dates ({value:g} in row {row}), and they are taken as missing: "
+                "give dates, or ISO dates in strings",
+                row=row,
+                column=name,
+                value=float(column.values[row]),
+            )
         )
         return Numbers(np.full(len(column), np.nan), dates="days")
-    return Numbers(_said(column, date, "an ISO date", name, strict), dates="days")
+    return Numbers(_parsed(column, date, "an ISO date", name, strict), dates="days")
 
 
-def _said(column: Levels, say: Callable[[Level], float | None], what: str, name: str, strict: bool) -> Array:
-    """What each row's level says, asked once a level."""
-    said = [say(level) for level in column.levels]
-    values = np.array([*(np.nan if v is None else v for v in said), np.nan])[column.codes]
-    wrong = [code for code, v in enumerate(said) if v is None]
+def _parsed(column: Levels, parse: Callable[[Level], float | None], what: str, name: str, strict: bool) -> Array:
+    """The number that each row's level stands for, parsed once a level."""
+    parsed = [parse(level) for level in column.levels]
+    values = np.array([*(np.nan if v is None else v for v in parsed), np.nan])[column.codes]
+    wrong = [code for code, v in enumerate(parsed) if v is None]
     if wrong and (rows := np.flatnonzero(np.isin(column.codes, wrong))).size:
-        example = f"{shown(column.levels[column.codes[rows[0]]])} in row {rows[0]}"
+        first = int(rows[0])
+        example = {"row": first, "column": name, "value": column.levels[column.codes[first]], "what": what}
         if strict:
             raise DecibanError(
-                f"column {name!r} holds {example}, which is not {what}: give the column another kind, or make the "
-                "value None if it is missing"
+                "column {column!r} holds {value!short} in row {row}, which is not {what}: give the column another "
+                "kind, or make the value None if it is missing",
+                **example,
             )
         times = "1 value is" if len(rows) == 1 else f"{len(rows):,} values are"
-        warn(f"column {name!r}: {times} not {what} ({example}), and taken as missing", UserWarning)
+        warn(
+            DataWarning(
+                "column {column!r}: {times} not {what} ({value!short} in row {row}), and taken as missing",
+                times=times,
+                **example,
+            )
+        )
     return values
 
 

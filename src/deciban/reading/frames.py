@@ -13,7 +13,7 @@ import numpy as np
 from deciban._scipy import issparse
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
-from deciban.reading.columns import PLAIN, Column, Levels, Numbers, arrow, as_series, is_arrow, read_column, shown
+from deciban.reading.columns import PLAIN, Column, Levels, Numbers, arrow, as_series, is_arrow, read_column
 from deciban.reading.missing import unmask
 from deciban.reading.native import native_kind, to_native
 
@@ -73,7 +73,7 @@ class Frame:
         try:
             return self.names.index(name)
         except ValueError:
-            raise DecibanError(unknown_column(name, self.names)) from None
+            raise no_such_column(name, self.names) from None
 
 
 def read_frame(X: Any, names: Sequence[str] | None = None) -> Frame:
@@ -96,7 +96,7 @@ def read_frame(X: Any, names: Sequence[str] | None = None) -> Frame:
     if names is not None:
         by_label = dict(zip(labels, columns, strict=True))
         if absent := [name for name in names if name not in by_label]:
-            raise DecibanError(unknown_column(absent[0], labels))
+            raise no_such_column(absent[0], labels)
         labels = unique_names(names)
         columns = [by_label[name] for name in labels]
     read = [read_column(column, label) for column, label in zip(columns, labels, strict=True)]
@@ -104,8 +104,12 @@ def read_frame(X: Any, names: Sequence[str] | None = None) -> Frame:
     for label, (column, _) in zip(labels, read, strict=True):
         if len(column) != size:
             raise DecibanError(
-                f"column {label!r} has {len(column)} values and column {labels[0]!r} has {size}: give every column a "
-                "value for each row, None where it is missing"
+                "column {column!r} has {own} values and column {first!r} has {size}: give every column a value for "
+                "each row, None where it is missing",
+                column=label,
+                own=len(column),
+                first=labels[0],
+                size=size,
             )
     notes = {label: note for label, (_, note) in zip(labels, read, strict=True) if note is not None}
     return Frame(labels, tuple(column for column, _ in read), size, notes)
@@ -124,23 +128,25 @@ def split_target(X: Any, target: str) -> tuple[Any, Array]:
     if isinstance(X, Mapping):
         names = {str(name): name for name in X}
         if target not in names:
-            raise DecibanError(unknown_column(target, names))
+            raise no_such_column(target, names)
         return {k: v for k, v in X.items() if k != names[target]}, target_values(X[names[target]])
     if (frame := library_frame(X)) is not None:
         labels = unique_names(frame.columns)
         if target not in labels:
-            raise DecibanError(unknown_column(target, labels))
+            raise no_such_column(target, labels)
         chosen = frame.columns[labels.index(target)]
         return frame.drop(chosen).to_native(), target_values(frame[chosen])
     own, columns, _ = _columns(X)
     if own is None:
         raise DecibanError(
-            f"the target is the column {target!r}, but the columns of {describe(X)} have no names: give y itself, or a "
-            "table with names"
+            "the target is the column {column!r}, but the columns of {table} have no names: give y itself, or a table "
+            "with names",
+            column=target,
+            table=describe(X),
         )
     labels = unique_names(own)
     if target not in labels:
-        raise DecibanError(unknown_column(target, labels))
+        raise no_such_column(target, labels)
     place = labels.index(target)
     rest = [column for j, column in enumerate(columns) if j != place]
     named = dict(zip((label for label in labels if label != target), rest, strict=True))
@@ -166,6 +172,10 @@ def target_values(values: Any) -> Array:
     return out
 
 
+def no_such_column(name: str, names: Iterable[str]) -> DecibanError:
+    return DecibanError("{problem}", column=name, problem=unknown_column(name, names))
+
+
 def unknown_column(name: str, names: Iterable[str]) -> str:
     """What to say about a column that is not there: names like it, or those that are."""
     names = list(names)
@@ -182,7 +192,9 @@ def unique_names(names: Iterable[Any]) -> tuple[str, ...]:
     if len(set(labels)) < len(labels):
         twice = [label for label, times in Counter(labels).items() if times > 1]
         raise DecibanError(
-            f"several columns have the name {', '.join(map(repr, twice[:10]))}: give every column a name of its own"
+            "several columns have the name {names}: give every column a name of its own",
+            column=twice[0],
+            names=", ".join(map(repr, twice[:10])),
         )
     return labels
 
@@ -297,7 +309,13 @@ def _row_columns(X: list[Any]) -> tuple[Sequence[Any] | None, list[Any], int]:
         if not issubclass(kind, kinds):
             row = next(i for i, own in enumerate(X) if type(own) is kind)
             what = "a dict" if kinds == (Mapping,) else "a list with a value for each column, or a dict by name"
-            raise DecibanError(f"row {row} is {shown(X[row])}, a {kind.__name__}: every row of a table is {what}")
+            raise DecibanError(
+                "row {row} is {value!short}, a {kind}: every row of a table is {what}",
+                row=row,
+                value=X[row],
+                kind=kind.__name__,
+                what=what,
+            )
     if isinstance(X[0], Mapping):
         orders = dict.fromkeys(map(tuple, X))
         if len(orders) == 1:  # all rows have the same keys in the same order
@@ -308,7 +326,11 @@ def _row_columns(X: list[Any]) -> tuple[Sequence[Any] | None, list[Any], int]:
     if min(widths) < max(widths):
         row = next(i for i, width in enumerate(widths) if width != widths[0])
         raise DecibanError(
-            f"row {row} has {widths[row]} values and row 0 has {widths[0]}: None says that one is missing"
+            "row {row} has {own} values and row {first} has {width}: None says that one is missing",
+            row=row,
+            own=widths[row],
+            first=0,
+            width=widths[0],
         )
     if all(isinstance(row, np.ndarray) for row in X):
         return _array_columns(np.stack(X))

@@ -16,7 +16,7 @@ from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.reading.columns import Column, Levels, Numbers
 from deciban.reading.convert import NO_NAME, as_kind, date, number, says_nothing
-from deciban.reading.frames import Frame, unknown_column
+from deciban.reading.frames import Frame, no_such_column
 from deciban.show import Table
 
 __all__ = ["LEFT_OUT", "ColumnKind", "Kind", "as_kind", "infer", "kinds_table"]
@@ -65,9 +65,14 @@ def infer(frame: Frame, given: Mapping[str, str] | None = None) -> tuple[ColumnK
     given = dict(given or {})
     for name, kind in given.items():
         if name not in frame.names:
-            raise DecibanError(unknown_column(name, frame.names))
+            raise no_such_column(name, frame.names)
         if kind not in get_args(Kind):
-            raise DecibanError(f"column {name!r} is given the kind {kind!r}: kinds are {', '.join(get_args(Kind))}")
+            raise DecibanError(
+                "column {column!r} is given the kind {kind!r}: kinds are {kinds}",
+                column=name,
+                kind=kind,
+                kinds=", ".join(get_args(Kind)),
+            )
     return tuple(
         _as_given(column, name, cast(Kind, given[name])) if name in given else _found(column, name)
         for name, column in zip(frame.names, frame.columns, strict=True)
@@ -84,16 +89,18 @@ def _as_given(column: Column, name: str, kind: Kind) -> ColumnKind:
     """The kind that a person gave, if the values can be so."""
     column = as_kind(column, kind, name, strict=True)
     distinct, missing = _distinct(column), int(column.missing.sum())
-    problem = ""
+    problem, where = "", {}
     if kind == "text" and (isinstance(column, Numbers) or not all(isinstance(v, str) for v in column.levels)):
         problem = "" if missing == len(column) else "does not hold strings"
     elif kind == "boolean" and distinct > 2:
         problem = f"has {distinct:,} different values"
     elif kind == "count" and isinstance(column, Numbers):
         wrong = np.flatnonzero((column.values < 0) | (column.values != np.floor(column.values)) & ~column.missing)
-        problem = f"holds {column.values[wrong[0]]:g} in row {wrong[0]}" if wrong.size else ""
+        if wrong.size:
+            problem, where = "holds {value:g} in row {row}", {"row": wrong[0], "value": float(column.values[wrong[0]])}
     if problem:
-        raise DecibanError(f"column {name!r} {problem}, and so cannot be of kind {kind!r}: give another kind, or none")
+        message = f"column {{column!r}} {problem}, and so cannot be of kind {kind!r}: give another kind, or none"
+        raise DecibanError(message, column=name, **where)
     return ColumnKind(name, kind, "given", distinct, missing)
 
 

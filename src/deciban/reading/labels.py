@@ -10,7 +10,7 @@ import numpy as np
 
 from deciban._kernel import counts
 from deciban._typing import Array, Codes, Floats
-from deciban.errors import DecibanError, warn
+from deciban.errors import DecibanError, KindError, warn
 from deciban.reading.missing import missing_where
 
 SMALL_RANGE = 1 << 16  # integer labels this close together are looked up in a table instead of sorted
@@ -70,8 +70,11 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
     kept = y[~missing] if missing.any() else y
     if kept.dtype.kind == "f":
         if np.isinf(kept).any():
-            raise DecibanError(f"Input y contains infinity: row {int(np.argmax(np.isinf(y)))}")
-        check_discrete(kept)
+            raise DecibanError(
+                "Input y contains infinity: row {row}", row=(row := int(np.argmax(np.isinf(y)))), value=float(y[row])
+            )
+        if (value := fraction_among(kept)) is not None:
+            raise continuous(value, int(np.argmax(y == value)))
     labels, inverse = np.unique(kept, return_inverse=True)
     if kept.dtype.kind == "f" and len(kept) > 20 and len(labels) > round(0.5 * len(kept)):
         warn("more than half of the rows have a class of their own: is y a quantity, and not a class?", UserWarning)
@@ -80,14 +83,20 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
     return Labels(labels, codes, any_missing=bool(missing.any()))
 
 
-def check_discrete(values: Array) -> None:
-    """Numbers that are classes are whole."""
-    if values.dtype.kind == "f" and (values != np.floor(values)).any():
-        odd = values[values != np.floor(values)][0]
-        raise ValueError(
-            f"Unknown label type: continuous. y holds {odd:g}, and a class is a name or a whole number: cut a quantity "
-            "into classes first"
-        )
+def fraction_among(values: Array) -> float | None:
+    """The first number that is not whole: numbers that are classes are."""
+    if values.dtype.kind != "f" or not (broken := values != np.floor(values)).any():
+        return None
+    return float(values[broken][0])
+
+
+def continuous(value: float, row: int) -> DecibanError:
+    return DecibanError(
+        "Unknown label type: continuous. y holds {value:g}, and a class is a name or a whole number: cut a quantity "
+        "into classes first",
+        row=row,
+        value=value,
+    )
 
 
 def read_arrow(y: Any) -> Labels:
@@ -118,12 +127,13 @@ def read_arrow(y: Any) -> Labels:
     there = [i for i, gone in enumerate(missing) if used[i] and not gone]
     kinds = [values[i] for i in there]
     if all(isinstance(value, float) for value in kinds):
-        if any(np.isinf(value) for value in kinds):
-            raise DecibanError("Input y contains infinity")
-        if all(value.is_integer() for value in kinds):
-            kinds = [int(value) for value in kinds]
-        else:
-            check_discrete(np.array(kinds))
+        infinite = next((i for i in there if np.isinf(values[i])), None)
+        if infinite is not None:
+            row = int(np.argmax(indices == infinite))
+            raise DecibanError("Input y contains infinity: row {row}", row=row, value=values[infinite])
+        if (value := fraction_among(np.array(kinds, dtype=np.float64))) is not None:
+            raise continuous(value, int(np.argmax(indices == values.index(value))))
+        kinds = [int(value) for value in kinds]
     elif not all(isinstance(value, bool | int | str) for value in kinds):
         kinds = [str(value) for value in kinds]
     order = sorted(range(len(kinds)), key=kinds.__getitem__)
@@ -193,12 +203,24 @@ def read_objects(y: Array) -> Labels:
         ordered = sorted(distinct)
     except TypeError:
         kinds = sorted({type(v).__name__ for v in distinct})
-        raise TypeError(f"labels must all be strings or all be numbers, got {' and '.join(kinds)}") from None
+        other = next(row for row, v in enumerate(y.tolist()) if not missing[row] and type(v) is not type(values[0]))
+        raise KindError(
+            "labels must all be strings or all be numbers, got {kinds}",
+            row=other,
+            value=y[other],
+            kinds=" and ".join(kinds),
+        ) from None
     if y.dtype.kind == "O" and not all(isinstance(v, str) for v in distinct):
         odd = next((v for v in ordered if not isinstance(v, int | float | np.generic)), None)
         if odd is not None:
-            raise TypeError(f"labels must be strings or numbers, got {odd!r} of type {type(odd).__name__}")
-        check_discrete(np.array(ordered))
+            raise KindError(
+                "labels must be strings or numbers, got {value!r} of type {type}",
+                row=y.tolist().index(odd),
+                value=odd,
+                type=type(odd).__name__,
+            )
+        if (value := fraction_among(np.array(ordered))) is not None:
+            raise continuous(value, y.tolist().index(value))
     place = {value: code for code, value in enumerate(ordered)}
     codes = np.full(len(y), -1, dtype=np.int32)
     codes[~missing] = np.fromiter((place[v] for v in values), dtype=np.int32, count=len(values))
@@ -213,9 +235,14 @@ def read_soft(y: Array, n: int, classes: Array | None) -> Labels:
         raise DecibanError(f"Found input variables with inconsistent numbers of samples: X has {n} rows, y {len(y)}")
     soft = np.ascontiguousarray(y, dtype=np.float64)
     if not np.isfinite(soft).all() or (soft < 0).any() or not np.allclose(soft.sum(axis=1), 1.0, atol=1e-6):
-        raise ValueError(
-            "soft labels must be a matrix of weights ≥ 0, one column a class, whose rows sum to 1: "
-            f"bad input shape {y.shape}"
+        wrong = ~np.isfinite(soft).all(axis=1) | (soft < 0).any(axis=1) | ~np.isclose(soft.sum(axis=1), 1.0, atol=1e-6)
+        row = int(np.argmax(wrong))
+        raise DecibanError(
+            "soft labels must be a matrix of weights ≥ 0, one column a class, whose rows sum to 1: bad input shape "
+            "{shape}",
+            row=row,
+            value=y[row].tolist(),
+            shape=y.shape,
         )
     names = np.arange(soft.shape[1]) if classes is None else classes
     if len(names) != soft.shape[1]:
@@ -233,7 +260,13 @@ def read_weights(weights: Any, n: int) -> Floats:
     if len(array) != n:
         raise ValueError(f"sample_weight.shape == {array.shape}, expected {(n,)}!")
     if not np.isfinite(array).all():
-        raise ValueError(f"Input sample_weight contains NaN or infinity: row {int(np.argmin(np.isfinite(array)))}")
+        row = int(np.argmin(np.isfinite(array)))
+        raise DecibanError(
+            "Input sample_weight contains NaN or infinity: row {row}",
+            row=row,
+            column="sample_weight",
+            value=float(array[row]),
+        )
     return np.ascontiguousarray(array)
 
 

@@ -34,7 +34,8 @@ class Reader:
         twice = [name for name, times in Counter(names).items() if times > 1] if len(set(names)) < len(names) else []
         if twice:
             raise DecibanError(
-                f"a column is called {twice[0]!r}, and so is a part of the date column beside it: give it another name"
+                "a column is called {column!r}, and so is a part of the date column beside it: give it another name",
+                column=twice[0],
             )
         return reader
 
@@ -75,7 +76,7 @@ class Reader:
         there = dict(zip(frame.names, frame.columns, strict=True))
         absent = [kind.name for kind in self.used if kind.name not in there]
         if absent:
-            raise DecibanError(self._absent(absent, frame.names))
+            raise DecibanError("{problem}", column=absent[0], problem=self._absent(absent, frame.names))
         for kind in self.used:
             column = as_kind(there[kind.name], kind.kind, kind.name, known=(known or {}).get(kind.name, ()))
             if kind.kind == "date" and isinstance(column, Numbers):

@@ -287,8 +287,11 @@ def check_rows(classes: Array, codes: Array, n: int, held_out: int) -> None:
     rare = int(np.argmin(count))
     if count[rare] <= LEAST:
         raise DecibanError(
-            f"class {plain(classes[rare])!r} has too few rows ({count[rare]}): {LEAST} are needed to learn from and "
-            "one to judge by, so leave the class out or merge it with another"
+            "class {value!r} has too few rows ({rows}): {least} are needed to learn from and one to judge by, so leave "
+            "the class out or merge it with another",
+            value=plain(classes[rare]),
+            rows=int(count[rare]),
+            least=LEAST,
         )
 
 

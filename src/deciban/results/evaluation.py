@@ -470,19 +470,24 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     k = len(place)
     for row, name in enumerate(labels):
         if is_missing(name):
-            raise DecibanError(f"row {row} of y has no label, and cannot be judged: leave such rows out")
+            raise DecibanError(
+                "row {row} of y has no label, and cannot be judged: leave such rows out", row=row, value=name
+            )
         place.setdefault(name, len(place))
     unknown = tuple(place)[k:]
     truth = np.fromiter((place[name] for name in labels), dtype=np.int64, count=len(labels))
     if len(labels) and (truth >= k).all():
         learned, given = ", ".join(map(repr, tuple(place)[: min(k, 5)])), ", ".join(map(repr, unknown[:5]))
         raise DecibanError(
-            f"no label of y is a class of the model: it learned {learned}{', …' * (k > 5)}, and y has {given}"
-            f"{', …' * (len(unknown) > 5)}. Is y the right column, and are its labels of the same type?"
+            "no label of y is a class of the model: it learned {learned}, and y has {given}. Is y the right column, "
+            "and are its labels of the same type?",
+            value=unknown[0],
+            learned=learned + ", …" * (k > 5),
+            given=given + ", …" * (len(unknown) > 5),
         )
     bad = np.flatnonzero(np.isnan(said).any(axis=1))
     if len(bad):
-        raise DecibanError(f"row {bad[0]} has a probability that is NaN, and cannot be judged")
+        raise DecibanError("row {row} has a probability that is NaN, and cannot be judged", row=bad[0])
     if unknown:
         said = np.column_stack([said, np.full((len(said), len(unknown)), -np.inf)])
         several = np.empty(len(place), dtype=object)
@@ -503,7 +508,13 @@ def read_weight(weight: Any, n: int) -> Floats:
         raise DecibanError(f"weight has shape {found.shape}, and there are {n} rows: one weight a row is needed")
     wrong = np.flatnonzero(~(found >= 0) | np.isinf(found))
     if len(wrong):
-        raise DecibanError(f"weight is {found[wrong[0]]:g} in row {wrong[0]}: weights are numbers ≥ 0")
+        row = int(wrong[0])
+        raise DecibanError(
+            "weight is {value:g} in row {row}: weights are numbers ≥ 0",
+            row=row,
+            column="weight",
+            value=float(found[row]),
+        )
     return found
 
 

@@ -61,7 +61,9 @@ class Summary(Result):
     def __post_init__(self) -> None:
         missing = [name for name in ("candidate", "log loss", "chosen") if name not in self.candidates.columns]
         if missing:
-            raise SchemaError(f"a table of candidates needs a column {missing[0]!r}: candidates_table makes one")
+            raise SchemaError(
+                "a table of candidates needs a column {column!r}: candidates_table makes one", column=missing[0]
+            )
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -20,7 +20,7 @@ import numpy as np
 
 from deciban._typing import Array, Categories, Sums
 from deciban.algebra import Stats
-from deciban.errors import DecibanError, FileError
+from deciban.errors import DecibanError, FileError, KindError
 from deciban.families import FAMILIES, Family, Tree
 from deciban.joint import Block, Joint, Model
 from deciban.pool import ByFold, ByForm, Folds, LeftOut, Pool
@@ -42,7 +42,7 @@ LABELS = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,10})|O")  # types of
 PLAIN = (bool, int, float, str)
 WIDE = 1 << 20  # bytes that labels may take as an array, however short they are on average
 UNWARRANTED = 1 << 24  # columns, or categories, that a model without classes may speak of: no sums bear them out
-SAID = 300  # characters of what went wrong
+MAX_REASON = 300  # characters of what went wrong
 LONGEST = 100  # characters of a model's name
 
 # What a description that makes no sense can raise while it is read.
@@ -122,9 +122,9 @@ def damage(path: str | os.PathLike[str], how: str = "is damaged") -> Iterator[No
     try:
         yield
     except BROKEN as error:
-        said = str(error) if isinstance(error, FileError) else f"{type(error).__name__}: {error}"
-        said = one_line(said if len(said) <= SAID else said[:SAID] + "…")
-        raise FileError(f"{os.fspath(path)!r} {how}: {said}") from None
+        why = str(error) if isinstance(error, FileError) else f"{type(error).__name__}: {error}"
+        why = one_line(why if len(why) <= MAX_REASON else why[:MAX_REASON] + "…")
+        raise FileError("{file!r} {how}: {why}", file=os.fsdecode(path), how=how, why=why) from None
 
 
 def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any]]:
@@ -136,7 +136,7 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         file = container.open_file(path)
         strings = file.strings
     if "deciban" not in strings:
-        raise FileError(f"{os.fspath(path)!r} is a safetensors file, but not a deciban model")
+        raise FileError("{file!r} is a safetensors file, but not a deciban model", file=os.fsdecode(path))
     with damage(path):
         text = strings["deciban"]
         document = container.read_json(text)
@@ -456,7 +456,9 @@ def encode(value: Any) -> Any:
         return {"float": repr(value)}
     if value is None or isinstance(value, PLAIN):
         return value
-    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be saved: use strings or numbers")
+    raise KindError(
+        "{value!r} of type {type} cannot be saved: use strings or numbers", value=value, type=type(value).__name__
+    )
 
 
 def decode(value: Any) -> Any:
@@ -498,7 +500,11 @@ def categories_out(categories: Categories) -> Any:
         return {"cuts": list(categories.cuts), "middles": list(categories.middles)}
     for value in categories:
         if not (value is None or isinstance(value, PLAIN)):
-            raise TypeError(f"the category {value!r} of type {type(value).__name__} cannot be saved: use strings")
+            raise KindError(
+                "the category {value!r} of type {type} cannot be saved: use strings",
+                value=value,
+                type=type(value).__name__,
+            )
     return [encode(value) for value in categories]
 
 

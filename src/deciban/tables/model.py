@@ -248,19 +248,23 @@ class TableModel:
         """Without rows whose class codes y point into `classes`; rows that were never learned are an error."""
         unknown = [c for c in classes.tolist() if c not in set(self.classes.tolist())]
         if unknown:
-            raise ForgetError(f"cannot forget rows of class {unknown[0]!r}: the model never learned that class")
+            raise ForgetError(
+                "cannot forget rows of class {value!r}: the model never learned that class", value=unknown[0]
+            )
         batch = self.batch(frame, find(classes, self.classes)[y].astype(np.int32), weight, n_jobs)
         left = self.columns.counts - batch.columns.counts
         low = np.argwhere(left < -RESIDUE * np.maximum(1.0, self.columns.counts))
         codes = self.encoding.rows(frame).codes
         if len(low) or (codes < 0).any():
-            raise ForgetError(self._never_learned(low, codes))
+            raise self._never_learned(low, codes)
         short = np.flatnonzero(self.weight - batch.weight < -RESIDUE * np.maximum(1.0, self.weight))
         if len(short):
             c = short[0]
             raise ForgetError(
-                f"cannot forget {batch.weight[c]:g} rows of class {plain(self.classes[c])!r}: "
-                f"only {self.weight[c]:g} were learned"
+                "cannot forget {given:g} rows of class {value!r}: only {learned:g} were learned",
+                value=plain(self.classes[c]),
+                given=batch.weight[c],
+                learned=self.weight[c],
             )
         rest = self.plus(batch, -1.0)
         for expert in rest.experts:
@@ -283,22 +287,29 @@ class TableModel:
         if len(bad):
             row, j = bad[0]
             raise ForgetError(
-                f"row {row} was not learned: no row of class {plain(self.classes[y[row]])!r} with its value of column "
-                f"{self.encoding.names[j]!r} was"
+                "row {row} was not learned: no row of class {label!r} with its value of column {column!r} was",
+                row=row,
+                column=self.encoding.names[j],
+                label=plain(self.classes[y[row]]),
             )
 
-    def _never_learned(self, low: Array, codes: Codes) -> str:
+    def _never_learned(self, low: Array, codes: Codes) -> ForgetError:
         if len(low):
             cls, cell = low[0]
             j = int(np.searchsorted(self.encoding.offsets, cell, side="right")) - 1
-            row = np.flatnonzero(codes[:, j] == cell - self.encoding.offsets[j])
-            at, label = int(row[0]), plain(self.classes[cls])
-            return (
-                f"cannot forget row {at}: with its value of column {self.encoding.names[j]!r}, more rows of class "
-                f"{label!r} would be forgotten than were learned"
+            return ForgetError(
+                "cannot forget row {row}: with its value of column {column!r}, more rows of class {label!r} would be "
+                "forgotten than were learned",
+                row=np.flatnonzero(codes[:, j] == cell - self.encoding.offsets[j])[0],
+                column=self.encoding.names[j],
+                label=plain(self.classes[cls]),
             )
-        at, j = np.argwhere(codes < 0)[0]
-        return f"cannot forget row {at}: its value of column {self.encoding.names[j]!r} was never learned"
+        row, j = np.argwhere(codes < 0)[0]
+        return ForgetError(
+            "cannot forget row {row}: its value of column {column!r} was never learned",
+            row=row,
+            column=self.encoding.names[j],
+        )
 
     def merged(self, other: TableModel) -> TableModel:
         """What both have learned, under choices that are the same."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
@@ -135,14 +134,20 @@ def check(document: Any, number: int) -> None:
         return
     if isinstance(document, float) and document != document:
         raise DecibanError(
-            f"np.nan is an invalid document, expected byte or unicode string. Document {number} is missing: "
-            "drop it, or put '' in its place"
+            "np.nan is an invalid document, expected byte or unicode string. Document {row} is missing: drop it, or "
+            "put '' in its place",
+            row=number,
+            value=document,
         )
     if np.ndim(document) == 0 and is_missing(document):
-        raise DecibanError(f"document {number} is missing ({document!r}): drop it, or put '' in its place")
+        raise DecibanError(
+            "document {row} is missing ({value!r}): drop it, or put '' in its place", row=number, value=document
+        )
     raise DecibanError(
-        f"document {number} is of type {type(document).__name__} ({reprlib.repr(document)}), not a string: "
-        "drop it, or make it a string"
+        "document {row} is of type {type} ({value!short}), not a string: drop it, or make it a string",
+        row=number,
+        value=document,
+        type=type(document).__name__,
     )
 
 

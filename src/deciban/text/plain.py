@@ -155,7 +155,7 @@ class Plain:
         lost = np.flatnonzero(to < 0)
         if len(lost):
             word = words.strings(lost[:1].astype(np.int32))[0]
-            raise ForgetError(f"cannot forget these documents: the model never learned the word {word!r}")
+            raise ForgetError("cannot forget these documents: the model never learned the word {value!r}", value=word)
         X = columns_moved(counts, to, len(self.words))
         left = forget(self.named(), self._sums(X, labels, classes, weight, n_jobs)).stats
         return self._with_words_of(left, left.sums[0]["x"].sum(axis=0) > 0)

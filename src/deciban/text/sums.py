@@ -150,14 +150,19 @@ class TextSums:
         """Without what `other` learned; classes and items that nothing is left of go too."""
         unknown = [c for c in other.classes.tolist() if c not in set(self.classes.tolist())]
         if unknown:
-            raise ForgetError(f"cannot forget documents of class {unknown[0]!r}: the model never learned that class")
+            raise ForgetError(
+                "cannot forget documents of class {value!r}: the model never learned that class", value=unknown[0]
+            )
         a, b = self._in_common(other)
         weight = a.weight - b.weight
         weight = np.where(np.abs(weight) <= a.weight * RESIDUE, 0.0, weight)
         if (weight < 0).any():
             c = int(np.argmin(weight))
             raise ForgetError(
-                f"cannot forget {b.weight[c]:g} documents of class {a.classes[c]!r}: only {a.weight[c]:g} were learned"
+                "cannot forget {given:g} documents of class {value!r}: only {learned:g} were learned",
+                value=a.classes.tolist()[c],
+                given=b.weight[c],
+                learned=a.weight[c],
             )
         to = a.lexicon.places(b.lexicon)
         cells, keep = {}, {block: np.zeros(a.lexicon.size(block), dtype=bool) for block in BLOCKS}
@@ -272,8 +277,9 @@ def check_same_hashing(one: int | None, two: int | None) -> None:
 
 def never_learned(item: str) -> ForgetError:
     return ForgetError(
-        "cannot forget these documents: they were not learned as they are "
-        f"(of {item!r} the model has learned less than they hold)"
+        "cannot forget these documents: they were not learned as they are (of {value!r} the model has learned less "
+        "than they hold)",
+        value=item,
     )
 
 
@@ -283,7 +289,9 @@ def check_known(learned: Array, which: Array, rows: dict[str, Rows]) -> None:
         new = np.add.reduceat(np.append(indices < 0, False), indptr[:-1]) * (np.diff(indptr) > 0)
         lost = np.intersect1d(which[new > 0], learned)
         if len(lost):
-            raise ForgetError(f"document {int(lost[0])} was never learned: it has words that are new to the model")
+            raise ForgetError(
+                "document {row} was never learned: it has words that are new to the model", row=int(lost[0])
+            )
 
 
 def narrowed(rows: Rows, size: int) -> tuple[Codes, Rows]:

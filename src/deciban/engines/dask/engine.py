@@ -125,7 +125,9 @@ class Dask(Engine):
         except DecibanError:
             raise
         except Exception as error:  # Dask may look into files here
-            raise EngineError(f"{self.rows_named} cannot be read: {said(error)}") from error
+            raise EngineError(
+                "{rows} cannot be read: {problem}", rows=self.rows_named, problem=summary_of(error)
+            ) from error
 
     # ------------------------------------------------------------------ the schema
 
@@ -386,10 +388,9 @@ def naming(place: str) -> Iterator[None]:
     try:
         yield
     except DecibanError as error:
-        error.args = (f"{place}: {error}",)
-        raise
+        raise error.located(file=place) from None
     except Exception as error:
-        raise EngineError(f"{place}: {said(error)}") from error
+        raise EngineError("{problem}", file=place, problem=summary_of(error)) from error
 
 
 def place_of(number: int, rows_named: str) -> str:
@@ -680,8 +681,9 @@ def from_paths(paths: Sequence[str], **how: Any) -> Dask:
         how = {"sep": "\t", **how} if tabs else how
     elif kinds != {"parquet"}:
         raise DecibanError(
-            f"{name}: Dask reads Parquet and CSV files here, all of one kind, which is known by how their names end "
-            "(.parquet, .csv, .tsv). Of anything else, make a Dask DataFrame and give that"
+            "Dask reads Parquet and CSV files here, all of one kind, which is known by how their names end (.parquet, "
+            ".csv, .tsv). Of anything else, make a Dask DataFrame and give that",
+            file=name,
         )
     if kinds == {"parquet"}:  # Dask puts these in the order of the numbers in their names, whatever order was given
         order = needed("dask.utils").natural_sort_key
@@ -691,7 +693,7 @@ def from_paths(paths: Sequence[str], **how: Any) -> Dask:
     except DecibanError:
         raise
     except Exception as error:  # of whichever library reads the files
-        raise EngineError(f"{name} cannot be read: {said(error)}") from error
+        raise EngineError("{file} cannot be read: {problem}", file=name, problem=summary_of(error)) from error
     rows.rows_named = name
     return rows
 
@@ -702,7 +704,7 @@ def expanded(path: str) -> list[str]:
         return [path]
     found = sorted(glob.glob(path, recursive=True))
     if not found:
-        raise DecibanError(f"there is no file {one_line(path)!r}")
+        raise DecibanError("there is no file {file!r}", file=path)
     return found
 
 
@@ -722,7 +724,7 @@ def shown_paths(paths: Sequence[str]) -> str:
 # ------------------------------------------------------------------ what goes wrong
 
 
-def said(error: BaseException) -> str:
+def summary_of(error: BaseException) -> str:
     """Somebody else's error in a line."""
     text = without_secrets(one_line(" ".join(str(error).split())))
     return f"{type(error).__name__}: {text[:LONGEST]}{'…' if len(text) > LONGEST else ''}"
@@ -735,15 +737,18 @@ def failure(error: Exception, where: str) -> DecibanError:
     name = type(error).__name__
     if name == "KilledWorker":  # Dask suspects all that was waiting for a worker which dies
         return EngineError(
-            f"{where}: every worker that had it in hand, perhaps among others, died, mostly for want of memory. Cut "
-            "the rows into smaller partitions (repartition, rechunk), or give workers more memory; nothing was learned"
+            "every worker that had it in hand, perhaps among others, died, mostly for want of memory. Cut the rows "
+            "into smaller partitions (repartition, rechunk), or give workers more memory; nothing was learned",
+            file=where,
         )
     if name in LOST:
         return EngineError(
-            f"{where}: Dask's scheduler is out of reach or has been told to stop ({said(error)}). Connect a new "
-            "Client, and do it again; nothing was learned"
+            "Dask's scheduler is out of reach or has been told to stop ({problem}). Connect a new Client, and do it "
+            "again; nothing was learned",
+            file=where,
+            problem=summary_of(error),
         )
-    return EngineError(f"{where} cannot be computed: {said(error)}")
+    return EngineError("{file} cannot be computed: {problem}", file=where, problem=summary_of(error))
 
 
 def failed_key(error: BaseException) -> Any:

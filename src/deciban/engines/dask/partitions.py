@@ -65,19 +65,23 @@ class Reader:
         strange = [name for name in found.values if name not in self.schema.names]
         if strange and found.size:
             raise DecibanError(
-                f"there is a column {one_line(strange[0])!r} here, and not in the partitions that were looked at: give "
-                "it to all rows, with None where it is missing, or leave it out"
+                "there is a column {column!r} here, and not in the partitions that were looked at: give it to all "
+                "rows, with None where it is missing, or leave it out",
+                column=strange[0],
             )
         return found
 
     def _table(self, found: Columns, rows: Any) -> pa.Table:
         size = len(range(*rows.indices(found.size))) if isinstance(rows, slice) else len(rows)
-        columns = [
-            as_arrow(found.values[field.name][rows], field.type, field.name)
-            if field.name in found.values
-            else pa.nulls(size, field.type)
-            for field in self.schema
-        ]
+        try:
+            columns = [
+                as_arrow(found.values[field.name][rows], field.type, field.name)
+                if field.name in found.values
+                else pa.nulls(size, field.type)
+                for field in self.schema
+            ]
+        except DecibanError as error:  # which counts the rows of this table, not of the partition
+            raise error.located(numbers=np.arange(found.size)[rows]) from None
         return pa.table(columns, schema=self.schema)
 
 
@@ -108,8 +112,10 @@ def columns_of_bag(part: Any, labels: Any, target: str | None) -> Columns:
     if len(forms) > 1 or None in forms:
         wrong = next(i for i, row in enumerate(rows) if form_of(row) is None or form_of(row) != form_of(rows[0]))
         raise DecibanError(
-            f"row {wrong} is {shown(rows[wrong])}: all rows of a Bag are dicts with a key for each column, or all are "
-            "texts, or all are pairs of a text and its label"
+            "row {row} is {value!short}: all rows of a Bag are dicts with a key for each column, or all are texts, or "
+            "all are pairs of a text and its label",
+            row=wrong,
+            value=rows[wrong],
         )
     if forms == {"text"}:
         return with_labels(len(rows), {TEXT: as_objects(rows)}, labels, target)
@@ -178,8 +184,11 @@ def kind_of_dtype(dtype: Any, name: str, where: str) -> pa.DataType | None:
         return settled(pa.array(empty, from_pandas=True).type, name, where)
     except (pa.ArrowException, NotImplementedError, TypeError):
         raise DecibanError(
-            f"column {one_line(name)!r} of {where} is of type {dtype}, which is neither numbers, strings, booleans nor "
-            "dates: convert it to one of these, or leave it out"
+            "column {column!r} of {where} is of type {dtype}, which is neither numbers, strings, booleans nor dates: "
+            "convert it to one of these, or leave it out",
+            column=name,
+            where=where,
+            dtype=str(dtype),
         ) from None
 
 
@@ -294,6 +303,11 @@ def misfit(name: str, value: Any, kind: pa.DataType) -> DecibanError:
     whole = pa.types.is_integer(kind)
     to = "float64" if whole and isinstance(value, float) else "str"
     return DecibanError(
-        f"column {one_line(name)!r} holds {one_line(shown(value))}, and {'whole numbers' if whole else describe(kind)} "
-        f"elsewhere: make it the same in all partitions, as in X.astype({{{one_line(name)!r}: {to!r}}})"
+        "column {column!r} holds {shown}, and {kind} elsewhere: make it the same in all partitions, as in "
+        "X.astype({how})",
+        column=name,
+        value=value,
+        shown=one_line(shown(value)),
+        kind="whole numbers" if whole else describe(kind),
+        how={name: to},
     )

@@ -94,7 +94,9 @@ class Spark(Engine):
             raise EngineError(f"{rows_named} is a stream without an end: learn from each of its batches (foreachBatch)")
         twice = sorted({name for name in X.columns if X.columns.count(name) > 1})
         if twice:
-            raise EngineError(f"{rows_named} has several columns called {one_line(twice[0])!r}: rename all but one")
+            raise EngineError(
+                "{rows} has several columns called {column!r}: rename all but one", column=twice[0], rows=rows_named
+            )
 
     @property
     def schema(self) -> pa.Schema:
@@ -107,8 +109,10 @@ class Spark(Engine):
         for field in self.frame.schema:
             if type(field.dataType).__name__ in ("VectorUDT", "MatrixUDT"):
                 raise EngineError(
-                    f"column {one_line(field.name)!r} of {self.rows_named} holds vectors of Spark ML: make a column of "
-                    "each entry (pyspark.ml.functions.vector_to_array), or leave the column out"
+                    "column {column!r} of {rows} holds vectors of Spark ML: make a column of each entry "
+                    "(pyspark.ml.functions.vector_to_array), or leave the column out",
+                    column=field.name,
+                    rows=self.rows_named,
                 )
         with quiet(), in_one_line(self.rows_named):
             found = self.frame.limit(0).toArrow().schema  # no row is read for it
@@ -176,8 +180,9 @@ class Spark(Engine):
         for name in fields.names:
             if same(name) in taken:
                 raise EngineError(
-                    f"{self.rows_named} has a column {one_line(name)!r} already, where an answer is to stand: "
-                    "rename it, or leave it out"
+                    "{rows} has a column {column!r} already, where an answer is to stand: rename it, or leave it out",
+                    column=name,
+                    rows=self.rows_named,
                 )
         with quiet(), in_one_line(self.rows_named):
             answers = session.createDataFrame(fields.empty_table()).schema
@@ -215,7 +220,9 @@ class Partition:
         except DecibanError as error:
             yield part_row(part, error=pack(error))
         except Exception as error:
-            raise EngineError(f"partition {part} of {self.name}: {said(error)}") from error
+            raise EngineError(
+                "{problem}", file=f"partition {part} of {self.name}", problem=summary_of(error)
+            ) from error
         else:
             if packed is not None:
                 yield part_row(part, packed)
@@ -241,7 +248,8 @@ class Neighbours:
             except DecibanError as error:
                 yield part_row(group, error=pack(error))
             except Exception as error:
-                raise EngineError(f"sums of partitions {parts[0][0]} to {parts[-1][0]}: {said(error)}") from error
+                where = f"sums of partitions {parts[0][0]} to {parts[-1][0]}"
+                raise EngineError("{problem}", file=where, problem=summary_of(error)) from error
 
 
 @dataclass(frozen=True)
@@ -292,7 +300,8 @@ class Answers:
                 answers = answer(conformed(table, self.schema, self.name))
             except Exception as error:
                 source.leave()
-                raise EngineError(f"partition {partition_number()} of {self.name}: {said(error)}") from error
+                where = f"partition {partition_number()} of {self.name}"
+                raise EngineError("{problem}", file=where, problem=summary_of(error)) from error
             columns = [*table.columns, *answers.columns]
             yield from pa.table(columns, names=list(self.names)).combine_chunks().to_batches()
 
@@ -414,7 +423,7 @@ def checked(found: list[Any], name: str, width: int = 1) -> list[Any]:
         error = pickle.loads(first.error)
         last = (first.part + 1) * width - 1
         where = f"partition {last}" if width == 1 else f"partitions {first.part * width} to {last}"
-        raise type(error)(f"{where} of {name}: {error}")
+        raise error.located(file=f"{where} of {name}")
     return found
 
 
@@ -451,7 +460,7 @@ def in_one_line(name: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "grpc"):
             raise
-        raise EngineError(reason(str(error), name)) from None
+        raise EngineError("{problem}", problem=reason(str(error), name)) from None
 
 
 OURS = re.compile(r"deciban\.errors\.EngineError: (.*)")
@@ -483,7 +492,7 @@ def reason(text: str, name: str) -> str:
     return f"{where}: {' '.join(dict.fromkeys(one_line(STATE.sub('', line).strip()) for line in lines))}"
 
 
-def said(error: BaseException) -> str:
+def summary_of(error: BaseException) -> str:
     """An error in a line."""
     return one_line(f"{type(error).__name__}: {error}")
 

@@ -39,7 +39,7 @@ def read_mailbox(path: str | os.PathLike[str], headers: Collection[str] | None =
     if not path.exists():
         raise FileNotFoundError(f"there is no mailbox {str(path)!r}")
     if not path.is_dir() and not path.is_file():
-        raise FileError(f"{str(path)!r} is neither a file nor a folder")
+        raise FileError("{file!r} is neither a file nor a folder", file=str(path))
     return (read(raw, headers) for file in files(path, set()) for raw in split(file))
 
 
@@ -76,8 +76,10 @@ def split_file(file: io.BufferedReader[Any], path: Path) -> Iterator[bytes]:
         return
     if not one and not FIELD.match(first.removeprefix(b"\xef\xbb\xbf")):
         raise FileError(
-            f"{str(path)!r} does not look like mail: its first line is {first[:40]!r}, and no header field "
-            "such as 'Subject: …'; if it is a mail, give its name the ending .eml, and if not, move it elsewhere"
+            "{file!r} does not look like mail: its first line is {value!r}, and no header field such as 'Subject: …'; "
+            "if it is a mail, give its name the ending .eml, and if not, move it elsewhere",
+            file=str(path),
+            value=first[:40],
         )
     yield file.read(FILE)
 

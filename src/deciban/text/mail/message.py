@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deciban.errors import KindError
 from deciban.text.mail.decode import characters, clean, transfer
 from deciban.text.mail.markup import text_of_html
 from deciban.text.mail.mime import UNICODE, Part, as_unicode, from_message, is_unicode, parse, to_bytes
@@ -139,8 +140,11 @@ def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
 
     if isinstance(raw, Message):
         return from_message(raw)
-    raise TypeError(
-        f"a mail is bytes, a string, a path or an email.message.Message, not {type(raw).__name__} {raw!r:.80}"
+    raise KindError(
+        "a mail is bytes, a string, a path or an email.message.Message, not {type} {shown}",
+        value=raw,
+        type=type(raw).__name__,
+        shown=f"{raw!r:.80}",
     )
 
 
