@@ -276,7 +276,7 @@ def test_a_folder_in_which_nobody_can_write(line, room, content, inside):
 
 def test_a_fault_of_ours_is_told_from_a_mistake(room, inside, monkeypatch):
     """Exit code 1, and where it happened."""
-    monkeypatch.setattr("deciban.cli.answering.open_model", lambda path: path.frobnicate())
+    monkeypatch.setattr("deciban.cli.commands.predict.open_model", lambda path: path.frobnicate())
     inside.folder = room
     done = inside("predict", "churn.deciban", "good.csv")
     assert done.code == 1

@@ -22,7 +22,7 @@ from deciban.corollaries.explain import explain, strongest
 from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.corollaries.sample import sample
 from deciban.engines.dispatch import engine_of
-from deciban.errors import DecibanError, SchemaError
+from deciban.errors import DecibanError, NotAvailableError, SchemaError
 from deciban.joint import Model
 from deciban.reading.missing import unmask
 from deciban.results.evidence import Evidence
@@ -38,7 +38,9 @@ def is_generative(what: str) -> Callable[[Any], bool]:
 
     def check(model: Any) -> bool:
         if not model._generative:
-            raise AttributeError(f"{type(model).__name__} is not a generative model: it has no {what}")
+            raise NotAvailableError(
+                "{model} is not a generative model: it has no {what}", model=type(model).__name__, what=what
+            )
         return True
 
     return check

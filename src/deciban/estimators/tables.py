@@ -265,7 +265,10 @@ class Classifier(PooledClassifier):
         self._check_exact("rows cannot be subtracted: fit again without them")
         source = self._elsewhere(X, y)
         if source is not None:
-            raise DecibanError("forget takes rows in memory here: read them in batches, and forget one after the other")
+            from deciban.estimators import anywhere
+
+            anywhere.forget(self, source, y, sample_weight)
+            return self
         with self._unchanged_on_error():
             frame, labels, weight = self._read_labelled(*that_count(X, y, sample_weight), reset=False)
             if labels.any_missing:

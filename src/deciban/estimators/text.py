@@ -248,8 +248,12 @@ class TextClassifier(PooledClassifier):
         """
         check_is_fitted(self)
         self._check_exact("documents cannot be subtracted: fit again without them")
-        if self._elsewhere(X, y) is not None:
-            raise DecibanError("forget takes texts in memory: read them in batches, and forget one after the other")
+        source = self._elsewhere(X, y)
+        if source is not None:
+            from deciban.estimators import anywhere
+
+            anywhere.forget(self, source, y, sample_weight)
+            return self
         with self._unchanged_on_error():
             texts, labels, weight = self._read_to_learn(X, y, sample_weight)
             if labels.any_missing:

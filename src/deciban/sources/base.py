@@ -58,6 +58,7 @@ class Source(ABC):
         self.whole: frozenset[str] = frozenset()
         sizes = [file.size for file in self.files]
         self.size: int | None = None if None in sizes else sum(size for size in sizes if size is not None)
+        self.rows_expected = 0  # as far as can be told without reading all
         self._digests: dict[Any, str] | None = None
 
     def __repr__(self) -> str:
@@ -88,6 +89,18 @@ class Source(ABC):
             if watch is not None:
                 watch(piece.read)
         self._read(one_pass)
+
+    def whole_batches(self, rows: int, size: int) -> list[Batch] | None:
+        """All rows, if there are no more than so many, in no more than so many bytes; nothing is lost if there are."""
+        if self.rows_expected > 2 * rows:
+            return None  # which spares reading as many
+        found, first, used = [], 0, 0
+        for piece in self._look() if self.size is None else self.batches():
+            found.append(Batch(piece.table, first, piece.file, piece.names))
+            first, used = first + piece.table.num_rows, used + piece.table.nbytes
+            if first > rows or used > size:
+                return None
+        return found
 
     def _hashing(self) -> Pass:
         """A pass that hashes what it reads, unless that is known."""

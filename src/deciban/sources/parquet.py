@@ -35,6 +35,7 @@ class Parquet(SelfDescribing):
             with whole_parquet(file.name), pq.ParquetFile(file.arrow()) as opened:
                 self._rows.append(opened.metadata.num_rows)
                 schemas.append(opened.schema_arrow)
+        self.rows_expected = sum(self._rows)
         self._settle(schemas, given)
 
     def _open(self, file: InputFile) -> pq.ParquetFile:

@@ -240,6 +240,8 @@ class Records(Source):
         if self._replay is not None:
             return found
         length = size / max(1, total)
+        if all(record_file.seekable() for record_file in self.record_files):
+            self.rows_expected = int((self.size or 0) / max(1.0, length))
         if most is not None:
             rows = max(1, min(rows, int(most / length)))
         return self._by_going_there(rows, length) or self._by_passing_through(rows, length)

@@ -1,0 +1,65 @@
+"""`deciban merge`: add up models that learned apart."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.models import origin_of
+from deciban.cli.output_files import output_path
+from deciban.cli.terminal import say, several, show_json
+from deciban.errors import DecibanError
+
+
+def merge(
+    models: Annotated[list[str], typer.Argument(help="Two model files or more.", metavar="MODEL")],
+    output: Annotated[str, typer.Option("--output", "-o", help="The file of the sum.")],
+    json: options.Json = False,
+) -> None:
+    """Add up models that learned apart: the sum is the model that learned everything.
+
+    Models of tables that made their own choices do not add up; train the second like the first.
+
+    \b
+    Examples:
+      deciban merge monday.deciban tuesday.deciban -o week.deciban
+      deciban train b.csv --target y --like a.deciban -o b.deciban
+      deciban merge a.deciban b.deciban -o both.deciban
+    """
+    from deciban.errors import SchemaError
+    from deciban.estimators.load import load
+
+    if len(models) < 2:
+        raise DecibanError("give two model files or more: one is the sum already")
+    place = output_path(output, [])
+    found = [load(path) for path in models]
+    total = found[0]
+    for path, estimator in zip(models[1:], found[1:], strict=True):
+        if type(estimator) is not type(total):
+            raise DecibanError(
+                f"{models[0]!r} is a {type(total).__name__} and {path!r} a {type(estimator).__name__}: "
+                "they do not add up"
+            )
+        try:
+            total = total + estimator
+        except SchemaError as error:
+            if "chose differently" not in str(error):
+                raise
+            raise DecibanError(
+                f"{models[0]!r} and {path!r} made choices of their own, and do not add up: train the second with "
+                f"--like {models[0]}"
+            ) from None
+    origins = [origin_of(estimator) for estimator in found]
+    total.origin_ = {
+        **origins[0],
+        **{key: [one for origin in origins for one in origin.get(key, [])] for key in ("learned", "partly")},
+        "names": [name for origin in origins for name in origin.get("names", [])][-100:],
+    }
+    total.save(place)
+    rows = float(total.class_count_.sum())
+    if json:
+        show_json({"file": place, "rows": rows, "models": len(found)})
+    else:
+        say(f"Wrote {place}: {several(len(found), 'model')}, {several(rows, 'row')}.")
