@@ -53,9 +53,11 @@ def record_batches(file: InputFile) -> Iterator[tuple[pa.Schema, Iterator[tuple[
         beginning = content.read(6)
         content.seek(0)
         if not beginning:
-            raise FileError(f"{file.name} is empty: an Arrow file says at least what its columns are")
+            raise FileError("{file} is empty: an Arrow file says at least what its columns are", file=file.name)
         if beginning.startswith(FEATHER_1):
-            raise FileError(f"{file.name} is of the first version of Feather: write it again as Feather 2 or Parquet")
+            raise FileError(
+                "{file} is of the first version of Feather: write it again as Feather 2 or Parquet", file=file.name
+            )
         if beginning == FILE:
             reader = pa.ipc.open_file(content)
             many = reader.num_record_batches
@@ -73,4 +75,6 @@ def whole_arrow(file: InputFile) -> Iterator[None]:
     except DecibanError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise FileError(f"{file.name} is not a whole Arrow file ({one_line(str(error))}): write it again") from None
+        raise FileError(
+            "{file} is not a whole Arrow file ({problem}): write it again", file=file.name, problem=one_line(str(error))
+        ) from None

@@ -79,7 +79,7 @@ class Source(ABC):
     def batches(self, rows: int = 65_536, watch: Callable[[int], None] | None = None) -> Iterator[Batch]:
         """All rows in their order, at most `rows` at a time and of one file; `watch` is told the bytes read so far."""
         if rows < 1:
-            raise DecibanError(f"batches have at least one row, not {rows}")
+            raise DecibanError("batches have at least one row, not {value}", value=rows)
         first, one_pass = 0, self._hashing()
         for piece in self._pieces(rows, one_pass):
             for start in range(0, piece.table.num_rows, rows):
@@ -151,9 +151,9 @@ class Source(ABC):
                 return piece.table.slice(number - before, 1)
             before += piece.table.num_rows
         if number < 0:
-            raise DecibanError(f"there is no row before the first one of {self.name}: ask for another")
+            raise DecibanError("there is no row before the first one of {file}: ask for another", file=self.name)
         has = f"only {before:,} row{'' if before == 1 else 's'}" if before else "no rows"
-        raise DecibanError(f"{self.name} has {has}: ask for another row, or look into another file")
+        raise DecibanError("{file} has {has}: ask for another row, or look into another file", file=self.name, has=has)
 
     def sample(self, rows: int = 100_000) -> pa.Table:
         """All rows, if there are no more than `rows`; otherwise at most so many, from places spread evenly."""

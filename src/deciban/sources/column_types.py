@@ -63,8 +63,11 @@ def declared(kind: pa.DataType, column: str, file: str) -> pa.DataType:
         return pa.float64()
     if types.is_nested(kind) or types.is_fixed_size_binary(kind) or isinstance(kind, pa.BaseExtensionType):
         raise DecibanError(
-            f"column {one_line(column)!r} of {file} holds {one_line(str(kind))}: a cell is a number, a string, a "
-            "boolean, a date, or missing. Make columns of what is inside, or leave the column out"
+            "column {column!r} of {file} holds {type}: a cell is a number, a string, a boolean, a date, or missing. "
+            "Make columns of what is inside, or leave the column out",
+            column=one_line(column),
+            file=file,
+            type=one_line(str(kind)),
         )
     return kind
 
@@ -91,9 +94,13 @@ def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, file: str) -> pa
         return column.cast(kind, safe=not pa.types.is_floating(kind))
     except pa.ArrowException as error:
         raise DecibanError(
-            f"column {name!r} of {file} holds {one_line(str(column.type))} and cannot be read as {describe(kind)} "
-            f"({one_line(str(error))}): see to it that all files say the same, or give its kind "
-            f"(--schema {one_line(name)}=category)"
+            "column {column!r} of {file} holds {type} and cannot be read as {expected} ({problem}): see to it that "
+            "all files say the same, or give its kind (--schema {column}=category)",
+            column=one_line(name),
+            file=file,
+            type=one_line(str(column.type)),
+            expected=describe(kind),
+            problem=one_line(str(error)),
         ) from None
 
 
@@ -145,8 +152,11 @@ def same_columns(expected: Sequence[str], found: Sequence[str], first: str, file
     said += [f"has {quoted(extra)} besides"] if extra else []
     if said:
         raise DecibanError(
-            f"{file} does not have the columns of {first}: it {' and '.join(said)}. Read them apart, or make their "
-            "columns the same"
+            "{file} does not have the columns of {first}: it {difference}. Read them apart, or make their columns the "
+            "same",
+            file=file,
+            first=first,
+            difference=" and ".join(said),
         )
 
 
@@ -160,12 +170,18 @@ def check_names(names: Sequence[str], file: str) -> None:
     for number, name in enumerate(names, 1):
         if not name.strip():
             raise DecibanError(
-                f"column {number} of {file} has no name: give it one, or leave the column out (data frames write such "
-                "a column for their index, if they are not told to leave it out)"
+                "column {number} of {file} has no name: give it one, or leave the column out (data frames write such "
+                "a column for their index, if they are not told to leave it out)",
+                number=number,
+                file=file,
             )
         if name in seen:
             raise DecibanError(
-                f"columns {seen[name]} and {number} of {file} are both called {name!r}: give one of them another name"
+                "columns {other} and {number} of {file} are both called {column!r}: give one of them another name",
+                other=seen[name],
+                number=number,
+                file=file,
+                column=name,
             )
         seen[name] = number
 

@@ -71,7 +71,9 @@ class CsvFile(RecordFile):
             self._found, self._delimiter = Dialect(names, delimiter), delimiter
             self.cutter = Quoted(delimiter, end_of_line)
         elif self._found.names != names:
-            raise FileError(f"{self.name} has changed while it was read: its columns are others now. Read it again")
+            raise FileError(
+                "{file} has changed while it was read: its columns are others now. Read it again", file=self.name
+            )
         return Begun(data[end:], stream, 1 + data.count(end_of_line, 0, end))
 
     def may_begin_inside(self, block: Block) -> bool:
@@ -137,11 +139,14 @@ def read_header(stream: Stream, name: str) -> tuple[bytes, int, int]:
         more = stream.read(HEAD)
         data += more
         if data.startswith(b"PK\x03\x04"):
-            raise FileError(f"{name} is a ZIP archive or a spreadsheet, not CSV: unpack it, or save it as CSV")
+            raise FileError(
+                "{file} is a ZIP archive or a spreadsheet, not CSV: unpack it, or save it as CSV", file=name
+            )
         if b"\0" in more:
             raise FileError(
-                f"{name} holds NUL bytes and so is not text: if it is a table of another format, name it so "
-                "(--format), and if it is text, give its encoding (--encoding)"
+                "{file} holds NUL bytes and so is not text: if it is a table of another format, name it so "
+                "(--format), and if it is text, give its encoding (--encoding)",
+                file=name,
             )
         comment = COMMENTS.match(data)
         start = comment.end() if comment else 0
@@ -149,10 +154,14 @@ def read_header(stream: Stream, name: str) -> tuple[bytes, int, int]:
         if end or not more:
             break
         if len(data) > LONGEST:
-            raise FileError(f"the first line of {name} does not end within {LONGEST >> 20} MB: is this a table?")
+            raise FileError(
+                "the first line of {file} does not end within {most} MB: is this a table?",
+                file=name,
+                most=LONGEST >> 20,
+            )
     if not data[start:].strip():
         what = "is empty" if not data.strip() else "has nothing but comments"
-        raise FileError(f"{name} {what}: a table begins with a line of column names")
+        raise FileError("{file} {problem}: a table begins with a line of column names", file=name, problem=what)
     return data, start, end or len(data)
 
 
@@ -196,8 +205,9 @@ def check_header(names: Sequence[str], header: str, name: str) -> None:
     # What is quoted is meant to be a name.
     if '"' not in header and all(as_number(column) is not None for column in names):
         raise DecibanError(
-            f"the first line of {name} holds numbers ({', '.join(names[:3])}{', …' if len(names) > 3 else ''}), and "
-            "should name the columns: put such a line first"
+            "the first line of {file} holds numbers ({value}), and should name the columns: put such a line first",
+            file=name,
+            value=", ".join(names[:3]) + (", …" if len(names) > 3 else ""),
         )
     check_names(names, name)
 
@@ -344,15 +354,21 @@ def diagnose(block: Block, dialect: Dialect, types: Mapping[str, pa.DataType], m
         return Misread("cannot be read", 0, block.line)
     row, name = min(wrong)
     line = next((line for i, (line, _) in enumerate(records(block, dialect)) if i == row), 0)
-    return Misread(unfit(texts.column(name)[row].as_py(), name, types[name]), row, line)
+    return Misread(unfit(types[name]), row, line, column=name, value=shortened(texts.column(name)[row].as_py()))
 
 
-def unfit(value: object, column: str, kind: pa.DataType) -> str:
-    shown = f"{value!r:.60}" + ("…" if len(repr(value)) > 60 else "")
+def unfit(kind: pa.DataType) -> str:
+    """What to say of {value} in {column}, whose values are of a kind."""
     return (
-        f"has {shown} in column {column!r}, which holds {describe(kind)} elsewhere: if it says that nothing is "
-        f"known, name it (--missing {shown}), and if it is a name, so are all (--schema {column}=category)"
+        f"has {{value}} in column {{column!r}}, which holds {describe(kind)} elsewhere: if it says that nothing is "
+        "known, name it (--missing {value}), and if it is a name, so are all (--schema {column}=category)"
     )
+
+
+def shortened(value: object) -> str:
+    """A value as Python writes it, its beginning if it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"
 
 
 def ragged(found: int, expected: int, delimiter: str) -> str:

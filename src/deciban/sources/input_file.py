@@ -193,13 +193,17 @@ def readable(name: str) -> Iterator[None]:
     except DecibanError:
         raise
     except FileNotFoundError:
-        raise FileError(f"there is no file {name}: check its name and the folder") from None
+        raise FileError("there is no file {file}: check its name and the folder", file=name) from None
     except IsADirectoryError:
-        raise FileError(f"{name} is a folder, and a file is meant: name the files in it, as in {name}/*") from None
+        raise FileError(
+            "{file} is a folder, and a file is meant: name the files in it, as in {file}/*", file=name
+        ) from None
     except PermissionError:
-        raise FileError(f"{name} may not be read: see to its permissions (chmod u+r)") from None
+        raise FileError("{file} may not be read: see to its permissions (chmod u+r)", file=name) from None
     except OSError as error:
-        raise FileError(f"{name} cannot be read: {one_line(error.strerror or str(error))}") from None
+        raise FileError(
+            "{file} cannot be read: {problem}", file=name, problem=one_line(error.strerror or str(error))
+        ) from None
 
 
 def read_through(files: Iterable[InputFile], one_pass: Pass) -> None:
@@ -260,8 +264,10 @@ class Unpacked(io.RawIOBase):
             data = self._stream.read(len(buffer))
         except (OSError, pa.ArrowException) as error:
             raise FileError(
-                f"{self._name} is damaged: it begins as {self._codec} does and cannot be unpacked "
-                f"({one_line(str(error).rstrip('.'))}); copy it again"
+                "{file} is damaged: it begins as {codec} does and cannot be unpacked ({problem}); copy it again",
+                file=self._name,
+                codec=self._codec,
+                problem=one_line(str(error).rstrip(".")),
             ) from None
         buffer[: len(data)] = data
         return len(data)
@@ -307,8 +313,12 @@ class Recoded(Filled):
                 self._left += self._decoder.decode(some, ended).encode()
             except UnicodeError as error:
                 raise DecibanError(
-                    f"{self._name} is not {self._encoding} ({error.__class__.__name__}: {one_line(str(error))}): "
-                    "give the encoding that it was written in (--encoding)"
+                    "{file} is not {encoding} ({kind}: {problem}): give the encoding that it was written in "
+                    "(--encoding)",
+                    file=self._name,
+                    encoding=self._encoding,
+                    kind=error.__class__.__name__,
+                    problem=one_line(str(error)),
                 ) from None
         out, self._left = self._left[:size], self._left[size:]
         return out

@@ -161,19 +161,25 @@ def known_format(format: str | None) -> str | None:  # noqa: A002 - as above
     if format is None:
         return None
     if format.lower() not in FORMATS:
-        raise DecibanError(f"there is no format {format!r}: there are {', '.join((*TABLES, *HOWS))}")
+        raise DecibanError(
+            "there is no format {value!r}: there are {formats}", value=format, formats=", ".join((*TABLES, *HOWS))
+        )
     return FORMATS[format.lower()]
 
 
 def check_text_settings(delimiter: str | None, encoding: str) -> None:
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r'):
-        raise DecibanError(f"fields are separated by one character, such as , or ; or a tab, and not by {delimiter!r}")
+        raise DecibanError(
+            "fields are separated by one character, such as , or ; or a tab, and not by {value!r}", value=delimiter
+        )
     try:
         known = codecs.lookup(encoding)
     except LookupError:
-        raise DecibanError(f"there is no encoding {encoding!r}: try utf-8, latin-1, cp1252 or utf-16") from None
+        raise DecibanError(
+            "there is no encoding {value!r}: try utf-8, latin-1, cp1252 or utf-16", value=encoding
+        ) from None
     if not getattr(known, "_is_text_encoding", True):
-        raise DecibanError(f"{encoding!r} is not an encoding of text: try utf-8, latin-1, cp1252 or utf-16")
+        raise DecibanError("{value!r} is not an encoding of text: try utf-8, latin-1, cp1252 or utf-16", value=encoding)
 
 
 # ---------------------------------------------------------------------- what is there
@@ -192,7 +198,7 @@ def entries_of(path: str, wanted: str | None) -> list[Entry]:
         return [one for match in matches(path) for one in in_path(match, wanted)]
     near = Path(path).parent
     hint = "check its name" if near.is_dir() else f"there is no folder {one_line(str(near))} either"
-    raise FileError(f"there is no file {one_line(path)}: {hint}")
+    raise FileError("there is no file {file}: {hint}", file=one_line(path), hint=hint)
 
 
 def matches(pattern: str) -> list[Path]:
@@ -200,7 +206,7 @@ def matches(pattern: str) -> list[Path]:
     paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
     files = [path for path in paths if not path.is_dir()]
     if not paths:
-        raise FileError(f"no file is like {one_line(pattern)}: check the folder and the ending")
+        raise FileError("no file is like {file}: check the folder and the ending", file=one_line(pattern))
     return files or paths
 
 
@@ -212,10 +218,14 @@ def labelled(label: str, path: str, wanted: str | None) -> list[Entry]:
     elif glob.has_magic(inner):
         paths = matches(inner)
     else:
-        raise FileError(f"there is no file {one_line(path)} for the label {label!r}: check its name")
+        raise FileError(
+            "there is no file {file} for the label {label!r}: check its name", file=one_line(path), label=label
+        )
     if wanted in TABLES or (wanted is None and any(format_of(one) for one in paths)):
         raise DecibanError(
-            f"{one_line(path)} is a table, and is given the label {label!r}: a table has its labels in a column"
+            "{file} is a table, and is given the label {label!r}: a table has its labels in a column",
+            file=one_line(path),
+            label=label,
         )
     from deciban.sources.texts import text_files_of
 
@@ -264,7 +274,7 @@ def sniff(file: InputFile) -> str:
 def from_stream(file: InputFile, wanted: str | None) -> Entry:
     """Standard input, or a pipe."""
     if not file.peek(1):
-        raise FileError(f"{file.name} is empty: there is nothing to read")
+        raise FileError("{file} is empty: there is nothing to read", file=file.name)
     if wanted is None and file.peek(5) == b"From ":
         wanted = "mail"
     if wanted in HOWS:
@@ -280,14 +290,14 @@ def in_folder(folder: Path, wanted: str | None) -> list[Entry]:
     try:
         inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
-        raise FileError(f"the folder {name} cannot be read: {error.strerror}") from None
+        raise FileError("the folder {file} cannot be read: {problem}", file=name, problem=error.strerror) from None
     if not inside:
-        raise FileError(f"the folder {name} is empty: there is nothing to read")
+        raise FileError("the folder {file} is empty: there is nothing to read", file=name)
     files, folders = [path for path in inside if path.is_file()], [path for path in inside if path.is_dir()]
     if wanted in TABLES:
         own = [path for path in files if format_of(path) == wanted]
         if not own:
-            raise FileError(f"there is no {wanted} file in the folder {name}")
+            raise FileError("there is no {format} file in the folder {file}", format=wanted, file=name)
         return [Entry(InputFile(path), wanted) for path in own]
     from deciban.sources.mail import is_maildir
     from deciban.sources.texts import text_files_of
@@ -299,19 +309,25 @@ def in_folder(folder: Path, wanted: str | None) -> list[Entry]:
     if formats and formats <= set(TABLES) and how is None:
         if len(formats) > 1:
             raise DecibanError(
-                f"the folder {name} has tables of several formats ({', '.join(sorted(map(str, formats)))}): say which "
-                f"are meant, as in {name}/*{files[0].suffix}"
+                "the folder {file} has tables of several formats ({formats}): say which are meant, as in "
+                "{file}/*{ending}",
+                file=name,
+                formats=", ".join(sorted(map(str, formats))),
+                ending=files[0].suffix,
             )
         return [Entry(InputFile(path), formats.copy().pop()) for path in files]
     if how is None and formats & set(TABLES):
         table = next(path for path in files if format_of(path))
         raise DecibanError(
-            f"the folder {name} has tables and other files: say which are meant, as in {name}/*{table.suffix}"
+            "the folder {file} has tables and other files: say which are meant, as in {file}/*{ending}",
+            file=name,
+            ending=table.suffix,
         )
     if folders and files:
         raise DecibanError(
-            f"the folder {name} has files and folders: name the files ({name}/*), or move them, so that every folder "
-            "in it is a class"
+            "the folder {file} has files and folders: name the files ({file}/*), or move them, so that every folder "
+            "in it is a class",
+            file=name,
         )
     if not folders:
         return [Entry(texts=tuple(text_files_of(folder, how, None)))]
@@ -327,8 +343,9 @@ def classes(folders: Sequence[Path], how: How | None, name: str) -> list[Entry]:
         tables = [path for path in files_within(folder) if format_of(path)]
         if tables and how is None:
             raise DecibanError(
-                f"the folder {name} has tables within its folders: say which are meant, as in "
-                f"{name}/**/*{tables[0].suffix}"
+                "the folder {file} has tables within its folders: say which are meant, as in {file}/**/*{ending}",
+                file=name,
+                ending=tables[0].suffix,
             )
         texts += text_files_of(folder, how, folder.name)
     return [Entry(texts=tuple(texts))]
@@ -343,13 +360,19 @@ def check_together(entries: Sequence[Entry]) -> None:
     if len(kinds) > 1:
         (a, one), (b, other) = list(kinds.items())[:2]
         names = [(x.file or x.texts[0].file).name for x in (one, other)]
-        raise DecibanError(f"{names[0]} is {a} and {names[1]} is {b}: read them apart, or convert one of them")
+        raise DecibanError(
+            "{file} is {format} and {other} is {other_format}: read them apart, or convert one of them",
+            file=names[0],
+            format=a,
+            other=names[1],
+            other_format=b,
+        )
     seen: set[tuple[int, int]] = set()
     for file in [*files, *(text_file.file for one in entries for text_file in one.texts[1:])]:
         if file.path is not None and file.again:
             status = file.path.stat()
             if (status.st_dev, status.st_ino) in seen:
-                raise DecibanError(f"{file.name} is named twice: its rows would count twice")
+                raise DecibanError("{file} is named twice: its rows would count twice", file=file.name)
             seen.add((status.st_dev, status.st_ino))
 
 

@@ -102,4 +102,6 @@ def whole_parquet(name: str) -> Iterator[None]:
     except DecibanError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise FileError(f"{name} is not a whole Parquet file ({one_line(str(error))}): write it again") from None
+        raise FileError(
+            "{file} is not a whole Parquet file ({problem}): write it again", file=name, problem=one_line(str(error))
+        ) from None

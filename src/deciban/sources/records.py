@@ -22,19 +22,23 @@ SLACK = 1.5  # times the bytes that so many rows took at the beginning are read 
 
 
 class Misread(Exception):  # noqa: N818 - it never leaves this package
-    """A record that cannot be read: its number among those of its block, its line in the file, and why."""
+    """A record that cannot be read: its number among those of its block, its line in the file, and why.
 
-    def __init__(self, why: str, row: int, line: int) -> None:
+    `why` is the end of a sentence, with places for {column} and {value}.
+    """
+
+    def __init__(self, why: str, row: int, line: int, **fields: Any) -> None:
         super().__init__(why)
-        self.why, self.row, self.line = why, row, line
+        self.why, self.row, self.line, self.fields = why, row, line, fields
 
     def in_file(self, record_file: RecordFile, before: int) -> DecibanError:
         """What to tell, given how many rows of the file came before the block."""
         if not self.line:  # it was read at a place in the midst of the file
-            return DecibanError(f"a row of {record_file.name} {self.why}")
+            return DecibanError(f"a row of {{file}} {self.why}", file=record_file.name, **self.fields)
         # People count rows of a file from 1, as its lines are.
         line = f" (line {self.line})" if record_file.lined else ""
-        return DecibanError(f"row {before + self.row + 1} of {record_file.name}{line} {self.why}")
+        row = before + self.row + 1
+        return DecibanError(f"row {{row}} of {{file}}{line} {self.why}", row=row, file=record_file.name, **self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class Replay:
 
     def look(self) -> Generator[Block, None, None]:
         if self._spent:
-            raise DecibanError(f"{self._name} can be read only once: save it to a file first")
+            raise DecibanError("{file} can be read only once: save it to a file first", file=self._name)
         at = 0
         while at < len(self._kept) or self._draw():
             yield self._kept[at]
@@ -125,7 +129,7 @@ class Replay:
 
     def _rest(self) -> Generator[Block, None, None]:
         if self._spent:
-            raise DecibanError(f"{self._name} can be read only once: save it to a file first")
+            raise DecibanError("{file} can be read only once: save it to a file first", file=self._name)
         self._spent = True
         while self._kept:
             yield self._kept.pop(0)

@@ -112,14 +112,19 @@ class Document:
 def as_text(data: bytes, name: str, line: int) -> str:
     if b"\0" in data:
         line += data[: data.find(b"\0")].count(b"\n")
-        raise FileError(f"line {line} of {name} holds a NUL byte, which no text has: leave the file out")
+        raise FileError(
+            "line {line} of {file} holds a NUL byte, which no text has: leave the file out", line=line, file=name
+        )
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         line += data.count(b"\n", 0, error.start)
         raise FileError(
-            f"line {line} of {name} is not UTF-8 (byte 0x{data[error.start]:02x}): give the encoding that it was "
-            "written in, as in --encoding latin-1"
+            "line {line} of {file} is not UTF-8 (byte 0x{byte}): give the encoding that it was written in, as in "
+            "--encoding latin-1",
+            line=line,
+            file=name,
+            byte=f"{data[error.start]:02x}",
         ) from None
 
 
@@ -143,7 +148,7 @@ def text_files_of(path: Path, how: How | None, label: str | None) -> list[TextFi
     if path.is_dir():
         files = list(mail.mail_files(path)) if holds_mail else files_within(path)
         if not files and not (holds_mail and mail.is_maildir(path)):
-            raise FileError(f"there is no file to read in the folder {one_line(str(path))}")
+            raise FileError("there is no file to read in the folder {file}", file=one_line(str(path)))
         kind: How = "mail" if holds_mail else how or "file"
         return [TextFile(InputFile(file), kind, label) for file in files]
     if holds_mail:
@@ -163,12 +168,11 @@ def text_source(name: str, text_files: Sequence[TextFile], encoding: str) -> Tex
     others = [text_file for text_file in text_files if text_file.how != "mail"]
     if mails and others:
         raise DecibanError(
-            f"{mails[0].file.name} holds mail and {others[0].file.name} does not: say which they are "
-            "(--format mail or --format texts)"
+            "{file} holds mail and {other} does not: say which they are (--format mail or --format texts)",
+            file=mails[0].file.name,
+            other=others[0].file.name,
         )
     unlabelled = [text_file for text_file in text_files if text_file.label is None]
     if unlabelled and len(unlabelled) < len(text_files):
-        raise DecibanError(
-            f"{unlabelled[0].file.name} has no label and others do: write LABEL={unlabelled[0].file.name}"
-        )
+        raise DecibanError("{file} has no label and others do: write LABEL={file}", file=unlabelled[0].file.name)
     return Texts(name, "mail" if mails else "texts", text_files, encoding)
