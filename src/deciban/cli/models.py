@@ -17,9 +17,9 @@ def open_model(path: str) -> Any:
     """A model to answer with: without scikit-learn where that is possible."""
     from deciban import scorer
 
-    found = scorer.try_read(path)
-    if found is not None:
-        return found
+    opened = scorer.try_read(path)
+    if opened is not None:
+        return opened
     from deciban.estimators.load import load
 
     return load(path)

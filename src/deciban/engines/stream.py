@@ -342,8 +342,8 @@ class Files(Tables):
 
     def sample(self, rows: int) -> pa.Table:
         # Of what can be read only once, from all that was looked at already: it may be sorted.
-        found = thinned(self.source.sample(max(rows, self._looked if self.once else 0)), rows)
-        return as_written(found, self.source.whole)
+        table = thinned(self.source.sample(max(rows, self._looked if self.once else 0)), rows)
+        return as_written(table, self.source.whole)
 
     def whole(self, rows: int, size: int) -> pa.Table | None:
         import pyarrow as pa
@@ -371,7 +371,7 @@ class Files(Tables):
             return []
         about = [(file.name, file.path.stat()) for file in self.source.files if file.path is not None]
         read = [[name, repr(value)] for name, value in sorted(self.how.items()) if value is not None]
-        return [*([name, found.st_size, found.st_mtime_ns] for name, found in about), *read]
+        return [*([name, status.st_size, status.st_mtime_ns] for name, status in about), *read]
 
 
 class Frames(Tables):

@@ -38,8 +38,8 @@ class Arrow(SelfDescribing):
         del rows, one_pass  # batches are as they were written, and read by Arrow
         before = 0
         for file in self.files:
-            with whole_arrow(file), record_batches(file) as (_, found):
-                for batch, read in found:
+            with whole_arrow(file), record_batches(file) as (_, batches):
+                for batch, read in batches:
                     # What is damaged, or made to do harm, must not be followed beyond the end of memory.
                     batch.validate(full=True)
                     yield Piece(self._conformed(batch, file), file.name, before + read)

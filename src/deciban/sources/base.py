@@ -94,13 +94,13 @@ class Source(ABC):
         """All rows, if there are no more than so many, in no more than so many bytes; nothing is lost if there are."""
         if self.rows_expected > 2 * rows:
             return None  # which spares reading as many
-        found, first, used = [], 0, 0
+        batches, first, used = [], 0, 0
         for piece in self._look() if self.size is None else self.batches():
-            found.append(Batch(piece.table, first, piece.file, piece.names))
+            batches.append(Batch(piece.table, first, piece.file, piece.names))
             first, used = first + piece.table.num_rows, used + piece.table.nbytes
             if first > rows or used > size:
                 return None
-        return found
+        return batches
 
     def _hashing(self) -> Pass:
         """A pass that hashes what it reads, unless that is known."""
@@ -115,9 +115,9 @@ class Source(ABC):
         """What a file is hashed together with: nothing else."""
         return file
 
-    def _named_digests(self, found: dict[Any, str]) -> list[str]:
+    def _named_digests(self, digests: dict[Any, str]) -> list[str]:
         """The digests of all groups, in the order of the files."""
-        return [found.get(file, EMPTY) for file in self.files]
+        return [digests.get(file, EMPTY) for file in self.files]
 
     def digests(self) -> list[str]:
         """The SHA-256 of each file, known without reading it again once all of `batches` was read.
@@ -135,13 +135,13 @@ class Source(ABC):
 
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows."""
-        found, left = [], rows
+        tables, left = [], rows
         for piece in self._look():
-            found.append(piece.table.slice(0, left))
-            left -= found[-1].num_rows
+            tables.append(piece.table.slice(0, left))
+            left -= tables[-1].num_rows
             if left <= 0:
                 break
-        return self._joined(found)
+        return self._joined(tables)
 
     def row(self, number: int) -> pa.Table:
         """One row, by its number over all files, from 0."""
@@ -157,24 +157,24 @@ class Source(ABC):
 
     def sample(self, rows: int = 100_000) -> pa.Table:
         """All rows, if there are no more than `rows`; otherwise at most so many, from places spread evenly."""
-        found, total = [], 0
+        tables, total = [], 0
         for piece in self._look():
             total += piece.table.num_rows
             if total - piece.table.num_rows < rows:
-                found.append(piece.table)
-        return self._joined(found) if total <= rows else self._spread(total, rows)
+                tables.append(piece.table)
+        return self._joined(tables) if total <= rows else self._spread(total, rows)
 
     def _spread(self, total: int, rows: int) -> pa.Table:
         """So many of all rows, from places spread evenly."""
-        spans, found, before = spread(total, rows), [], 0
+        spans, tables, before = spread(total, rows), [], 0
         for piece in self._look():
             after = before + piece.table.num_rows
             for start, end in spans:
                 start, end = max(start, before), min(end, after)
                 if start < end:  # copied, since a slice would keep all of the table
-                    found.append(piece.table.take(numbers(np.arange(start - before, end - before))))
+                    tables.append(piece.table.take(numbers(np.arange(start - before, end - before))))
             before = after
-        return self._joined(found)
+        return self._joined(tables)
 
     def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
         if not tables:

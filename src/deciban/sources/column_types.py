@@ -30,14 +30,14 @@ def as_names(columns: Sequence[pa.ChunkedArray]) -> pa.DataType:
 
 def common(types: Iterable[pa.DataType]) -> pa.DataType:
     """What holds values of all these types: a string at last."""
-    found = {kind for kind in types if kind != pa.null()}
-    if len(found) == 1:
-        return found.pop()
-    if not found:
+    kinds = {kind for kind in types if kind != pa.null()}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if not kinds:
         return pa.null()
-    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in found):
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
         return pa.float64()
-    if all(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None) for kind in found):
+    if all(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None) for kind in kinds):
         return pa.timestamp("ns")
     return pa.string()
 
@@ -126,14 +126,14 @@ def without(table: pa.Table, missing: Sequence[str] | None) -> pa.Table:
         names = pa.types.is_string(column.type) or column.type == CODES
         if names:
             values = strings(missing, pa.string())
-            said = pc.is_in(column.cast(pa.string()), value_set=values)
+            no_value = pc.is_in(column.cast(pa.string()), value_set=values)
         elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             values = strings([one for one in missing if as_number(one) is not None], pa.string())
-            said = pc.is_in(column.cast(pa.float64(), safe=False), value_set=values.cast(pa.float64()))
+            no_value = pc.is_in(column.cast(pa.float64(), safe=False), value_set=values.cast(pa.float64()))
         else:
             continue
-        if pc.any(said).as_py():
-            table = table.set_column(i, name, pc.if_else(said, pa.nulls(1, column.type)[0], column))
+        if pc.any(no_value).as_py():
+            table = table.set_column(i, name, pc.if_else(no_value, pa.nulls(1, column.type)[0], column))
     return table
 
 
@@ -144,19 +144,19 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def same_columns(expected: Sequence[str], found: Sequence[str], first: str, file: str) -> None:
+def same_columns(expected: Sequence[str], actual: Sequence[str], first: str, file: str) -> None:
     """Refuse a file that has other columns than the first."""
-    lacks = [name for name in expected if name not in set(found)]
-    extra = [name for name in found if name not in set(expected)]
-    said = [f"lacks {quoted(lacks)}"] if lacks else []
-    said += [f"has {quoted(extra)} besides"] if extra else []
-    if said:
+    lacks = [name for name in expected if name not in set(actual)]
+    extra = [name for name in actual if name not in set(expected)]
+    differences = [f"lacks {quoted(lacks)}"] if lacks else []
+    differences += [f"has {quoted(extra)} besides"] if extra else []
+    if differences:
         raise DecibanError(
             "{file} does not have the columns of {first}: it {difference}. Read them apart, or make their columns the "
             "same",
             file=file,
             first=first,
-            difference=" and ".join(said),
+            difference=" and ".join(differences),
         )
 
 

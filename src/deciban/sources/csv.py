@@ -114,8 +114,8 @@ class Csv(Records):
 
     def _infer(self) -> None:
         excerpts = self._excerpts(SAMPLE, MOST)
-        found, self.whole = infer(excerpts, self.types, self._missing, self.columns)
-        self.types = {column: found[column] for column in self.columns}
+        types, self.whole = infer(excerpts, self.types, self._missing, self.columns)
+        self.types = {column: types[column] for column in self.columns}
         if sum(len(excerpt.block.data) for excerpt in excerpts) <= MOST:
             self._sampled = SAMPLE, self._tables(excerpts)
 
@@ -217,8 +217,8 @@ def check_header(names: Sequence[str], header: str, name: str) -> None:
 
 def nulls(missing: Sequence[str]) -> list[str]:
     """What says that nothing is known, also behind the blank that some put after a comma."""
-    said = dict.fromkeys(["", *missing])
-    return [*said, *(f" {one}" for one in said)]
+    values = dict.fromkeys(["", *missing])
+    return [*values, *(f" {one}" for one in values)]
 
 
 def read_csv(
@@ -263,17 +263,17 @@ def infer(
         )
     joined = {dialect: b"".join(parts) for dialect, parts in files.items()}
     tables = [first_look(data, dialect, open_ones, missing) for dialect, data in joined.items() if data]
-    found = {column: common(table.schema.field(column).type for table in tables) for column in open_ones}
-    doubtful = [column for column in open_ones if is_number(found[column]) and whole_or_large(tables, column)]
+    kinds = {column: common(table.schema.field(column).type for table in tables) for column in open_ones}
+    doubtful = [column for column in open_ones if is_number(kinds[column]) and whole_or_large(tables, column)]
     strings = [
         read_csv(data, dialect, dict.fromkeys(doubtful, pa.string()), doubtful, missing)
         for dialect, data in joined.items()
         if data and doubtful
     ]
     names = {column for column in doubtful if any(are_names(table.column(column)) for table in strings)}
-    whole = frozenset(column for column in open_ones if pa.types.is_integer(found[column]) and column not in names)
+    whole = frozenset(column for column in open_ones if pa.types.is_integer(kinds[column]) and column not in names)
     for column in open_ones:
-        kind = found[column]
+        kind = kinds[column]
         if column in names:
             types[column] = as_names([table.column(column) for table in strings])
         elif is_number(kind):
@@ -337,8 +337,8 @@ def diagnose(block: Block, dialect: Dialect, types: Mapping[str, pa.DataType], m
         block.data.decode()
     except UnicodeDecodeError as error:
         row, line = record_at(block, dialect, error.start)
-        said = f"is not UTF-8 (byte 0x{block.data[error.start]:02x})"
-        return Misread(f"{said}: give the encoding that it was written in, as in --encoding latin-1", row, line)
+        problem = f"is not UTF-8 (byte 0x{block.data[error.start]:02x})"
+        return Misread(f"{problem}: give the encoding that it was written in, as in --encoding latin-1", row, line)
     columns = [name for name in dialect.names if types.get(name) not in (None, pa.string())]
     try:
         texts = read_csv(block.data, dialect, dict.fromkeys(dialect.names, pa.string()), dialect.names, missing)
@@ -371,13 +371,13 @@ def shortened(value: object) -> str:
     return text if len(text) <= 60 else text[:60] + "…"
 
 
-def ragged(found: int, expected: int, delimiter: str) -> str:
+def ragged(fields: int, expected: int, delimiter: str) -> str:
     shown = "a tab" if delimiter == "\t" else repr(delimiter)
-    few = f"{found} field{'' if found == 1 else 's'}"
-    said = f"has {few}, and the header has {expected}"
-    if found > expected:
-        return f"{said}: quote fields that hold {shown}, or say what separates fields (--delimiter)"
-    return f"{said}: put {shown} also where nothing is known, or say what separates fields (--delimiter)"
+    few = f"{fields} field{'' if fields == 1 else 's'}"
+    problem = f"has {few}, and the header has {expected}"
+    if fields > expected:
+        return f"{problem}: quote fields that hold {shown}, or say what separates fields (--delimiter)"
+    return f"{problem}: put {shown} also where nothing is known, or say what separates fields (--delimiter)"
 
 
 def records(block: Block, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
@@ -398,8 +398,8 @@ def records(block: Block, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
 def record_at(block: Block, dialect: Dialect, position: int) -> tuple[int, int]:
     """The number and the line of the record that a byte is in."""
     before = Block(block.data[:position] + b"x", block.line, block.read)
-    found = list(records(before, dialect))
-    return len(found) - 1, found[-1][0]
+    before_it = list(records(before, dialect))
+    return len(before_it) - 1, before_it[-1][0]
 
 
 def misfit(texts: pa.ChunkedArray, kind: pa.DataType, missing: Sequence[str]) -> int | None:

@@ -43,7 +43,7 @@ class Pass:
 
     def digests(self) -> dict[Any, str]:
         """The SHA-256 of all bytes of each group, in the order in which they were read."""
-        return {group: found.hexdigest() for group, found in self._hashes.items()}
+        return {group: hashed.hexdigest() for group, hashed in self._hashes.items()}
 
 
 class Peeked(io.RawIOBase):
@@ -143,10 +143,10 @@ class InputFile:
         if self._content is not None:
             return self._content
         with readable(self.name):
-            found = self.path.read_bytes()
+            content = self.path.read_bytes()
         if self.keeps:
-            self._content = found
-        return found
+            self._content = content
+        return content
 
     def between(self, begin: int, end: int) -> bytes:
         """Some of its bytes."""

@@ -72,14 +72,14 @@ class Parquet(SelfDescribing):
             ]
         if len(counts) < GROUPS:
             return self._spread(total, rows)
-        found, before = [], 0
+        tables, before = [], 0
         spans = spread(total, rows)
         for file, group, count in counts:
             wanted = sum(end - start for start, end in spans if before <= start < before + count)
             before += count
             if wanted:
-                found.append(next(self._tables(file, wanted, [group])))
-        return self._joined(found)
+                tables.append(next(self._tables(file, wanted, [group])))
+        return self._joined(tables)
 
     def row(self, number: int) -> pa.Table:
         """One row, by its number over all files, from 0: only its row group is read."""

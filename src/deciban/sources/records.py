@@ -223,7 +223,7 @@ class Records(Source):
 
     def _excerpts(self, rows: int, most: int | None = None) -> list[Excerpt]:
         """Records for a sample, of about `most` bytes."""
-        found: list[Excerpt] = []
+        excerpts: list[Excerpt] = []
         total = size = 0
         for record_file in self.record_files:
             before = 0
@@ -232,7 +232,7 @@ class Records(Source):
                     count = record_file.count(block)
                 except Misread as error:
                     raise error.in_file(record_file, before) from None
-                found.append(Excerpt(record_file, block, min(count, rows - total)))
+                excerpts.append(Excerpt(record_file, block, min(count, rows - total)))
                 before, total, size = before + count, total + count, size + len(block.data)
                 if total > rows or (most is not None and size > most):
                     break
@@ -240,9 +240,9 @@ class Records(Source):
                 continue
             break
         else:
-            return found
+            return excerpts
         if self._replay is not None:
-            return found
+            return excerpts
         length = size / max(1, total)
         if all(record_file.seekable() for record_file in self.record_files):
             self.rows_expected = int((self.size or 0) / max(1.0, length))
@@ -255,7 +255,7 @@ class Records(Source):
         if not all(record_file.seekable() for record_file in self.record_files):
             return None
         sizes = [max(0, (record_file.file.size or 0) - record_file.start) for record_file in self.record_files]
-        found = []
+        excerpts = []
         for begin, end, wanted in places(sum(sizes), rows):
             for record_file, size in zip(self.record_files, sizes, strict=True):
                 if begin < size:
@@ -264,12 +264,12 @@ class Records(Source):
                     if record_file.may_begin_inside(block):
                         return None
                     try:
-                        found.append(Excerpt(record_file, block, min(wanted, record_file.count(block))))
+                        excerpts.append(Excerpt(record_file, block, min(wanted, record_file.count(block))))
                     except Misread:
                         return None
                     break
                 begin, end = begin - size, end - size
-        return found
+        return excerpts
 
     def _by_passing_through(self, rows: int, length: float) -> list[Excerpt]:
         """The same, where records are known to begin only if all before are read.
@@ -280,7 +280,7 @@ class Records(Source):
         many = min(PLACES, rows)
         wanted = -(-rows // many)
         step = max(int(length * wanted), (self.size or 0) // (2 * many), 1)
-        found: list[Excerpt] = []
+        excerpts: list[Excerpt] = []
         before = following = 0  # bytes of text before the block, and where the next excerpt is
         for record_file in self.record_files:
             for block in record_file.blocks(Pass()):
@@ -288,12 +288,12 @@ class Records(Source):
                 while following < before + len(block.data):
                     begin += record_file.cutter.cut(block.data[begin : following - before])
                     data = block.data[begin : begin + min(step, int(SLACK * length * wanted) + 1024)]
-                    found.append(Excerpt(record_file, Block(data[: record_file.cutter.cut(data)], 0, 0), wanted))
+                    excerpts.append(Excerpt(record_file, Block(data[: record_file.cutter.cut(data)], 0, 0), wanted))
                     following += step
-                    if len(found) == 2 * many:
-                        found, step = found[::2], 2 * step
+                    if len(excerpts) == 2 * many:
+                        excerpts, step = excerpts[::2], 2 * step
                 before += len(block.data)
-        return [found[len(found) * i // many] for i in range(many)] if len(found) > many else found
+        return [excerpts[len(excerpts) * i // many] for i in range(many)] if len(excerpts) > many else excerpts
 
 
 def places(total: int, rows: int) -> list[tuple[int, int, int]]:

@@ -47,9 +47,9 @@ class Texts(Source):
         """Files are hashed together that have the same label: folders have too many files to name them all."""
         return self._labels[file]
 
-    def _named_digests(self, found: dict[Any, str]) -> list[str]:
+    def _named_digests(self, digests: dict[Any, str]) -> list[str]:
         """The digest of all files under each label, and the label."""
-        return [f"{found.get(label, EMPTY)} {label}".rstrip() for label in sorted(set(self._labels.values()))]
+        return [f"{digests.get(label, EMPTY)} {label}".rstrip() for label in sorted(set(self._labels.values()))]
 
     def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
         batch: list[Document] = []
@@ -133,11 +133,11 @@ def as_text(data: bytes, name: str, line: int) -> str:
 
 def files_within(folder: Path) -> list[Path]:
     """All files in a folder and in those within, by name; hidden ones are passed over."""
-    found = []
+    paths = []
     for top, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(top, name) for name in names if not name.startswith(".")]
-    return sorted(path for path in found if path.is_file())
+        paths += [Path(top, name) for name in names if not name.startswith(".")]
+    return sorted(path for path in paths if path.is_file())
 
 
 def text_files_of(path: Path, how: How | None, label: str | None) -> list[TextFile]:

@@ -58,11 +58,11 @@ def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str 
     endings = [ending.lower() for ending in path.suffixes[-2:]] if path else []
     packer = PACKERS.get(endings[-1]) if endings else None
     ending = (endings[-2:-1] if packer else endings[-1:]) or [""]
-    said = (format or "").lower()
-    delimiter = "\t" if said == "tsv" or (not said and ending[0] in (".tsv", ".tab")) else ","
-    chosen = FORMATS.get(said) if said else "csv" if path is None else ENDINGS.get(ending[0])
+    named = (format or "").lower()
+    delimiter = "\t" if named == "tsv" or (not named and ending[0] in (".tsv", ".tab")) else ","
+    chosen = FORMATS.get(named) if named else "csv" if path is None else ENDINGS.get(ending[0])
     if chosen not in TABLES:
-        what = f"there is no format {format!r} to write" if said else f"the ending of {path} says no format"
+        what = f"there is no format {format!r} to write" if named else f"the ending of {path} says no format"
         raise DecibanError(
             "{problem}: use .csv, .tsv, .jsonl, .parquet or .arrow, or name one of them as the format", problem=what
         )

@@ -23,8 +23,8 @@ def bench(
     """
     from deciban.cli.benchmark import bench as measure
 
-    found = measure(quick)
+    results = measure(quick)
     if json:
-        show_json(found.to_dict())
+        show_json(results.to_dict())
     else:
-        show(found)
+        show(results)

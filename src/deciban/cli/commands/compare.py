@@ -55,15 +55,15 @@ def compare(
         if text is not None:
             texts = split_columns(engine, target, text)
             with texts.labelled(table, all_here) as (documents, _):
-                found = compare_texts(documents.to_pylist(), y, repeats=repeats, random_state=seed)
+                comparison = compare_texts(documents.to_pylist(), y, repeats=repeats, random_state=seed)
         else:
-            found = compare_tables(X, y, used_kinds(X, None), repeats=repeats, random_state=seed)
+            comparison = compare_tables(X, y, used_kinds(X, None), repeats=repeats, random_state=seed)
     if plot is not None:
-        save_picture(found, plot)
+        save_picture(comparison, plot)
     if json:
-        show_json(found.to_dict())
+        show_json(comparison.to_dict())
     else:
-        show(found.details())
+        show(comparison.details())
 
 
 def save_picture(result: Any, path: str) -> None:

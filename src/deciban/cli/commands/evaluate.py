@@ -44,20 +44,20 @@ def evaluate(
       deciban evaluate churn.deciban customers.csv --json
       deciban evaluate filter.deciban spam=Junk.mbox ham=Inbox.mbox
     """
-    found = open_model(model)
-    rows = rows_for(found, data, FileOptions(format, delimiter, encoding, missing), target)
+    loaded = open_model(model)
+    rows = rows_for(loaded, data, FileOptions(format, delimiter, encoding, missing), target)
     from deciban.corollaries.conformal import check_coverage, judged_sets
     from deciban.results.evaluation import Details
 
     check_coverage(coverage)
-    judged = judge(found, model, rows, leave_one_out)
+    judged = judge(loaded, model, rows, leave_one_out)
     unlabelled = rows.engine.rows_read - len(judged.proba)
-    sets = judged_sets(judged, getattr(found, "calibration_", None), coverage, by_class)
+    sets = judged_sets(judged, getattr(loaded, "calibration_", None), coverage, by_class)
     if unlabelled:
         note("note", f"{several(unlabelled, 'row')} without a label were left out")
     unsure = None
-    if kind_of(found) == "SpamFilter":
-        unsure = float(np.mean(found.answers(judged.proba[judged.counted]) == "unsure"))
+    if kind_of(loaded) == "SpamFilter":
+        unsure = float(np.mean(loaded.answers(judged.proba[judged.counted]) == "unsure"))
     if json:
         facts = {**judged.to_dict(), "prediction_sets": None if sets is None else sets.to_dict()}
         show_json(facts if unsure is None else {**facts, "unsure": unsure})
@@ -70,11 +70,11 @@ def evaluate(
     show(Details((*judged.details().parts, *words)))
 
 
-def judge(found: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -> Any:
+def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -> Any:
     """What the model says of rows whose class is known, each without itself where it has learned them."""
     if leave_one_out is None:
-        leave_one_out = learned_before(found, rows)
-        if not leave_one_out and not origin_of(found).get("learned"):
+        leave_one_out = learned_before(loaded, rows)
+        if not leave_one_out and not origin_of(loaded).get("learned"):
             note(
                 "note",
                 "the model does not say which files it has learned, so these rows are taken to be new; "
@@ -87,7 +87,7 @@ def judge(found: Any, path: str, rows: ModelRows, leave_one_out: bool | None) ->
 
             parts = list(rows.each(load(path).leave_one_out, watch))
         else:
-            parts = list(rows.each(Judged(found), watch))
+            parts = list(rows.each(Judged(loaded), watch))
     if not parts:
         raise DecibanError("{rows} has no rows with a label: there is nothing to judge by", rows=rows.name)
     if leave_one_out:
@@ -95,7 +95,7 @@ def judge(found: Any, path: str, rows: ModelRows, leave_one_out: bool | None) ->
     from deciban.results.evaluation import evaluate
 
     log_proba, labels = zip(*parts, strict=True)
-    return evaluate(LogProba(found.classes_, np.vstack(log_proba)), None, np.concatenate(labels))
+    return evaluate(LogProba(loaded.classes_, np.vstack(log_proba)), None, np.concatenate(labels))
 
 
 class Judged:

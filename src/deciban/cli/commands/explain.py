@@ -46,28 +46,28 @@ def explain(
         raise DecibanError("give one of: DATA (and --row), --text, or --set COLUMN=VALUE")
     if by not in ("column", "expert"):
         raise DecibanError("--by is {value!r}: it must be column or expert", value=by)
-    found = open_model(model)
-    texts = kind_of(found) in TEXT_MODELS
+    loaded = open_model(model)
+    texts = kind_of(loaded) in TEXT_MODELS
     if text is not None:
-        X = text if texts else text_row(found, text)
+        X = text if texts else text_row(loaded, text)
     elif set_:
         if texts:
             raise DecibanError("{file!r} is a model of texts: give one with --text", file=model)
-        X = row_of(found, set_)
+        X = row_of(loaded, set_)
     else:
-        rows = rows_for(found, data or [], FileOptions(format, delimiter, encoding, missing), labelled=False)
+        rows = rows_for(loaded, data or [], FileOptions(format, delimiter, encoding, missing), labelled=False)
         X = rows.split.inputs(rows.engine.source.row(row - 1))
         X = X.to_pylist()[0] if texts else X.to_pydict()  # as arrays, pyarrow would import pandas first
-    if by == "expert" and not hasattr(found, "explain_experts"):
+    if by == "expert" and not hasattr(loaded, "explain_experts"):
         raise DecibanError(
             "{file!r} has no experts: --by expert is for a model of a table that weighs several", file=model
         )
-    labels = [None if label is None else class_of(found, label) for label in (target, against)]
+    labels = [None if label is None else class_of(loaded, label) for label in (target, against)]
     if target is not None and target == against:
         raise DecibanError(
             "--target and --against are both {value!r}: give two classes, or one of the two options", value=target
         )
-    why = found.explain_experts(X, *labels) if by == "expert" else found.explain(X, *labels)
+    why = loaded.explain_experts(X, *labels) if by == "expert" else loaded.explain(X, *labels)
     if json:
         show_json(why.to_dict())
     else:

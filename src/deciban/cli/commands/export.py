@@ -35,15 +35,15 @@ def export(
     from deciban.estimators.load import load
     from deciban.storage.files import write_atomically
 
-    found = load(model)
+    loaded = load(model)
     if output == "-" or output.endswith(".sql"):
-        written = found.to_sql(table, dialect, output="all", keep=tuple(keep or ()))
+        written = loaded.to_sql(table, dialect, output="all", keep=tuple(keep or ()))
         if output == "-":
             typer.echo(visible(written) if sys.stdout.isatty() else written)  # labels may hold control characters
             return
         content = written.encode()
     elif output.endswith(".onnx"):
-        content = found.to_onnx().SerializeToString()
+        content = loaded.to_onnx().SerializeToString()
     else:
         raise DecibanError("{file!r}: the name ends in .onnx or .sql, which says what to write", file=output)
     path = output_path(output, [model])

@@ -34,9 +34,9 @@ def merge(
     if len(models) < 2:
         raise DecibanError("give two model files or more: one is the sum already")
     place = output_path(output, [])
-    found = [load(path) for path in models]
-    total = found[0]
-    for path, estimator in zip(models[1:], found[1:], strict=True):
+    loaded = [load(path) for path in models]
+    total = loaded[0]
+    for path, estimator in zip(models[1:], loaded[1:], strict=True):
         if type(estimator) is not type(total):
             raise DecibanError(
                 f"{models[0]!r} is a {type(total).__name__} and {path!r} a {type(estimator).__name__}: "
@@ -51,7 +51,7 @@ def merge(
                 f"{models[0]!r} and {path!r} made choices of their own, and do not add up: train the second with "
                 f"--like {models[0]}"
             ) from None
-    origins = [origin_of(estimator) for estimator in found]
+    origins = [origin_of(estimator) for estimator in loaded]
     total.origin_ = {
         **origins[0],
         **{key: [one for origin in origins for one in origin.get(key, [])] for key in ("learned", "partly")},
@@ -60,6 +60,6 @@ def merge(
     total.save(place)
     rows = float(total.class_count_.sum())
     if json:
-        show_json({"file": place, "rows": rows, "models": len(found)})
+        show_json({"file": place, "rows": rows, "models": len(loaded)})
     else:
-        say(f"Wrote {place}: {several(len(found), 'model')}, {several(rows, 'row')}.")
+        say(f"Wrote {place}: {several(len(loaded), 'model')}, {several(rows, 'row')}.")

@@ -68,12 +68,12 @@ def predict(
     from deciban.sources import write_rows
 
     check_not_among(output, [model, *data, *(rows or [])])
-    found, files = open_model(model), FileOptions(format, delimiter, encoding, missing)
-    new = rows_for(found, data, files, labelled=False)
-    sets = sets_of(found, model, coverage, by_class, rows, files)
-    answers = Answers(found, new, not only, proba, sets)
+    loaded, files = open_model(model), FileOptions(format, delimiter, encoding, missing)
+    new = rows_for(loaded, data, files, labelled=False)
+    sets = sets_of(loaded, model, coverage, by_class, rows, files)
+    answers = Answers(loaded, new, not only, proba, sets)
     if output is None and not json and sys.stdout.isatty():
-        many = (2 + (sets is not None)) + proba * len(found.classes_) * (1 + (sets is not None))
+        many = (2 + (sets is not None)) + proba * len(loaded.classes_) * (1 + (sets is not None))
         show(first_rows(answers.tables(), many))
         return
     with bar("judging", new.engine.size) as watch:
@@ -82,7 +82,7 @@ def predict(
 
 
 def sets_of(
-    found: Any, path: str, coverage: float | None, by_class: bool, rows: list[str] | None, files: FileOptions
+    loaded: Any, path: str, coverage: float | None, by_class: bool, rows: list[str] | None, files: FileOptions
 ) -> Callable[[Any], PredictionSets] | None:
     """What gives prediction sets of rows, where they are asked for; what they promise is said once."""
     if coverage is None:
@@ -93,13 +93,13 @@ def sets_of(
 
     check_coverage(coverage)
     if not rows:
-        if found.calibration_ is None:
+        if loaded.calibration_ is None:
             raise DecibanError(
                 "{file!r} has no scores for prediction sets: name the data that it was trained on, with --rows",
                 file=path,
             )
-        note("note", promise(STORED, coverage, by_class, found.calibration_.rows))
-        return lambda X: found.predict_set(X, coverage, by_class=by_class)
+        note("note", promise(STORED, coverage, by_class, loaded.calibration_.rows))
+        return lambda X: loaded.predict_set(X, coverage, by_class=by_class)
     from deciban.estimators.load import load
     from deciban.estimators.prediction_sets import KEPT_ROWS
 
@@ -158,10 +158,10 @@ class Answers:
             for c, label in enumerate(model.classes_):
                 columns[unused(f"P({plain(label)})", columns)] = pa.array(proba[:, c])
         if self.sets is not None:
-            found = self.sets(X)
-            columns[unused("set", columns)] = pa.array(["|".join(map(str, one)) for one in found.sets], pa.string())
+            sets = self.sets(X)
+            columns[unused("set", columns)] = pa.array(["|".join(map(str, one)) for one in sets.sets], pa.string())
             for c, label in enumerate(model.classes_) if self.proba else ():
-                columns[unused(f"p-value({plain(label)})", columns)] = pa.array(found.p_values[:, c])
+                columns[unused(f"p-value({plain(label)})", columns)] = pa.array(sets.p_values[:, c])
         return pa.table(columns)
 
 

@@ -42,14 +42,14 @@ def sample(
     from deciban.sources import write_rows
 
     check_not_among(output, [model])
-    found = load(model)
-    if not hasattr(found, "sample"):
+    loaded = load(model)
+    if not hasattr(loaded, "sample"):
         raise NotAvailableError(
-            "a {model} is not a generative model: it has no rows to draw", model=type(found).__name__
+            "a {model} is not a generative model: it has no rows to draw", model=type(loaded).__name__
         )
-    origin = origin_of(found)
-    X, y = found.sample(n, None if given is None else class_of(found, given), random_state=seed)
-    if kind_of(found) in TEXT_MODELS:
+    origin = origin_of(loaded)
+    X, y = loaded.sample(n, None if given is None else class_of(loaded, given), random_state=seed)
+    if kind_of(loaded) in TEXT_MODELS:
         columns: dict[str, Any] = {origin.get("text") or "text": list(X)}
     else:
         from deciban.reading.frames import read_frame
@@ -57,7 +57,7 @@ def sample(
 
         frame = read_frame(X)
         # What is drawn as an array has no names of its own.
-        names = frame.names if hasattr(X, "columns") or isinstance(X, dict) else columns_of(found) or frame.names
+        names = frame.names if hasattr(X, "columns") or isinstance(X, dict) else columns_of(loaded) or frame.names
         columns = dict(to_native("dict", tuple(names), frame.columns))
     target = origin.get("target") or "label"
     table = pa.table({**columns, target: [plain(label) for label in y.tolist()]})

@@ -27,16 +27,16 @@ def show(
       deciban show churn.deciban
       deciban show spam.deciban --evidence 20
     """
-    found = open_model(model)
-    strongest = found.top_evidence(evidence)
-    summary = found.summary() if hasattr(found, "summary") else None
-    counts = [(plain(label), counted(n)) for label, n in zip(found.classes_, found.class_count_, strict=True)]
-    origin = origin_of(found)
+    loaded = open_model(model)
+    strongest = loaded.top_evidence(evidence)
+    summary = loaded.summary() if hasattr(loaded, "summary") else None
+    counts = [(plain(label), counted(n)) for label, n in zip(loaded.classes_, loaded.class_count_, strict=True)]
+    origin = origin_of(loaded)
     if json:
         show_json(
             {
                 "file": model,
-                "model": kind_of(found),
+                "model": kind_of(loaded),
                 "bytes": os.path.getsize(model),
                 "classes": {str(label): n for label, n in counts},
                 "origin": {key: value for key, value in origin.items() if key != "learned"},
@@ -47,7 +47,7 @@ def show(
         return
     size = bytes_in_words(os.path.getsize(model))
     total = sum(n for _, n in counts)
-    say(f"{model}: a {kind_of(found)} ({size}) that has learned {several(total, 'row')}.")
+    say(f"{model}: a {kind_of(loaded)} ({size}) that has learned {several(total, 'row')}.")
     if origin.get("names"):
         what = f"column {origin.get('target')!r}" + (
             f" from the texts in {origin['text']!r}" if origin.get("text") else ""
@@ -59,9 +59,9 @@ def show(
     if summary is not None:
         say()
         show_result(summary)
-    elif hasattr(found, "blocks_"):
+    elif hasattr(loaded, "blocks_"):
         say()
-        show_result(found.blocks_)
+        show_result(loaded.blocks_)
     if evidence:
         say()
         shown = [(label, item, f"{decibans:+.1f}") for label, item, decibans in strongest.rows]
