@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from deciban._typing import Array
 from deciban.errors import numbered
-from deciban.reading.labels import like_classes
 from deciban.sources.column_types import as_texts
 
 
@@ -51,7 +50,11 @@ class Split:
             column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
             no_label = pc.equal(column, pa.scalar(self.mark, column.type))
             column = pc.if_else(no_label, pa.scalar(None, column.type), column)
-        return column if self.classes is None else like_classes(column, self.classes)
+        if self.classes is None:
+            return column
+        from deciban.reading.labels import like_classes  # where labels are read: rows to explain have none
+
+        return like_classes(column, self.classes)
 
     def weights(self, table: pa.Table) -> Any:
         return None if self.weight is None else table[self.weight].to_numpy()
