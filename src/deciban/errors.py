@@ -135,6 +135,10 @@ class KindError(DecibanError, TypeError):
     """A value is of a type that cannot be used where it stands."""
 
 
+class ChoiceError(SchemaError):
+    """Two models do not add up because each made its own choices (bins, trees, weights)."""
+
+
 class ForgetError(DecibanError):
     """Rows were to be forgotten that the model had not learned, or that its sums cannot do without."""
 

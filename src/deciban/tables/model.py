@@ -17,7 +17,7 @@ import numpy as np
 
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.errors import ForgetError, SchemaError
+from deciban.errors import ChoiceError, ForgetError, SchemaError
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import LeftOut, Pool
 from deciban.reading.columns import Levels, Numbers
@@ -314,7 +314,7 @@ class TableModel:
     def merged(self, other: TableModel) -> TableModel:
         """What both have learned, under choices that are the same."""
         if self.choices() != other.choices():
-            raise SchemaError(
+            raise ChoiceError(
                 "cannot merge models that chose differently (bins, trees, weights): let the second learn under the "
                 "first's choices, with first.empty().partial_fit(rows, labels), and merge those"
             )

@@ -10,7 +10,7 @@ from deciban.cli import options
 from deciban.cli.models import origin_of
 from deciban.cli.output_files import output_path
 from deciban.cli.terminal import say, several, show_json
-from deciban.errors import DecibanError
+from deciban.errors import ChoiceError, DecibanError
 
 
 def merge(
@@ -28,7 +28,6 @@ def merge(
       deciban train b.csv --target y --like a.deciban -o b.deciban
       deciban merge a.deciban b.deciban -o both.deciban
     """
-    from deciban.errors import SchemaError
     from deciban.estimators.load import load
 
     if len(models) < 2:
@@ -39,17 +38,20 @@ def merge(
     for path, estimator in zip(models[1:], loaded[1:], strict=True):
         if type(estimator) is not type(total):
             raise DecibanError(
-                f"{models[0]!r} is a {type(total).__name__} and {path!r} a {type(estimator).__name__}: "
-                "they do not add up"
+                "{file!r} is a {kind} and {other!r} a {other_kind}: they do not add up",
+                file=models[0],
+                kind=type(total).__name__,
+                other=path,
+                other_kind=type(estimator).__name__,
             )
         try:
             total = total + estimator
-        except SchemaError as error:
-            if "chose differently" not in str(error):
-                raise
+        except ChoiceError:
             raise DecibanError(
-                f"{models[0]!r} and {path!r} made choices of their own, and do not add up: train the second with "
-                f"--like {models[0]}"
+                "{file!r} and {other!r} made choices of their own, and do not add up: train the second with --like "
+                "{file}",
+                file=models[0],
+                other=path,
             ) from None
     origins = [origin_of(estimator) for estimator in loaded]
     total.origin_ = {
