@@ -7,7 +7,9 @@ import re
 import reprlib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from operator import index
 from typing import Any, SupportsIndex, TypeVar
 
@@ -133,6 +135,10 @@ class KindError(DecibanError, TypeError):
     """A value is of a type that cannot be used where it stands."""
 
 
+class ChoiceError(SchemaError):
+    """Two models do not add up because each made its own choices (bins, trees, weights)."""
+
+
 class ForgetError(DecibanError):
     """Rows were to be forgotten that the model had not learned, or that its sums cannot do without."""
 
@@ -165,11 +171,45 @@ class SingularWarning(UserWarning):
     """A covariance had directions without any spread, and something was done about it."""
 
 
+NUMBERS: ContextVar[tuple[Sequence[int], ...]] = ContextVar("what rows are called, by who is inside first", default=())
+
+
+def call_rows(numbers: Sequence[int] | None) -> None:
+    """From here on, in this thread, warnings call row i of those that are worked on numbers[i]."""
+    NUMBERS.set(() if numbers is None else (numbers,))
+
+
+@contextmanager
+def numbered(numbers: Sequence[int] | None) -> Iterator[None]:
+    """Rows are called otherwise here: row i of those that are worked on inside is numbers[i], in errors and warnings.
+
+    >>> with numbered([7, 8, 9]):
+    ...     raise DecibanError("row {row} has no label", row=2)
+    Traceback (most recent call last):
+    deciban.errors.DecibanError: row 9 has no label
+    """
+    if numbers is None:
+        yield
+        return
+    token = NUMBERS.set((numbers, *NUMBERS.get()))
+    try:
+        yield
+    except LocatedError as error:
+        if error.row is None or error.file is not None:  # the number is that of the file's row already
+            raise
+        raise error.located(numbers=numbers) from error
+    finally:
+        NUMBERS.reset(token)
+
+
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside the package that led here, however deep inside it is noticed.
 
     A `Warning` in place of a message is of its own category.
     """
+    if isinstance(message, DataWarning):
+        for numbers in NUMBERS.get():
+            message = message.located(numbers=numbers)
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("deciban."):
         level, frame = level + 1, frame.f_back

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deciban.cli.running import run
+from deciban.cli.run import run
 
 from .customers import people, write_people
 from .shell import Inside

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from deciban.cli.running import run
+from deciban.cli.run import run
 
 PATIENCE = 120  # seconds: what takes longer on the busiest of machines hangs
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deciban.cli.bench import FULL, QUICK, Bench, Sizes, bench, best, documents, mixed, numbers, seconds, times
+from deciban.cli.benchmark import FULL, QUICK, Bench, Sizes, bench, best, documents, mixed, numbers, seconds, times
 
 TINY = Sizes(rows=400, columns=3, documents=60, table=200, repeats=1, refits=2, threads=1)
 
@@ -22,7 +22,7 @@ def told():
 @pytest.fixture(scope="module")
 def result(told) -> Bench:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deciban.cli.bench.ENOUGH", 0.0)
+        patch.setattr("deciban.cli.benchmark.ENOUGH", 0.0)
         return bench(sizes=TINY, begin=told.append)
 
 
@@ -89,7 +89,7 @@ def test_quick_is_less_of_everything():
 def test_on_a_busy_machine_everything_keeps_to_one_thread(monkeypatch, load, threads):
     measured: list[Sizes] = []
     for part in ("gaussian", "words", "contest"):
-        monkeypatch.setattr(f"deciban.cli.bench.{part}", lambda sizes: measured.append(sizes) or [])
+        monkeypatch.setattr(f"deciban.cli.benchmark.{part}", lambda sizes: measured.append(sizes) or [])
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load), raising=False)
     said = " ".join(repr(bench(quick=True)).split())
     assert [sizes.threads for sizes in measured] == [threads] * 3
@@ -102,8 +102,8 @@ def test_the_best_of_several_runs_counts():
 
 
 def test_what_takes_long_is_run_once(monkeypatch):
-    monkeypatch.setattr("deciban.cli.bench.PATIENCE", 0.01)
-    monkeypatch.setattr("deciban.cli.bench.ENOUGH", 0.01)
+    monkeypatch.setattr("deciban.cli.benchmark.PATIENCE", 0.01)
+    monkeypatch.setattr("deciban.cli.benchmark.ENOUGH", 0.01)
     said: list[str] = []
     best(5, lambda: time.sleep(0.02), lambda: said.append("once"))
     assert said == ["once"]

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 import deciban as api
-from deciban.cli.running import run
+from deciban.cli.run import run
 
 from .customers import people, read_people, write_people
 from .shell import deciban, everything_in, well
@@ -183,7 +183,7 @@ def test_the_tour_step_by_step(inside, monkeypatch):
         with contextlib.chdir(cwd):
             return SimpleNamespace(returncode=run([*given[3:], *["--no-curve"] * (given[3] == "report")]))
 
-    monkeypatch.setattr("deciban.cli.touring.subprocess.run", here)
+    monkeypatch.setattr("deciban.cli.commands.demo.subprocess.run", here)
     done = well(inside("demo", "--folder", "tour"))
     assert {"tour/messages.csv", "tour/spam.deciban", "tour/report.html"} <= set(everything_in(inside.folder))
     assert "P(spam) = " in done.out
@@ -192,7 +192,7 @@ def test_the_tour_step_by_step(inside, monkeypatch):
 
 
 def test_the_tour_stops_where_a_step_fails(inside, monkeypatch):
-    monkeypatch.setattr("deciban.cli.touring.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=2))
+    monkeypatch.setattr("deciban.cli.commands.demo.subprocess.run", lambda *_, **__: SimpleNamespace(returncode=2))
     assert inside("demo", "--folder", "tour").code == 2
 
 

@@ -26,7 +26,7 @@ def scored(query: str, frame, name: str):
 @pytest.fixture(scope="module")
 def simple(shop, tmp_path_factory):
     """A naive Bayes model of the table: few enough terms for any database."""
-    from deciban.cli.running import run
+    from deciban.cli.run import run
 
     path = tmp_path_factory.mktemp("simple") / "nb.deciban"
     assert run(["train", str(shop.customers), "-t", "leaves", "--model", "naive-bayes", "-o", str(path)]) == 0

@@ -10,21 +10,22 @@ import pyarrow.parquet as pq
 import pytest
 
 import deciban
-from deciban.cli import data, training
-from deciban.cli.data import labels
+from deciban.cli import rows as model_rows
+from deciban.cli.engines import FileOptions
+from deciban.reading.labels import label_array
 
 from .shell import well
 
 
 def test_numbers_that_are_no_whole_numbers_stay_what_they_are():
-    assert labels(pa.chunked_array([[1.0, 2.0]])).tolist() == [1, 2]
-    assert labels(pa.chunked_array([[1e20, 2.0]])).tolist() == [1e20, 2.0]
-    assert labels(pa.chunked_array([pa.array([2**64 - 5], pa.uint64())])).tolist() == [2**64 - 5]
+    assert label_array(pa.chunked_array([[1.0, 2.0]])).tolist() == [1, 2]
+    assert label_array(pa.chunked_array([[1e20, 2.0]])).tolist() == [1e20, 2.0]
+    assert label_array(pa.chunked_array([pa.array([2**64 - 5], pa.uint64())])).tolist() == [2**64 - 5]
 
 
 @pytest.mark.parametrize("most", [200_000, 40])
 def test_rows_without_a_label_are_counted_once(most, inside, monkeypatch):
-    monkeypatch.setattr(training, "IN_MEMORY", most)
+    monkeypatch.setattr(model_rows, "AT_ONCE", most)
     y = np.where(np.random.default_rng(0).permutation(120) < 40, np.nan, np.arange(120) % 2)
     pq.write_table(pa.table({"x": np.arange(120.0) % 7, "y": y}), inside.folder / "t.parquet", row_group_size=30)
     done = well(inside("train", "t.parquet", "-t", "y", "--json"))
@@ -40,7 +41,7 @@ def test_a_fraction_that_the_sample_did_not_have(inside):
 
 
 def test_line_breaks_in_quotes_make_no_classes(inside, monkeypatch):
-    monkeypatch.setattr(training, "IN_MEMORY", 1000)
+    monkeypatch.setattr(model_rows, "AT_ONCE", 1000)
     lines = [f'"Smith, north\nRoad {i % 5}, Town\nEngland",{"ab"[i % 2]}' for i in range(30_000)]
     (inside.folder / "t.csv").write_text("address,y\n" + "\n".join(lines) + "\n")
     done = well(inside("train", "t.csv", "-t", "y", "--schema", "address=category", "--json"))
@@ -49,13 +50,12 @@ def test_line_breaks_in_quotes_make_no_classes(inside, monkeypatch):
 
 def test_long_texts_are_learned_in_batches(inside, monkeypatch):
     """However few they are: what is held at once is counted in bytes too."""
-    monkeypatch.setattr(data, "IN_MEMORY", 1 << 16)
+    monkeypatch.setattr(model_rows, "AT_ONCE_BYTES", 1 << 16)
     words = {"a": "lunch noon meeting ", "b": "money prize claim "}
     lines = [json.dumps({"text": words["ab"[i % 2]] * 40 + str(i), "y": "ab"[i % 2]}) for i in range(400)]
     (inside.folder / "t.jsonl").write_text("\n".join(lines))
-    X, y, all_here = data.Rows(data.Reading().open([str(inside.folder / "t.jsonl")]), "y", "text").sample(1000)
-    assert not all_here
-    assert 0 < len(X) == len(y) < 400
+    engine = FileOptions().open([str(inside.folder / "t.jsonl")])
+    assert model_rows.split_columns(engine, "y", "text").whole() is None
     assert well(inside("train", "t.jsonl", "-t", "y", "--json")).json()["classes"] == {"a": 200, "b": 200}
 
 

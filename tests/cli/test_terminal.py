@@ -159,7 +159,7 @@ def test_help_teaches_by_example(name, inside, monkeypatch):
 def documented(name: str) -> list[str]:
     import importlib
 
-    text = getattr(importlib.import_module(f"deciban.cli.{COMMANDS[name]}"), name).__doc__
+    text = getattr(importlib.import_module(f"deciban.cli.commands.{name}"), name).__doc__
     return [line for line in text.partition("Examples:\n")[2].splitlines() if line.strip()]
 
 

@@ -8,6 +8,8 @@ import shlex
 import numpy as np
 import pytest
 
+from deciban.errors import NotAvailableError
+
 from .customers import people, write_people
 from .shell import deciban, everything_in
 
@@ -276,12 +278,28 @@ def test_a_folder_in_which_nobody_can_write(line, room, content, inside):
 
 def test_a_fault_of_ours_is_told_from_a_mistake(room, inside, monkeypatch):
     """Exit code 1, and where it happened."""
-    monkeypatch.setattr("deciban.cli.answering.open_model", lambda path: path.frobnicate())
+    monkeypatch.setattr("deciban.cli.commands.predict.open_model", lambda path: path.frobnicate())
     inside.folder = room
     done = inside("predict", "churn.deciban", "good.csv")
     assert done.code == 1
     assert "Traceback" in done.err
     assert "fault in deciban" in done.err.splitlines()[-1]
+
+
+def test_what_a_model_does_not_have_is_a_mistake(room, inside, monkeypatch):
+    """By its type, in whatever words scikit-learn wraps it."""
+
+    def wrapped(path):
+        del path
+        try:
+            raise NotAvailableError("a centroid has no p(x)")
+        except NotAvailableError as error:
+            raise AttributeError("This 'NearestCentroid' has no attribute") from error
+
+    monkeypatch.setattr("deciban.cli.commands.predict.open_model", wrapped)
+    inside.folder = room
+    done = inside("predict", "churn.deciban", "good.csv")
+    assert (done.code, done.err) == (2, "deciban: error: a centroid has no p(x)\n")
 
 
 def test_developers_may_see_where_an_error_was_found(room, inside, monkeypatch):

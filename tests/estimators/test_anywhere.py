@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -312,6 +313,54 @@ def test_a_fit_leaves_nothing_of_the_one_before():
     assert model.class_count_.sum() == 0
 
 
+def test_a_table_is_forgotten_where_it_is():
+    X, y = flowers(900)
+    model = deciban.Classifier(n_jobs=1).fit(table_of(X), y)
+    here = deciban.Classifier(n_jobs=1).fit(table_of(X), y).forget(table_of(X[:300]), y[:300])
+    model.forget(coming(table_of(X[:300], y[:300]), rows=70), "label")
+    assert model.class_count_.tolist() == here.class_count_.tolist()
+    # Sums of a few hundred doubles, taken away in other parts.
+    np.testing.assert_allclose(model.predict_proba(table_of(X)), here.predict_proba(table_of(X)), rtol=0, atol=1e-12)
+
+
+def test_texts_are_forgotten_where_they_are():
+    texts, labels = ["win cash now", "cash prize", "lunch at noon", "see you at lunch"] * 30, ["s", "s", "h", "h"] * 30
+    rows = pa.table({"words": texts[:40], "kind": labels[:40]})
+    model, here = (deciban.TextClassifier().fit(texts, labels) for _ in range(2))
+    model.text_ = "words"
+    model.forget(coming(rows, rows=7), "kind")
+    here.forget(texts[:40], labels[:40])
+    assert model.class_count_.tolist() == here.class_count_.tolist() == [40, 40]
+    np.testing.assert_allclose(model.predict_proba(texts), here.predict_proba(texts), rtol=0, atol=1e-12)
+
+
+def test_all_rows_are_forgotten_or_none(tmp_path):
+    """The last one was never learned, and is called by its number in the file."""
+    rows = "".join(f"{i % 7},{'red' if i % 2 else 'blue'},{'ab'[i % 2]}\n" for i in range(50))
+    (tmp_path / "all.csv").write_text("x,colour,label\n" + rows)
+    (tmp_path / "odd.csv").write_text("x,colour,label\n1,red,b\n1,,\n3,pink,a\n")
+    model = deciban.Classifier(n_jobs=1).fit(tmp_path / "all.csv", "label")
+    before = model.model_
+    with pytest.raises(deciban.ForgetError, match="row 3") as raised:
+        model.forget(tmp_path / "odd.csv", "label")
+    assert raised.value.row == 3
+    assert model.model_ is before
+
+
+def test_labels_are_read_as_the_model_knows_them():
+    """A class may be called 1 in one file and "1" in another."""
+    X, y = flowers(300)
+    number = np.searchsorted(LABELS, y)
+    rows = table_of(X, number.astype(float))
+    model = deciban.GaussianNB().fit(table_of(X), number.astype(str))
+    model.partial_fit(coming(rows), "label")
+    assert model.classes_.tolist() == ["0", "1", "2"]
+    assert model.class_count_.sum() == 600
+    model = deciban.GaussianNB().fit(table_of(X), number)
+    with pytest.raises(DecibanError, match="'cow' is a label, but the model's classes are 0, 1, 2"):
+        model.partial_fit(coming(table_of(X, y)), "label")
+
+
 def test_a_score_is_of_what_is_predicted():
     X, y = flowers(400)
     model = deciban.NearestCentroid().fit(table_of(X), y)
@@ -338,8 +387,8 @@ def test_a_checkpoint_is_of_the_same_columns(tmp_path):
     read = engine.tables.read
 
     def stops(skip, watch):
-        for table, place in read(skip, watch):
-            yield table.slice(0, 40), place
+        for batch in read(skip, watch):
+            yield replace(batch, table=batch.table.slice(0, 40))
             raise KeyboardInterrupt
 
     engine.tables.read = stops

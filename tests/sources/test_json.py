@@ -10,7 +10,7 @@ import pytest
 
 from deciban.errors import DecibanError
 from deciban.sources import open_source
-from deciban.sources.kinds import CODES
+from deciban.sources.column_types import CODES
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_an_array(opened, indent):
 
 
 def test_a_long_array_is_read_in_pieces(opened, monkeypatch):
-    monkeypatch.setattr("deciban.sources.json_lines.CHUNK", 50)
+    monkeypatch.setattr("deciban.sources.json.CHUNK", 50)
     monkeypatch.setattr("deciban.sources.blocks.BLOCK", 300)
     array = [{"i": i, "text": f']}}{{[ \\ " {i}'} for i in range(500)]
     source = opened(json.dumps(array, indent=1), "a.json")
@@ -134,7 +134,7 @@ def test_one_line_says_what_is_wrong(opened, text, says):
     ],
 )
 def test_a_later_line_that_does_not_fit_is_named(opened, monkeypatch, last, says):
-    monkeypatch.setattr("deciban.sources.json_lines.SAMPLE", 50)
+    monkeypatch.setattr("deciban.sources.json.SAMPLE", 50)
     with pytest.raises(DecibanError) as error:
         rows(opened('{"a": 1}\n' * 50_000 + last + "\n"))
     assert str(error.value).startswith(f"row 50001 of a.jsonl (line 50001) {says}")

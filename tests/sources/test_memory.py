@@ -21,7 +21,7 @@ def peak():
 before = peak()
 source = open_source([sys.argv[1]])
 rows = sum(batch.table.num_rows for batch in source.batches())
-source.digest()
+source.digests()
 print(rows, peak() - before)
 """
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deciban.errors import DecibanError
-from deciban.sources import base, delimited, open_source
+from deciban.sources import base, csv, open_source
 from deciban.sources.base import spread
 
 MANY = 20_000
@@ -85,11 +85,11 @@ def test_rows_head_and_digest(tmp_path, ending):
     write(path, table_of(0, 3000), ending)
     source = open_source([path])
     expected = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert source.digest() == expected  # read for this alone
+    assert source.digests() == [expected]  # read for this alone
     source = open_source([path])
     seen = []
     assert sum(batch.table.num_rows for batch in source.batches(watch=seen.append)) == 3000
-    assert source.digest() == expected
+    assert source.digests() == [expected]
     assert seen == sorted(seen)
     assert seen[-1] == source.size == path.stat().st_size
     assert source.head(2).column("i").to_pylist() == [0.0, 1.0]
@@ -120,16 +120,16 @@ def test_batches_have_rows(tmp_path):
 
 
 def test_long_rows_are_not_all_read_for_the_sake_of_their_types(tmp_path, monkeypatch):
-    monkeypatch.setattr("deciban.sources.delimited.MOST", 10_000)
+    monkeypatch.setattr("deciban.sources.csv.MOST", 10_000)
     monkeypatch.setattr("deciban.sources.blocks.BLOCK", 4096)
     read = []
-    infer = delimited.infer
+    infer = csv.infer
 
     def watched(excerpts, *rest):
         read.append(sum(len(excerpt.block.data) for excerpt in excerpts))
         return infer(excerpts, *rest)
 
-    monkeypatch.setattr(delimited, "infer", watched)
+    monkeypatch.setattr(csv, "infer", watched)
     (tmp_path / "a.csv").write_text("a,b\n" + ("x" * 500 + ",1\n") * 2000)
     assert open_source([tmp_path / "a.csv"]).sample().num_rows == 2000
     assert read[0] < 100_000

@@ -9,22 +9,22 @@ from typing import Annotated
 
 import typer
 
-COMMANDS = {
-    "train": "training",
-    "predict": "answering",
-    "explain": "answering",
-    "evaluate": "judging",
-    "learn": "changing",
-    "forget": "changing",
-    "merge": "changing",
-    "show": "looking",
-    "sample": "looking",
-    "compare": "judging",
-    "report": "judging",
-    "export": "looking",
-    "demo": "touring",
-    "bench": "touring",
-}
+COMMANDS = (  # a file each, in commands/
+    "train",
+    "predict",
+    "explain",
+    "evaluate",
+    "learn",
+    "forget",
+    "merge",
+    "show",
+    "sample",
+    "compare",
+    "report",
+    "export",
+    "demo",
+    "bench",
+)
 
 EPILOG = """A first session:
 
@@ -51,7 +51,7 @@ def app(arguments: Sequence[str]) -> typer.Typer:
     )
     made.callback()(deciban)
     for name in COMMANDS if called is None else [called]:
-        command = getattr(importlib.import_module(f"deciban.cli.{COMMANDS[name]}"), name)
+        command = getattr(importlib.import_module(f"deciban.cli.commands.{name}"), name)
         made.command(name, help=flowing(command.__doc__ or ""))(command)
     return made
 

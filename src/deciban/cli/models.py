@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from deciban.cli.data import LABEL, TEXT, Reading, Rows
+from deciban.cli.engines import FileOptions
+from deciban.cli.rows import LABEL, TEXT, ModelRows, split_columns
 from deciban.cli.terminal import note
 from deciban.errors import DecibanError
+from deciban.show import plain
 
 TEXT_MODELS = ("TextClassifier", "SpamFilter")
 
@@ -27,43 +29,67 @@ def origin_of(model: Any) -> dict[str, Any]:
     return dict(model.origin_ or {})
 
 
-def rows_for(model: Any, paths: list[str], reading: Reading, target: str | None = None, labelled: bool = True) -> Rows:
-    """What a model takes of data; with labels, from the column that it was trained on unless another is named."""
-    source, origin = reading.open(paths), origin_of(model)
+def rows_for(
+    model: Any, paths: list[str], files: FileOptions, target: str | None = None, labelled: bool = True
+) -> ModelRows:
+    """What a model takes of files; with labels, from the column that it was trained on unless another is named."""
+    engine, origin = files.open(paths), origin_of(model)
+    columns, kind = engine.schema.names, engine.source.kind
     text = None
     if kind_of(model) in TEXT_MODELS:
         text = origin.get("text") or TEXT
-        if text not in source.columns and TEXT in source.columns and source.kind != "table":
+        if text not in columns and TEXT in columns and kind != "table":
             text = TEXT
-        if text not in source.columns and len(source.columns) == 1:
-            text = source.columns[0]
+        if text not in columns and len(columns) == 1:
+            text = columns[0]
     if not labelled:
         known = target or origin.get("target")
-        return Rows(source, known if known in source.columns else None, text, model.classes_)
-    target = target or (LABEL if source.kind != "table" else None) or origin.get("target")
+        return split_columns(engine, known if known in columns else None, text, labelled=False)
+    target = target or (LABEL if kind != "table" else None) or origin.get("target")
     if target is None:
-        raise DecibanError(f"name the column of {source.name} that holds the classes, with --target")
-    return Rows(source, target, text, model.classes_)
+        raise DecibanError("name the column of {rows} that holds the classes, with --target", rows=engine.rows_named)
+    return split_columns(engine, target, text, model.classes_)
 
 
-def digests_of(rows: Rows) -> list[str]:
-    """What files are known by once they were learned: what is in them, and which column was the label."""
-    return [f"{digest} {rows.target}" for digest in rows.source.digests()]
+def learned_before(model: Any, rows: ModelRows) -> bool:
+    """Whether the model has learned these very files; of a pipe nobody knows.
 
-
-def learned_before(model: Any, rows: Rows) -> bool:
-    """Whether the model has learned these very files; of a pipe nobody knows."""
-    origin, found = origin_of(model), set(digests_of(rows))
-    if found & set(origin.get("partly", [])):
+    Files that are too large to be kept in memory are read for this, before any row is: how rows are judged depends on
+    it. A model that remembers no file spares that.
+    """
+    origin = origin_of(model)
+    if rows.engine.once or not (origin.get("learned") or origin.get("partly")):
+        return False
+    digests = set(rows.digests())
+    if digests & set(origin.get("partly", [])):
         note(
             "note",
-            f"the model has learned {rows.source.name} and forgotten some rows since; all are judged as new, so that "
+            f"the model has learned {rows.name} and forgotten some rows since; all are judged as new, so that "
             "the figures are too good: evaluate other rows, or train again",
         )
-    known = found & set(origin.get("learned", []))
-    if known and known != found:
+    known = digests & set(origin.get("learned", []))
+    if known and known != digests:
         raise DecibanError(
-            f"the model has learned {len(known)} of these {len(found)} files, and not the others: give them one by "
+            f"the model has learned {len(known)} of these {len(digests)} files, and not the others: give them one by "
             "one, or say --leave-one-out or --as-new"
         )
     return bool(known)
+
+
+def class_of(model: Any, label: str) -> Any:
+    """A class by how it is spelled."""
+    for known in map(plain, model.classes_):
+        if str(known) == label or (isinstance(known, bool) and str(known).lower() == label.lower()):
+            return known
+    raise DecibanError(
+        "{value!r} is not one of the classes: {classes}",
+        value=label,
+        classes=", ".join(str(plain(c)) for c in model.classes_),
+    )
+
+
+def columns_of(model: Any) -> dict[str, str | None]:
+    """The columns that a model of a table looks at, and what they are."""
+    if hasattr(model, "model") and hasattr(model.model, "reader"):
+        return {kind.name: kind.kind for kind in model.model.reader.used}
+    return dict.fromkeys(map(str, getattr(model, "feature_names_in_", ())))

@@ -17,9 +17,17 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 Format = Annotated[
     str | None, typer.Option("--format", help=f"What the data are, if the name does not tell: {', '.join(FORMATS)}.")
 ]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What is between fields; found out by itself.")]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What is between fields; detected automatically.")]
 Encoding = Annotated[str, typer.Option("--encoding", help="How text is written.")]
 Missing = Annotated[
     list[str] | None, typer.Option("--missing", help="What stands for a missing value (several times for several).")
 ]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; as many as processors by default.")]
+LeaveOneOut = Annotated[
+    bool | None,
+    typer.Option(
+        "--leave-one-out/--as-new",
+        help="Whether the model has learned these very rows, so that each is judged without itself; known by itself "
+        "where DATA are the files that it was trained on.",
+    ),
+]

@@ -26,7 +26,7 @@ def on_screen(table: pa.Table, title: str, first: Collection[str], width: int | 
         cells[name] = [spelled(value, name in first) for value in values]
         if any(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
             right.append(name)
-    wanted = {name: max(map(cell_len, (one_line(name), *said))) for name, said in cells.items()}
+    wanted = {name: max(map(cell_len, (one_line(name), *column))) for name, column in cells.items()}
     widths = fitting(wanted, ("row", *first), width or shutil.get_terminal_size().columns)
     left = len(wanted) - len(widths)
     if left:

@@ -25,10 +25,10 @@ def note(kind: str, text: str) -> None:
 
 def say(text: str = "") -> None:
     """A line on standard output; on a terminal as many as it takes, broken between words."""
-    said = one_line(text)
+    shown = one_line(text)
     if sys.stdout.isatty():
-        said = textwrap.fill(said, shutil.get_terminal_size().columns, break_on_hyphens=False)
-    print(said)  # noqa: T201 - likewise
+        shown = textwrap.fill(shown, shutil.get_terminal_size().columns, break_on_hyphens=False)
+    print(shown)  # noqa: T201 - likewise
 
 
 def show(result: Any) -> None:

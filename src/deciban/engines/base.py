@@ -104,8 +104,9 @@ def added(parts: Iterator[Sum | None]) -> Sum | None:
 def thinned(table: pa.Table, rows: int) -> pa.Table:
     """So many of the rows, at even distances."""
     import numpy as np
-    import pyarrow as pa
+
+    from deciban.sources.base import numbers
 
     if table.num_rows <= rows:
         return table
-    return table.take(pa.array(np.linspace(0, table.num_rows - 1, rows).astype(np.int64)))
+    return table.take(numbers(np.linspace(0, table.num_rows - 1, rows)))

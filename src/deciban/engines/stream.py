@@ -12,21 +12,25 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from queue import Full, Queue
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added
+from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added, thinned
 from deciban.engines.dispatch import is_paths
-from deciban.errors import DecibanError, EngineError
+from deciban.errors import DecibanError, EngineError, call_rows
 from deciban.show import one_line
-from deciban.sources.ahead import in_order
-from deciban.sources.base import Source
-from deciban.sources.written import as_written
+from deciban.sources.base import Batch, Source
+from deciban.sources.column_types import as_written
+from deciban.sources.read_ahead import in_order
 from deciban.threads import threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Result = TypeVar("Result")
 
 TABLE_ROWS = 1 << 16  # of a table
 CHECKPOINT_SECONDS = 60.0  # seconds between two checkpoints
@@ -48,7 +52,7 @@ def stream(
     Parameters
     ----------
     rows : path, pattern or several of them; Arrow reader or dataset; iterator, or function that returns one
-        Files are what `deciban.sources.open_source` reads: CSV, Parquet, Arrow, JSON lines, compressed or not. An
+        FileTables are what `deciban.sources.open_source` reads: CSV, Parquet, Arrow, JSON lines, compressed or not. An
         iterator gives frames (Arrow, pandas, Polars, mappings of columns), or pairs (X, y). What has to go through the
         rows more than once (EM) needs a function that returns a new iterator each time.
     checkpoint : path, optional
@@ -79,7 +83,7 @@ class KeepsSums(Protocol):
 
 
 class Stream(Engine):
-    """Tables one after the other."""
+    """TableSource one after the other."""
 
     name: ClassVar[str] = "stream"
 
@@ -95,6 +99,7 @@ class Stream(Engine):
         self.checkpoint, self.every = None if checkpoint is None else os.fspath(checkpoint), every
         self.once, self.named, self.target = tables.once, tables.named, tables.target
         self.size, self.unit, self.rows_named = tables.size, tables.unit, tables.name
+        self.rows_read = 0  # in the last pass, so far
         if not every >= 0:
             raise DecibanError(f"every is {every}: it must be seconds, 0 or more")
         if self.checkpoint is not None and not os.path.isdir(os.path.dirname(self.checkpoint) or "."):
@@ -108,8 +113,18 @@ class Stream(Engine):
     def schema(self) -> pa.Schema:
         return self.tables.schema
 
+    @property
+    def source(self) -> Source:
+        """The files, where rows are in files."""
+        assert isinstance(self.tables, FileTables)
+        return self.tables.source
+
     def sample(self, rows: int) -> pa.Table:
         return self.tables.sample(rows)
+
+    def whole(self, rows: int, size: int) -> pa.Table | None:
+        """All rows, if there are no more than so many, in no more than so many bytes. Then they stay in memory."""
+        return self.tables.whole(rows, size)
 
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
         total: Sum | None = None
@@ -118,12 +133,14 @@ class Stream(Engine):
         if keeps is not None:
             total, done = self._resumed(keeps)
         reading = self.tables.read(done, watch)
+        self.rows_read = done
         try:
             while True:
                 until = time.monotonic() + self.every if keeps is not None else None
                 part, rows, more = self._some(work, reading, until)
                 total = added(iter([total, part]))
                 done += rows
+                self.rows_read = done
                 if not more:
                     break
                 if keeps is not None and self.checkpoint is not None:
@@ -149,16 +166,14 @@ class Stream(Engine):
             )
         return total, int(note["rows"])
 
-    def _some(
-        self, work: Work[Sum], reading: Iterator[tuple[pa.Table, str]], until: float | None
-    ) -> tuple[Sum | None, int, bool]:
+    def _some(self, work: Work[Sum], reading: Iterator[Batch], until: float | None) -> tuple[Sum | None, int, bool]:
         """The sum over the tables that are read until then, how many rows they have, and whether there are more."""
         workers = [Worker(work) for _ in range(threads(self.n_jobs, 1 << 40))]
         rows, more = 0, False
         try:
-            for number, (table, place) in enumerate(reading):
-                workers[number % len(workers)].give(table, place)
-                rows += table.num_rows
+            for number, batch in enumerate(reading):
+                workers[number % len(workers)].give(batch.table, self.tables.place(batch))
+                rows += batch.table.num_rows
                 if until is not None and time.monotonic() >= until:
                     more = True
                     break
@@ -168,32 +183,62 @@ class Stream(Engine):
                 worker.stop()
 
     def apply(self, answer: Answer, fields: pa.Schema) -> Iterator[pa.Table]:
-        """Tables of answers, in the order of the rows."""
+        """TableSource of answers, in the order of the rows."""
         del fields
-        for (_, place), result in in_order(
-            self.tables.read(0, None), lambda item: answer_or_error(answer, item[0]), threads(self.n_jobs, 1 << 40)
-        ):
-            if isinstance(result, Exception):
-                raise error_at(result, place)
+        return self.each(lambda batch: answer(batch.table))
+
+    def each(
+        self, work: Callable[[Batch], Result], watch: Watch | None = None, n_jobs: int | None = None
+    ) -> Iterator[Result]:
+        """What comes of every batch, in their order; several are worked on at once."""
+        self.rows_read = 0
+        workers = threads(self.n_jobs if n_jobs is None else n_jobs, 1 << 40)
+        for batch, result in in_order(self.tables.read(0, watch), partial(self._attempted, work), workers):
+            if isinstance(result, Failure):
+                raise error_at(result.error, self.tables.place(batch))
+            self.rows_read += batch.table.num_rows
             yield result
 
+    def one_by_one(self, work: Callable[[pa.Table], None]) -> None:
+        """Work on every table, in their order, one at a time; the next is read meanwhile."""
+        for _ in self.each(lambda batch: work(batch.table), n_jobs=1):
+            pass
 
-def answer_or_error(answer: Answer, table: pa.Table) -> pa.Table | Exception:
-    """The answers, or what went wrong, to be raised where its place is known."""
-    try:
-        return answer(table)
-    except Exception as error:
-        return error
+    def _attempted(self, work: Callable[[Batch], Result], batch: Batch) -> Result | Failure:
+        """The result, or what went wrong, to be raised where its place is known."""
+        try:
+            call_rows(self.tables.place(batch).numbers)
+            return work(batch)
+        except Exception as error:
+            return Failure(error)
 
 
-def error_at(error: BaseException, place: str) -> BaseException:
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong with a batch."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table is from, in words, and what its rows are called."""
+
+    words: str
+    numbers: range | None = None
+    enough: bool = False  # whether a row's number says by itself where it is
+
+
+def error_at(error: BaseException, place: Place) -> BaseException:
     """The same error, with where it happened."""
     if isinstance(error, DecibanError):
-        return error.located(file=place)
+        if place.enough and error.row is not None and error.file is None:
+            return error.located(numbers=place.numbers)
+        return error.located(numbers=place.numbers, file=place.words)
     if isinstance(error, ValueError | TypeError):
-        return EngineError("{problem}", file=place, problem=str(error))
+        return EngineError("{problem}", file=place.words, problem=str(error))
     if isinstance(error, Exception):
-        return EngineError("{kind}: {problem}", file=place, kind=type(error).__name__, problem=str(error))
+        return EngineError("{kind}: {problem}", file=place.words, kind=type(error).__name__, problem=str(error))
     return error
 
 
@@ -201,8 +246,8 @@ class Worker:
     """A thread that adds up what it is given."""
 
     def __init__(self, work: Callable[[Iterator[Any]], Any]) -> None:
-        self.tables: Queue[tuple[Any, str] | None] = Queue(MAX_WAITING_TABLES)
-        self.place, self.sum, self.stopped = "", Future[Any](), threading.Event()
+        self.tables: Queue[tuple[Any, Place] | None] = Queue(MAX_WAITING_TABLES)
+        self.place, self.sum, self.stopped = Place("the rows"), Future[Any](), threading.Event()
         self.thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self.thread.start()
 
@@ -215,13 +260,14 @@ class Worker:
     def _received(self) -> Iterator[Any]:
         while (item := self.tables.get()) is not None and not self.stopped.is_set():
             table, self.place = item
+            call_rows(self.place.numbers)
             yield table
 
-    def give(self, table: Any, place: str) -> None:
+    def give(self, table: Any, place: Place) -> None:
         """A table more, as soon as there is room for it."""
         self._put((table, place))
 
-    def _put(self, item: tuple[Any, str] | None) -> None:
+    def _put(self, item: tuple[Any, Place] | None) -> None:
         while True:
             if self.sum.done():  # it failed: what went wrong is raised here
                 self.sum.result()
@@ -251,7 +297,7 @@ class Worker:
 
 
 class TableSource(ABC):
-    """Tables that all have the same columns, to be read once or again and again."""
+    """TableSource that all have the same columns, to be read once or again and again."""
 
     name = "the rows"
     once = False
@@ -266,8 +312,17 @@ class TableSource(ABC):
         """Some rows, from all over if that is possible."""
 
     @abstractmethod
-    def read(self, skip: int, watch: Watch | None) -> Generator[tuple[pa.Table, str], None, None]:
-        """All tables but the first `skip` rows, each with where it is from, in words."""
+    def read(self, skip: int, watch: Watch | None) -> Generator[Batch, None, None]:
+        """All rows but the first `skip`, in batches."""
+
+    def whole(self, rows: int, size: int) -> pa.Table | None:
+        """All rows, if they are known to be few."""
+        del rows, size
+        return None
+
+    def place(self, batch: Batch) -> Place:
+        """Where rows are from. They are called by their place in the table that was given, from 0."""
+        return Place(batch.file, range(batch.first, batch.first + batch.table.num_rows))
 
     def marks(self) -> list[Any]:
         """What tells whether these are the same rows as before; nothing where nothing can."""
@@ -275,34 +330,52 @@ class TableSource(ABC):
 
 
 class FileTables(TableSource):
-    """Files of tables or texts."""
+    """FileTables of tables or texts."""
 
     unit = "bytes"
 
     def __init__(self, source: Source, how: dict[str, Any] | None = None) -> None:
         self.source, self.schema, self.how = source, source.schema, how or {}
         self.name, self.size, self.once = source.name, source.size, source.size is None
+        self._kept: list[Batch] | None = None  # all rows, where they are few
+        self._looked = 0  # rows that were looked at, to find out whether they are few
 
     def sample(self, rows: int) -> pa.Table:
-        return as_written(self.source.sample(rows), self.source.whole)
+        # Of what can be read only once, from all that was looked at already: it may be sorted.
+        table = thinned(self.source.sample(max(rows, self._looked if self.once else 0)), rows)
+        return as_written(table, self.source.whole)
 
-    def read(self, skip: int, watch: Watch | None) -> Generator[tuple[pa.Table, str], None, None]:
-        for batch in self.source.batches(TABLE_ROWS, watch):
-            last = batch.first + batch.table.num_rows
-            if last > skip:
-                table = batch.table.slice(max(0, skip - batch.first))
-                yield table, f"{batch.file}, rows {last - table.num_rows + 1:,} to {last:,}"
+    def whole(self, rows: int, size: int) -> pa.Table | None:
+        import pyarrow as pa
+
+        self._looked = rows
+        self._kept = self.source.whole_batches(rows, size)
+        if self._kept is None:
+            return None
+        tables = [self.schema.empty_table(), *(batch.table for batch in self._kept)]
+        return as_written(pa.concat_tables(tables).unify_dictionaries(), self.source.whole)
+
+    def read(self, skip: int, watch: Watch | None) -> Generator[Batch, None, None]:
+        for batch in self.source.batches(TABLE_ROWS, watch) if self._kept is None else self._kept:
+            if batch.first + batch.table.num_rows > skip:
+                before = max(0, skip - batch.first)
+                yield replace(batch, table=batch.table.slice(before), first=batch.first + before) if before else batch
+
+    def place(self, batch: Batch) -> Place:
+        """People count rows of files from 1, over all of them."""
+        first, last = batch.first + 1, batch.first + batch.table.num_rows
+        return Place(f"{batch.file}, rows {first:,} to {last:,}", range(first, last + 1), enough=True)
 
     def marks(self) -> list[Any]:
         if self.once:
             return []
-        about = [(place.name, place.path.stat()) for place in self.source.places if place.path is not None]
+        about = [(file.name, file.path.stat()) for file in self.source.files if file.path is not None]
         read = [[name, repr(value)] for name, value in sorted(self.how.items()) if value is not None]
-        return [*([name, found.st_size, found.st_mtime_ns] for name, found in about), *read]
+        return [*([name, status.st_size, status.st_mtime_ns] for name, status in about), *read]
 
 
 class FrameTables(TableSource):
-    """Frames as they come out of a function: anything that is, or can be made, an Arrow table."""
+    """FrameTables as they come out of a function: anything that is, or can be made, an Arrow table."""
 
     def __init__(self, again: Callable[[], Iterable[Any]], once: bool, name: str) -> None:
         import pyarrow as pa
@@ -363,7 +436,7 @@ class FrameTables(TableSource):
             self.ahead.append(self._conformed(as_table(item)[0], len(self.ahead)))
         return pa.concat_tables([self.schema.empty_table(), *self.ahead]).slice(0, rows).unify_dictionaries()
 
-    def read(self, skip: int, watch: Watch | None) -> Generator[tuple[pa.Table, str], None, None]:
+    def read(self, skip: int, watch: Watch | None) -> Generator[Batch, None, None]:
         ahead, self.ahead = self.ahead, []
         if ahead:
             begun: Iterator[Any] = chain(ahead, self.begun)
@@ -380,7 +453,7 @@ class FrameTables(TableSource):
                 table = whole.slice(start, TABLE_ROWS)
                 done += table.num_rows
                 if done > skip:
-                    yield table, self._place(number)
+                    yield Batch(table, start, self._place(number))
             if watch is not None:
                 watch(done)
 

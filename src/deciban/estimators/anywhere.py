@@ -23,59 +23,18 @@ from deciban._typing import Array
 from deciban.algebra import Stats
 from deciban.components import ComponentModel, MixtureModel
 from deciban.engines.base import Engine, Question
+from deciban.engines.split import Split
+from deciban.engines.stream import Stream
 from deciban.errors import DecibanError, warn
 from deciban.joint import Model
 from deciban.joint_model import JointModel, plugged_in
-from deciban.learner import AS_LABELLED, Hidden
+from deciban.learner import Hidden
 from deciban.reading.labels import read_labels
 from deciban.results.tally import Tally
 from deciban.show import bar, one_line, plain
-from deciban.sources.written import as_texts
 
 SAMPLE = 20_000  # rows that choices are made on
 PREDICTION = "prediction"  # the column of answers
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Which columns of a table a model looks at, and which hold labels and weights."""
-
-    target: str | None = None
-    weight: str | None = None
-    text: str | None = None  # the column of texts, for a model of texts
-    named: bool = True
-    labelled: bool = False  # whether rows without a label are passed over
-    columns: tuple[str, ...] | None = None  # those that were learned; None: all others
-    mark: Any = None  # a label that says that there is none
-
-    def inputs(self, table: pa.Table) -> Any:
-        """What the model looks at."""
-        if self.text is not None:
-            return as_texts(table[self.text])
-        if self.columns is not None:
-            table = table.select(self.columns)
-        else:
-            table = table.drop_columns([name for name in (self.target, self.weight) if name in table.column_names])
-        if self.named:
-            return table
-        return np.column_stack([column.to_numpy() for column in table.columns])
-
-    def labels(self, table: pa.Table) -> Any:
-        if self.target is None:
-            return None
-        column = table[self.target]
-        if self.mark is None:
-            return column
-        column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        return pc.if_else(pc.equal(column, pa.scalar(self.mark, column.type)), pa.scalar(None, column.type), column)
-
-    def weights(self, table: pa.Table) -> Any:
-        return None if self.weight is None else table[self.weight].to_numpy()
-
-    def __call__(self, table: pa.Table) -> tuple[Any, Any, Any]:
-        if self.labelled and self.target is not None:
-            table = table.filter(pc.invert(pc.is_null(self.labels(table), nan_is_null=True)))
-        return self.inputs(table), self.labels(table), self.weights(table)
 
 
 def split_of(
@@ -85,8 +44,12 @@ def split_of(
     sample_weight: Any = None,
     text: str | None = None,
     known: bool = False,
+    labelled: bool = False,
 ) -> Split:
-    """The columns that were named, checked against those there are; `known`: the model has learned already."""
+    """The columns that were named, checked against those there are; `known`: the model has learned already.
+
+    `labelled`: rows without a label are passed over, though the estimator would guess them.
+    """
     target = y if isinstance(y, str) else engine.target
     if sample_weight is not None and not isinstance(sample_weight, str):
         raise DecibanError("sample_weight is the name of a column here: the weights are where the rows are")
@@ -104,7 +67,10 @@ def split_of(
             f"{engine.rows_named} has no column {one_line(missing[0])!r}, and the model was fitted with it: give it, "
             "with NULL where it is not known"
         )
-    split = Split(target, sample_weight, text, engine.named, estimator._labelled_alone, columns)
+    classes = estimator.classes_ if known and estimator._needs_labels else None
+    split = Split(
+        target, sample_weight, text, engine.named, labelled or estimator._labelled_alone, columns, classes=classes
+    )
     if not estimator.__sklearn_tags__().input_tags.string:
         check_numbers(estimator, engine, split.inputs(engine.schema.empty_table()))
     return split
@@ -155,7 +121,8 @@ class Learn:
         for table in tables:
             if table.num_rows:
                 part = copy.copy(self.template) if part is None else part
-                part._add(*self.split(table))
+                with self.split.rows(table) as (X, y, weight):
+                    part._add(X, y, weight)
         return part
 
     def keep(self, path: str, total: Any, note: dict[str, Any]) -> None:
@@ -210,9 +177,9 @@ class Expect:
         total = None
         for table in tables:
             if table.num_rows:
-                X, y, weight = self.split(table)
-                missing = 0 if y is None else int(pc.sum(pc.is_null(y, nan_is_null=True)).as_py())
-                likely, stats = self.estimator._expected(X, y, weight, self.hidden_weight)
+                with self.split.rows(table) as (X, y, weight):
+                    missing = 0 if y is None else int(pc.sum(pc.is_null(y, nan_is_null=True)).as_py())
+                    likely, stats = self.estimator._expected(X, y, weight, self.hidden_weight)
                 part = Expected(likely, stats, missing)
                 total = part if total is None else total + part
         return total
@@ -229,7 +196,8 @@ class LeaveOut:
         total = None
         for table in tables:
             if table.num_rows:
-                part = Tally.of(self.estimator.leave_one_out(*self.split(table)))
+                with self.split.rows(table) as (X, y, weight):
+                    part = Tally.of(self.estimator.leave_one_out(X, y, weight))
                 total = part if total is None else total + part
         return total
 
@@ -256,7 +224,8 @@ class Check:
         total = None
         for table in tables:
             if table.num_rows:
-                part = self.part(*self.split(table))
+                with self.split.rows(table) as (X, y, weight):
+                    part = self.part(X, y, weight)
                 total = part if total is None else total + part
         return total
 
@@ -308,14 +277,14 @@ def fit(
     *,
     mark: Any = None,
     labelled: bool = False,
-    hidden: Hidden = AS_LABELLED,
+    hidden: Hidden | None = None,
     clusters: int | None = None,
 ) -> Any:
     """Learn all rows of an engine, forgetting everything learned before; `labelled`: only those that have a label."""
-    split = split_of(estimator, engine, y, sample_weight, text)
-    split = replace(split, mark=mark, labelled=split.labelled or labelled)
+    split = replace(split_of(estimator, engine, y, sample_weight, text, labelled=labelled), mark=mark)
     if split.target is None and estimator._needs_labels and clusters is None:
         raise DecibanError("which column holds the labels? Give its name as y")
+    hidden = estimator._hidden(None, clusters, 0) if hidden is None else hidden
     with estimator._unchanged_on_error():
         estimator.model_ = estimator._learned_by(engine, split, hidden, clusters)
         if split.text is not None:
@@ -353,7 +322,8 @@ def some_rows(engine: Engine, split: Split) -> tuple[Any, Any, Any]:
     table = engine.sample(SAMPLE)
     if not table.num_rows:
         raise DecibanError(f"{engine.rows_named} has no rows: there is nothing to learn from")
-    return split(table)
+    with split.rows(table) as rows:
+        return rows
 
 
 @contextmanager
@@ -476,9 +446,15 @@ def learn_by_em(
 
 
 def learn_more(
-    estimator: Any, engine: Engine, y: Any, sample_weight: Any, text: str | None = None, classes: Any = None
+    estimator: Any,
+    engine: Engine,
+    y: Any,
+    sample_weight: Any = None,
+    text: str | None = None,
+    classes: Any = None,
+    labelled: bool = False,
 ) -> Any:
-    """What `partial_fit` adds: the rows of an engine, all of whose labels are known."""
+    """What `partial_fit` adds: the rows of an engine, all of whose labels are known, or those that are `labelled`."""
     first = not estimator.__sklearn_is_fitted__()
     declared = None if classes is None else np.unique(np.asarray(classes))
     if declared is not None and not first and not np.array_equal(declared, estimator.classes_):
@@ -487,13 +463,13 @@ def learn_more(
     if first and not estimator._batches_elsewhere:
         if declared is not None:
             raise DecibanError(f"classes= is for rows in memory: a {type(estimator).__name__} finds them itself here")
-        return fit(estimator, engine, y, sample_weight, text)
+        return fit(estimator, engine, y, sample_weight, text, labelled=labelled)
     with estimator._unchanged_on_error():
         if mixture:
             estimator.model_ = learn_step(estimator, engine, y, sample_weight)
             return estimator
         if first:
-            split = split_of(estimator, engine, y, sample_weight, text)
+            split = split_of(estimator, engine, y, sample_weight, text, labelled=labelled)
             X, y, weight = some_rows(engine, split)
             with in_sample(engine):
                 template = estimator._template(X, y, weight, declared)
@@ -501,7 +477,7 @@ def learn_more(
             check_exact(batch)
         else:
             batch = copy.copy(estimator)
-            batch.model_ = estimator.model_ + batch_of(estimator, engine, y, sample_weight, text)
+            batch.model_ = estimator.model_ + batch_of(estimator, engine, y, sample_weight, text, labelled)
             batch._check_model(batch.model_)
         take_over(estimator, batch)
         if first:
@@ -509,12 +485,44 @@ def learn_more(
     return estimator
 
 
-def batch_of(estimator: Any, engine: Engine, y: Any, sample_weight: Any, text: str | None = None) -> Any:
+def batch_of(
+    estimator: Any,
+    engine: Engine,
+    y: Any,
+    sample_weight: Any = None,
+    text: str | None = None,
+    labelled: bool = False,
+) -> Any:
     """The rows of an engine alone, under the choices of an estimator that has learned others."""
-    split = split_of(estimator, engine, y, sample_weight, text, known=True)
+    split = split_of(estimator, engine, y, sample_weight, text, known=True, labelled=labelled)
     batch = total_of(engine, estimator.empty(), split)
     check_exact(batch)
     return batch.model_
+
+
+def forget(
+    estimator: Any,
+    engine: Engine,
+    y: Any,
+    sample_weight: Any = None,
+    text: str | None = None,
+    labelled: bool = False,
+) -> None:
+    """What `forget` takes away, of a model that is not a joint law: one table after the other, all of them or none."""
+    split = split_of(estimator, engine, y, sample_weight, text, known=True, labelled=labelled)
+    if not isinstance(engine, Stream):
+        raise DecibanError(
+            "{rows} cannot be forgotten where they are: read them in batches, and forget one after the other",
+            rows=engine.rows_named,
+        )
+
+    def rows(table: pa.Table) -> None:
+        if table.num_rows:
+            with split.rows(table) as (X, own, weight):
+                estimator.forget(X, own, weight)
+
+    with estimator._unchanged_on_error():
+        engine.one_by_one(rows)
 
 
 def check_exact(batch: Any) -> None:

@@ -12,7 +12,9 @@ from deciban._kernel import counts
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError, KindError, warn
 from deciban.reading.missing import missing_where
+from deciban.show import plain
 
+EXACT = 2.0**53  # up to here every whole number is a float
 MAX_LABEL_RANGE = 1 << 16  # integer labels this close together are looked up in a table instead of sorted
 
 
@@ -140,7 +142,8 @@ def read_arrow(y: Any) -> Labels:
             raise DecibanError("Input y contains infinity: row {row}", row=row, value=values[infinite])
         if (value := fraction_among(np.array(kinds, dtype=np.float64))) is not None:
             raise continuous(value, int(np.argmax(indices == values.index(value))))
-        kinds = [int(value) for value in kinds]
+        if all(abs(value) <= EXACT for value in kinds):  # beyond, neighbours are the same number
+            kinds = [int(value) for value in kinds]
     elif not all(isinstance(value, bool | int | str) for value in kinds):
         kinds = [str(value) for value in kinds]
     order = sorted(range(len(kinds)), key=kinds.__getitem__)
@@ -150,6 +153,40 @@ def read_arrow(y: Any) -> Labels:
     codes = place[indices]
     ordered = [kinds[i] for i in order]
     return Labels(np.array(ordered) if ordered else np.zeros(0), codes, any_missing=bool((codes < 0).any()))
+
+
+def like_classes(column: Any, classes: Array) -> Any:
+    """A column of Arrow's with labels of the kind that a model's classes are: 1 is "1" where they are strings.
+
+    >>> import numpy as np, pyarrow as pa
+    >>> like_classes(pa.chunked_array([[2.0, None, 7.0]]), np.array(["1", "2"])).to_pylist()
+    ['2', None, '7']
+    """
+    labels = read_arrow(column)
+    spelled = {str(plain(label)): label for label in classes.tolist()}
+    found, known = labels.classes.tolist(), set(spelled.values())
+    if all(label in known and isinstance(label, str) == (classes.dtype.kind in "UO") for label in found):
+        return column
+    named = classes.dtype.kind in "UO"
+    values = [spelled.get(str(plain(label)), str(plain(label)) if named else label) for label in found]
+    odd = next((code for code, value in enumerate(values) if isinstance(value, str) and not named), None)
+    if odd is not None:
+        raise DecibanError(
+            "{value!r} is a label, but the model's classes are {classes}: is it that column?",
+            row=int(np.argmax(labels.codes == odd)),
+            value=values[odd],
+            classes=", ".join(spelled),
+        )
+    import pyarrow as pa
+
+    codes = pa.array(labels.codes, mask=labels.codes < 0)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, pa.array(values))])
+
+
+def label_array(column: Any, classes: Array | None = None) -> Array:
+    """The labels of a column of Arrow's in which none is missing, as an array; of a model, as it knows them."""
+    labels = read_arrow(column if classes is None else like_classes(column, classes))
+    return np.asarray(labels.classes[labels.codes])
 
 
 def read_integers(y: Array) -> Labels | None:

@@ -11,7 +11,7 @@
 """
 
 from deciban.sources.base import Batch, Source
-from deciban.sources.opening import open_source
-from deciban.sources.writing import write_rows
+from deciban.sources.open import open_source
+from deciban.sources.write import write_rows
 
 __all__ = ["Batch", "Source", "open_source", "write_rows"]

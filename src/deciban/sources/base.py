@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.sources.places import Place, Tally, hash_files
+from deciban.sources.input_file import InputFile, Pass, read_through
 
 PLACES = 64  # from which a sample is taken
+EMPTY = hashlib.sha256().hexdigest()  # of a file without a byte
 
 Kind = Literal["table", "texts", "mail"]
 
@@ -47,16 +49,17 @@ class Source(ABC):
     is not known; `whole` are the columns of numbers that have no fractions in the sample.
     """
 
-    def __init__(self, name: str, kind: Kind, places: Sequence[Place]) -> None:
+    def __init__(self, name: str, kind: Kind, files: Sequence[InputFile]) -> None:
         self.name = name
         self.kind: Kind = kind
-        self.places = list(places)
+        self.files = list(files)
         self.columns: tuple[str, ...] = ()
         self.types: dict[str, pa.DataType] = {}
         self.whole: frozenset[str] = frozenset()
-        sizes = [place.size for place in self.places]
+        sizes = [file.size for file in self.files]
         self.size: int | None = None if None in sizes else sum(size for size in sizes if size is not None)
-        self._digest: str | None = None
+        self.rows_expected = 0  # as far as can be told without reading all
+        self._digests: dict[Any, str] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.kind} of {self.name}: {', '.join(self.columns)}>"
@@ -66,55 +69,79 @@ class Source(ABC):
         return pa.schema([(name, self.types[name]) for name in self.columns])
 
     @abstractmethod
-    def _pieces(self, rows: int, tally: Tally) -> Iterator[Piece]:
+    def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
         """All rows, once; `rows` is what is wanted at a time, as far as one can choose."""
 
     def _look(self) -> Iterator[Piece]:
         """All rows, as far as one draws; whoever reads afterwards finds them all again."""
-        return self._pieces(1024, Tally())
+        return self._pieces(1024, Pass())
 
     def batches(self, rows: int = 65_536, watch: Callable[[int], None] | None = None) -> Iterator[Batch]:
         """All rows in their order, at most `rows` at a time and of one file; `watch` is told the bytes read so far."""
         if rows < 1:
-            raise DecibanError(f"batches have at least one row, not {rows}")
-        first, tally = 0, Tally()
-        for piece in self._pieces(rows, tally):
+            raise DecibanError("batches have at least one row, not {value}", value=rows)
+        first, one_pass = 0, self._hashing()
+        for piece in self._pieces(rows, one_pass):
             for start in range(0, piece.table.num_rows, rows):
                 table = piece.table.slice(start, rows)
                 yield Batch(table, first, piece.file, piece.names and piece.names[start : start + rows])
                 first += table.num_rows
             if watch is not None:
                 watch(piece.read)
-        self._finished(tally)
+        self._read(one_pass)
 
-    def _finished(self, tally: Tally) -> None:
-        """All was read."""
-        if tally.read:
-            self._digest = tally.digest()
+    def whole_batches(self, rows: int, size: int) -> list[Batch] | None:
+        """All rows, if there are no more than so many, in no more than so many bytes; nothing is lost if there are."""
+        if self.rows_expected > 2 * rows:
+            return None  # which spares reading as many
+        batches, first, used = [], 0, 0
+        for piece in self._look() if self.size is None else self.batches():
+            batches.append(Batch(piece.table, first, piece.file, piece.names))
+            first, used = first + piece.table.num_rows, used + piece.table.nbytes
+            if first > rows or used > size:
+                return None
+        return batches
 
-    def digest(self) -> str:
-        """The SHA-256 of all bytes that were read, file after file (as `cat FILES | sha256sum` has it)."""
-        if self._digest is None:
-            if self.size is None:
-                raise DecibanError(f"the digest of {self.name} is known once all of it has been read: see batches()")
-            self._digest = hash_files(self.places)
-        return self._digest
+    def _hashing(self) -> Pass:
+        """A pass that hashes what it reads, unless that is known."""
+        return Pass(self._group if self._digests is None else None)
+
+    def _read(self, one_pass: Pass) -> None:
+        """All rows were read. Not all bytes need have been: of some formats, parts are left out or are read twice."""
+        if self._digests is None and one_pass.read == self.size:
+            self._digests = one_pass.digests()
+
+    def _group(self, file: InputFile) -> Any:
+        """What a file is hashed together with: nothing else."""
+        return file
+
+    def _named_digests(self, digests: dict[Any, str]) -> list[str]:
+        """The digests of all groups, in the order of the files."""
+        return [digests.get(file, EMPTY) for file in self.files]
 
     def digests(self) -> list[str]:
-        """The SHA-256 of each file; of what can be read only once, when it was."""
-        if self.size is None:
-            return [] if self._digest is None else [self._digest]
-        return [hash_files([place]) for place in self.places]
+        """The SHA-256 of each file, known without reading it again once all of `batches` was read.
+
+        Of what can be read only once there is none before. Files are read for this alone where their digest is asked
+        for first (has the model learned them?), and where Arrow reads them in an order of its own (Parquet).
+        """
+        if self._digests is None:
+            if self.size is None:
+                return []
+            one_pass = self._hashing()
+            read_through(self.files, one_pass)
+            self._digests = one_pass.digests()
+        return self._named_digests(self._digests)
 
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows."""
-        found, left = [], rows
+        tables, left = [], rows
         for piece in self._look():
-            found.append(piece.table.slice(0, left))
-            left -= found[-1].num_rows
+            tables.append(piece.table.slice(0, left))
+            left -= tables[-1].num_rows
             if left <= 0:
                 break
-        return self._joined(found)
+        return self._joined(tables)
 
     def row(self, number: int) -> pa.Table:
         """One row, by its number over all files, from 0."""
@@ -124,30 +151,30 @@ class Source(ABC):
                 return piece.table.slice(number - before, 1)
             before += piece.table.num_rows
         if number < 0:
-            raise DecibanError(f"there is no row before the first one of {self.name}: ask for another")
+            raise DecibanError("there is no row before the first one of {file}: ask for another", file=self.name)
         has = f"only {before:,} row{'' if before == 1 else 's'}" if before else "no rows"
-        raise DecibanError(f"{self.name} has {has}: ask for another row, or look into another file")
+        raise DecibanError("{file} has {has}: ask for another row, or look into another file", file=self.name, has=has)
 
     def sample(self, rows: int = 100_000) -> pa.Table:
         """All rows, if there are no more than `rows`; otherwise at most so many, from places spread evenly."""
-        found, total = [], 0
+        tables, total = [], 0
         for piece in self._look():
             total += piece.table.num_rows
             if total - piece.table.num_rows < rows:
-                found.append(piece.table)
-        return self._joined(found) if total <= rows else self._spread(total, rows)
+                tables.append(piece.table)
+        return self._joined(tables) if total <= rows else self._spread(total, rows)
 
     def _spread(self, total: int, rows: int) -> pa.Table:
         """So many of all rows, from places spread evenly."""
-        spans, found, before = spread(total, rows), [], 0
+        spans, tables, before = spread(total, rows), [], 0
         for piece in self._look():
             after = before + piece.table.num_rows
             for start, end in spans:
                 start, end = max(start, before), min(end, after)
                 if start < end:  # copied, since a slice would keep all of the table
-                    found.append(piece.table.take(numbers(np.arange(start - before, end - before))))
+                    tables.append(piece.table.take(numbers(np.arange(start - before, end - before))))
             before = after
-        return self._joined(found)
+        return self._joined(tables)
 
     def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
         if not tables:

@@ -11,7 +11,7 @@ import numpy as np
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.sources.places import Stream, Tally
+from deciban.sources.input_file import Pass, Stream
 
 BLOCK = 1 << 22  # bytes: enough rows that calls do not count, few enough that several blocks fit anywhere
 LONGEST = 1 << 28  # bytes of a single record: no table has longer ones, but an open quote may swallow the rest
@@ -40,7 +40,7 @@ class Cutter(Protocol):
 
 
 def in_blocks(
-    stream: Stream, tally: Tally, cutter: Cutter, name: str, line: int = 1, rest: bytes = b""
+    stream: Stream, one_pass: Pass, cutter: Cutter, name: str, line: int = 1, rest: bytes = b""
 ) -> Generator[Block, None, None]:
     """What a stream holds, from a record's beginning on; `rest` is what has been read of it already."""
     try:
@@ -48,7 +48,7 @@ def in_blocks(
             data = rest + more
             end = cutter.cut(data)
             if end:
-                yield Block(data[:end], line, tally.read)
+                yield Block(data[:end], line, one_pass.read)
                 line += data.count(cutter.end, 0, end)
             rest = data[end:]
             if len(rest) > LONGEST:
@@ -56,7 +56,7 @@ def in_blocks(
         if rest.strip(b"\r\n"):
             if cutter.open_at(rest) is not None:
                 raise DecibanError(endless(rest, cutter, name, line))
-            yield Block(rest, line, tally.read)
+            yield Block(rest, line, one_pass.read)
     finally:
         stream.close()
 

@@ -6,14 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from deciban.errors import DecibanError
-from deciban.sources.ahead import in_order
 from deciban.sources.base import PLACES, Piece, Source
 from deciban.sources.blocks import Block, Cutter, in_blocks
-from deciban.sources.places import Place, Stream, Tally, compression, is_utf_8, opened, readable
+from deciban.sources.input_file import InputFile, Pass, Stream, compression, is_utf_8, open_text
+from deciban.sources.read_ahead import in_order
 
 SAMPLE = 100_000  # rows from which types are found
 MOST = 1 << 26  # bytes of them
@@ -21,19 +22,23 @@ SLACK = 1.5  # times the bytes that so many rows took at the beginning are read 
 
 
 class Misread(Exception):  # noqa: N818 - it never leaves this package
-    """A record that cannot be read: its number among those of its block, its line in the file, and why."""
+    """A record that cannot be read: its number among those of its block, its line in the file, and why.
 
-    def __init__(self, why: str, row: int, line: int) -> None:
+    `why` is the end of a sentence, with places for {column} and {value}.
+    """
+
+    def __init__(self, why: str, row: int, line: int, **fields: Any) -> None:
         super().__init__(why)
-        self.why, self.row, self.line = why, row, line
+        self.why, self.row, self.line, self.fields = why, row, line, fields
 
-    def in_file(self, part: Part, before: int) -> DecibanError:
+    def in_file(self, record_file: RecordFile, before: int) -> DecibanError:
         """What to tell, given how many rows of the file came before the block."""
         if not self.line:  # it was read at a place in the midst of the file
-            return DecibanError(f"a row of {part.name} {self.why}")
+            return DecibanError(f"a row of {{file}} {self.why}", file=record_file.name, **self.fields)
         # People count rows of a file from 1, as its lines are.
-        line = f" (line {self.line})" if part.lined else ""
-        return DecibanError(f"row {before + self.row + 1} of {part.name}{line} {self.why}")
+        line = f" (line {self.line})" if record_file.lined else ""
+        row = before + self.row + 1
+        return DecibanError(f"row {{row}} of {{file}}{line} {self.why}", row=row, file=record_file.name, **self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +50,19 @@ class Begun:
     line: int
 
 
-class Part(ABC):
+class RecordFile(ABC):
     """One file of records."""
 
     cutter: Cutter
     lined = True  # whether the lines of a block are those of the file
 
-    def __init__(self, place: Place, encoding: str) -> None:
-        self.place, self.name = place, place.name
+    def __init__(self, file: InputFile, encoding: str) -> None:
+        self.file, self.name = file, file.name
         self._encoding = encoding
-        self._tally = Tally()
-        self._begun = self._begin(opened(place, self._tally, encoding))
-        self.start = self._tally.read - len(self._begun.rest)  # in bytes, where the file is seekable
-        if place.again:
+        self._first = Pass(lambda file: file)  # the only one, where there is no other
+        self._begun = self._begin(open_text(file, self._first, encoding))
+        self.start = self._first.read - len(self._begun.rest)  # in bytes, where the file is seekable
+        if file.again:
             self._begun.stream.close()
 
     @abstractmethod
@@ -68,19 +73,19 @@ class Part(ABC):
     def count(self, block: Block) -> int:
         """How many records a block has; Misread if it is not made of records."""
 
-    def blocks(self, tally: Tally) -> Generator[Block, None, None]:
-        begun = self._begin(opened(self.place, tally, self._encoding))
-        return in_blocks(begun.stream, tally, self.cutter, self.name, begun.line, begun.rest)
+    def blocks(self, one_pass: Pass) -> Generator[Block, None, None]:
+        begun = self._begin(open_text(self.file, one_pass, self._encoding))
+        return in_blocks(begun.stream, one_pass, self.cutter, self.name, begun.line, begun.rest)
 
     def replay(self) -> Replay:
         """The blocks of a stream, which is begun once."""
         begun = self._begun
-        blocks = in_blocks(begun.stream, self._tally, self.cutter, self.name, begun.line, begun.rest)
-        return Replay(blocks, self._tally, self.name)
+        blocks = in_blocks(begun.stream, self._first, self.cutter, self.name, begun.line, begun.rest)
+        return Replay(blocks, self._first, self.name)
 
     def seekable(self) -> bool:
         """Whether one can go to a place in the file and read on from there."""
-        return self.place.again and is_utf_8(self._encoding) and compression(self.place.peek(4)) is None
+        return self.file.again and is_utf_8(self._encoding) and compression(self.file.peek(4)) is None
 
     def may_begin_inside(self, block: Block) -> bool:
         """Whether what was found by going to a place may begin in the middle of a record, behind a line's end in it."""
@@ -89,10 +94,7 @@ class Part(ABC):
 
     def records_between(self, begin: int, end: int) -> bytes:
         """The whole records between two bytes that count from the first record, as far as lines tell."""
-        assert self.place.path is not None
-        with readable(self.name), self.place.path.open("rb") as file:
-            file.seek(self.start + max(0, begin - 1))
-            data = file.read(end - max(0, begin - 1))
+        data = self.file.between(self.start + max(0, begin - 1), self.start + end)
         if begin > 0:
             data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""
         return data[: self.cutter.cut(data)]
@@ -101,14 +103,14 @@ class Part(ABC):
 class Replay:
     """The blocks of a stream: those that were looked at are kept for whoever reads it."""
 
-    def __init__(self, blocks: Generator[Block, None, None], tally: Tally, name: str) -> None:
-        self._blocks, self.tally, self._name = blocks, tally, name
+    def __init__(self, blocks: Generator[Block, None, None], one_pass: Pass, name: str) -> None:
+        self._blocks, self._pass, self._name = blocks, one_pass, name
         self._kept: list[Block] = []
         self._ended = self._spent = False
 
     def look(self) -> Generator[Block, None, None]:
         if self._spent:
-            raise DecibanError(f"{self._name} can be read only once: save it to a file first")
+            raise DecibanError("{file} can be read only once: save it to a file first", file=self._name)
         at = 0
         while at < len(self._kept) or self._draw():
             yield self._kept[at]
@@ -127,18 +129,23 @@ class Replay:
 
     def _rest(self) -> Generator[Block, None, None]:
         if self._spent:
-            raise DecibanError(f"{self._name} can be read only once: save it to a file first")
+            raise DecibanError("{file} can be read only once: save it to a file first", file=self._name)
         self._spent = True
         while self._kept:
             yield self._kept.pop(0)
         yield from self._blocks
+        self._ended = True
+
+    def digests(self) -> dict[Any, str] | None:
+        """Of all bytes, once all were read."""
+        return self._pass.digests() if self._ended else None
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
     """Some records of a file, and how many of them are wanted."""
 
-    part: Part
+    record_file: RecordFile
     block: Block
     rows: int
 
@@ -146,44 +153,47 @@ class Excerpt:
 class Records(Source):
     """Records in files. What they are made of is for the formats to say."""
 
-    def __init__(self, name: str, parts: Sequence[Part]) -> None:
-        super().__init__(name, "table", [part.place for part in parts])
-        self.parts = list(parts)
-        self._replay = None if self.size is not None else self.parts[0].replay()
+    def __init__(self, name: str, record_files: Sequence[RecordFile]) -> None:
+        super().__init__(name, "table", [record_file.file for record_file in record_files])
+        self.record_files = list(record_files)
+        self._replay = None if self.size is not None else self.record_files[0].replay()
         self._sampled: tuple[int, pa.Table] | None = None
 
     @abstractmethod
-    def _parse(self, part: Part, block: Block) -> pa.Table:
+    def _parse(self, record_file: RecordFile, block: Block) -> pa.Table:
         """The rows of a block, with all columns and their types."""
 
-    def _pieces(self, rows: int, tally: Tally) -> Iterator[Piece]:
+    def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
         del rows  # a block has as many as it has
-        for part in self.parts:
+        for record_file in self.record_files:
             before = 0
-            blocks = self._replay.read() if self._replay else part.blocks(tally)
+            blocks = self._replay.read() if self._replay else record_file.blocks(one_pass)
             try:
-                for block, table in in_order(blocks, partial(self._parse, part)):
-                    yield Piece(table, part.name, block.read)
+                for block, table in in_order(blocks, partial(self._parse, record_file)):
+                    yield Piece(table, record_file.name, block.read)
                     before += table.num_rows
             except Misread as error:
-                raise error.in_file(part, before) from None
+                raise error.in_file(record_file, before) from None
 
     def _look(self) -> Iterator[Piece]:
-        for part in self.parts:
+        for record_file in self.record_files:
             before = 0
-            for block in self._looked(part):
+            for block in self._looked(record_file):
                 try:
-                    table = self._parse(part, block)
+                    table = self._parse(record_file, block)
                 except Misread as error:
-                    raise error.in_file(part, before) from None
-                yield Piece(table, part.name, block.read)
+                    raise error.in_file(record_file, before) from None
+                yield Piece(table, record_file.name, block.read)
                 before += table.num_rows
 
-    def _looked(self, part: Part) -> Generator[Block, None, None]:
-        return self._replay.look() if self._replay else part.blocks(Tally())
+    def _looked(self, record_file: RecordFile) -> Generator[Block, None, None]:
+        return self._replay.look() if self._replay else record_file.blocks(Pass())
 
-    def _finished(self, tally: Tally) -> None:
-        super()._finished(self._replay.tally if self._replay else tally)
+    def digests(self) -> list[str]:
+        """As of all sources; of a stream, as soon as it has ended."""
+        if self._replay is not None:
+            self._digests = self._replay.digests()
+        return super().digests()
 
     # ------------------------------------------------------------------ samples
 
@@ -200,29 +210,29 @@ class Records(Source):
 
     def _tables(self, excerpts: Sequence[Excerpt]) -> pa.Table:
         tables, before = [], 0
-        part: Part | None = None
+        record_file: RecordFile | None = None
         for excerpt in excerpts:
-            before, part = before if excerpt.part is part else 0, excerpt.part
+            before, record_file = before if excerpt.record_file is record_file else 0, excerpt.record_file
             try:
-                table = self._parse(part, excerpt.block)
+                table = self._parse(record_file, excerpt.block)
             except Misread as error:
-                raise error.in_file(part, before) from None
+                raise error.in_file(record_file, before) from None
             before += table.num_rows
             tables.append(table.slice(0, excerpt.rows))
         return self._joined(tables)
 
     def _excerpts(self, rows: int, most: int | None = None) -> list[Excerpt]:
         """Records for a sample, of about `most` bytes."""
-        found: list[Excerpt] = []
+        excerpts: list[Excerpt] = []
         total = size = 0
-        for part in self.parts:
+        for record_file in self.record_files:
             before = 0
-            for block in self._looked(part):
+            for block in self._looked(record_file):
                 try:
-                    count = part.count(block)
+                    count = record_file.count(block)
                 except Misread as error:
-                    raise error.in_file(part, before) from None
-                found.append(Excerpt(part, block, min(count, rows - total)))
+                    raise error.in_file(record_file, before) from None
+                excerpts.append(Excerpt(record_file, block, min(count, rows - total)))
                 before, total, size = before + count, total + count, size + len(block.data)
                 if total > rows or (most is not None and size > most):
                     break
@@ -230,34 +240,36 @@ class Records(Source):
                 continue
             break
         else:
-            return found
+            return excerpts
         if self._replay is not None:
-            return found
+            return excerpts
         length = size / max(1, total)
+        if all(record_file.seekable() for record_file in self.record_files):
+            self.rows_expected = int((self.size or 0) / max(1.0, length))
         if most is not None:
             rows = max(1, min(rows, int(most / length)))
         return self._by_going_there(rows, length) or self._by_passing_through(rows, length)
 
     def _by_going_there(self, rows: int, length: float) -> list[Excerpt] | None:
         """About `rows` records of this mean length; None where one cannot go to places, or what is there is none."""
-        if not all(part.seekable() for part in self.parts):
+        if not all(record_file.seekable() for record_file in self.record_files):
             return None
-        sizes = [max(0, (part.place.size or 0) - part.start) for part in self.parts]
-        found = []
+        sizes = [max(0, (record_file.file.size or 0) - record_file.start) for record_file in self.record_files]
+        excerpts = []
         for begin, end, wanted in places(sum(sizes), rows):
-            for part, size in zip(self.parts, sizes, strict=True):
+            for record_file, size in zip(self.record_files, sizes, strict=True):
                 if begin < size:
                     enough = begin + int(SLACK * length * wanted) + 1024
-                    block = Block(part.records_between(begin, min(end, size, enough)), 0, 0)
-                    if part.may_begin_inside(block):
+                    block = Block(record_file.records_between(begin, min(end, size, enough)), 0, 0)
+                    if record_file.may_begin_inside(block):
                         return None
                     try:
-                        found.append(Excerpt(part, block, min(wanted, part.count(block))))
+                        excerpts.append(Excerpt(record_file, block, min(wanted, record_file.count(block))))
                     except Misread:
                         return None
                     break
                 begin, end = begin - size, end - size
-        return found
+        return excerpts
 
     def _by_passing_through(self, rows: int, length: float) -> list[Excerpt]:
         """The same, where records are known to begin only if all before are read.
@@ -268,20 +280,20 @@ class Records(Source):
         many = min(PLACES, rows)
         wanted = -(-rows // many)
         step = max(int(length * wanted), (self.size or 0) // (2 * many), 1)
-        found: list[Excerpt] = []
+        excerpts: list[Excerpt] = []
         before = following = 0  # bytes of text before the block, and where the next excerpt is
-        for part in self.parts:
-            for block in part.blocks(Tally()):
+        for record_file in self.record_files:
+            for block in record_file.blocks(Pass()):
                 begin = 0
                 while following < before + len(block.data):
-                    begin += part.cutter.cut(block.data[begin : following - before])
+                    begin += record_file.cutter.cut(block.data[begin : following - before])
                     data = block.data[begin : begin + min(step, int(SLACK * length * wanted) + 1024)]
-                    found.append(Excerpt(part, Block(data[: part.cutter.cut(data)], 0, 0), wanted))
+                    excerpts.append(Excerpt(record_file, Block(data[: record_file.cutter.cut(data)], 0, 0), wanted))
                     following += step
-                    if len(found) == 2 * many:
-                        found, step = found[::2], 2 * step
+                    if len(excerpts) == 2 * many:
+                        excerpts, step = excerpts[::2], 2 * step
                 before += len(block.data)
-        return [found[len(found) * i // many] for i in range(many)] if len(found) > many else found
+        return [excerpts[len(excerpts) * i // many] for i in range(many)] if len(excerpts) > many else excerpts
 
 
 def places(total: int, rows: int) -> list[tuple[int, int, int]]:

@@ -18,7 +18,7 @@ import numpy as np
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import RESIDUE
-from deciban.errors import ForgetError, SchemaError
+from deciban.errors import ChoiceError, ForgetError, SchemaError
 from deciban.joint import log_class_prior_without
 from deciban.learner import AS_LABELLED, Hidden, Learner
 from deciban.pool import LeftOut, Pool
@@ -353,7 +353,7 @@ class TableModel(Learner):
         """Both with room for what either knows. Choices that differ do not add up."""
         same = self.lineage is other.lineage and np.array_equal(self.pool.weights, other.pool.weights)
         if not same and self.choices() != other.choices():
-            raise SchemaError(
+            raise ChoiceError(
                 "cannot merge models that chose differently (bins, trees, weights): let the second learn under the "
                 "first's choices, with first.empty().partial_fit(rows, labels), and merge those"
             )

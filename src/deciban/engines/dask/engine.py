@@ -43,7 +43,7 @@ from deciban.engines.dask.partitions import (
 from deciban.errors import DecibanError, EngineError
 from deciban.reading.frames import unique_names
 from deciban.show import one_line, without_secrets
-from deciban.sources.kinds import MISSING
+from deciban.sources.column_types import MISSING
 
 PACKAGES = ("dask", "dask_expr")
 COLLECTIONS = ("DataFrame", "Series", "Array", "Bag")

@@ -20,7 +20,7 @@ from deciban.reading.columns import Numbers, as_name, read_column, shown
 from deciban.reading.frames import unique_names
 from deciban.reading.missing import is_missing, unmask
 from deciban.show import one_line
-from deciban.sources.kinds import common, declared, describe, wide
+from deciban.sources.column_types import common, declared, describe, wide
 
 Values: TypeAlias = Any  # a column: of one dimension, cut by slices and by numbers of rows
 

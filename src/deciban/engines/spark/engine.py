@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line, without_secrets
-from deciban.sources.kinds import conform, declared
+from deciban.sources.column_types import conform, declared
 
 if TYPE_CHECKING:
     import pyarrow as pa

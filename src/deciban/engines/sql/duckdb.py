@@ -16,7 +16,7 @@ from deciban.engines.sql.fetched import OVERSAMPLED, ROWS, Fetched
 from deciban.engines.sql.push_down import PushDown
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line, without_secrets
-from deciban.sources.kinds import MISSING
+from deciban.sources.column_types import MISSING
 from deciban.threads import threads
 
 HERE = "deciban_rows"  # what the rows are called in a statement about them

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deciban.engines.base import Answer, Engine, Pushed, Question, Sum, Watch, Work, added
 from deciban.engines.sql.push_down import PushDown
-from deciban.engines.stream import Worker, error_at
+from deciban.engines.stream import Place, Worker, error_at
 from deciban.errors import DecibanError
 from deciban.show import one_line, plain
 
@@ -39,7 +39,7 @@ class Fetched(Engine):
         workers, done, reading = [Worker(work) for _ in range(self.workers)], 0, self.tables()
         try:
             for number, table in enumerate(reading):
-                workers[number % len(workers)].give(table, self.rows_named)
+                workers[number % len(workers)].give(table, Place(self.rows_named))
                 done += table.num_rows
                 if watch is not None:
                     watch(done)
@@ -81,7 +81,7 @@ class Fetched(Engine):
                 try:
                     said = answer(table)
                 except Exception as error:
-                    raise error_at(error, self.rows_named) from None
+                    raise error_at(error, Place(self.rows_named)) from None
                 for field in fields:
                     table = table.append_column(field, said[field.name].cast(field.type))
                 yield table

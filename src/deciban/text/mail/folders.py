@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from deciban.errors import FileError
 from deciban.text.mail.message import MAX_MAIL_BYTES, Mail, read
@@ -61,21 +62,26 @@ def files(path: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
 
 def split(path: Path) -> Iterator[bytes]:
     """The raw mails of a file."""
-    with path.open("rb") as file:
-        first = file.readline(LINE_BYTES)
-        file.seek(0)
-        one = path.suffix.lower() == ".eml" or path.parent.name in ("cur", "new")
-        if not one and (not first or first.startswith(b"From ")):
-            yield from split_mbox(file)
-            return
-        if not one and not FIELD.match(first.removeprefix(b"\xef\xbb\xbf")):
-            raise FileError(
-                "{file!r} does not look like mail: its first line is {value!r}, and no header field such as 'Subject: "
-                "…'; if it is a mail, give its name the ending .eml, and if not, move it elsewhere",
-                file=str(path),
-                value=first[:40],
-            )
-        yield file.read(MAX_MAIL_BYTES)
+    with io.FileIO(path) as raw, io.BufferedReader(raw, LINE_BYTES) as file:
+        yield from split_file(file, path)
+
+
+def split_file(file: io.BufferedReader[Any], path: Path) -> Iterator[bytes]:
+    """The raw mails of an open file, from its beginning to its end; `path` says what is in it."""
+    beginning = file.peek(LINE_BYTES)
+    first = beginning[: beginning.find(b"\n") + 1 or None]
+    one = path.suffix.lower() == ".eml" or path.parent.name in ("cur", "new")
+    if not one and (not first or first.startswith(b"From ")):
+        yield from split_mbox(file)
+        return
+    if not one and not FIELD.match(first.removeprefix(b"\xef\xbb\xbf")):
+        raise FileError(
+            "{file!r} does not look like mail: its first line is {value!r}, and no header field such as 'Subject: …'; "
+            "if it is a mail, give its name the ending .eml, and if not, move it elsewhere",
+            file=str(path),
+            value=first[:40],
+        )
+    yield file.read(MAX_MAIL_BYTES)
 
 
 def split_mbox(file: BinaryIO) -> Iterator[bytes]:

@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import deciban as api
-from deciban.cli.running import run
-from deciban.cli.training import MODELS
+from deciban.cli.model_choice import MODELS
+from deciban.cli.run import run
 
 from .customers import people, read_people, write_people
 from .shell import deciban, well

@@ -12,7 +12,7 @@ import pytest
 
 from deciban.errors import DecibanError, FileError
 from deciban.sources import open_source
-from deciban.sources.kinds import CODES
+from deciban.sources.column_types import CODES
 
 TABLE = pa.table(
     {

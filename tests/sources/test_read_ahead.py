@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from deciban.sources.ahead import in_order
+from deciban.sources.read_ahead import in_order
 
 
 def test_results_come_in_order_however_long_each_takes():

@@ -221,9 +221,9 @@ def left_out(X: Floats, y: Array, ours: Any, theirs: Any, sizes: Sizes) -> Pair:
         others = np.arange(len(X)) != i
         X_left, y_left = X[others], y[others]  # copied outside the clock
         start = time.perf_counter()
-        said = theirs.fit(X_left, y_left).predict_proba(X[[i]])
+        theirs_alone = theirs.fit(X_left, y_left).predict_proba(X[[i]])
         refit = min(refit, time.perf_counter() - start)
-        apart = max(apart, furthest(exact.proba[[i]], said))
+        apart = max(apart, furthest(exact.proba[[i]], theirs_alone))
     return Pair("  leave-one-out of every row", mine, refit * len(X), apart, estimated=True)
 
 
@@ -254,7 +254,7 @@ def documents(n: int, seed: int = 3) -> tuple[list[str], Array]:
     sizes = rng.integers(40, 120, n)
     drawn = np.minimum(rng.zipf(1.3, sizes.sum()) - 1, len(vocabulary) - 1)
     shifted = (drawn + (drawn % 11 == 0) * np.repeat(y, sizes) * 7) % len(vocabulary)
-    return [" ".join(said) for said in np.split(vocabulary[shifted], np.cumsum(sizes)[:-1])], y
+    return [" ".join(words) for words in np.split(vocabulary[shifted], np.cumsum(sizes)[:-1])], y
 
 
 @cache
@@ -290,10 +290,10 @@ class Mixed:
 
     def columns(self) -> dict[str, Any]:
         """As people have it: categories are words."""
-        said: dict[str, Any] = {f"number_{j}": column for j, column in enumerate(self.numbers.T)}
+        columns: dict[str, Any] = {f"number_{j}": column for j, column in enumerate(self.numbers.T)}
         for j, column in enumerate(self.codes.T):
-            said[f"category_{j}"] = [None if np.isnan(code) else f"value {code:.0f}" for code in column]
-        return said
+            columns[f"category_{j}"] = [None if np.isnan(code) else f"value {code:.0f}" for code in column]
+        return columns
 
     def array(self) -> Floats:
         """As scikit-learn wants it: numbers first, then codes."""

@@ -14,26 +14,26 @@ import pyarrow.json as arrow_json
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.blocks import Block, Lines
-from deciban.sources.delimited import unfit
-from deciban.sources.kinds import EXACT, as_names, check_names, conform, wide, without
-from deciban.sources.places import CHUNK, Place, Stream
-from deciban.sources.records import MOST, SAMPLE, Begun, Misread, Part, Records
+from deciban.sources.column_types import EXACT, as_names, check_names, conform, wide, without
+from deciban.sources.csv import shortened, unfit
+from deciban.sources.input_file import CHUNK, InputFile, Stream
+from deciban.sources.records import MOST, SAMPLE, Begun, Misread, RecordFile, Records
 
 BLANK = " \t\r\n"
 
 
-class JsonPart(Part):
+class JsonFile(RecordFile):
     """One JSON file."""
 
-    def __init__(self, place: Place, encoding: str) -> None:
+    def __init__(self, file: InputFile, encoding: str) -> None:
         self.cutter = Lines()
         self.lined = True
-        super().__init__(place, encoding)
+        super().__init__(file, encoding)
 
     def _begin(self, stream: Stream) -> Begun:
         rest = stream.read(CHUNK)
         if not rest.strip():
-            raise FileError(f'{self.name} is empty: JSON lines are objects, as in {{"age": 31}}, one a line')
+            raise FileError('{file} is empty: JSON lines are objects, as in {"age": 31}, one a line', file=self.name)
         self.lined = not rest.lstrip().startswith(b"[")
         if not self.lined:
             return Begun(b"", Unrolled(rest, stream, self.name), 1)
@@ -46,17 +46,17 @@ class JsonPart(Part):
         return sum(1 for line in block.data.split(b"\n") if line.strip())
 
 
-class JsonLines(Records):
+class Json(Records):
     """Tables in JSON files."""
 
     def __init__(
         self,
         name: str,
-        parts: Sequence[JsonPart],
+        record_files: Sequence[JsonFile],
         missing: Sequence[str] | None,
         given: Mapping[str, pa.DataType],
     ) -> None:
-        super().__init__(name, parts)
+        super().__init__(name, record_files)
         self._missing = missing
         self._natural: dict[str, pa.DataType] = {}
         self._infer(given)
@@ -73,12 +73,12 @@ class JsonLines(Records):
             for excerpt in excerpts:
                 problem = diagnose(excerpt.block, None)
                 if problem is not None:
-                    raise problem.in_file(excerpt.part, before)
+                    raise problem.in_file(excerpt.record_file, before)
                 before += excerpt.rows
             raise self._mixed(data)
         self.columns = tuple(table.column_names)
         if not self.columns and data.strip():
-            raise DecibanError(f"{self.name} holds objects without any key: a key names a column")
+            raise DecibanError("{file} holds objects without any key: a key names a column", file=self.name)
         check_names(self.columns, self.name)
         whole = set()
         for column in self.columns:
@@ -105,18 +105,22 @@ class JsonLines(Records):
             for key, value in (json.loads(line) if line.strip() else {}).items():
                 if value is not None and sort(seen.setdefault(key, value)) != sort(value):
                     return DecibanError(
-                        f"key {key!r} of {self.name} holds {shown(seen[key])} in one line and {shown(value)} in "
-                        "another: make all of them strings, or all numbers, with null where nothing is known"
+                        "key {column!r} of {file} holds {other} in one line and {value} in another: make all of them "
+                        "strings, or all numbers, with null where nothing is known",
+                        column=key,
+                        file=self.name,
+                        other=shortened(seen[key]),
+                        value=shortened(value),
                     )
-        return DecibanError(f"{self.name} cannot be read as JSON lines")
+        return DecibanError("{file} cannot be read as JSON lines", file=self.name)
 
-    def _parse(self, part: Part, block: Block) -> pa.Table:
+    def _parse(self, record_file: RecordFile, block: Block) -> pa.Table:
         try:
             table = read_json(block.data, pa.schema(list(self._natural.items())))
         except (pa.ArrowException, UnicodeError):
             problem = diagnose(block, self._natural)
             raise problem or Misread("cannot be read", 0, block.line) from None
-        return conform(without(table, self._missing), self.columns, self.types, part.name)
+        return conform(without(table, self._missing), self.columns, self.types, record_file.name)
 
 
 def read_json(data: bytes, schema: pa.Schema | None) -> pa.Table:
@@ -143,36 +147,44 @@ def diagnose(block: Block, natural: Mapping[str, pa.DataType] | None) -> Misread
     for number, line in enumerate(block.data.split(b"\n"), block.line):
         if not line.strip():
             continue
-        why = wrong_with(line, natural)
-        if why:
-            return Misread(why, row, number if block.line else 0)
+        wrong = wrong_with(line, natural)
+        if wrong is not None:
+            why, fields = wrong
+            return Misread(why, row, number if block.line else 0, **fields)
         row += 1
     return None
 
 
-def wrong_with(line: bytes, natural: Mapping[str, pa.DataType] | None) -> str:
+def wrong_with(line: bytes, natural: Mapping[str, pa.DataType] | None) -> tuple[str, dict[str, Any]] | None:
+    """What is wrong with a line, and the fields of what to say."""
     try:
         value = json.loads(line.decode(), object_pairs_hook=Pairs)
     except UnicodeDecodeError as error:
-        return f"is not UTF-8 (byte 0x{line[error.start]:02x}): give its encoding, as in --encoding latin-1"
+        byte = f"{line[error.start]:02x}"
+        return "is not UTF-8 (byte 0x{value}): give its encoding, as in --encoding latin-1", {"value": byte}
     except (ValueError, RecursionError) as error:
-        return f'is not JSON ({one_line(str(error))}): every line is an object, as in {{"age": 31}}'
+        problem = one_line(str(error))
+        return 'is not JSON ({problem}): every line is an object, as in {"age": 31}', {"problem": problem}
     if not isinstance(value, Pairs):
-        return f'is {shown(value)}, and not an object as in {{"age": 31}}'
+        return 'is {value}, and not an object as in {"age": 31}', {"value": shortened(value)}
     keys: set[str] = set()
     for key, inner in value:
+        fields = {"column": key, "value": shortened(inner)}
         if key in keys:
-            return f"has the key {key!r} twice: give one of them another name"
+            return "has the key {column!r} twice: give one of them another name", fields
         keys.add(key)
         if isinstance(inner, Pairs | list):
-            return f"holds {shown(inner)} under the key {key!r}: a value is a number, a string, true, false or null"
+            return "holds {value} under the key {column!r}: a value is a number, a string, true, false or null", fields
         if natural is not None and key not in natural:
-            return f"has the key {key!r}, which no row of the sample has: leave it out, or put it into the first row"
+            return (
+                "has the key {column!r}, which no row of the sample has: leave it out, or put it into the first row",
+                fields,
+            )
         if natural is not None and inner is not None and not fits(inner, natural[key]):
-            return unfit(inner, key, natural[key])
+            return unfit(natural[key]), fields
         if isinstance(inner, str) and any("\ud800" <= character <= "\udfff" for character in inner):
-            return f"holds half of a character (a surrogate) under the key {key!r}: write it as UTF-8"
-    return ""
+            return "holds half of a character (a surrogate) under the key {column!r}: write it as UTF-8", fields
+    return None
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -198,11 +210,6 @@ def fits(value: Any, kind: pa.DataType) -> bool:
 
 def sort(value: Any) -> str:
     return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
-
-
-def shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:60] + "…"
 
 
 # ---------------------------------------------------------------------- arrays
@@ -242,7 +249,9 @@ class Unrolled:
             try:
                 text, at = text[at:] + decoder.decode(more, not more), 0
             except UnicodeDecodeError:
-                raise DecibanError(f"{self._name} is not UTF-8: give its encoding, as in --encoding latin-1") from None
+                raise DecibanError(
+                    "{file} is not UTF-8: give its encoding, as in --encoding latin-1", file=self._name
+                ) from None
             while True:
                 while at < len(text) and text[at] in BLANK:
                     at += 1
@@ -267,19 +276,34 @@ class Unrolled:
                     raise self._broken(element, text[at:]) from None
                 if not isinstance(value, dict):
                     raise DecibanError(
-                        f"element {element + 1} of {self._name} is {shown(value)}, and not an object as in "
-                        '{"age": 31}'
+                        'element {element} of {file} is {value}, and not an object as in {"age": 31}',
+                        element=element + 1,
+                        file=self._name,
+                        value=shortened(value),
                     )
                 yield json.dumps(value).encode() + b"\n"
                 element, expected = element + 1, ","
             if not more:
-                raise DecibanError(f"{self._name} ends within an array, after {element:,} elements: is it cut off?")
+                raise DecibanError(
+                    "{file} ends within an array, after {elements:,} elements: is it cut off?",
+                    file=self._name,
+                    elements=element,
+                )
 
     def _end(self, text: str) -> Iterator[bytes]:
         rest = text + self._more().decode(errors="replace")
         if rest.strip():
-            raise DecibanError(f"{self._name} goes on behind its array with {shown(rest.strip()[:40])}: leave that out")
+            raise DecibanError(
+                "{file} goes on behind its array with {value}: leave that out",
+                file=self._name,
+                value=shortened(rest.strip()[:40]),
+            )
         yield from ()
 
     def _broken(self, element: int, text: str) -> DecibanError:
-        return DecibanError(f"element {element + 1} of {self._name} is not JSON, at {shown(text[:40])}")
+        return DecibanError(
+            "element {element} of {file} is not JSON, at {value}",
+            element=element + 1,
+            file=self._name,
+            value=shortened(text[:40]),
+        )

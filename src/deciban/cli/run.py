@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deciban.cli.terminal import note
+from deciban.errors import NotAvailableError
 from deciban.show import one_line
 
 DONE, FAULT, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -39,18 +40,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
         except (typer.Abort, KeyboardInterrupt):
             return wrong("interrupted; nothing was written", INTERRUPTED)
         except complaint as error:
-            said = usage(error)
-            return wrong(said) if said else WRONG  # help was shown instead
+            message = usage(error)
+            return wrong(message) if message else WRONG  # help was shown instead
         except BrokenPipeError:
             return seen_enough()
         except SystemExit as leaving:  # so typer and rich leave where a pipe is closed, and typer when it has completed
             return seen_enough() if isinstance(leaving.__context__, BrokenPipeError) else int(leaving.code or 0)
         except OSError as error:
-            return wrong(told(error))
-        except (ValueError, ImportError, AttributeError) as error:
-            if isinstance(error, AttributeError) and "is not a generative model" not in str(error):
-                return fault(error)
+            return wrong(in_words(error))
+        except (ValueError, ImportError) as error:
             return wrong(str(error))
+        except AttributeError as error:
+            # scikit-learn says it in an error of its own where a method is not available.
+            return wrong(str(error.__cause__)) if isinstance(error.__cause__, NotAvailableError) else fault(error)
         except MemoryError:
             return wrong("there is not enough memory for this: give less data at a time, or a smaller model", FAULT)
         except Exception as error:
@@ -91,7 +93,7 @@ def usage(error: Any) -> str:
     return f"{error.format_message()} (see {'deciban' if context is None else context.command_path} --help)"
 
 
-def told(error: OSError) -> str:
+def in_words(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return str(error)
     return f"{error.strerror}: {os.fspath(error.filename)!r}"

@@ -1,32 +1,57 @@
-"""Training where the data are: in a database, on a cluster, or from files with a checkpoint."""
+"""Where rows are, as the command line says it: in files, in a database, on a cluster."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deciban.errors import DecibanError
 from deciban.show import visible
+
+if TYPE_CHECKING:
+    from deciban.engines.base import Engine
+    from deciban.engines.stream import Stream
 
 ENGINES = ("stream", "duckdb", "sql", "dask", "spark")
 CLUSTERS = ("duckdb", "dask", "spark")  # who reads files in their own way
 
 
 @dataclass(frozen=True)
-class Where:
-    """What the command line says about where rows are."""
+class FileOptions:
+    """How files are to be read."""
+
+    format: str | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    missing: Sequence[str] | None = None
+
+    def given(self) -> dict[str, Any]:
+        """What `deciban.sources.open_source` takes."""
+        return {**vars(self), "missing": self.missing or None}
+
+    def open(self, paths: Sequence[str], jobs: int | None = None, checkpoint: str | None = None) -> Stream:
+        """The files' rows."""
+        from deciban.engines.stream import stream
+
+        return stream(list(paths), checkpoint=checkpoint, n_jobs=jobs, **self.given())
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What adds up, and of which rows."""
 
     engine: str | None = None
     table: str | None = None
     query: str | None = None
     checkpoint: str | None = None
 
-    def asked(self, data: list[str]) -> bool:
-        """Whether rows are anywhere but in files that are read here."""
+    def given(self, data: list[str]) -> bool:
+        """Whether rows are anywhere but in files, or are to be added up in another way."""
         return any((self.engine, self.table, self.query, self.checkpoint)) or any("://" in path for path in data)
 
-    def open(self, data: list[str], jobs: int | None, **how: Any) -> Any:
+    def open(self, data: list[str], jobs: int | None, files: FileOptions) -> Engine:
         """The engine, with its rows."""
         if self.engine is not None and self.engine not in ENGINES:
             raise DecibanError(f"--engine {visible(self.engine)} is not known: it is one of {', '.join(ENGINES)}")
@@ -38,19 +63,18 @@ class Where:
         if self.checkpoint is not None and self.engine not in (None, "stream"):
             raise DecibanError(f"--checkpoint is for --engine stream: {self.engine} tries lost partitions again itself")
         if self.engine in (None, "stream"):
-            from deciban.engines.stream import stream
-
-            return stream(data, checkpoint=self.checkpoint, n_jobs=jobs, **how)
-        told = [f"--{name}" for name, value in how.items() if value not in (None, "utf-8")]
-        if told:
-            raise DecibanError(f"{told[0]} is for files that are read here: leave it out, or leave out --engine")
+            return files.open(data, jobs, self.checkpoint)
+        unused = [f"--{name}" for name, value in files.given().items() if value not in (None, "utf-8")]
+        if unused:
+            raise DecibanError(f"{unused[0]} is for files that are read here: leave it out, or leave out --engine")
         from deciban.engines.dispatch import engine_of
 
         if self.engine == "dask":
             join_cluster()
-        return engine_of(data, engine=self.engine)
+        opened: Engine = engine_of(data, engine=self.engine)
+        return opened
 
-    def _database(self, data: list[str], urls: list[str]) -> Any:
+    def _database(self, data: list[str], urls: list[str]) -> Engine:
         if len(data) != 1 or not urls:
             raise DecibanError("--engine sql takes one database, as a URL such as postgresql://host/name")
         if self.engine not in (None, "sql") or self.checkpoint is not None:
@@ -73,4 +97,6 @@ def join_cluster() -> None:
     try:
         Client(address)  # type: ignore[no-untyped-call,unused-ignore]  # from here on, all is computed there
     except (OSError, ValueError) as error:
-        raise DecibanError(f"there is no Dask scheduler at {visible(address)}: {error}") from None
+        raise DecibanError(
+            "there is no Dask scheduler at {file}: {problem}", file=visible(address), problem=error
+        ) from None

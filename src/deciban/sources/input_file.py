@@ -1,4 +1,4 @@
-"""Where bytes come from: files, and streams that can be read only once. Bytes are counted and hashed as they pass."""
+"""Files, and streams that can be read only once: their bytes, unpacked and as UTF-8, counted and hashed in passing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,19 +25,25 @@ MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-class Tally:
-    """How many bytes have been read, and their hash."""
+class Pass:
+    """One pass over files: how many bytes have been read so far, and their hash, file by file or by `group`."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: Callable[[InputFile], Any] | None = None) -> None:
         self.read = 0
-        self._hash = hashlib.sha256()
+        self._group = group  # None: nobody will ask for a hash
+        self._hashes: dict[Any, Any] = {}
 
-    def add(self, data: bytes | memoryview) -> None:
+    def add(self, file: InputFile, data: bytes | memoryview) -> None:
         self.read += len(data)
-        self._hash.update(data)
+        if self._group is not None:
+            group = self._group(file)
+            if group not in self._hashes:
+                self._hashes[group] = hashlib.sha256()
+            self._hashes[group].update(data)
 
-    def digest(self) -> str:
-        return self._hash.hexdigest()
+    def digests(self) -> dict[Any, str]:
+        """The SHA-256 of all bytes of each group, in the order in which they were read."""
+        return {group: hashed.hexdigest() for group, hashed in self._hashes.items()}
 
 
 class Peeked(io.RawIOBase):
@@ -73,19 +79,18 @@ class Peeked(io.RawIOBase):
             super().close()
 
 
-class Counted(io.RawIOBase):
-    """A file whose bytes are tallied as they pass."""
+class Watched(io.RawIOBase):
+    """A file whose bytes are counted as they pass."""
 
-    def __init__(self, raw: io.RawIOBase, tally: Tally) -> None:
-        self._raw = raw
-        self._tally = tally
+    def __init__(self, file: InputFile, one_pass: Pass) -> None:
+        self._raw, self._file, self._pass = file.open(), file, one_pass
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         size = self._raw.readinto(buffer) or 0
-        self._tally.add(memoryview(buffer)[:size])
+        self._pass.add(self._file, memoryview(buffer)[:size])
         return size
 
     def close(self) -> None:
@@ -93,13 +98,15 @@ class Counted(io.RawIOBase):
         super().close()
 
 
-class Place:
+class InputFile:
     """A file by its path, or a stream (standard input, a pipe) that can be read once. `name` is for messages."""
 
     def __init__(self, path: Path | None, name: str | None = None) -> None:
         self.path = path
         self.name = one_line(name or str(path))
         self.size: int | None = None
+        self.keeps = False  # what is read stays in memory
+        self._content: bytes | None = None
         self._live: Peeked | None = None
         self._spool: Any = None  # keeps a temporary file there
         if path is None:
@@ -126,27 +133,56 @@ class Place:
             return self._live
         assert self.path is not None
         with readable(self.name):
-            return Peeked(self.path.open("rb", buffering=0))
+            if not self.keeps:
+                return Peeked(self.path.open("rb", buffering=0))
+            return Peeked(io.BytesIO(self.content()))
+
+    def content(self) -> bytes:
+        """All of its bytes, read once where it keeps them."""
+        assert self.path is not None
+        if self._content is not None:
+            return self._content
+        with readable(self.name):
+            content = self.path.read_bytes()
+        if self.keeps:
+            self._content = content
+        return content
+
+    def between(self, begin: int, end: int) -> bytes:
+        """Some of its bytes."""
+        if self.keeps:
+            return self.content()[begin:end]
+        assert self.path is not None
+        with readable(self.name), self.path.open("rb") as file:
+            file.seek(begin)
+            return file.read(end - begin)
+
+    def arrow(self) -> pa.NativeFile:
+        """For Arrow's own readers, which go to and fro in it."""
+        with readable(self.name):
+            return pa.BufferReader(self.content()) if self.keeps else pa.OSFile(str(self.path))
 
     def peek(self, size: int) -> bytes:
         """Its first bytes. A stream keeps them for whoever reads it."""
         with readable(self.name):
             if self._live is not None:
                 return self._live.peek(size)
+            if self.keeps:
+                return self.content()[:size]
             with self.open() as file:
                 return file.peek(size)
 
-    def spooled(self) -> Place:
+    def spooled(self) -> InputFile:
         """The same bytes as a file, for formats that are not read from the beginning to the end."""
         if self.again:
             return self
-        spool = tempfile.NamedTemporaryFile(prefix="deciban-")  # noqa: SIM115 - it lives as long as the place
+        spool = tempfile.NamedTemporaryFile(prefix="deciban-")  # noqa: SIM115 - it lives as long as the copy
         with readable(self.name):
             shutil.copyfileobj(self.open(), spool, CHUNK)
             spool.flush()
-        place = Place(Path(spool.name), self.name)
-        place._spool = spool
-        return place
+        copied = InputFile(Path(spool.name), self.name)
+        copied._spool = spool
+        return copied
 
 
 @contextmanager
@@ -157,23 +193,25 @@ def readable(name: str) -> Iterator[None]:
     except DecibanError:
         raise
     except FileNotFoundError:
-        raise FileError(f"there is no file {name}: check its name and the folder") from None
+        raise FileError("there is no file {file}: check its name and the folder", file=name) from None
     except IsADirectoryError:
-        raise FileError(f"{name} is a folder, and a file is meant: name the files in it, as in {name}/*") from None
+        raise FileError(
+            "{file} is a folder, and a file is meant: name the files in it, as in {file}/*", file=name
+        ) from None
     except PermissionError:
-        raise FileError(f"{name} may not be read: see to its permissions (chmod u+r)") from None
+        raise FileError("{file} may not be read: see to its permissions (chmod u+r)", file=name) from None
     except OSError as error:
-        raise FileError(f"{name} cannot be read: {one_line(error.strerror or str(error))}") from None
+        raise FileError(
+            "{file} cannot be read: {problem}", file=name, problem=one_line(error.strerror or str(error))
+        ) from None
 
 
-def hash_files(places: list[Place]) -> str:
-    """What `Tally` gives for the files, read for this alone."""
-    tally = Tally()
-    for place in places:
-        with readable(place.name), place.open() as file:
-            while data := file.read(CHUNK):
-                tally.add(data)
-    return tally.digest()
+def read_through(files: Iterable[InputFile], one_pass: Pass) -> None:
+    """Read files for their hash alone."""
+    for file in files:
+        with readable(file.name), Watched(file, one_pass) as stream:
+            while stream.read(CHUNK):
+                pass
 
 
 # ---------------------------------------------------------------------- compressed, and in other encodings
@@ -186,21 +224,21 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
-def opened(place: Place, tally: Tally, encoding: str) -> Stream:
+def open_text(file: InputFile, one_pass: Pass, encoding: str) -> Stream:
     """The text in a file as UTF-8 without a byte order mark, unpacked if its first bytes say so."""
-    raw = Peeked(Counted(place.open(), tally))
+    raw = Peeked(Watched(file, one_pass))
     codec = compression(raw.peek(4))
     plain: Any = raw
     if codec is not None:
-        plain = Peeked(Unpacked(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec), place.name, codec))
+        plain = Peeked(Unpacked(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec), file.name, codec))
     beginning = plain.peek(3)
     if beginning.startswith(UTF_16):
         encoding = "utf-16"
     if is_utf_8(encoding):
         if beginning == codecs.BOM_UTF8:
             plain.read(3)
-        return Filled(plain, place.name)
-    return Recoded(plain, place.name, encoding)
+        return Filled(plain, file.name)
+    return Recoded(plain, file.name, encoding)
 
 
 def compression(beginning: bytes) -> str | None:
@@ -226,8 +264,10 @@ class Unpacked(io.RawIOBase):
             data = self._stream.read(len(buffer))
         except (OSError, pa.ArrowException) as error:
             raise FileError(
-                f"{self._name} is damaged: it begins as {self._codec} does and cannot be unpacked "
-                f"({one_line(str(error).rstrip('.'))}); copy it again"
+                "{file} is damaged: it begins as {codec} does and cannot be unpacked ({problem}); copy it again",
+                file=self._name,
+                codec=self._codec,
+                problem=one_line(str(error).rstrip(".")),
             ) from None
         buffer[: len(data)] = data
         return len(data)
@@ -273,8 +313,12 @@ class Recoded(Filled):
                 self._left += self._decoder.decode(some, ended).encode()
             except UnicodeError as error:
                 raise DecibanError(
-                    f"{self._name} is not {self._encoding} ({error.__class__.__name__}: {one_line(str(error))}): "
-                    "give the encoding that it was written in (--encoding)"
+                    "{file} is not {encoding} ({kind}: {problem}): give the encoding that it was written in "
+                    "(--encoding)",
+                    file=self._name,
+                    encoding=self._encoding,
+                    kind=error.__class__.__name__,
+                    problem=one_line(str(error)),
                 ) from None
         out, self._left = self._left[:size], self._left[size:]
         return out

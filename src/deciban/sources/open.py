@@ -8,15 +8,19 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.base import Source
-from deciban.sources.places import Place, compression
-from deciban.sources.texts import How, Shelf, is_lines, is_mail, is_maildir, shelves_of, text_files, text_source
+from deciban.sources.input_file import InputFile, compression
 
+if TYPE_CHECKING:
+    from deciban.sources.texts import How, TextFile
+
+KEPT = 1 << 24  # bytes of files that are read once and stay in memory: the header, a sample, all rows and the digest
 PACKED = (".gz", ".bz2", ".zst", ".zstd")
 ENDINGS = {
     ".csv": "csv",
@@ -50,12 +54,12 @@ LABELLED_PLACE = "="
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Entry:
     """Something to read: a table in some format, or documents."""
 
-    place: Place | None = None
+    file: InputFile | None = None
     format: str | None = None
-    shelves: tuple[Shelf, ...] = ()
+    texts: tuple[TextFile, ...] = ()
 
 
 def open_source(
@@ -104,20 +108,31 @@ def open_source(
     if format == "tsv" and delimiter is None:
         delimiter = "\t"
     check_text_settings(delimiter, encoding)
-    found = [one for path in given for one in find(os.fspath(path), wanted)]
-    check_together(found)
-    name = name_of([os.fspath(path) for path in given], found)
-    shelves = [shelf for one in found for shelf in one.shelves]
-    if found[0].place is None:
-        return text_source(name, shelves, encoding)
-    places = [one.place for one in found if one.place is not None]
-    return open_tables(name, str(found[0].format), places, delimiter, encoding, missing, types or {})
+    entries = [entry for path in given for entry in entries_of(os.fspath(path), wanted)]
+    check_together(entries)
+    name = name_of([os.fspath(path) for path in given], entries)
+    texts = [text_file for entry in entries for text_file in entry.texts]
+    files = [entry.file for entry in entries if entry.file is not None]
+    keep([*files, *(text_file.file for text_file in texts)])
+    if not files:
+        from deciban.sources.texts import text_source
+
+        return text_source(name, texts, encoding)
+    return open_tables(name, str(entries[0].format), files, delimiter, encoding, missing, types or {})
+
+
+def keep(files: Sequence[InputFile]) -> None:
+    """Let files that are small all together stay in memory once they were read."""
+    sizes = [file.size for file in files]
+    small = sum(size for size in sizes if size is not None) <= KEPT and None not in sizes
+    for file in files if small else ():
+        file.keeps = True
 
 
 def open_tables(
     name: str,
     format: str,  # noqa: A002 - as above
-    places: list[Place],
+    files: list[InputFile],
     delimiter: str | None,
     encoding: str,
     missing: Sequence[str] | None,
@@ -125,49 +140,55 @@ def open_tables(
 ) -> Source:
     """Tables of one format. The readers are imported here, since most people need one of them."""
     if format == "csv":
-        from deciban.sources.delimited import Delimited, DelimitedPart
+        from deciban.sources.csv import Csv, CsvFile
 
-        return Delimited(name, [DelimitedPart(place, encoding, delimiter) for place in places], missing, types)
+        return Csv(name, [CsvFile(file, encoding, delimiter) for file in files], missing, types)
     if format == "json":
-        from deciban.sources.json_lines import JsonLines, JsonPart
+        from deciban.sources.json import Json, JsonFile
 
-        return JsonLines(name, [JsonPart(place, encoding) for place in places], missing, types)
-    places = [place.spooled() for place in places]
+        return Json(name, [JsonFile(file, encoding) for file in files], missing, types)
+    files = [file.spooled() for file in files]
     if format == "parquet":
         from deciban.sources.parquet import Parquet
 
-        return Parquet(name, places, missing, types)
+        return Parquet(name, files, missing, types)
     from deciban.sources.arrow import Arrow
 
-    return Arrow(name, places, missing, types)
+    return Arrow(name, files, missing, types)
 
 
 def known_format(format: str | None) -> str | None:  # noqa: A002 - as above
     if format is None:
         return None
     if format.lower() not in FORMATS:
-        raise DecibanError(f"there is no format {format!r}: there are {', '.join((*TABLES, *HOWS))}")
+        raise DecibanError(
+            "there is no format {value!r}: there are {formats}", value=format, formats=", ".join((*TABLES, *HOWS))
+        )
     return FORMATS[format.lower()]
 
 
 def check_text_settings(delimiter: str | None, encoding: str) -> None:
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r'):
-        raise DecibanError(f"fields are separated by one character, such as , or ; or a tab, and not by {delimiter!r}")
+        raise DecibanError(
+            "fields are separated by one character, such as , or ; or a tab, and not by {value!r}", value=delimiter
+        )
     try:
         known = codecs.lookup(encoding)
     except LookupError:
-        raise DecibanError(f"there is no encoding {encoding!r}: try utf-8, latin-1, cp1252 or utf-16") from None
+        raise DecibanError(
+            "there is no encoding {value!r}: try utf-8, latin-1, cp1252 or utf-16", value=encoding
+        ) from None
     if not getattr(known, "_is_text_encoding", True):
-        raise DecibanError(f"{encoding!r} is not an encoding of text: try utf-8, latin-1, cp1252 or utf-16")
+        raise DecibanError("{value!r} is not an encoding of text: try utf-8, latin-1, cp1252 or utf-16", value=encoding)
 
 
 # ---------------------------------------------------------------------- what is there
 
 
-def find(path: str, wanted: str | None) -> list[Found]:
+def entries_of(path: str, wanted: str | None) -> list[Entry]:
     """What an argument means."""
     if path == "-":
-        return [from_stream(Place(None, "standard input"), wanted)]
+        return [from_stream(InputFile(None, "standard input"), wanted)]
     if os.path.lexists(path):
         return in_path(Path(path), wanted)
     label, is_labelled, inner = path.partition(LABELLED_PLACE)
@@ -177,19 +198,19 @@ def find(path: str, wanted: str | None) -> list[Found]:
         return [one for match in matches(path) for one in in_path(match, wanted)]
     near = Path(path).parent
     hint = "check its name" if near.is_dir() else f"there is no folder {one_line(str(near))} either"
-    raise FileError(f"there is no file {one_line(path)}: {hint}")
+    raise FileError("there is no file {file}: {hint}", file=one_line(path), hint=hint)
 
 
 def matches(pattern: str) -> list[Path]:
     """The files of a pattern by name; if there are none, the folders."""
-    found = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
-    files = [path for path in found if not path.is_dir()]
-    if not found:
-        raise FileError(f"no file is like {one_line(pattern)}: check the folder and the ending")
-    return files or found
+    paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+    files = [path for path in paths if not path.is_dir()]
+    if not paths:
+        raise FileError("no file is like {file}: check the folder and the ending", file=one_line(pattern))
+    return files or paths
 
 
-def labelled(label: str, path: str, wanted: str | None) -> list[Found]:
+def labelled(label: str, path: str, wanted: str | None) -> list[Entry]:
     """LABEL=PATH, where the path may be a pattern too."""
     inner = os.path.expanduser(path)
     if os.path.lexists(inner):
@@ -197,26 +218,37 @@ def labelled(label: str, path: str, wanted: str | None) -> list[Found]:
     elif glob.has_magic(inner):
         paths = matches(inner)
     else:
-        raise FileError(f"there is no file {one_line(path)} for the label {label!r}: check its name")
+        raise FileError(
+            "there is no file {file} for the label {label!r}: check its name", file=one_line(path), label=label
+        )
     if wanted in TABLES or (wanted is None and any(format_of(one) for one in paths)):
         raise DecibanError(
-            f"{one_line(path)} is a table, and is given the label {label!r}: a table has its labels in a column"
+            "{file} is a table, and is given the label {label!r}: a table has its labels in a column",
+            file=one_line(path),
+            label=label,
         )
+    from deciban.sources.texts import text_files_of
+
     how = None if wanted is None else HOWS[wanted]
-    return [Found(shelves=tuple(shelf for one in paths for shelf in shelves_of(one, how, label)))]
+    return [Entry(texts=tuple(text_file for one in paths for text_file in text_files_of(one, how, label)))]
 
 
-def in_path(path: Path, wanted: str | None) -> list[Found]:
+def in_path(path: Path, wanted: str | None) -> list[Entry]:
     if path.is_dir():
         return in_folder(path, wanted)
-    place = Place(path)
-    if not place.again:
-        return [from_stream(place, wanted)]
-    if wanted in HOWS:
-        return [Found(shelves=tuple(shelves_of(path, HOWS[wanted], None)))]
-    if wanted is None and format_of(path) is None and (is_lines(path) or is_mail(path)):
-        return [Found(shelves=tuple(shelves_of(path, None, None)))]
-    return [Found(place, wanted or format_of(path) or sniff(place))]
+    file = InputFile(path)
+    if not file.again:
+        return [from_stream(file, wanted)]
+    table = wanted if wanted in TABLES else format_of(path) if wanted is None else None
+    if table is not None:
+        return [Entry(file, table)]
+    # Only here may it be texts or mail, whose readers take a while to import.
+    from deciban.sources.mail import is_mail
+    from deciban.sources.texts import is_lines, text_files_of
+
+    if wanted in HOWS or is_lines(path) or is_mail(path):
+        return [Entry(texts=tuple(text_files_of(path, None if wanted is None else HOWS[wanted], None)))]
+    return [Entry(file, sniff(file))]
 
 
 def format_of(path: Path) -> str | None:
@@ -227,9 +259,9 @@ def format_of(path: Path) -> str | None:
     return ENDINGS.get(endings[-1].lower()) if endings else None
 
 
-def sniff(place: Place) -> str:
+def sniff(file: InputFile) -> str:
     """The format that the first bytes say."""
-    beginning = place.peek(64)
+    beginning = file.peek(64)
     if beginning.startswith(b"PAR1"):
         return "parquet"
     if beginning.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -239,94 +271,114 @@ def sniff(place: Place) -> str:
     return "csv"
 
 
-def from_stream(place: Place, wanted: str | None) -> Found:
+def from_stream(file: InputFile, wanted: str | None) -> Entry:
     """Standard input, or a pipe."""
-    if not place.peek(1):
-        raise FileError(f"{place.name} is empty: there is nothing to read")
-    if wanted is None and place.peek(5) == b"From ":
+    if not file.peek(1):
+        raise FileError("{file} is empty: there is nothing to read", file=file.name)
+    if wanted is None and file.peek(5) == b"From ":
         wanted = "mail"
     if wanted in HOWS:
-        return Found(shelves=(Shelf(place.spooled(), HOWS[wanted]),))
-    return Found(place, wanted or sniff(place))
+        from deciban.sources.texts import TextFile
+
+        return Entry(texts=(TextFile(file.spooled(), HOWS[wanted]),))
+    return Entry(file, wanted or sniff(file))
 
 
-def in_folder(folder: Path, wanted: str | None) -> list[Found]:
+def in_folder(folder: Path, wanted: str | None) -> list[Entry]:
     """Tables, or documents; with a folder for each class, or without."""
     name = one_line(str(folder))
     try:
         inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
-        raise FileError(f"the folder {name} cannot be read: {error.strerror}") from None
+        raise FileError("the folder {file} cannot be read: {problem}", file=name, problem=error.strerror) from None
     if not inside:
-        raise FileError(f"the folder {name} is empty: there is nothing to read")
+        raise FileError("the folder {file} is empty: there is nothing to read", file=name)
     files, folders = [path for path in inside if path.is_file()], [path for path in inside if path.is_dir()]
     if wanted in TABLES:
         own = [path for path in files if format_of(path) == wanted]
         if not own:
-            raise FileError(f"there is no {wanted} file in the folder {name}")
-        return [Found(Place(path), wanted) for path in own]
+            raise FileError("there is no {format} file in the folder {file}", format=wanted, file=name)
+        return [Entry(InputFile(path), wanted) for path in own]
+    from deciban.sources.mail import is_maildir
+    from deciban.sources.texts import text_files_of
+
     how = None if wanted is None else HOWS[wanted]
     if is_maildir(folder):
-        return [Found(shelves=tuple(shelves_of(folder, how or "mail", None)))]
+        return [Entry(texts=tuple(text_files_of(folder, how or "mail", None)))]
     formats = {format_of(path) for path in files}
     if formats and formats <= set(TABLES) and how is None:
         if len(formats) > 1:
             raise DecibanError(
-                f"the folder {name} has tables of several formats ({', '.join(sorted(map(str, formats)))}): say which "
-                f"are meant, as in {name}/*{files[0].suffix}"
+                "the folder {file} has tables of several formats ({formats}): say which are meant, as in "
+                "{file}/*{ending}",
+                file=name,
+                formats=", ".join(sorted(map(str, formats))),
+                ending=files[0].suffix,
             )
-        return [Found(Place(path), formats.copy().pop()) for path in files]
+        return [Entry(InputFile(path), formats.copy().pop()) for path in files]
     if how is None and formats & set(TABLES):
         table = next(path for path in files if format_of(path))
         raise DecibanError(
-            f"the folder {name} has tables and other files: say which are meant, as in {name}/*{table.suffix}"
+            "the folder {file} has tables and other files: say which are meant, as in {file}/*{ending}",
+            file=name,
+            ending=table.suffix,
         )
     if folders and files:
         raise DecibanError(
-            f"the folder {name} has files and folders: name the files ({name}/*), or move them, so that every folder "
-            "in it is a class"
+            "the folder {file} has files and folders: name the files ({file}/*), or move them, so that every folder "
+            "in it is a class",
+            file=name,
         )
     if not folders:
-        return [Found(shelves=tuple(shelves_of(folder, how, None)))]
+        return [Entry(texts=tuple(text_files_of(folder, how, None)))]
     return classes(folders, how, name)
 
 
-def classes(folders: Sequence[Path], how: How | None, name: str) -> list[Found]:
+def classes(folders: Sequence[Path], how: How | None, name: str) -> list[Entry]:
     """Folders that are classes, each with its documents."""
-    shelves: list[Shelf] = []
+    from deciban.sources.texts import files_within, text_files_of
+
+    texts: list[TextFile] = []
     for folder in folders:
-        tables = [path for path in text_files(folder) if format_of(path)]
+        tables = [path for path in files_within(folder) if format_of(path)]
         if tables and how is None:
             raise DecibanError(
-                f"the folder {name} has tables within its folders: say which are meant, as in "
-                f"{name}/**/*{tables[0].suffix}"
+                "the folder {file} has tables within its folders: say which are meant, as in {file}/**/*{ending}",
+                file=name,
+                ending=tables[0].suffix,
             )
-        shelves += shelves_of(folder, how, folder.name)
-    return [Found(shelves=tuple(shelves))]
+        texts += text_files_of(folder, how, folder.name)
+    return [Entry(texts=tuple(texts))]
 
 
-def check_together(found: Sequence[Found]) -> None:
+def check_together(entries: Sequence[Entry]) -> None:
     """Refuse what cannot be read as one."""
-    places = [one.place or one.shelves[0].place for one in found if one.place or one.shelves]
-    if any(not place.again for place in places) and len(places) > 1:
+    files = [entry.file or entry.texts[0].file for entry in entries if entry.file or entry.texts]
+    if any(not file.again for file in files) and len(files) > 1:
         raise DecibanError("standard input and pipes are read alone: save them to files, and name all files")
-    kinds = {one.format or "texts": one for one in found}
+    kinds = {one.format or "texts": one for one in entries}
     if len(kinds) > 1:
         (a, one), (b, other) = list(kinds.items())[:2]
-        names = [(x.place or x.shelves[0].place).name for x in (one, other)]
-        raise DecibanError(f"{names[0]} is {a} and {names[1]} is {b}: read them apart, or convert one of them")
+        names = [(x.file or x.texts[0].file).name for x in (one, other)]
+        raise DecibanError(
+            "{file} is {format} and {other} is {other_format}: read them apart, or convert one of them",
+            file=names[0],
+            format=a,
+            other=names[1],
+            other_format=b,
+        )
     seen: set[tuple[int, int]] = set()
-    for place in [*places, *(shelf.place for one in found for shelf in one.shelves[1:])]:
-        if place.path is not None and place.again:
-            status = place.path.stat()
+    for file in [*files, *(text_file.file for one in entries for text_file in one.texts[1:])]:
+        if file.path is not None and file.again:
+            status = file.path.stat()
             if (status.st_dev, status.st_ino) in seen:
-                raise DecibanError(f"{place.name} is named twice: its rows would count twice")
+                raise DecibanError("{file} is named twice: its rows would count twice", file=file.name)
             seen.add((status.st_dev, status.st_ino))
 
 
-def name_of(given: Sequence[str], found: Sequence[Found]) -> str:
+def name_of(given: Sequence[str], entries: Sequence[Entry]) -> str:
     """What to call it all in messages."""
-    many = sum(len(one.shelves) or 1 for one in found)
+    many = sum(len(one.texts) or 1 for one in entries)
     if len(given) == 1 and given[0] == "-":
         return "standard input"
     if len(given) == 1:

@@ -1,4 +1,4 @@
-"""`deciban demo` and `deciban bench`: see it at work, and how fast it is here."""
+"""`deciban demo`: see it at work."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Annotated
 
 import typer
 
-from deciban.cli import options
-from deciban.cli.terminal import say, show, show_json
+from deciban.cli.terminal import say
 
 NEW = "Free tickets for the meeting, claim your prize now"
 
@@ -69,23 +68,3 @@ def step(what: str, command: str, place: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "deciban", *shlex.split(command)], cwd=place, check=False)
     if done.returncode:
         raise typer.Exit(done.returncode)
-
-
-def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Less data: about ten seconds.")] = False,
-    json: options.Json = False,
-) -> None:
-    """Measure deciban beside scikit-learn on this machine: times, ratios and how good the models are.
-
-    \b
-    Examples:
-      deciban bench
-      deciban bench --quick --json
-    """
-    from deciban.cli.bench import bench as measure
-
-    found = measure(quick)
-    if json:
-        show_json(found.to_dict())
-    else:
-        show(found)

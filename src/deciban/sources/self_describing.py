@@ -8,27 +8,27 @@ import numpy as np
 import pyarrow as pa
 
 from deciban.sources.base import Piece, Source, numbers, spread
-from deciban.sources.kinds import as_names, check_names, conform, declared, same_columns, without
-from deciban.sources.places import Place, Tally
+from deciban.sources.column_types import as_names, check_names, conform, declared, same_columns, without
+from deciban.sources.input_file import InputFile, Pass
 
 LOOKED = 1 << 16  # rows at a time: such files have no cheap way to a few
 
 
-class Typed(Source):
+class SelfDescribing(Source):
     """Tables whose types are declared: those of the first file, which the others are cast to."""
 
-    def __init__(self, name: str, places: Sequence[Place], missing: Sequence[str] | None) -> None:
-        super().__init__(name, "table", places)
+    def __init__(self, name: str, files: Sequence[InputFile], missing: Sequence[str] | None) -> None:
+        super().__init__(name, "table", files)
         self._missing = missing
         self._sampled: pa.Table | None = None  # looked at already: to find them can be as dear as to read all
 
     def _settle(self, schemas: Sequence[pa.Schema], given: Mapping[str, pa.DataType]) -> None:
         """Say what the columns are read as, once rows can be read."""
-        first = self.places[0].name
-        for place, schema in zip(self.places, schemas, strict=True):
-            check_names(schema.names, place.name)
+        first = self.files[0].name
+        for file, schema in zip(self.files, schemas, strict=True):
+            check_names(schema.names, file.name)
             self.columns = self.columns or tuple(schema.names)
-            same_columns(self.columns, schema.names, first, place.name)
+            same_columns(self.columns, schema.names, first, file.name)
         self.types = {field.name: declared(field.type, field.name, first) for field in schemas[0]}
         self.types |= {column: given[column] for column in self.columns if column in given}
         self.whole = frozenset(column for column in self.columns if pa.types.is_integer(self.types[column]))
@@ -49,8 +49,8 @@ class Typed(Source):
         return super().sample(rows)
 
     def _look(self) -> Iterator[Piece]:
-        return self._pieces(LOOKED, Tally())
+        return self._pieces(LOOKED, Pass())
 
-    def _conformed(self, batch: pa.RecordBatch, place: Place) -> pa.Table:
+    def _conformed(self, batch: pa.RecordBatch, file: InputFile) -> pa.Table:
         table = without(pa.Table.from_batches([batch]), self._missing)
-        return conform(table, self.columns, self.types, place.name)
+        return conform(table, self.columns, self.types, file.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -255,7 +256,8 @@ REPORT = (
 )
 def test_explaining_imports_nothing_that_takes_long(model, arguments, slow, shop, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(REPORT.format(slow))
-    done = deciban("explain", f"{model}.deciban", *arguments, cwd=shop.folder, PYTHONPATH=str(tmp_path))
+    places = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = deciban("explain", f"{model}.deciban", *arguments, cwd=shop.folder, PYTHONPATH=places)
     assert "rather than" in well(done).out
     assert done.err == "SEEN\n"
 

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
-from deciban.sources.cells import cells, lines, string, strings
-from deciban.sources.kinds import as_number
-from deciban.sources.opening import ENDINGS, FORMATS, TABLES
+from deciban.sources.column_types import as_number
+from deciban.sources.csv_cells import cells, lines, string, strings
+from deciban.sources.open import ENDINGS, FORMATS, TABLES
 
 PACKERS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 
@@ -58,14 +58,21 @@ def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str 
     endings = [ending.lower() for ending in path.suffixes[-2:]] if path else []
     packer = PACKERS.get(endings[-1]) if endings else None
     ending = (endings[-2:-1] if packer else endings[-1:]) or [""]
-    said = (format or "").lower()
-    delimiter = "\t" if said == "tsv" or (not said and ending[0] in (".tsv", ".tab")) else ","
-    chosen = FORMATS.get(said) if said else "csv" if path is None else ENDINGS.get(ending[0])
+    named = (format or "").lower()
+    delimiter = "\t" if named == "tsv" or (not named and ending[0] in (".tsv", ".tab")) else ","
+    chosen = FORMATS.get(named) if named else "csv" if path is None else ENDINGS.get(ending[0])
     if chosen not in TABLES:
-        what = f"there is no format {format!r} to write" if said else f"the ending of {path} says no format"
-        raise DecibanError(f"{what}: use .csv, .tsv, .jsonl, .parquet or .arrow, or name one of them as the format")
+        what = f"there is no format {format!r} to write" if named else f"the ending of {path} says no format"
+        raise DecibanError(
+            "{problem}: use .csv, .tsv, .jsonl, .parquet or .arrow, or name one of them as the format", problem=what
+        )
     if packer and chosen in ("parquet", "arrow"):
-        raise DecibanError(f"{path} would be compressed twice: {chosen} is compressed within. Leave out {endings[-1]}")
+        raise DecibanError(
+            "{file} would be compressed twice: {format} is compressed within. Leave out {ending}",
+            file=str(path),
+            format=chosen,
+            ending=endings[-1],
+        )
     return chosen, delimiter, packer
 
 
@@ -99,8 +106,10 @@ def write(file: Any, tables: Iterable[pa.Table], chosen: str, delimiter: str, pa
                 writer = WRITERS[chosen](sink, plain.schema, delimiter)
             elif plain.schema != writer.schema:
                 raise DecibanError(
-                    f"tables that are written to one file have the same columns: {writer.schema.names} and "
-                    f"{plain.schema.names} are not, or their types are not"
+                    "tables that are written to one file have the same columns: {columns} and {others} are not, or "
+                    "their types are not",
+                    columns=writer.schema.names,
+                    others=plain.schema.names,
                 )
             writer.write(plain)
             counted.rows += plain.num_rows
@@ -191,7 +200,11 @@ class Writer(ABC):
     def _refuse_what_is_no_cell(self) -> None:
         for field in self.schema:
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
-                raise DecibanError(f"column {field.name!r} holds {field.type}, which is no text: write .parquet")
+                raise DecibanError(
+                    "column {column!r} holds {type}, which is no text: write .parquet",
+                    column=field.name,
+                    type=field.type,
+                )
 
 
 class CsvWriter(Writer):
@@ -282,18 +295,20 @@ def replacing(path: Path) -> Iterator[Any]:
     """A file to write, which takes its place when all went well. What is no file (/dev/null, a pipe) is written to."""
     name = one_line(str(path))
     if path.is_dir():
-        raise FileError(f"cannot write {name}, which is a folder: give the name of a file")
+        raise FileError("cannot write {file}, which is a folder: give the name of a file", file=name)
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         with path.open("wb") as file:
             yield file
         return
     target = Path(os.path.realpath(path))  # where a link leads to
     if not target.parent.is_dir():
-        raise FileError(f"cannot write {name}: there is no folder {one_line(str(target.parent))}")
+        raise FileError(
+            "cannot write {file}: there is no folder {folder}", file=name, folder=one_line(str(target.parent))
+        )
     try:
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     except OSError as error:
-        raise FileError(f"cannot write {name}: {error.strerror}") from None
+        raise FileError("cannot write {file}: {problem}", file=name, problem=error.strerror) from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file

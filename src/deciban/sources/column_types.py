@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.show import one_line
-from deciban.sources.cells import strings
+from deciban.sources.csv_cells import strings
 
 EXACT = 2**53  # up to here every whole number is a float
 FEW = 0.1  # of the values differ: names that come again and again, never texts and never names of rows
@@ -28,14 +30,14 @@ def as_names(columns: Sequence[pa.ChunkedArray]) -> pa.DataType:
 
 def common(types: Iterable[pa.DataType]) -> pa.DataType:
     """What holds values of all these types: a string at last."""
-    found = {kind for kind in types if kind != pa.null()}
-    if len(found) == 1:
-        return found.pop()
-    if not found:
+    kinds = {kind for kind in types if kind != pa.null()}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if not kinds:
         return pa.null()
-    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in found):
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
         return pa.float64()
-    if all(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None) for kind in found):
+    if all(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None) for kind in kinds):
         return pa.timestamp("ns")
     return pa.string()
 
@@ -61,8 +63,11 @@ def declared(kind: pa.DataType, column: str, file: str) -> pa.DataType:
         return pa.float64()
     if types.is_nested(kind) or types.is_fixed_size_binary(kind) or isinstance(kind, pa.BaseExtensionType):
         raise DecibanError(
-            f"column {one_line(column)!r} of {file} holds {one_line(str(kind))}: a cell is a number, a string, a "
-            "boolean, a date, or missing. Make columns of what is inside, or leave the column out"
+            "column {column!r} of {file} holds {type}: a cell is a number, a string, a boolean, a date, or missing. "
+            "Make columns of what is inside, or leave the column out",
+            column=one_line(column),
+            file=file,
+            type=one_line(str(kind)),
         )
     return kind
 
@@ -89,9 +94,13 @@ def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, file: str) -> pa
         return column.cast(kind, safe=not pa.types.is_floating(kind))
     except pa.ArrowException as error:
         raise DecibanError(
-            f"column {name!r} of {file} holds {one_line(str(column.type))} and cannot be read as {describe(kind)} "
-            f"({one_line(str(error))}): see to it that all files say the same, or give its kind "
-            f"(--schema {one_line(name)}=category)"
+            "column {column!r} of {file} holds {type} and cannot be read as {expected} ({problem}): see to it that "
+            "all files say the same, or give its kind (--schema {column}=category)",
+            column=one_line(name),
+            file=file,
+            type=one_line(str(column.type)),
+            expected=describe(kind),
+            problem=one_line(str(error)),
         ) from None
 
 
@@ -117,14 +126,14 @@ def without(table: pa.Table, missing: Sequence[str] | None) -> pa.Table:
         names = pa.types.is_string(column.type) or column.type == CODES
         if names:
             values = strings(missing, pa.string())
-            said = pc.is_in(column.cast(pa.string()), value_set=values)
+            no_value = pc.is_in(column.cast(pa.string()), value_set=values)
         elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             values = strings([one for one in missing if as_number(one) is not None], pa.string())
-            said = pc.is_in(column.cast(pa.float64(), safe=False), value_set=values.cast(pa.float64()))
+            no_value = pc.is_in(column.cast(pa.float64(), safe=False), value_set=values.cast(pa.float64()))
         else:
             continue
-        if pc.any(said).as_py():
-            table = table.set_column(i, name, pc.if_else(said, pa.nulls(1, column.type)[0], column))
+        if pc.any(no_value).as_py():
+            table = table.set_column(i, name, pc.if_else(no_value, pa.nulls(1, column.type)[0], column))
     return table
 
 
@@ -135,16 +144,19 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def same_columns(expected: Sequence[str], found: Sequence[str], first: str, file: str) -> None:
+def same_columns(expected: Sequence[str], actual: Sequence[str], first: str, file: str) -> None:
     """Refuse a file that has other columns than the first."""
-    lacks = [name for name in expected if name not in set(found)]
-    extra = [name for name in found if name not in set(expected)]
-    said = [f"lacks {quoted(lacks)}"] if lacks else []
-    said += [f"has {quoted(extra)} besides"] if extra else []
-    if said:
+    lacks = [name for name in expected if name not in set(actual)]
+    extra = [name for name in actual if name not in set(expected)]
+    differences = [f"lacks {quoted(lacks)}"] if lacks else []
+    differences += [f"has {quoted(extra)} besides"] if extra else []
+    if differences:
         raise DecibanError(
-            f"{file} does not have the columns of {first}: it {' and '.join(said)}. Read them apart, or make their "
-            "columns the same"
+            "{file} does not have the columns of {first}: it {difference}. Read them apart, or make their columns the "
+            "same",
+            file=file,
+            first=first,
+            difference=" and ".join(differences),
         )
 
 
@@ -158,11 +170,44 @@ def check_names(names: Sequence[str], file: str) -> None:
     for number, name in enumerate(names, 1):
         if not name.strip():
             raise DecibanError(
-                f"column {number} of {file} has no name: give it one, or leave the column out (data frames write such "
-                "a column for their index, if they are not told to leave it out)"
+                "column {number} of {file} has no name: give it one, or leave the column out (data frames write such "
+                "a column for their index, if they are not told to leave it out)",
+                number=number,
+                file=file,
             )
         if name in seen:
             raise DecibanError(
-                f"columns {seen[name]} and {number} of {file} are both called {name!r}: give one of them another name"
+                "columns {other} and {number} of {file} are both called {column!r}: give one of them another name",
+                other=seen[name],
+                number=number,
+                file=file,
+                column=name,
             )
         seen[name] = number
+
+
+# ---------------------------------------------------------------------- what models are given
+
+
+def as_written(table: pa.Table, whole: Collection[str]) -> pa.Table:
+    """The same rows as a person would have written them, for what a column is shows in that: names as strings, and the
+    columns `whole`, which are read as fractions, as whole numbers if they still are."""
+    for place, name in enumerate(table.column_names):
+        kind = table.schema.field(place).type
+        if pa.types.is_dictionary(kind):
+            table = table.set_column(place, name, table[name].cast(kind.value_type))
+        elif name in whole and pa.types.is_floating(kind) and all_whole(table[name].drop_null().to_numpy()):
+            table = table.set_column(place, name, table[name].cast(pa.int64()))
+    return table
+
+
+def all_whole(numbers: Array) -> bool:
+    """Whether these are whole numbers that a float tells apart."""
+    return bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= 2.0**53)).all())
+
+
+def as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of texts; a missing one is empty."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    strings = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return pc.fill_null(column.cast(kind if strings else pa.string()), "")

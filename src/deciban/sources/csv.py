@@ -14,10 +14,20 @@ import pyarrow.csv as arrow_csv
 
 from deciban.errors import DecibanError, FileError
 from deciban.sources.blocks import LONGEST, Block, Quoted
-from deciban.sources.cells import in_quotes, lines, string
-from deciban.sources.kinds import EXACT, MISSING, as_names, as_number, check_names, common, describe, same_columns, wide
-from deciban.sources.places import Place, Stream
-from deciban.sources.records import MOST, SAMPLE, Begun, Excerpt, Misread, Part, Records
+from deciban.sources.column_types import (
+    EXACT,
+    MISSING,
+    as_names,
+    as_number,
+    check_names,
+    common,
+    describe,
+    same_columns,
+    wide,
+)
+from deciban.sources.csv_cells import in_quotes, lines, string
+from deciban.sources.input_file import InputFile, Stream
+from deciban.sources.records import MOST, SAMPLE, Begun, Excerpt, Misread, RecordFile, Records
 
 DELIMITERS = ",;\t|"
 HEAD = 1 << 16  # bytes that are looked at for what separates fields
@@ -37,13 +47,13 @@ class Dialect:
     delimiter: str
 
 
-class DelimitedPart(Part):
+class CsvFile(RecordFile):
     """One CSV file."""
 
-    def __init__(self, place: Place, encoding: str, delimiter: str | None) -> None:
+    def __init__(self, file: InputFile, encoding: str, delimiter: str | None) -> None:
         self._delimiter = delimiter
         self._found: Dialect | None = None
-        super().__init__(place, encoding)
+        super().__init__(file, encoding)
 
     @property
     def dialect(self) -> Dialect:
@@ -54,14 +64,16 @@ class DelimitedPart(Part):
         data, start, end = read_header(stream, self.name)
         end_of_line = b"\r" if data[end - 1 : end] == b"\r" else b"\n"
         header = decoded(data[start:end], self.name, 1)
-        delimiter = self._delimiter or sniffed(data[start:], self.place.name)
+        delimiter = self._delimiter or sniffed(data[start:], self.file.name)
         names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=delimiter)))
         if self._found is None:
             check_header(names, header, self.name)
             self._found, self._delimiter = Dialect(names, delimiter), delimiter
             self.cutter = Quoted(delimiter, end_of_line)
         elif self._found.names != names:
-            raise FileError(f"{self.name} has changed while it was read: its columns are others now. Read it again")
+            raise FileError(
+                "{file} has changed while it was read: its columns are others now. Read it again", file=self.name
+            )
         return Begun(data[end:], stream, 1 + data.count(end_of_line, 0, end))
 
     def may_begin_inside(self, block: Block) -> bool:
@@ -81,40 +93,40 @@ class DelimitedPart(Part):
         return diagnose(block, self.dialect, types, missing)
 
 
-class Delimited(Records):
+class Csv(Records):
     """Tables in CSV files."""
 
     def __init__(
         self,
         name: str,
-        parts: Sequence[DelimitedPart],
+        record_files: Sequence[CsvFile],
         missing: Sequence[str] | None,
         given: Mapping[str, pa.DataType],
     ) -> None:
-        super().__init__(name, parts)
+        super().__init__(name, record_files)
         self._missing = nulls(MISSING if missing is None else missing)
-        self.columns = parts[0].dialect.names
-        for part in parts[1:]:
-            same_columns(self.columns, part.dialect.names, parts[0].name, part.name)
+        self.columns = record_files[0].dialect.names
+        for record_file in record_files[1:]:
+            same_columns(self.columns, record_file.dialect.names, record_files[0].name, record_file.name)
         self.types = {column: given[column] for column in self.columns if column in given}
         if len(self.types) < len(self.columns):
             self._infer()
 
     def _infer(self) -> None:
         excerpts = self._excerpts(SAMPLE, MOST)
-        found, self.whole = infer(excerpts, self.types, self._missing, self.columns)
-        self.types = {column: found[column] for column in self.columns}
+        types, self.whole = infer(excerpts, self.types, self._missing, self.columns)
+        self.types = {column: types[column] for column in self.columns}
         if sum(len(excerpt.block.data) for excerpt in excerpts) <= MOST:
             self._sampled = SAMPLE, self._tables(excerpts)
 
-    def _parse(self, part: Part, block: Block) -> pa.Table:
-        assert isinstance(part, DelimitedPart)
+    def _parse(self, record_file: RecordFile, block: Block) -> pa.Table:
+        assert isinstance(record_file, CsvFile)
         try:
             if b"\0" in block.data:
                 raise UnicodeError
-            return read_csv(block.data, part.dialect, self.types, self.columns, self._missing)
+            return read_csv(block.data, record_file.dialect, self.types, self.columns, self._missing)
         except (pa.ArrowException, UnicodeError):
-            raise part.diagnosed(block, self.types, self._missing) from None
+            raise record_file.diagnosed(block, self.types, self._missing) from None
 
 
 # ---------------------------------------------------------------------- the header
@@ -127,11 +139,14 @@ def read_header(stream: Stream, name: str) -> tuple[bytes, int, int]:
         more = stream.read(HEAD)
         data += more
         if data.startswith(b"PK\x03\x04"):
-            raise FileError(f"{name} is a ZIP archive or a spreadsheet, not CSV: unpack it, or save it as CSV")
+            raise FileError(
+                "{file} is a ZIP archive or a spreadsheet, not CSV: unpack it, or save it as CSV", file=name
+            )
         if b"\0" in more:
             raise FileError(
-                f"{name} holds NUL bytes and so is not text: if it is a table of another format, name it so "
-                "(--format), and if it is text, give its encoding (--encoding)"
+                "{file} holds NUL bytes and so is not text: if it is a table of another format, name it so "
+                "(--format), and if it is text, give its encoding (--encoding)",
+                file=name,
             )
         comment = COMMENTS.match(data)
         start = comment.end() if comment else 0
@@ -139,10 +154,14 @@ def read_header(stream: Stream, name: str) -> tuple[bytes, int, int]:
         if end or not more:
             break
         if len(data) > LONGEST:
-            raise FileError(f"the first line of {name} does not end within {LONGEST >> 20} MB: is this a table?")
+            raise FileError(
+                "the first line of {file} does not end within {most} MB: is this a table?",
+                file=name,
+                most=LONGEST >> 20,
+            )
     if not data[start:].strip():
         what = "is empty" if not data.strip() else "has nothing but comments"
-        raise FileError(f"{name} {what}: a table begins with a line of column names")
+        raise FileError("{file} {problem}: a table begins with a line of column names", file=name, problem=what)
     return data, start, end or len(data)
 
 
@@ -186,8 +205,9 @@ def check_header(names: Sequence[str], header: str, name: str) -> None:
     # What is quoted is meant to be a name.
     if '"' not in header and all(as_number(column) is not None for column in names):
         raise DecibanError(
-            f"the first line of {name} holds numbers ({', '.join(names[:3])}{', …' if len(names) > 3 else ''}), and "
-            "should name the columns: put such a line first"
+            "the first line of {file} holds numbers ({value}), and should name the columns: put such a line first",
+            file=name,
+            value=", ".join(names[:3]) + (", …" if len(names) > 3 else ""),
         )
     check_names(names, name)
 
@@ -197,8 +217,8 @@ def check_header(names: Sequence[str], header: str, name: str) -> None:
 
 def nulls(missing: Sequence[str]) -> list[str]:
     """What says that nothing is known, also behind the blank that some put after a comma."""
-    said = dict.fromkeys(["", *missing])
-    return [*said, *(f" {one}" for one in said)]
+    values = dict.fromkeys(["", *missing])
+    return [*values, *(f" {one}" for one in values)]
 
 
 def read_csv(
@@ -236,22 +256,24 @@ def infer(
     open_ones = [column for column in columns if column not in types]
     files: dict[Dialect, list[bytes]] = {}
     for excerpt in excerpts:
-        assert isinstance(excerpt.part, DelimitedPart)
+        assert isinstance(excerpt.record_file, CsvFile)
         data = excerpt.block.data
-        files.setdefault(excerpt.part.dialect, []).append(data if data.endswith((b"\n", b"\r")) else data + b"\n")
+        files.setdefault(excerpt.record_file.dialect, []).append(
+            data if data.endswith((b"\n", b"\r")) else data + b"\n"
+        )
     joined = {dialect: b"".join(parts) for dialect, parts in files.items()}
     tables = [first_look(data, dialect, open_ones, missing) for dialect, data in joined.items() if data]
-    found = {column: common(table.schema.field(column).type for table in tables) for column in open_ones}
-    doubtful = [column for column in open_ones if is_number(found[column]) and whole_or_large(tables, column)]
+    kinds = {column: common(table.schema.field(column).type for table in tables) for column in open_ones}
+    doubtful = [column for column in open_ones if is_number(kinds[column]) and whole_or_large(tables, column)]
     strings = [
         read_csv(data, dialect, dict.fromkeys(doubtful, pa.string()), doubtful, missing)
         for dialect, data in joined.items()
         if data and doubtful
     ]
     names = {column for column in doubtful if any(are_names(table.column(column)) for table in strings)}
-    whole = frozenset(column for column in open_ones if pa.types.is_integer(found[column]) and column not in names)
+    whole = frozenset(column for column in open_ones if pa.types.is_integer(kinds[column]) and column not in names)
     for column in open_ones:
-        kind = found[column]
+        kind = kinds[column]
         if column in names:
             types[column] = as_names([table.column(column) for table in strings])
         elif is_number(kind):
@@ -315,8 +337,8 @@ def diagnose(block: Block, dialect: Dialect, types: Mapping[str, pa.DataType], m
         block.data.decode()
     except UnicodeDecodeError as error:
         row, line = record_at(block, dialect, error.start)
-        said = f"is not UTF-8 (byte 0x{block.data[error.start]:02x})"
-        return Misread(f"{said}: give the encoding that it was written in, as in --encoding latin-1", row, line)
+        problem = f"is not UTF-8 (byte 0x{block.data[error.start]:02x})"
+        return Misread(f"{problem}: give the encoding that it was written in, as in --encoding latin-1", row, line)
     columns = [name for name in dialect.names if types.get(name) not in (None, pa.string())]
     try:
         texts = read_csv(block.data, dialect, dict.fromkeys(dialect.names, pa.string()), dialect.names, missing)
@@ -326,30 +348,36 @@ def diagnose(block: Block, dialect: Dialect, types: Mapping[str, pa.DataType], m
             if len(fields) != width:
                 return Misread(ragged(len(fields), width, dialect.delimiter), row, line)
         return Misread("cannot be read", 0, block.line)
-    places = [(misfit(texts.column(name), types[name], missing), name) for name in columns]
-    wrong = [(at, name) for at, name in places if at is not None]
+    misfits = [(misfit(texts.column(name), types[name], missing), name) for name in columns]
+    wrong = [(at, name) for at, name in misfits if at is not None]
     if not wrong:
         return Misread("cannot be read", 0, block.line)
     row, name = min(wrong)
     line = next((line for i, (line, _) in enumerate(records(block, dialect)) if i == row), 0)
-    return Misread(unfit(texts.column(name)[row].as_py(), name, types[name]), row, line)
+    return Misread(unfit(types[name]), row, line, column=name, value=shortened(texts.column(name)[row].as_py()))
 
 
-def unfit(value: object, column: str, kind: pa.DataType) -> str:
-    shown = f"{value!r:.60}" + ("…" if len(repr(value)) > 60 else "")
+def unfit(kind: pa.DataType) -> str:
+    """What to say of {value} in {column}, whose values are of a kind."""
     return (
-        f"has {shown} in column {column!r}, which holds {describe(kind)} elsewhere: if it says that nothing is "
-        f"known, name it (--missing {shown}), and if it is a name, so are all (--schema {column}=category)"
+        f"has {{value}} in column {{column!r}}, which holds {describe(kind)} elsewhere: if it says that nothing is "
+        "known, name it (--missing {value}), and if it is a name, so are all (--schema {column}=category)"
     )
 
 
-def ragged(found: int, expected: int, delimiter: str) -> str:
+def shortened(value: object) -> str:
+    """A value as Python writes it, its beginning if it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+def ragged(fields: int, expected: int, delimiter: str) -> str:
     shown = "a tab" if delimiter == "\t" else repr(delimiter)
-    few = f"{found} field{'' if found == 1 else 's'}"
-    said = f"has {few}, and the header has {expected}"
-    if found > expected:
-        return f"{said}: quote fields that hold {shown}, or say what separates fields (--delimiter)"
-    return f"{said}: put {shown} also where nothing is known, or say what separates fields (--delimiter)"
+    few = f"{fields} field{'' if fields == 1 else 's'}"
+    problem = f"has {few}, and the header has {expected}"
+    if fields > expected:
+        return f"{problem}: quote fields that hold {shown}, or say what separates fields (--delimiter)"
+    return f"{problem}: put {shown} also where nothing is known, or say what separates fields (--delimiter)"
 
 
 def records(block: Block, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
@@ -370,8 +398,8 @@ def records(block: Block, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
 def record_at(block: Block, dialect: Dialect, position: int) -> tuple[int, int]:
     """The number and the line of the record that a byte is in."""
     before = Block(block.data[:position] + b"x", block.line, block.read)
-    found = list(records(before, dialect))
-    return len(found) - 1, found[-1][0]
+    before_it = list(records(before, dialect))
+    return len(before_it) - 1, before_it[-1][0]
 
 
 def misfit(texts: pa.ChunkedArray, kind: pa.DataType, missing: Sequence[str]) -> int | None:

@@ -1,0 +1,121 @@
+"""`deciban evaluate`: how good a model is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from deciban.cli import options
+from deciban.cli.engines import FileOptions
+from deciban.cli.models import kind_of, learned_before, open_model, origin_of, rows_for
+from deciban.cli.rows import ModelRows
+from deciban.cli.terminal import note, several, show, show_json
+from deciban.errors import DecibanError
+from deciban.show import bar
+
+if TYPE_CHECKING:
+    from deciban._typing import Array, Floats
+
+
+def evaluate(
+    model: options.Model,
+    data: options.Data,
+    target: options.Target = None,
+    leave_one_out: options.LeaveOneOut = None,
+    coverage: Annotated[float, typer.Option(help="The coverage of the prediction sets that are judged too.")] = 0.9,
+    by_class: Annotated[bool, typer.Option("--by-class", help="Whether each class is to have that coverage.")] = False,
+    format: options.Format = None,  # noqa: A002 - the option's name
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    missing: options.Missing = None,
+    json: options.Json = False,
+) -> None:
+    """Say how good a model is on rows whose classes are known.
+
+    Files that the model was trained on are judged by leave-one-out: each row by the model without it, exactly. So the
+    figures are honest on training data too. Other rows are taken to be new to the model; if it has learned them by
+    another way (in Python, or as a part of another file), say --leave-one-out.
+
+    \b
+    Examples:
+      deciban evaluate churn.deciban held_out.csv
+      deciban evaluate churn.deciban customers.csv --json
+      deciban evaluate filter.deciban spam=Junk.mbox ham=Inbox.mbox
+    """
+    loaded = open_model(model)
+    rows = rows_for(loaded, data, FileOptions(format, delimiter, encoding, missing), target)
+    from deciban.corollaries.conformal import check_coverage, judged_sets
+    from deciban.results.evaluation import Details
+
+    check_coverage(coverage)
+    judged = judge(loaded, model, rows, leave_one_out)
+    unlabelled = rows.engine.rows_read - len(judged.proba)
+    sets = judged_sets(judged, getattr(loaded, "calibration_", None), coverage, by_class)
+    if unlabelled:
+        note("note", f"{several(unlabelled, 'row')} without a label were left out")
+    unsure = None
+    if kind_of(loaded) == "SpamFilter":
+        unsure = float(np.mean(loaded.answers(judged.proba[judged.counted]) == "unsure"))
+    if json:
+        facts = {**judged.to_dict(), "prediction_sets": None if sets is None else sets.to_dict()}
+        show_json(facts if unsure is None else {**facts, "unsure": unsure})
+        return
+    words = [] if sets is None else [sets.in_words()]
+    if unsure is not None:
+        words.append(
+            f"The filter is unsure of {unsure:.1%} of these mails; above, each counts as the likelier of ham and spam."
+        )
+    show(Details((*judged.details().parts, *words)))
+
+
+def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -> Any:
+    """What the model says of rows whose class is known, each without itself where it has learned them."""
+    if leave_one_out is None:
+        leave_one_out = learned_before(loaded, rows)
+        if not leave_one_out and not origin_of(loaded).get("learned"):
+            note(
+                "note",
+                "the model does not say which files it has learned, so these rows are taken to be new; "
+                "if it has learned them, say --leave-one-out",
+            )
+    with bar("judging", rows.engine.size) as watch:
+        if leave_one_out:
+            from deciban.corollaries.leave_one_out import together
+            from deciban.estimators.load import load
+
+            parts = list(rows.each(load(path).leave_one_out, watch))
+        else:
+            parts = list(rows.each(Judged(loaded), watch))
+    if not parts:
+        raise DecibanError("{rows} has no rows with a label: there is nothing to judge by", rows=rows.name)
+    if leave_one_out:
+        return together(parts)
+    from deciban.results.evaluation import evaluate
+
+    log_proba, labels = zip(*parts, strict=True)
+    return evaluate(LogProba(loaded.classes_, np.vstack(log_proba)), None, np.concatenate(labels))
+
+
+class Judged:
+    """What a model says of rows, and what they are."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self, X: Any, y: Any) -> tuple[Floats, Array]:
+        from deciban.reading.labels import label_array
+
+        return self.model.predict_log_proba(X), label_array(y)
+
+
+class LogProba:
+    """Probabilities that are known already, as a model that gives them."""
+
+    def __init__(self, classes: Array, log_proba: Floats) -> None:
+        self.classes_, self.log_proba = classes, log_proba
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        del X
+        return self.log_proba

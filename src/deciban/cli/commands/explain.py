@@ -1,0 +1,124 @@
+"""`deciban explain`: why a row is judged as it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.engines import FileOptions
+from deciban.cli.models import TEXT_MODELS, class_of, columns_of, kind_of, open_model, rows_for
+from deciban.cli.terminal import show, show_json
+from deciban.errors import DecibanError
+
+
+def explain(
+    model: options.Model,
+    data: options.MaybeData = None,
+    row: Annotated[int, typer.Option(help="Which row of DATA, from 1; the header is none.", min=1)] = 1,
+    text: Annotated[str | None, typer.Option(help="A text to explain.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="COLUMN=VALUE of a row; columns that are not named are missing.")
+    ] = None,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="The class that evidence is for.")] = None,
+    against: Annotated[str | None, typer.Option(help="The class that it is against.")] = None,
+    by: Annotated[str, typer.Option(help="column, or expert: what each way to look at the row came to.")] = "column",
+    format: options.Format = None,  # noqa: A002 - the option's name
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    missing: options.Missing = None,
+    json: options.Json = False,
+) -> None:
+    """Say why: the evidence of every column or word, in decibans, which adds up to the decision.
+
+    10 dB make the odds ten times as high, 20 dB a hundred times, and -10 dB a tenth. Without --target and --against it
+    is explained why the likeliest class is likelier than the next.
+
+    \b
+    Examples:
+      deciban explain spam.deciban --text "Claim your free prize now"
+      deciban explain churn.deciban customers.csv --row 17
+      deciban explain churn.deciban --set plan=basic --set months=3
+      deciban explain churn.deciban customers.csv --row 17 --target yes --json
+    """
+    if sum(given is not None and given != [] for given in (data, text, set_)) != 1:
+        raise DecibanError("give one of: DATA (and --row), --text, or --set COLUMN=VALUE")
+    if by not in ("column", "expert"):
+        raise DecibanError("--by is {value!r}: it must be column or expert", value=by)
+    loaded = open_model(model)
+    texts = kind_of(loaded) in TEXT_MODELS
+    if text is not None:
+        X = text if texts else text_row(loaded, text)
+    elif set_:
+        if texts:
+            raise DecibanError("{file!r} is a model of texts: give one with --text", file=model)
+        X = row_of(loaded, set_)
+    else:
+        rows = rows_for(loaded, data or [], FileOptions(format, delimiter, encoding, missing), labelled=False)
+        X = rows.split.inputs(rows.engine.source.row(row - 1))
+        X = X.to_pylist()[0] if texts else X.to_pydict()  # as arrays, pyarrow would import pandas first
+    if by == "expert" and kind_of(loaded) != "Classifier":
+        raise DecibanError(
+            "{file!r} has no experts: --by expert is for a model of a table that weighs several", file=model
+        )
+    labels = [None if label is None else class_of(loaded, label) for label in (target, against)]
+    if target is not None and target == against:
+        raise DecibanError(
+            "--target and --against are both {value!r}: give two classes, or one of the two options", value=target
+        )
+    why = loaded.explain(X, *labels, by=by)
+    if json:
+        show_json(why.to_dict())
+    else:
+        show(why)
+
+
+def text_row(model: Any, text: str) -> dict[str, list[Any]]:
+    """A row of which only the text is known, where the table has one column of texts."""
+    columns = columns_of(model)
+    texts = [name for name, kind in columns.items() if kind == "text"]
+    if len(texts) != 1:
+        raise DecibanError(
+            "the model looks at a table"
+            + (" with several texts" if texts else " without texts")
+            + ": name columns with --set COLUMN=VALUE"
+        )
+    return {name: [text if name == texts[0] else None] for name in columns}
+
+
+def row_of(model: Any, given: list[str]) -> dict[str, list[Any]]:
+    """A row from COLUMN=VALUE; what is not named is missing."""
+    columns = columns_of(model)
+    row: dict[str, list[Any]] = {name: [None] for name in columns}
+    for item in given:
+        name, equals, value = item.partition("=")
+        while equals and name not in columns and "=" in value:  # a column may have the sign in its name
+            more, equals, value = value.partition("=")
+            name = f"{name}={more}"
+        if not equals:
+            raise DecibanError("--set {value!r}: write COLUMN=VALUE, as in --set age=41", value=item)
+        if name not in columns:
+            from deciban.reading.frames import unknown_column
+
+            raise DecibanError(
+                "--set {value!r}: {problem}", value=item, column=name, problem=unknown_column(name, columns)
+            )
+        row[name] = [value_of(name, value, columns[name])]
+    return row
+
+
+def value_of(name: str, value: str, kind: str | None) -> Any:
+    """A value as its column has it; what kind the column is, a simple model does not say."""
+    if kind == "boolean" and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if kind not in ("number", "count", None):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        if kind is None:
+            return value
+        raise DecibanError(
+            "--set {column}={value}: the column holds numbers, and {value!r} is none", column=name, value=value
+        ) from None

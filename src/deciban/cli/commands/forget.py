@@ -1,0 +1,34 @@
+"""`deciban forget`: rows that a model is to unlearn."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.engines import FileOptions
+from deciban.cli.update import update
+
+
+def forget(
+    model: options.Model,
+    data: options.Data,
+    target: options.Target = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="Another file, instead of MODEL itself.")] = None,
+    format: options.Format = None,  # noqa: A002 - the option's name
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    missing: options.Missing = None,
+    json: options.Json = False,
+) -> None:
+    """Unlearn rows: the model's sums are then those of a model that never saw them.
+
+    Rows that were never learned are an error where the sums can tell, and MODEL stays as it is.
+
+    \b
+    Examples:
+      deciban forget churn.deciban customer_4711.csv
+      deciban forget filter.deciban ham=mistaken.eml
+    """
+    update(model, data, target, output, FileOptions(format, delimiter, encoding, missing), json, forget=True)

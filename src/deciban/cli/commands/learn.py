@@ -1,0 +1,35 @@
+"""`deciban learn`: more rows for a model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.engines import FileOptions
+from deciban.cli.update import update
+
+
+def learn(
+    model: options.Model,
+    data: options.Data,
+    target: options.Target = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="Another file, instead of MODEL itself.")] = None,
+    format: options.Format = None,  # noqa: A002 - the option's name
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    missing: options.Missing = None,
+    json: options.Json = False,
+) -> None:
+    """Learn more rows: the model is then what it would be had it seen them from the start.
+
+    MODEL is replaced when all rows are learned, and not before. What was chosen by `train` (laws, bins, weights) is
+    kept: train again when the data have changed much.
+
+    \b
+    Examples:
+      deciban learn churn.deciban november.csv
+      deciban learn filter.deciban spam=NewJunk.mbox
+    """
+    update(model, data, target, output, FileOptions(format, delimiter, encoding, missing), json, forget=False)

@@ -1,0 +1,67 @@
+"""`deciban merge`: add up models that learned apart."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.models import origin_of
+from deciban.cli.output_files import output_path
+from deciban.cli.terminal import say, several, show_json
+from deciban.errors import ChoiceError, DecibanError
+
+
+def merge(
+    models: Annotated[list[str], typer.Argument(help="Two model files or more.", metavar="MODEL")],
+    output: Annotated[str, typer.Option("--output", "-o", help="The file of the sum.")],
+    json: options.Json = False,
+) -> None:
+    """Add up models that learned apart: the sum is the model that learned everything.
+
+    Models of tables that made their own choices do not add up; train the second like the first.
+
+    \b
+    Examples:
+      deciban merge monday.deciban tuesday.deciban -o week.deciban
+      deciban train b.csv --target y --like a.deciban -o b.deciban
+      deciban merge a.deciban b.deciban -o both.deciban
+    """
+    from deciban.estimators.load import load
+
+    if len(models) < 2:
+        raise DecibanError("give two model files or more: one is the sum already")
+    place = output_path(output, [])
+    loaded = [load(path) for path in models]
+    total = loaded[0]
+    for path, estimator in zip(models[1:], loaded[1:], strict=True):
+        if type(estimator) is not type(total):
+            raise DecibanError(
+                "{file!r} is a {kind} and {other!r} a {other_kind}: they do not add up",
+                file=models[0],
+                kind=type(total).__name__,
+                other=path,
+                other_kind=type(estimator).__name__,
+            )
+        try:
+            total = total + estimator
+        except ChoiceError:
+            raise DecibanError(
+                "{file!r} and {other!r} made choices of their own, and do not add up: train the second with --like "
+                "{file}",
+                file=models[0],
+                other=path,
+            ) from None
+    origins = [origin_of(estimator) for estimator in loaded]
+    total.origin_ = {
+        **origins[0],
+        **{key: [one for origin in origins for one in origin.get(key, [])] for key in ("learned", "partly")},
+        "names": [name for origin in origins for name in origin.get("names", [])][-100:],
+    }
+    total.save(place)
+    rows = float(total.class_count_.sum())
+    if json:
+        show_json({"file": place, "rows": rows, "models": len(loaded)})
+    else:
+        say(f"Wrote {place}: {several(len(loaded), 'model')}, {several(rows, 'row')}.")

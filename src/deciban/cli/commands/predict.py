@@ -1,0 +1,181 @@
+"""`deciban predict`: what a model says of rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.engines import FileOptions
+from deciban.cli.models import learned_before, open_model, rows_for
+from deciban.cli.output_files import check_not_among
+from deciban.cli.rows import ModelRows
+from deciban.cli.screen import on_screen
+from deciban.cli.terminal import note, several, show
+from deciban.errors import DecibanError
+from deciban.show import Table, bar, plain
+
+if TYPE_CHECKING:
+    from deciban.corollaries.conformal import PredictionSets
+    from deciban.sources import Batch
+
+SHOWN = 20  # rows of predictions on a terminal
+
+
+def predict(
+    model: options.Model,
+    data: options.Data,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="A file (.csv, .tsv, .parquet, .arrow, .jsonl); else the screen."),
+    ] = None,
+    proba: Annotated[bool, typer.Option("--proba", help="A column with the probability of every class.")] = False,
+    only: Annotated[bool, typer.Option("--only", help="The predictions alone, without the columns of DATA.")] = False,
+    coverage: Annotated[
+        float | None,
+        typer.Option(help="A column `set`: classes that cannot be ruled out, with the true one in this share of rows."),
+    ] = None,
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="With --coverage: in this share of the rows of every class.")
+    ] = False,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option("--rows", help="With --coverage: the data that the model was trained on, for exact sets."),
+    ] = None,
+    format: options.Format = None,  # noqa: A002 - the option's name
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    missing: options.Missing = None,
+    json: options.Json = False,
+) -> None:
+    """Say the class of every row, and how probable it is.
+
+    The rows come out with the columns `prediction` and `probability` beside them: as CSV in a pipe, the first few as a
+    table on a terminal, all of them in a file with -o. Rows are read, judged and written in batches.
+
+    \b
+    Examples:
+      deciban predict churn.deciban new.csv -o judged.csv
+      deciban predict churn.deciban new.parquet --proba -o judged.parquet
+      cat new.csv | deciban predict churn.deciban - --only | sort | uniq -c
+      deciban predict filter.deciban Inbox.mbox
+      deciban predict churn.deciban new.csv --coverage 0.95 --rows customers.csv
+    """
+    from deciban.sources import write_rows
+
+    check_not_among(output, [model, *data, *(rows or [])])
+    loaded, files = open_model(model), FileOptions(format, delimiter, encoding, missing)
+    new = rows_for(loaded, data, files, labelled=False)
+    sets = sets_of(loaded, model, coverage, by_class, rows, files)
+    answers = Answers(loaded, new, not only, proba, sets)
+    if output is None and not json and sys.stdout.isatty():
+        many = (2 + (sets is not None)) + proba * len(loaded.classes_) * (1 + (sets is not None))
+        show(first_rows(answers.tables(), many))
+        return
+    with bar("judging", new.engine.size) as watch:
+        tables = answers.tables(watch)
+        write_rows(output, tables, format="jsonl" if json and output is None else None)
+
+
+def sets_of(
+    loaded: Any, path: str, coverage: float | None, by_class: bool, rows: list[str] | None, files: FileOptions
+) -> Callable[[Any], PredictionSets] | None:
+    """What gives prediction sets of rows, where they are asked for; what they promise is said once."""
+    if coverage is None:
+        if rows or by_class:
+            raise DecibanError("--rows and --by-class go with --coverage, the share of rows whose class is in the set")
+        return None
+    from deciban.corollaries.conformal import STORED, check_coverage, promise
+
+    check_coverage(coverage)
+    if not rows:
+        if loaded.calibration_ is None:
+            raise DecibanError(
+                "{file!r} has no scores for prediction sets: name the data that it was trained on, with --rows",
+                file=path,
+            )
+        note("note", promise(STORED, coverage, by_class, loaded.calibration_.rows))
+        return lambda X: loaded.predict_set(X, coverage, by_class=by_class)
+    from deciban.estimators.load import load
+    from deciban.estimators.prediction_sets import KEPT_ROWS
+
+    estimator = load(path)
+    learned = rows_for(estimator, rows, files)
+    table, all_here = learned.some(KEPT_ROWS)
+    if not all_here and not estimator._sums_decide():
+        raise DecibanError(
+            f"{{rows}} has more than {KEPT_ROWS:,} rows, too many to fit the model anew without a part of them: leave "
+            "out --rows",
+            rows=learned.name,
+        )
+    if not learned_before(estimator, learned):
+        note("note", f"the model was not trained on {learned.name}: sets promise nothing for other rows")
+    with learned.labelled(table, all_here) as (X, y):
+        compared = estimator.compared_with((X, y))
+    note("note", promise(compared.way, coverage, by_class, compared.rows, compared.folds))
+    return lambda X: estimator.predict_set(X, coverage, by_class=by_class, rows=compared)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Rows with what is predicted of them."""
+
+    model: Any
+    rows: ModelRows
+    beside: bool  # the columns of the rows
+    proba: bool = False
+    sets: Callable[[Any], PredictionSets] | None = None
+
+    def tables(self, watch: Callable[[int], None] | None = None) -> Iterator[Any]:
+        """A table for every batch; where there are no rows, one without any, which has the columns."""
+        table = None
+        for table in self.rows.engine.each(self.table, watch):
+            yield table
+        if table is None:
+            from deciban.sources import Batch
+
+            yield self.table(Batch(self.rows.engine.schema.empty_table(), 0, self.rows.name))
+
+    def table(self, batch: Batch) -> Any:
+        import pyarrow as pa
+
+        model, X = self.model, self.rows.split.inputs(batch.table)
+        proba = model.predict_proba(X)
+        predictions = model.answers(proba) if hasattr(model, "answers") else model.predict(X)
+        columns: dict[str, Any] = {}
+        if self.beside:
+            columns = {name: batch.table[name] for name in batch.table.column_names}
+            if batch.names is not None:
+                columns.pop(self.rows.split.text or "", None)
+                columns = {"file": pa.array(batch.names), **columns}
+        columns[unused("prediction", columns)] = pa.array([plain(answer) for answer in predictions.tolist()])
+        columns[unused("probability", columns)] = pa.array(proba.max(axis=1) if len(proba) else [], pa.float64())
+        if self.proba:
+            for c, label in enumerate(model.classes_):
+                columns[unused(f"P({plain(label)})", columns)] = pa.array(proba[:, c])
+        if self.sets is not None:
+            sets = self.sets(X)
+            columns[unused("set", columns)] = pa.array(["|".join(map(str, one)) for one in sets.sets], pa.string())
+            for c, label in enumerate(model.classes_) if self.proba else ():
+                columns[unused(f"p-value({plain(label)})", columns)] = pa.array(sets.p_values[:, c])
+        return pa.table(columns)
+
+
+def unused(name: str, columns: dict[str, Any]) -> str:
+    """A name that no column has."""
+    while name in columns:
+        name += "_"
+    return name
+
+
+def first_rows(tables: Iterator[Any], answers: int) -> Table:
+    """The first rows of all, to look at; so many columns at the end are what was asked for."""
+    first = next(tables)
+    more = first.num_rows > SHOWN or next(tables, None) is not None
+    shown = first.slice(0, SHOWN)
+    title = f"the first {SHOWN} rows; -o FILE writes all of them" if more else several(shown.num_rows, "row")
+    return on_screen(shown, title, first.column_names[-answers:])

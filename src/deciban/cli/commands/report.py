@@ -1,0 +1,76 @@
+"""`deciban report`: one page about a model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.engines import FileOptions
+from deciban.cli.models import kind_of, learned_before, origin_of, rows_for
+from deciban.cli.output_files import output_path
+from deciban.cli.terminal import note, say, several, show_json
+
+IN_REPORT = 20_000  # rows of data that a report looks at
+
+
+def report(
+    model: options.Model,
+    data: options.MaybeData = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="The page.")] = "report.html",
+    target: options.Target = None,
+    leave_one_out: options.LeaveOneOut = None,
+    curve: Annotated[bool, typer.Option(help="Whether to draw a learning curve, which takes longest.")] = True,
+    title: Annotated[str | None, typer.Option(help="The heading.")] = None,
+    format: options.Format = None,  # noqa: A002 - the option's name
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = "utf-8",
+    missing: options.Missing = None,
+    json: options.Json = False,
+) -> None:
+    """Write a page that shows what was learned, how good it is, and why rows are judged as they are.
+
+    One HTML file that needs no network. Without DATA it shows what the model knows of itself; with labelled rows also
+    accuracy, calibration, confusions, the strangest rows and a learning curve.
+
+    \b
+    Examples:
+      deciban report churn.deciban customers.csv -o report.html
+      deciban report spam.deciban
+    """
+    from deciban.estimators.load import load
+    from deciban.report import page
+    from deciban.storage.files import write_atomically
+
+    output = output_path(output, [model, *(data or [])])
+    estimator = load(model)
+    origin = origin_of(estimator)
+    about = {**origin, "file": os.path.basename(model)}
+    X = y = None
+    learned = False
+    if data:
+        rows = rows_for(estimator, data, FileOptions(format, delimiter, encoding, missing), target)
+        learned = learned_before(estimator, rows) if leave_one_out is None else leave_one_out
+        table, all_here = rows.some(IN_REPORT)
+        about["data"] = rows.name
+        with rows.labelled(table, all_here) as (X, y):
+            if not all_here:
+                note("note", f"the report looks at {several(len(y), 'row')} from all over {rows.name}")
+            X = X.to_pylist() if rows.split.text is not None else X
+    content = page(
+        estimator,
+        X,
+        y,
+        title=title or f"{Path(model).stem}: a {kind_of(estimator)}",
+        learned=learned,
+        origin=about,
+        curve=curve,
+    )
+    write_atomically(Path(output), content.encode())
+    if json:
+        show_json({"file": output, "bytes": os.path.getsize(output), "rows": 0 if y is None else len(y)})
+    else:
+        say(f"Wrote {output}: open it in a browser.")

@@ -1,0 +1,67 @@
+"""`deciban sample`: draw rows as a model imagines them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.models import TEXT_MODELS, class_of, columns_of, kind_of, origin_of
+from deciban.cli.output_files import check_not_among
+from deciban.cli.screen import on_screen
+from deciban.cli.terminal import several, show
+from deciban.errors import NotAvailableError
+from deciban.show import plain
+
+
+def sample(
+    model: options.Model,
+    n: Annotated[int, typer.Option("-n", "--rows", help="How many rows to draw.", min=0)] = 5,
+    given: Annotated[str | None, typer.Option(help="The class that they are of.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Where drawing begins, to draw the same again.", min=0, max=2**32 - 1)
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="A file (.csv, .tsv, .parquet, .arrow, .jsonl); else the screen."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Draw rows as the model imagines them: a class, then a row of that class.
+
+    \b
+    Examples:
+      deciban sample churn.deciban -n 1000 -o like_customers.csv
+      deciban sample spam.deciban -n 3 --given spam --seed 1
+    """
+    import pyarrow as pa
+
+    from deciban.estimators.load import load
+    from deciban.sources import write_rows
+
+    check_not_among(output, [model])
+    loaded = load(model)
+    if not hasattr(loaded, "sample"):
+        raise NotAvailableError(
+            "a {model} is not a generative model: it has no rows to draw", model=type(loaded).__name__
+        )
+    origin = origin_of(loaded)
+    X, y = loaded.sample(n, None if given is None else class_of(loaded, given), random_state=seed)
+    if kind_of(loaded) in TEXT_MODELS:
+        columns: dict[str, Any] = {origin.get("text") or "text": list(X)}
+    else:
+        from deciban.reading.frames import read_frame
+        from deciban.reading.native import to_native
+
+        frame = read_frame(X)
+        # What is drawn as an array has no names of its own.
+        names = frame.names if hasattr(X, "columns") or isinstance(X, dict) else columns_of(loaded) or frame.names
+        columns = dict(to_native("dict", tuple(names), frame.columns))
+    target = origin.get("target") or "label"
+    table = pa.table({**columns, target: [plain(label) for label in y.tolist()]})
+    if output is None and not json and sys.stdout.isatty():
+        show(on_screen(table, several(n, "row") + " as the model imagines them", [target]))
+        return
+    write_rows(output, [table], format="jsonl" if json and output is None else None)

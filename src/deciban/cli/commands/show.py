@@ -1,0 +1,68 @@
+"""`deciban show`: look inside a model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.models import kind_of, open_model, origin_of
+from deciban.cli.terminal import bytes_in_words, counted, say, several, show_json
+from deciban.cli.terminal import show as show_result
+from deciban.show import Table, plain
+
+
+def show(
+    model: options.Model,
+    evidence: Annotated[int, typer.Option(help="How many items of evidence for each class.", min=0)] = 5,
+    json: options.Json = False,
+) -> None:
+    """Show what a model is: its classes, columns and laws, what speaks most for each class, and how it was chosen.
+
+    \b
+    Examples:
+      deciban show churn.deciban
+      deciban show spam.deciban --evidence 20
+    """
+    loaded = open_model(model)
+    strongest = loaded.top_evidence(evidence)
+    summary = loaded.summary() if kind_of(loaded) == "Classifier" else None
+    counts = [(plain(label), counted(n)) for label, n in zip(loaded.classes_, loaded.class_count_, strict=True)]
+    origin = origin_of(loaded)
+    if json:
+        show_json(
+            {
+                "file": model,
+                "model": kind_of(loaded),
+                "bytes": os.path.getsize(model),
+                "classes": {str(label): n for label, n in counts},
+                "origin": {key: value for key, value in origin.items() if key != "learned"},
+                "evidence": strongest.to_dict(),
+                "summary": None if summary is None else summary.to_dict(),
+            }
+        )
+        return
+    size = bytes_in_words(os.path.getsize(model))
+    total = sum(n for _, n in counts)
+    say(f"{model}: a {kind_of(loaded)} ({size}) that has learned {several(total, 'row')}.")
+    if origin.get("names"):
+        what = f"column {origin.get('target')!r}" + (
+            f" from the texts in {origin['text']!r}" if origin.get("text") else ""
+        )
+        say(f"It tells {what}; learned from {', '.join(map(str, origin['names'][:5]))}.")
+    say()
+    rows = [(label, n, f"{n / total:.1%}" if total else "") for label, n in counts]
+    show_result(Table("classes", ("class", "rows", "share"), rows, right=("share",)))
+    if summary is not None:
+        say()
+        show_result(summary)
+    elif hasattr(loaded, "blocks_"):
+        say()
+        show_result(loaded.blocks_)
+    if evidence:
+        say()
+        shown = [(label, item, f"{decibans:+.1f}") for label, item, decibans in strongest.rows]
+        show_result(replace(strongest, rows=shown, right=("dB",)))

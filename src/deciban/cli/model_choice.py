@@ -1,0 +1,84 @@
+"""Which model suits the data, and an estimator of it that has learned nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deciban.errors import DecibanError
+
+if TYPE_CHECKING:
+    from deciban._typing import Array
+
+MODELS = ("auto", "classifier", "naive-bayes", "tree", "text", "spam")
+
+
+def read_schema(given: list[str] | None, columns: tuple[str, ...]) -> dict[str, str]:
+    """COLUMN=KIND as a mapping."""
+    schema = {}
+    for item in given or []:
+        column, equals, kind = item.rpartition("=")
+        if not equals or column not in columns:
+            hint = f"the columns are {', '.join(columns)}" if equals else "write COLUMN=KIND, as in --schema age=number"
+            raise DecibanError("--schema {value!r}: {hint}", value=item, hint=hint)
+        schema[column] = kind
+    return schema
+
+
+def guess(kind: str, X: Any, y: Array, schema: list[str] | None) -> str:
+    """The model that suits the data."""
+    if kind == "mail" and set(np.unique(y).tolist()) <= {"ham", "spam"}:
+        return "spam"
+    if kind != "table":
+        return "text"
+    used = used_kinds(X, schema)
+    return "text" if used and set(used.values()) == {"text"} and len(used) == 1 else "classifier"
+
+
+def used_kinds(X: Any, schema: list[str] | None) -> dict[str, str]:
+    """What the columns are that a model of the table would look at."""
+    from deciban.reading.frames import read_frame
+    from deciban.reading.table import Reader
+
+    reader = Reader.of(read_frame(X), read_schema(schema, tuple(X.column_names)))
+    return {kind.name: kind.kind for kind in reader.used}
+
+
+def the_text_column(X: Any, schema: list[str] | None) -> str:
+    texts = [name for name, kind in used_kinds(X, schema).items() if kind == "text"]
+    if len(texts) != 1:
+        has = f"there are {len(texts)} of them" if texts else "no column holds texts"
+        raise DecibanError(f"name the column of texts, with --text: {has}")
+    return texts[0]
+
+
+def make(how: str, schema: dict[str, str], jobs: int | None) -> Any:
+    """An estimator that has learned nothing."""
+    if schema and how in ("text", "spam", "tree"):
+        raise DecibanError("--schema is for tables: leave it out, or give --model classifier")
+    if how == "classifier":
+        from deciban.estimators.tables import Classifier
+
+        return Classifier(schema=schema or None, n_jobs=jobs)
+    if how == "naive-bayes":
+        from deciban.estimators.naive_bayes.mixed import NaiveBayes
+
+        laws = {"number": "gaussian", "count": "poisson", "category": "categorical", "boolean": "categorical"}
+        odd = [kind for kind in schema.values() if kind not in (*laws, "skip")]
+        if odd:
+            raise DecibanError(
+                "naive-bayes takes no column of kind {value!r}: give {laws} or skip", value=odd[0], laws=", ".join(laws)
+            )
+        return NaiveBayes({name: laws.get(kind, "drop") for name, kind in schema.items()}, n_jobs=jobs)
+    if how == "tree":
+        from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
+
+        return TreeAugmentedNB(n_jobs=jobs)
+    if how == "spam":
+        from deciban.estimators.spam import SpamFilter
+
+        return SpamFilter(n_jobs=jobs)
+    from deciban.estimators.text import TextClassifier
+
+    return TextClassifier(n_jobs=jobs)

@@ -1,0 +1,63 @@
+"""What `learn` and `forget` share: a model file changed by rows. It is the old one or the new one, whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deciban.cli.engines import FileOptions
+from deciban.cli.models import origin_of, rows_for
+from deciban.cli.output_files import output_path, without_folders
+from deciban.cli.terminal import note, say, several, show_json
+from deciban.errors import DecibanError
+from deciban.show import plain
+
+
+def update(
+    path: str, data: list[str], target: str | None, output: str | None, files: FileOptions, json: bool, forget: bool
+) -> None:
+    from deciban.estimators import anywhere
+    from deciban.estimators.load import load
+    from deciban.storage.files import exclusively
+
+    place = path if output is None else output_path(output, data)
+    with exclusively(path):  # so that of two that change it at once, neither is lost
+        estimator = load(path)
+        before, known = float(estimator.class_count_.sum()), {plain(label) for label in estimator.classes_}
+        rows = rows_for(estimator, data, files, target)
+        change = anywhere.forget if forget else anywhere.learn_more
+        change(estimator, rows.engine, rows.target, text=rows.split.text, labelled=True)
+        after = float(estimator.class_count_.sum())
+        changed = abs(after - before)
+        if not changed:
+            raise DecibanError(
+                "{rows} has no rows with a label in column {column!r}: nothing changed",
+                rows=rows.name,
+                column=rows.target,
+            )
+        name = without_folders(rows.name)
+        estimator.origin_ = changed_origin(origin_of(estimator), rows.digests(), name, forget)
+        estimator.save(place)
+    unlabelled = rows.engine.rows_read - changed
+    if unlabelled:
+        note("note", f"{several(unlabelled, 'row')} without a label were left out")
+    for label in estimator.classes_:
+        if plain(label) not in known:
+            note("note", f"class {plain(label)!r} is new to the model")
+    if json:
+        show_json({"file": place, "rows": changed, "before": before, "after": after})
+    else:
+        what = "Forgot" if forget else "Learned"
+        say(f"{what} {several(changed, 'row')}; {place} has learned {several(after, 'row')}.")
+
+
+def changed_origin(origin: dict[str, Any], digests: list[str], name: str, forget: bool) -> dict[str, Any]:
+    """What is known of where rows came from, after some more came or went."""
+    learned, names = list(origin.get("learned", [])), list(origin.get("names", []))
+    if not forget:
+        return {**origin, "learned": [*learned, *digests], "names": [*names, name][-100:]}
+    if digests and set(digests) <= set(learned):
+        for digest in digests:
+            learned.remove(digest)
+        return {**origin, "learned": learned, "names": [known for known in names if known != name]}
+    # Of which file the rows were is not known: none is as it was learned.
+    return {**origin, "learned": [], "partly": [*origin.get("partly", []), *learned]}

@@ -1,0 +1,121 @@
+"""How often the bytes of a file are read: once where it is small, and for its digest never again."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deciban.sources import open as opening
+from deciban.sources import open_source
+
+ROWS = 3000
+
+
+def as_csv(folder):
+    (folder / "a.csv").write_text("x,y\n" + "".join(f"{i},{i % 3}\n" for i in range(ROWS)))
+    return ["a.csv"]
+
+
+def as_gzip(folder):
+    (folder / "a.csv.gz").write_bytes(gzip.compress(b"x,y\n" + b"".join(b"%d,%d\n" % (i, i % 3) for i in range(ROWS))))
+    return ["a.csv.gz"]
+
+
+def as_json(folder):
+    (folder / "a.jsonl").write_text("".join(json.dumps({"x": i, "y": i % 3}) + "\n" for i in range(ROWS)))
+    return ["a.jsonl"]
+
+
+def as_lines(folder):
+    for name in "ab":
+        (folder / f"{name}.txt").write_text("".join(f"line {i} of {name}\n" for i in range(ROWS // 2)))
+    return ["one=a.txt", "two=b.txt"]
+
+
+def as_mail(folder):
+    mail = "From me Sat Jan  3 01:05:34 1996\nSubject: {}\n\nText\n\n"
+    (folder / "in.mbox").write_text("".join(mail.format(i) for i in range(ROWS)))
+    return ["ham=in.mbox"]
+
+
+FORMATS = [as_csv, as_gzip, as_json, as_lines, as_mail]
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Bytes that were read of each file, by its name."""
+    counts = Counter()
+
+    class Counting(io.FileIO):
+        def readinto(self, buffer):
+            size = super().readinto(buffer)
+            counts[os.path.basename(self.name)] += size
+            return size
+
+        def readall(self):
+            data = super().readall()
+            counts[os.path.basename(self.name)] += len(data)
+            return data
+
+    def opened(path, mode="r", buffering=-1, **more):
+        if mode != "rb":
+            return open(path, mode, buffering, **more)
+        return Counting(path) if buffering == 0 else io.BufferedReader(Counting(path))
+
+    monkeypatch.setattr("pathlib.Path.open", opened)
+    monkeypatch.setattr("pathlib.Path.read_bytes", lambda path: opened(path, "rb").read())
+    return counts
+
+
+def gone_through(source):
+    assert sum(batch.table.num_rows for batch in source.batches()) == ROWS
+    return source.digests()
+
+
+@pytest.mark.parametrize("write", FORMATS)
+def test_a_small_file_is_read_once(write, tmp_path, monkeypatch, read):
+    monkeypatch.chdir(tmp_path)
+    source = open_source(write(tmp_path))
+    assert source.sample(100).num_rows
+    gone_through(source)
+    for path in tmp_path.iterdir():
+        assert read[path.name] == path.stat().st_size
+
+
+@pytest.mark.parametrize("write", FORMATS)
+def test_rows_and_digest_are_read_together(write, tmp_path, monkeypatch, read):
+    """Whatever was read of a large file before, to find out what is in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(opening, "KEPT", 0)
+    source = open_source(write(tmp_path))
+    read.clear()
+    digests = gone_through(source)
+    read = dict(read)
+    assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == read
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()}
+    assert {digest.split()[0] for digest in digests} == set(found.values())
+
+
+@pytest.mark.parametrize("write", FORMATS)
+def test_a_pass_that_was_broken_off_says_nothing_of_the_digest(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = write(tmp_path)
+    source = open_source(names)
+    next(source.batches(10))
+    assert source.digests() == gone_through(open_source(names))
+
+
+def test_parquet_is_read_by_arrow_and_hashed_by_itself(tmp_path):
+    """Its columns are read one by one, and not all of its bytes."""
+    pq.write_table(pa.table({"x": range(ROWS)}), tmp_path / "a.parquet")
+    assert gone_through(open_source([tmp_path / "a.parquet"])) == [
+        hashlib.sha256((tmp_path / "a.parquet").read_bytes()).hexdigest()
+    ]
