@@ -27,6 +27,8 @@ def as_it_is(family):
 def test_estimate_inverts_expect(world):
     family = world.family
     columns, sums = world.schema.blocks[0], world.collect().sums[0]
+    if getattr(family, "covariance", "") == "EEV":  # with fewer rows than columns, axes may point anywhere
+        assume((sums["one"] > columns.size).all())
     params = family.estimate(add_prior(sums, family.pseudo(world.alpha, columns, sums)), columns)
     again = family.estimate(family.expect(params, columns), columns)
     for field in fields(params):
