@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import Counter
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # cores are shared out already: threads of BLAS would only spin beside them
@@ -68,6 +70,19 @@ def values_of(item):
         names = mark.args[0] if isinstance(mark.args[0], tuple | list) else mark.args[0].replace(" ", "").split(",")
         out.append(((*where, *names), tuple(id(given.pop(name)) for name in names)))
     return out + [((*where, name), id(value)) for name, value in given.items()]  # of fixtures
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How long each folder took, of all processes together."""
+    parts = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                parts[re.match(r"(?:tests/)?([^/:]+)", report.nodeid)[1]] += report.duration
+    if len(parts) > 1:
+        terminalreporter.section("seconds by part")
+        for part, seconds in [*parts.most_common(), ("together", parts.total())]:
+            terminalreporter.write_line(f"{seconds:7.1f} {part}")
 
 
 @pytest.fixture(scope="session")
