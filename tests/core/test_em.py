@@ -22,9 +22,9 @@ from deciban import (
     TreeAugmentedNB,
     em,
 )
-from deciban.families import Bernoulli, Gaussian, Multinomial, MultivariateGaussian
 from deciban.algebra import RESIDUE, Stats
 from deciban.errors import InterruptedWarning
+from deciban.families import Bernoulli, Gaussian, Multinomial, MultivariateGaussian
 from deciban.joint import Block, Joint, Model
 from deciban.schema import Columns, Schema
 
@@ -289,7 +289,7 @@ def test_units_of_sums():
     units = em.units_of({"x": np.array([[0.2, 0.05], [0.0, 0.0]])})["x"]
     np.testing.assert_array_equal(units, [[0.2, 0.2], [np.inf, np.inf]])
     # Of 4 rows, Σx = 4 and Σx² = 20: the scatter is 16. The second column does not vary.
-    units = em.units_of({k: v for k, v in moments(4.0, [4.0, 8.0], [20.0, 16.0]).stats.sums[0].items()})
+    units = em.units_of(dict(moments(4.0, [4.0, 8.0], [20.0, 16.0]).stats.sums[0]))
     np.testing.assert_array_equal(units["one"], [[4.0, 4.0]])
     np.testing.assert_array_equal(units["x"], [[8.0, np.inf]])
     np.testing.assert_array_equal(units["xx"], [[16.0, np.inf]])
