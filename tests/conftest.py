@@ -34,17 +34,22 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "engine(name): needs this engine, which `--engines` may leave out")
     config.addinivalue_line("markers", "crossed(n): of all combinations of its parameters, one in n is not slow")
+    config.addinivalue_line("markers", "slow_where(pattern): of its cases, those whose name has this pattern are slow")
     quick = "not slow" in config.getoption("markexpr")
     settings.load_profile("quick" if quick else "thorough")
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
 def pytest_collection_modifyitems(items):
-    """Thin out what `crossed(n)` says: along the diagonals, so that every value is met, each time with another partner.
+    """What `slow_where` says is slow; thin out what `crossed(n)` says: along the diagonals, so that every value is met, each time with another partner.
 
     A law that holds of each model and in each circumstance, and is broken where two of them meet, is what the others
     are for: `make test-all` runs them all.
     """
+    for item in items:
+        mark = item.get_closest_marker("slow_where")
+        if mark is not None and re.search(mark.args[0], item.callspec.id):
+            item.add_marker(pytest.mark.slow)
     crossed = [(item, item.get_closest_marker("crossed")) for item in items]
     seen, late, met = {}, [], set()
     for item, mark in crossed:

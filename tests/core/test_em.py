@@ -71,6 +71,7 @@ HIDDEN = {
 }
 
 
+@pytest.mark.slow_where(r"prior|one|and")
 @pytest.mark.parametrize("what", HIDDEN)
 def test_covariances_are_those_that_em_ends_at(what, monkeypatch):
     Model_, options, missing, unlabelled = HIDDEN[what]
@@ -315,6 +316,7 @@ def test_what_rows_can_add_up_to():
         assert can(moments(4.0, [0.0, 0.0], xy, MultivariateGaussian)) == sound
 
 
+@pytest.mark.slow_where(r"GaussianNB")
 @pytest.mark.parametrize("Model_", [GaussianNB, GaussianDiscriminant])
 @pytest.mark.filterwarnings("ignore:no row has a label")
 def test_clusters_are_found_wherever_zero_is(Model_):
@@ -353,6 +355,7 @@ WEIGHTLESS = {
 }
 
 
+@pytest.mark.slow_where(r"mixture a class|clusters, entries")
 @pytest.mark.parametrize("what", WEIGHTLESS)
 def test_rows_of_weight_zero_change_nothing(what):
     """Not even a bit: neither where EM starts, nor where it stops, nor what is chosen."""
