@@ -41,7 +41,9 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
 def pytest_collection_modifyitems(items):
-    """What `slow_where` says is slow; thin out what `crossed(n)` says: along the diagonals, so that every value is met, each time with another partner.
+    """What `slow_where` says is slow; what `crossed(n)` says is thinned out.
+
+    That is along the diagonals, so that every value is met, each time with another partner.
 
     A law that holds of each model and in each circumstance, and is broken where two of them meet, is what the others
     are for: `make test-all` runs them all.
