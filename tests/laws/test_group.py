@@ -39,6 +39,8 @@ def test_zero_changes_nothing_and_every_sum_has_an_inverse(world):
 def test_scaling_distributes_over_addition(world, factor):
     a, b, _ = thirds(world)
     assert (a + b).scale(factor).same_as(a.scale(factor) + b.scale(factor))
+    assert a.scale(2.0).same_as(a + a)
+    assert a.scale(factor).scale(0.5).same_as(a.scale(0.5 * factor))
 
 
 @law()
