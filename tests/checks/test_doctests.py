@@ -27,8 +27,6 @@ def test_examples_of_a_module(name, capsys):
     assert not failed, capsys.readouterr().out
 
 
-@pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")  # a page shows what it is about
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # and that is how it is said at exit
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_of_a_page(page, capsys):
     failed, tried = doctest.testfile(str(ROOT / page), module_relative=False, encoding="utf-8")

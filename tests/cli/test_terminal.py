@@ -268,17 +268,17 @@ def test_a_pipe_that_nobody_reads_is_no_error(arguments, shop):
 def test_a_reader_that_has_seen_enough_is_no_error(shop, tmp_path):
     """As in `deciban predict … | head -1`, with more rows than a pipe holds."""
     write_people(people(4000, seed=1), tmp_path / "many.csv")
-    child = subprocess.Popen(
+    with subprocess.Popen(
         command("predict", shop.churn, "many.csv"),
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )
-    assert child.stdout.readline().startswith(b"age,spent")
-    child.stdout.close()
-    assert child.stderr.read() == b""
-    assert child.wait(timeout=PATIENCE) == 0
+    ) as child:
+        assert child.stdout.readline().startswith(b"age,spent")
+        child.stdout.close()
+        assert child.stderr.read() == b""
+        assert child.wait(timeout=PATIENCE) == 0
 
 
 def interrupted(child) -> None:
@@ -336,5 +336,6 @@ def test_long_computing_is_interrupted(tmp_path):
             break
         child.communicate()
         (tmp_path / "t.deciban").unlink(missing_ok=True)
-    interrupted(child)
+    with child:
+        interrupted(child)
     assert everything_in(tmp_path) == before
