@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deciban import collect
@@ -139,12 +139,13 @@ def law(
     columns: int = 5,
     classes: int = 4,
     alphas: tuple[float, ...] = (1e-6, 0.5, 1.0, 3.0),
+    always: tuple[dict[str, Any], ...] = (),
     **drawn: st.SearchStrategy[Any],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """What must be so of `check(world, …)`: for each case worlds of any size, with and without gaps and weights.
 
     The family is not drawn: every family is met in every run. A quick run tries five worlds each, of which the first
-    is the smallest there is, and `make test-all` forty.
+    is the smallest there is, and `make test-all` forty; both try those that are given by `always`.
     """
     sizes = {
         "seed": st.integers(0, 10_000),
@@ -164,6 +165,8 @@ def law(
         test.__doc__, test.__module__ = check.__doc__, check.__module__
         examples = 5 if settings.get_current_profile_name() == "quick" else 40
         tried = settings(max_examples=examples)(given(**sizes, **drawn)(test))
+        for world in always:
+            tried = example(**world)(tried)
         return pytest.mark.parametrize("case", cases, ids=str)(tried)
 
     return held

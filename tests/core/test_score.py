@@ -37,7 +37,8 @@ def test_but_only_where_all_of_them_are_here(off, all_here):
 def test_a_pivot_at_the_mean_of_what_is_there():
     world = make("gaussian", 1, 20, 2, 2, False, False, 1.0)
     X = np.array([[1.0, np.nan], [5.0, np.nan]]) + world.schema.blocks[0].pivot[1]
-    found = score.about_rows(world.schema.blocks[0], X, 1).pivot
+    far = np.vstack([X, [[1e9, 1e9]]])
+    found = score.about_rows(world.schema.blocks[0], far, np.array([2.0, 2.0, 0.0]), 1).pivot
     np.testing.assert_allclose(found, world.schema.blocks[0].pivot[1:] + np.array([3.0, 0.0]))
 
 

@@ -79,7 +79,13 @@ def test_what_a_far_row_leaves_is_right_or_refused(world, which, power, in_turn)
         np.testing.assert_array_less(np.abs(ours - theirs), 1e-3 * size + spaced)
 
 
-@law(PIVOTED, rows=(4, 30), which=st.integers(0, 1000), power=st.floats(3, 12))
+# The prior has no fourth moments, so that with one Ledoit and Wolf's estimate depends on where the pivot is.
+@law(
+    [case for case in PIVOTED if case.settings.get("sphere") != "auto"],
+    rows=(4, 30),
+    which=st.integers(0, 1000),
+    power=st.floats(3, 12),
+)
 def test_a_far_row_is_left_out_as_by_refitting(world, which, power):
     far = [i for i in with_far_rows(world, which, power, 2) if (np.delete(world.y, i) == world.y[i]).sum() > 2]
     whole = world.model()
@@ -87,9 +93,11 @@ def test_a_far_row_is_left_out_as_by_refitting(world, which, power):
     weight = None if world.weight is None else world.weight[learned]
     found = leave_one_out(whole, [world.X[learned]], world.y[learned], weight).log_proba
     for i in np.intersect1d(far, learned):
-        refit = world.model(np.delete(np.arange(len(world.y)), i))
-        c = world.y[i]
-        if learned_rows(world, np.delete(np.arange(len(world.y)), i))[c] > 1 and refit.stats.weight[c] < 2:
+        others = np.delete(np.arange(len(world.y)), i)
+        refit, c = world.model(others), world.y[i]
+        if not settled(world, others):
+            continue
+        if learned_rows(world, others)[c] > 1 and refit.stats.weight[c] < 2:
             continue  # several rows that weigh less than two together may be taken for one
         if not refit.stats.weight[c] > 0:
             continue  # nothing is left of its class
@@ -97,7 +105,8 @@ def test_a_far_row_is_left_out_as_by_refitting(world, which, power):
         literal = log_joint - np.logaddexp.reduce(log_joint)
         deepest = np.abs(log_joint[np.isfinite(log_joint)]).max(initial=1.0)
         ours = found[np.searchsorted(learned, i)]
-        np.testing.assert_allclose(np.exp(ours), np.exp(literal), atol=min(1.0, 1e-6 * deepest))
+        # Logarithms, which tell a variance that is wrong from one that is right however far out the row is.
+        np.testing.assert_allclose(ours, literal, rtol=0, atol=1e-5 * deepest)
 
 
 def settled(world, rows):
@@ -110,7 +119,11 @@ def settled(world, rows):
     return True
 
 
-@law(rows=(2, 14), columns=4, classes=3, alphas=(0.0, 1e-6, 0.3, 1.0))
+# Of classes that have no row but the one that is left out, or none at all, the prior alone speaks.
+ALONE = {"seed": 0, "n": 2, "d": 1, "k": 3, "missing": False, "weighted": False, "alpha": 1e-6}
+
+
+@law(rows=(2, 14), columns=4, classes=3, alphas=(0.0, 1e-6, 0.3, 1.0), always=(ALONE,))
 def test_leave_one_out_is_refitting(world):
     n, alpha = len(world.y), world.alpha
     columns = world.schema.blocks[0]

@@ -397,6 +397,9 @@ def log_prob_without(
     left = without_row(sums, columns, row, c, weight)
     several = np.broadcast_to(left["one"], left["x"].shape) >= 2
     doubt = (doubtful(left) & several) | family.unknown(left, columns)
+    if "xxyy" in left:  # fourth powers lose digits long before squares do
+        before, after = (np.diagonal(part["xxyy"], axis1=1, axis2=2) for part in (sums, left))
+        doubt |= several & (after <= RESIDUE * before)
     if (doubt & ~constant(sums))[c].any():  # the other classes have lost nothing
         return np.full(len(sums["x"]), np.nan)
     left, columns = settled(left, columns)
