@@ -5,17 +5,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
+TIMED = $(BIN)/python tools/timed.py
 SOURCES := pyproject.toml meson.build $(shell find src -type f -not -path '*/__pycache__/*')
 
 # Tools call each other by name: cython-lint runs pycodestyle.
 export PATH := $(abspath $(BIN)):$(PATH)
 
+# What was compiled is kept, so that whoever edits Python compiles nothing; it goes when the environment goes.
+BUILT := $(abspath $(VENV))/build
+HOW := --no-build-isolation --config-settings=build-dir=$(BUILT)
+
+# Python keeps what it has compiled of the tests, whatever the environment says: else every worker does so each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A stamp says what is installed, and since when. The demo needs the package alone; tests and benchmarks need
 # the tools as well, and then the demo is served too.
+BUILDER := $(VENV)/builder.stamp
 PACKAGE := $(VENV)/package.stamp
+REQUIRED := $(VENV)/required.stamp
 TOOLS := $(VENV)/tools.stamp
 
-.PHONY: help demo test test-all check lint style types doctests tests engines bench docs gallery browser postgres clean
+.PHONY: help demo test test-all check bench docs gallery browser postgres clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -24,46 +34,17 @@ help:  ## list the targets
 demo: $(PACKAGE)  ## a tour: train, evaluate, explain, forget and draw on 400 messages, and a report
 	@$(BIN)/deciban demo --folder demo
 
-test: check  ## linters, types, layers, doctests and all tests but the slow ones
-	@$(MAKE) --no-print-directory --output-sync --jobs=2 tests engines
+# Linters, types, layers and doctests are tests like others (tests/checks): one pool of work, a process for each core.
+PYTEST = $(BIN)/python -m pytest -q -n auto --dist worksteal --durations=15
 
-test-all: check  ## the same with the slow tests
-	@$(MAKE) --no-print-directory --output-sync --jobs=2 tests engines WHICH=
+test: $(TOOLS)  ## linters, types, layers, doctests and all tests but the slow ones
+	@$(PYTEST) -m "not slow"
 
-# Tests of clusters and databases share a server each, and so are one process; they wait a lot, so the others run beside.
-WHICH = -m "not slow"
+test-all: $(TOOLS)  ## the same with the slow tests
+	@$(PYTEST)
 
-tests:
-	@echo "== tests"
-	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(WHICH) --ignore=tests/engines
-
-engines:
-	@echo "== tests of engines"
-	@$(BIN)/python -m pytest -q $(WHICH) tests/engines
-
-check: $(TOOLS)
-	@$(MAKE) --no-print-directory --output-sync --jobs=2 types style doctests
-
-lint: types style
-
-style:
-	@echo "== ruff check"
-	@$(BIN)/ruff check .
-	@echo "== ruff format --check"
-	@$(BIN)/ruff format --check .
-	@echo "== cython-lint"
-	@$(BIN)/cython-lint src
-	@echo "== lint-imports"
-	@$(BIN)/lint-imports --no-logo
-
-types:
-	@echo "== mypy"
-	@$(BIN)/mypy src/deciban
-
-doctests:
-	@echo "== doctests of the installed package and of the pages"
-	@$(BIN)/python -m pytest -q --doctest-modules --pyargs deciban
-	@$(BIN)/python -m pytest -q --doctest-glob='*.md' README.md docs
+check: $(TOOLS)  ## linters, types, layers and doctests alone
+	@$(PYTEST) tests/checks
 
 bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/results/
 	@$(BIN)/python benchmarks/naive_bayes.py
@@ -86,7 +67,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/databases.py
 
 docs: $(TOOLS)  ## the documentation as pages in site/
-	@$(PIP) install '.[docs]'
+	@$(PIP) install $(HOW) '.[docs]'
 	@$(BIN)/mkdocs build --strict
 	@echo "site/index.html"
 
@@ -108,22 +89,25 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("deciban needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(VENV)
 
-$(PACKAGE): $(SOURCES) | $(BIN)/python
-	@echo "== building and installing deciban"
-	@$(PIP) install .
+$(BUILDER): pyproject.toml | $(BIN)/python
+	@$(TIMED) "tools for building" sh -c '$(BIN)/python tools/requirements.py --build | xargs -d "\n" $(PIP) install'
 	@touch $@
 
-# The package is built while what it needs is fetched: both take a minute.
-$(TOOLS): $(SOURCES) | $(BIN)/python
-	@echo "== building and installing deciban with the tools for testing"
-	@$(MAKE) --no-print-directory --jobs=2 wheel requirements
+$(PACKAGE): $(SOURCES) $(BUILDER)
+	@$(TIMED) "building and installing deciban" $(PIP) install $(HOW) .
+	@touch $@
+
+$(REQUIRED): pyproject.toml | $(BIN)/python
+	@$(TIMED) "tools for testing" sh -c '$(BIN)/python tools/requirements.py dev | xargs -d "\n" $(PIP) install'
+	@touch $@
+
+# The package is built while what it needs is fetched: both take a minute on a new machine.
+$(TOOLS): $(SOURCES) $(BUILDER)
+	@$(MAKE) --no-print-directory --jobs=2 wheel $(REQUIRED)
 	@$(PIP) install --no-deps --force-reinstall build/wheel/deciban-*.whl
 	@touch $@ $(PACKAGE)
 
-.PHONY: wheel requirements
+.PHONY: wheel
 wheel:
 	@rm -rf build/wheel
-	@$(PIP) wheel --no-deps --wheel-dir build/wheel .
-
-requirements:
-	@$(BIN)/python tools/requirements.py dev | xargs -d '\n' $(PIP) install
+	@$(TIMED) "building deciban" $(PIP) wheel $(HOW) --no-deps --wheel-dir build/wheel .

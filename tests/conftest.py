@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import Counter
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # cores are shared out already: threads of BLAS would only spin beside them
@@ -32,17 +34,24 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "engine(name): needs this engine, which `--engines` may leave out")
     config.addinivalue_line("markers", "crossed(n): of all combinations of its parameters, one in n is not slow")
+    config.addinivalue_line("markers", "slow_where(pattern): of its cases, those whose name has this pattern are slow")
     quick = "not slow" in config.getoption("markexpr")
     settings.load_profile("quick" if quick else "thorough")
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
 def pytest_collection_modifyitems(items):
-    """Thin out what `crossed(n)` says: along the diagonals, so that every value is met, each time with another partner.
+    """What `slow_where` says is slow; what `crossed(n)` says is thinned out.
+
+    That is along the diagonals, so that every value is met, each time with another partner.
 
     A law that holds of each model and in each circumstance, and is broken where two of them meet, is what the others
     are for: `make test-all` runs them all.
     """
+    for item in items:
+        mark = item.get_closest_marker("slow_where")
+        if mark is not None and re.search(mark.args[0], item.callspec.id):
+            item.add_marker(pytest.mark.slow)
     crossed = [(item, item.get_closest_marker("crossed")) for item in items]
     seen, late, met = {}, [], set()
     for item, mark in crossed:
@@ -68,6 +77,19 @@ def values_of(item):
         names = mark.args[0] if isinstance(mark.args[0], tuple | list) else mark.args[0].replace(" ", "").split(",")
         out.append(((*where, *names), tuple(id(given.pop(name)) for name in names)))
     return out + [((*where, name), id(value)) for name, value in given.items()]  # of fixtures
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How long each folder took, of all processes together."""
+    parts = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                parts[re.match(r"(?:tests/)?([^/:]+)", report.nodeid)[1]] += report.duration
+    if len(parts) > 1:
+        terminalreporter.section("seconds by part")
+        for part, seconds in [*parts.most_common(), ("together", parts.total())]:
+            terminalreporter.write_line(f"{seconds:7.1f} {part}")
 
 
 @pytest.fixture(scope="session")

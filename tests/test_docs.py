@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from every import ESTIMATORS
 from typer.main import get_command
 
 import deciban
@@ -19,7 +20,6 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 BESIDES = ("text.Lines", "text.background.background", "text.mail")  # public, though not named by the package itself
-ESTIMATORS = [name for name in deciban.__all__ if hasattr(getattr(deciban, name), "get_params")]
 
 FENCE = re.compile(r"^( *)(`{3,})(\w*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")

@@ -72,6 +72,7 @@ def draws(make, rows, n, seeds, apart):
     return np.array(out)
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize(("make", "rows"), MODELS)
 @pytest.mark.parametrize("n", [30, 100])
 def test_labels_that_say_nothing(make, rows, n, request):
@@ -85,6 +86,7 @@ def test_labels_that_say_nothing(make, rows, n, request):
         assert new < shares + (0.02 if n >= 100 else 0.05) + slack[1]
 
 
+@pytest.mark.slow_where(r"bic|loo")
 @pytest.mark.parametrize(("make", "rows"), MODELS)
 def test_stated_is_what_new_rows_see(make, rows):
     found = draws(make, rows, 100, 5, 1.0)
@@ -94,6 +96,7 @@ def test_stated_is_what_new_rows_see(make, rows):
     assert found[:, 1].mean() < found[:, 2].mean(), "there is something to know"
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize(
     ("make", "rows"), [(Classifier, mixed), (TextClassifier, texts)], ids=["Classifier", "TextClassifier"]
 )

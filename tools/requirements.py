@@ -1,4 +1,7 @@
-"""What an extra of this project needs, one requirement a line: `pip` itself would only say so once all is built."""
+"""What an extra of this project needs, one requirement a line: `pip` itself would only say so once all is built.
+
+With `--build`, what it takes to build it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-PROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())["project"]
+FILE = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
+PROJECT, BUILD = FILE["project"], FILE["build-system"]
 
 
 def requirements(asked: list[str]) -> Iterator[str]:
@@ -22,4 +26,7 @@ def requirements(asked: list[str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(*requirements([*PROJECT["dependencies"], *(f"deciban[{extra}]" for extra in sys.argv[1:])]), sep="\n")
+    if sys.argv[1:] == ["--build"]:
+        print(*BUILD["requires"], "ninja", sep="\n")  # meson runs ninja, and would fetch it into each build
+    else:
+        print(*requirements([*PROJECT["dependencies"], *(f"deciban[{extra}]" for extra in sys.argv[1:])]), sep="\n")

@@ -89,21 +89,22 @@ def learned_without(data: Data, model: Model, y: Labels, weight: Floats | None, 
         return None
     others, each = mine[mine != row], each[mine != row]
     rows = [X[others] for X in data]
-    blocks = tuple(about_rows(columns, X, c) for columns, X in zip(model.schema.blocks, rows, strict=True))
+    blocks = tuple(about_rows(columns, X, each, c) for columns, X in zip(model.schema.blocks, rows, strict=True))
     alone = Schema(model.classes[c : c + 1], blocks)
     fresh = collect(rows, model.joint, alone, np.zeros(len(others), dtype=np.int32), each, 1)
     return Model(model.joint, but_class(stats, c) + fresh)
 
 
-def about_rows(columns: Columns, X: Matrix, c: int) -> Columns:
-    """The columns as one class has them, with a pivot at the mean of its rows."""
+def about_rows(columns: Columns, X: Matrix, weight: Floats, c: int) -> Columns:
+    """The columns as one class has them, with a pivot at the weighted mean of its rows."""
     if columns.pivot is None:
         return columns
     if issparse(X):  # summed about zero, where most of the entries are
         return replace(columns, pivot=np.zeros((1, columns.size)))
     gap = X - columns.pivot[c]
-    there = ~np.isnan(gap)
-    mean = np.where(there, gap, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    there = np.where(np.isnan(gap), 0.0, weight[:, None])
+    total = there.sum(axis=0)
+    mean = (np.where(there > 0, gap, 0.0) * there).sum(axis=0) / np.where(total > 0, total, 1.0)
     return replace(columns, pivot=(columns.pivot[c] + mean)[None])
 
 

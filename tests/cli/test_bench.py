@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -96,16 +95,35 @@ def test_on_a_busy_machine_everything_keeps_to_one_thread(monkeypatch, load, thr
     assert ("in one thread since others keep the processors busy" in said) == (threads == 1)
 
 
-def test_the_best_of_several_runs_counts():
-    waits = iter([0.05, 0.001, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05])
-    assert 0.001 <= best(3, lambda: time.sleep(next(waits)))[0] < 0.05
+class Clock:
+    """Time that passes when it is told to."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
 
 
-def test_what_takes_long_is_run_once(monkeypatch):
-    monkeypatch.setattr("deciban.cli.benchmark.PATIENCE", 0.01)
-    monkeypatch.setattr("deciban.cli.benchmark.ENOUGH", 0.01)
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("deciban.cli.benchmark.time", clock)
+    return clock
+
+
+def test_the_best_of_several_runs_counts(clock, monkeypatch):
+    monkeypatch.setattr("deciban.cli.benchmark.PATIENCE", 100.0)
+    monkeypatch.setattr("deciban.cli.benchmark.ENOUGH", 0.0)
+    waits = iter([5.0, 1.0, 3.0])
+    assert best(3, lambda: clock.sleep(next(waits))) == [1.0]
+
+
+def test_what_takes_long_is_run_once(clock):
     said: list[str] = []
-    best(5, lambda: time.sleep(0.02), lambda: said.append("once"))
+    best(5, lambda: clock.sleep(1000.0), lambda: said.append("once"))
     assert said == ["once"]
 
 

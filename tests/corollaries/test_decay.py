@@ -6,9 +6,9 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume
 from hypothesis import strategies as st
-from worlds import worlds
+from worlds import law
 
 import deciban
 from deciban import (
@@ -41,7 +41,7 @@ some_rows = st.floats(0.0, 30.0)  # at most 60 half-lives: 2^−60 of a row is a
 # ------------------------------ the sums, whatever the family
 
 
-@given(worlds(), half_lives, some_rows, some_rows)
+@law(half_life=half_lives, first=some_rows, then=some_rows)
 def test_half_lives_add_up(world, half_life, first, then):
     twice = decay(decay(world.model(), half_life, first), half_life, then)
     once = decay(world.model(), half_life, first + then)
@@ -50,42 +50,42 @@ def test_half_lives_add_up(world, half_life, first, then):
     assert twice.stats.scale(left).same_as(once.stats.scale(left))
 
 
-@given(worlds(), some_rows)
-def test_without_end_nothing_decays(world, rows):
+@law(rows_since=some_rows)
+def test_without_end_nothing_decays(world, rows_since):
     model = world.model()
-    assert decay(model, np.inf, rows) is model
+    assert decay(model, np.inf, rows_since) is model
     assert decay(model, 10.0, 0) is model
 
 
-@given(worlds(least_rows=2), st.floats(0.5, 1e4), some_rows, st.integers(0, 30))
-def test_decay_is_a_weight_of_the_rows_before(world, half_life, rows, cut):
+@law(rows=(2, 30), half_life=half_lives, since=some_rows, cut=st.integers(0, 30))
+def test_decay_is_a_weight_of_the_rows_before(world, half_life, since, cut):
     cut = min(cut, len(world.y))
     before, after = np.arange(cut), np.arange(cut, len(world.y))
-    found = decay(world.model(before), half_life, rows).stats + world.collect(after)
+    found = decay(world.model(before), half_life, since).stats + world.collect(after)
     weight = np.ones(len(world.y)) if world.weight is None else world.weight.copy()
-    weight[:cut] *= share_left(half_life, rows)
+    weight[:cut] *= share_left(half_life, since)
     world.weight = weight
     assert found.same_as(world.collect())
 
 
-@given(worlds(least_rows=2), st.integers(1, 20), st.integers(0, 30))
-def test_what_is_left_of_rows_can_be_forgotten(world, rows, cut):
+@law(rows=(2, 30), since=st.integers(1, 20), cut=st.integers(0, 30))
+def test_what_is_left_of_rows_can_be_forgotten(world, since, cut):
     """By the weight that they have now; by the weight that they had, more would go than there is."""
     cut = max(1, min(cut, len(world.y)))
     before, after = np.arange(cut), np.arange(cut, len(world.y))
     assume(world.collect(before).weight.any())
-    faded = decay(world.model(before), 10.0, rows)
+    faded = decay(world.model(before), 10.0, since)
     model = Model(world.joint, faded.stats + world.collect(after))
-    share = share_left(10.0, rows)
+    share = share_left(10.0, since)
     left = forget(model, world.collect(before).scale(share))
     assert left.stats.same_as(prune(world.collect(after), None), tolerance=1e-7)
     with pytest.raises(ForgetError):
         forget(faded, world.collect(before))
 
 
-@given(worlds(least_rows=1), st.sampled_from([1e3, 1e6, 1e300]))
-def test_of_the_distant_past_nothing_is_left_but_its_classes(world, rows):
-    model = decay(world.model(), 1.0, rows)
+@law(rows=(1, 30), since=st.sampled_from([1e3, 1e6, 1e300]))
+def test_of_the_distant_past_nothing_is_left_but_its_classes(world, since):
+    model = decay(world.model(), 1.0, since)
     assert model.classes.tolist() == world.schema.classes.tolist()
     assert not model.stats.weight.any()
     assert not any(array.any() for array in model.stats.sums[0].values())

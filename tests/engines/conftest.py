@@ -1,7 +1,7 @@
 """Where rows can be: a PostgreSQL server, a Dask cluster and a Spark cluster, each started once, if a test asks for it.
 
 `--engines=stream,duckdb` leaves the others out. A test says which engine it is about by `@pytest.mark.engine("stream")`
-or by asking for one of the servers here. They are quickest in one process: each of several would start its own servers.
+or by asking for one of the servers here. Each process that tests run in starts its own.
 """
 
 from __future__ import annotations
@@ -27,17 +27,33 @@ SERVERS = {"postgres": "postgresql", "dask_client": "dask", "spark": "spark"}  #
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "one_of_a_cluster: the one test of a cluster that a quick run starts it for")
     unknown = sorted(asked_for(config) - set(ENGINES))
     if unknown:
         raise pytest.UsageError(f"--engines: there is no engine {unknown[0]!r}, only {', '.join(ENGINES)}")
 
 
+CLUSTERS = {
+    "dask_client",
+    "dask",
+    "cluster",
+    "spark",
+}  # fixtures, and values of `engine` and `scheduler`, that start one
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
 def pytest_collection_modifyitems(config, items):
-    """Skip the engines not asked for."""
+    """Skip the engines not asked for; what starts a cluster is slow, but for what is marked `one_of_a_cluster`."""
     asked = asked_for(config)
     for item in items:
         if HERE not in item.path.parents:
             continue
+        given = getattr(item, "callspec", None)
+        values = {given.params.get("engine"), given.params.get("scheduler")} if given else set()
+        if CLUSTERS & (values | set(getattr(item, "fixturenames", ()))) and not item.get_closest_marker(
+            "one_of_a_cluster"
+        ):
+            item.add_marker(pytest.mark.slow)
         servers = {SERVERS[name] for name in SERVERS.keys() & set(getattr(item, "fixturenames", ()))}
         named = {name for mark in item.iter_markers("engine") for name in mark.args}
         missing = sorted((servers | named) - asked)

@@ -238,32 +238,30 @@ class Case:
     make: object
     engines: tuple[str, ...] = ENGINES
     weight: str | None = None  # the column of weights
-    slow: tuple[str, ...] = ()  # engines that have it tested among the slow
 
 
 TREE = {"c1": "c0", "c2": "c0"}
 NO_BOOLEANS = tuple(engine for engine in ENGINES if engine != "sqlite")  # it has numbers and strings for all
-CLUSTERS = ("dask", "spark")  # where each fit takes seconds
 
 CASES = {
-    "GaussianNB": Case("numbers with gaps", lambda: deciban.GaussianNB(), slow=("spark",)),
-    "GaussianNB, far": Case("far", lambda: deciban.GaussianNB(), slow=CLUSTERS),
+    "GaussianNB": Case("numbers with gaps", lambda: deciban.GaussianNB()),
+    "GaussianNB, far": Case("far", lambda: deciban.GaussianNB()),
     "NaiveBayes": Case("mixed", lambda: deciban.NaiveBayes()),
     "NaiveBayes, weighted": Case("weighted", lambda: deciban.NaiveBayes(), weight=WEIGHT),
-    "NaiveBayes, typed": Case("typed", lambda: deciban.NaiveBayes(), engines=NO_BOOLEANS, slow=("spark",)),
-    "CategoricalNB": Case("names", lambda: deciban.CategoricalNB(), slow=CLUSTERS),
-    "CategoricalNB, codes": Case("codes", lambda: deciban.CategoricalNB(), slow=CLUSTERS),
-    "BernoulliNB": Case("bits", lambda: deciban.BernoulliNB(), slow=CLUSTERS),
-    "MultinomialNB": Case("counts", lambda: deciban.MultinomialNB(), slow=CLUSTERS),
-    "PoissonNB": Case("counts", lambda: deciban.PoissonNB(), slow=CLUSTERS),
+    "NaiveBayes, typed": Case("typed", lambda: deciban.NaiveBayes(), engines=NO_BOOLEANS),
+    "CategoricalNB": Case("names", lambda: deciban.CategoricalNB()),
+    "CategoricalNB, codes": Case("codes", lambda: deciban.CategoricalNB()),
+    "BernoulliNB": Case("bits", lambda: deciban.BernoulliNB()),
+    "MultinomialNB": Case("counts", lambda: deciban.MultinomialNB()),
+    "PoissonNB": Case("counts", lambda: deciban.PoissonNB()),
     "GaussianDiscriminant": Case("numbers", lambda: deciban.GaussianDiscriminant()),
-    "GaussianDiscriminant, far": Case("far", lambda: deciban.GaussianDiscriminant(), slow=CLUSTERS),
-    "TreeAugmentedNB": Case("names", lambda: deciban.TreeAugmentedNB(parents=TREE), slow=CLUSTERS),
+    "GaussianDiscriminant, far": Case("far", lambda: deciban.GaussianDiscriminant()),
+    "TreeAugmentedNB": Case("names", lambda: deciban.TreeAugmentedNB(parents=TREE)),
     "Classifier": Case("mixed", lambda: deciban.Classifier()),
     "TextClassifier": Case("texts", lambda: deciban.TextClassifier()),
-    "TextClassifier, plain": Case("texts", lambda: deciban.TextClassifier(reliability=None), slow=CLUSTERS),
-    "TextClassifier, hashed": Case("texts", lambda: deciban.TextClassifier(n_features=512), slow=CLUSTERS),
-    "SpamFilter": Case("mail", lambda: deciban.SpamFilter(), slow=CLUSTERS),
+    "TextClassifier, plain": Case("texts", lambda: deciban.TextClassifier(reliability=None)),
+    "TextClassifier, hashed": Case("texts", lambda: deciban.TextClassifier(n_features=512)),
+    "SpamFilter": Case("mail", lambda: deciban.SpamFilter()),
 }
 
 
@@ -503,34 +501,30 @@ def check(engine, name, partitions, place, local):
     np.testing.assert_allclose(proba, expected.predict_proba(in_memory(rows)), rtol=0.0, atol=1e-9)
 
 
-def combinations(quick):
-    """All engines and estimators; those that are tested quickly, or the others."""
-    return [
-        pytest.param(engine, name, marks=pytest.mark.engine(engine), id=f"{engine}-{name}")
-        for engine in ENGINES
-        for name, case in CASES.items()
-        if engine in case.engines and (engine not in case.slow) == quick
-    ]
+def combination(engine, name):
+    marks = [pytest.mark.engine(engine)]
+    if name == "NaiveBayes":  # what a quick run starts a cluster for
+        marks.append(pytest.mark.one_of_a_cluster)
+    return pytest.param(engine, name, marks=marks, id=f"{engine}-{name}")
+
+
+COMBINATIONS = [
+    combination(engine, name) for engine in ENGINES for name, case in CASES.items() if engine in case.engines
+]
 
 
 def each_engine(*names):
     return pytest.mark.parametrize("engine", [pytest.param(name, marks=pytest.mark.engine(name)) for name in names])
 
 
-@pytest.mark.parametrize(("engine", "name"), combinations(quick=True))
+@pytest.mark.parametrize(("engine", "name"), COMBINATIONS)
 def test_an_engine_learns_what_memory_does(engine, name, place, local):
     check(engine, name, "ragged", place, local)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "name"), combinations(quick=False))
-def test_an_engine_learns_what_memory_does_too(engine, name, place, local):
-    check(engine, name, "ragged", place, local)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("partitions", [how for how in PARTITIONS if how != "ragged"])
-@pytest.mark.parametrize(("engine", "name"), [*combinations(quick=True), *combinations(quick=False)])
+@pytest.mark.parametrize(("engine", "name"), COMBINATIONS)
 def test_any_partitions(engine, name, partitions, place, local):
     check(engine, name, partitions, place, local)
 

@@ -12,14 +12,15 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every import reading
 from sklearn.base import clone
 
 from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB
 from deciban.errors import ForgetError, SchemaError, ZeroEvidenceWarning
 
-DISCRETE = [MultinomialNB, BernoulliNB, CategoricalNB, ComplementNB, PoissonNB]
-MODELS = [GaussianNB, *DISCRETE]
-COUNTS = [MultinomialNB, ComplementNB, PoissonNB]
+COUNTS = reading("counts")
+DISCRETE = [*COUNTS, *reading("bits"), CategoricalNB]  # a tree has tests of its own
+MODELS = [*reading("numbers"), *DISCRETE]
 GENERATIVE = [m for m in MODELS if m is not ComplementNB]
 every_model = pytest.mark.parametrize("Model", MODELS)
 every_discrete = pytest.mark.parametrize("Model", DISCRETE)

@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every import reading
 from safetensors import safe_open
 from safetensors.numpy import save
 from sklearn.base import clone
@@ -39,8 +40,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
-CLASSIFIERS = [LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis, GaussianDiscriminant, NearestCentroid]
-MODELS = [*CLASSIFIERS, GaussianMixture]
+CLASSIFIERS = [Model for Model in reading("numbers, rows whole") if Model is not deciban.MixtureDiscriminant]
+MODELS = [*CLASSIFIERS, *reading("numbers, no labels")]
 every_model = pytest.mark.parametrize("Model", MODELS)
 every_classifier = pytest.mark.parametrize("Model", CLASSIFIERS)
 

@@ -416,7 +416,7 @@ def test_nearest_centroids_say_what_sklearn_says(table, name, options):
     assert (mine <= distance.min(axis=1) * (1 + 1e-9) + 1e-9).all(), "another centroid is nearer"
 
 
-@pytest.mark.crossed(2)
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("Model", [LDA, QDA, GD, NearestCentroid])
 @pytest.mark.parametrize("name", TABLES)
 def test_never_fails_on_a_real_table(table, Model, name):
@@ -586,6 +586,7 @@ FAR_MODELS = [
 ]
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("Model", FAR_MODELS)
 @pytest.mark.parametrize("far", [1e7, 1e9, 1e15])
 @pytest.mark.parametrize("ways", ["at once", "in turn", "saved between"])
@@ -623,6 +624,7 @@ def test_far_rows_are_left_out_of_choices_too():
     assert np.isfinite(found.log_proba[3]).all()
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("Model", [GD_AS_GIVEN if Model is GD else Model for Model in FAR_MODELS])
 @pytest.mark.parametrize("far", [1e4, 1e9, 1e15])
 def test_far_rows_are_left_out_as_by_refitting(Model, far):
@@ -745,6 +747,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow_where(r"covariance=loo-counts")
 @pytest.mark.crossed(8)
 @pytest.mark.parametrize("what", ODD)
 @pytest.mark.parametrize(
@@ -845,6 +848,7 @@ def test_types_of_numbers(Model):
     )
 
 
+@pytest.mark.slow_where(r"GaussianDiscriminant-pandas")
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 @pytest.mark.parametrize("Model", [LDA, QDA, GD, NearestCentroid])
 def test_frames(Model, library):
@@ -872,6 +876,7 @@ SAVED = [
 ]
 
 
+@pytest.mark.slow_where(r"covariance=(loo|bic)")
 @pytest.mark.parametrize(("Model", "options"), SAVED, ids=named)
 def test_saved_models_come_back(Model, options, tmp_path):
     X, y = blobs(18 if "loo" in (options.get("covariance"), options.get("alpha")) else 60)  # which is dear to choose
@@ -892,6 +897,7 @@ def test_saved_models_come_back(Model, options, tmp_path):
     same(back.forget(more, labels), model, X, 1e-7)
 
 
+@pytest.mark.slow_where(r"covariance=loo")
 @pytest.mark.parametrize(
     ("Model", "options"), [(GD, {}), (GD, {"covariance": "tied"}), (GD, {"covariance": "loo"})], ids=named
 )
@@ -1349,6 +1355,7 @@ def test_bic_finds_the_true_shape(name):
     assert model.score(X, y) > 0.5
 
 
+@pytest.mark.slow
 def test_leave_one_out_chooses_a_shape():
     X, y = shaped("EEI", 60)
     model = GD(covariance="loo", shrinkage=None).fit(X, y)

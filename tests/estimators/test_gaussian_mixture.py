@@ -480,6 +480,7 @@ def test_one_component_is_a_gaussian():
     np.testing.assert_allclose(model.covariances_[0], np.cov(X.T, bias=True))
 
 
+@pytest.mark.crossed(4)
 @pytest.mark.parametrize("init", ["kmeans", "k-means++", "random", "random_from_data"])
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("offset", [1e8, -(2.0**30)])

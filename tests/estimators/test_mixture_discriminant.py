@@ -205,6 +205,7 @@ def held_out_loss(load, components):
     return log_loss(y, cross_val_predict(model, X, y, cv=folds, method="predict_proba"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::deciban.errors.SingularWarning")
 @pytest.mark.parametrize("how", ["bic", pytest.param("loo", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("load", [pytest.param(load_iris, marks=pytest.mark.slow), load_wine])
@@ -264,6 +265,7 @@ def test_a_class_without_weight_has_no_component():
     np.testing.assert_allclose(model.predict_proba(X), np.tile([1.0, 0.0], (len(X), 1)))
 
 
+@pytest.mark.slow_where(r"bic")
 @pytest.mark.parametrize("components", [{"a": 2}, "bic"])
 def test_missing_entries(components):
     X, y = heaps(60, apart=6.0, d=3)
@@ -647,6 +649,7 @@ def test_explaining_a_row_that_is_impossibly_far():
 # ---------------------------------------------------------------------- keeping
 
 
+@pytest.mark.slow_where(r"loo")
 @pytest.mark.crossed(2)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
@@ -927,6 +930,7 @@ def test_labels_that_cannot_be():
         MixtureDiscriminant().fit(X, y, sample_weight=-np.ones(len(X)))
 
 
+@pytest.mark.slow_where(r"loo")
 @pytest.mark.parametrize("components", [1, 2, "bic", "loo"])
 def test_degenerate_rows(components):
     X, y = heaps(12)
@@ -1291,6 +1295,7 @@ def test_marks_that_cannot_be():
         GaussianNB().fit(rows, np.eye(3)[truth], unlabelled=-1)
 
 
+@pytest.mark.crossed(4)
 @pytest.mark.parametrize("init", ["kmeans", "k-means++"])
 @pytest.mark.parametrize("offset", [1e8, -(2.0**30)])
 def test_where_zero_is_makes_no_difference(init, offset):

@@ -4,58 +4,58 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume
 from hypothesis import strategies as st
-from worlds import GENERATIVE, make, worlds
+from worlds import GENERATIVE, PIVOTED, law
 
 from deciban.bayes import DECIBANS
 from deciban.corollaries.explain import explain
 from deciban.corollaries.forget import forget, prune
 from deciban.corollaries.leave_one_out import leave_one_out
 from deciban.errors import ForgetError
-from deciban.families import FAMILIES
 from deciban.families.gaussian import doubtful, without_row
 from deciban.joint import Model, log_class_prior_without
 
 
-@given(worlds(), st.integers(0, 100))
-def test_forgetting_is_never_having_seen(world, seed):
-    gone = np.random.default_rng(seed).random(len(world.y)) < 0.5
+@law(which=st.integers(0, 100))
+def test_forgetting_is_never_having_seen(world, which):
+    gone = np.random.default_rng(which).random(len(world.y)) < 0.5
     forgotten = forget(world.model(), world.collect(np.flatnonzero(gone)))
     assert forgotten.stats.same_as(prune(world.collect(np.flatnonzero(~gone)), None), tolerance=1e-7)
 
 
-@given(worlds(least_rows=2))
+@law(rows=(2, 30))
 def test_forgetting_everything_leaves_nothing(world):
     left = forget(world.model(), world.collect()).stats
     assert len(left.classes) == 0
     assert left.weight.sum() == 0
 
 
-@given(worlds(least_rows=2))
+@law(rows=(2, 30))
 def test_what_was_never_learned_cannot_be_forgotten(world):
     assume(world.collect().weight.any())
     with pytest.raises(ForgetError, match="than the model has learned"):
         forget(world.model(), world.collect().scale(1.5))
 
 
-PIVOTED = worlds(("gaussian",), least_rows=4, smoothing=(1e-9, 0.0)) | worlds(
-    ("multivariate_gaussian",), least_rows=4, covariance=("full", "tied", "diag", "EVI")
-)
+def learned_rows(world, rows):
+    """How many of these rows without a gap and with a weight each class has."""
+    there = ~np.isnan(world.X[rows]).any(axis=1) & (True if world.weight is None else world.weight[rows] > 0)
+    return np.bincount(world.y[rows][there], minlength=len(world.schema.classes))
 
 
-def with_far_rows(world, seed, power, few):
+def with_far_rows(world, which, power, few):
     """Some rows of the world moved far out in one column each, and which."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(which)
     far = rng.choice(len(world.y), min(few, len(world.y)), replace=False)
     world.X[far, rng.integers(0, world.X.shape[1], len(far))] += 10.0 ** (power + rng.normal(size=len(far)))
     return far
 
 
-@given(PIVOTED, st.integers(0, 1000), st.floats(0, 12), st.booleans())
-def test_what_a_far_row_leaves_is_right_or_refused(world, seed, power, in_turn):
+@law(PIVOTED, rows=(4, 30), which=st.integers(0, 1000), power=st.floats(0, 12), in_turn=st.booleans())
+def test_what_a_far_row_leaves_is_right_or_refused(world, which, power, in_turn):
     """A far value swallows the digits of the others: what they spread is known without it, or there is an error."""
-    far = with_far_rows(world, seed, power, 3)
+    far = with_far_rows(world, which, power, 3)
     rest = np.setdiff1d(np.arange(len(world.y)), far)
     left, refit = world.model(), Model(world.joint, prune(world.collect(rest), None))
     if world.weight is not None:  # several rows that weigh less than two together may be taken for one
@@ -79,62 +79,53 @@ def test_what_a_far_row_leaves_is_right_or_refused(world, seed, power, in_turn):
         np.testing.assert_array_less(np.abs(ours - theirs), 1e-3 * size + spaced)
 
 
-@given(PIVOTED, st.integers(0, 1000), st.floats(3, 12))
-def test_a_far_row_is_left_out_as_by_refitting(world, seed, power):
-    far = [i for i in with_far_rows(world, seed, power, 2) if (np.delete(world.y, i) == world.y[i]).sum() > 2]
+# The prior has no fourth moments, so that with one Ledoit and Wolf's estimate depends on where the pivot is.
+@law(
+    [case for case in PIVOTED if case.settings.get("sphere") != "auto"],
+    rows=(4, 30),
+    which=st.integers(0, 1000),
+    power=st.floats(3, 12),
+)
+def test_a_far_row_is_left_out_as_by_refitting(world, which, power):
+    far = [i for i in with_far_rows(world, which, power, 2) if (np.delete(world.y, i) == world.y[i]).sum() > 2]
     whole = world.model()
     learned = np.flatnonzero(~np.isnan(world.X).any(axis=1)) if world.family.whole_rows else np.arange(len(world.y))
     weight = None if world.weight is None else world.weight[learned]
     found = leave_one_out(whole, [world.X[learned]], world.y[learned], weight).log_proba
     for i in np.intersect1d(far, learned):
-        refit = world.model(np.delete(np.arange(len(world.y)), i))
-        if not (refit.stats.weight > 0)[world.y[i]]:
+        others = np.delete(np.arange(len(world.y)), i)
+        refit, c = world.model(others), world.y[i]
+        if not settled(world, others):
+            continue
+        if learned_rows(world, others)[c] > 1 and refit.stats.weight[c] < 2:
+            continue  # several rows that weigh less than two together may be taken for one
+        if not refit.stats.weight[c] > 0:
             continue  # nothing is left of its class
         log_joint = refit.log_joint([world.X[i : i + 1]])[0]
         literal = log_joint - np.logaddexp.reduce(log_joint)
         deepest = np.abs(log_joint[np.isfinite(log_joint)]).max(initial=1.0)
         ours = found[np.searchsorted(learned, i)]
-        np.testing.assert_allclose(np.exp(ours), np.exp(literal), atol=min(1.0, 1e-6 * deepest))
+        # Logarithms, which tell a variance that is wrong from one that is right however far out the row is.
+        np.testing.assert_allclose(ours, literal, rtol=0, atol=1e-5 * deepest)
 
 
-SETTINGS = {
-    "multivariate_gaussian": [
-        {},
-        {"covariance": "tied"},
-        {"covariance": "diag"},
-        {"covariance": "tied_spherical"},
-        {"covariance": "EEV"},
-        {"tie": 0.3, "sphere": 0.1},
-        {"covariance": "tied", "sphere": "oas"},
-        {"predictive": True},
-    ],
-    "gaussian": [
-        {"predictive": p, "smoothing": s, "guess_mean": m}
-        for p in (False, True)
-        for s in (0.0, 1e-9, 0.1)
-        for m in (None, 1.0)
-    ],
-    "multinomial": [{}, {"predictive": True}],
-    "poisson": [{}, {"predictive": True}],
-    "complement": [{}, {"norm": True}],
-    "bernoulli": [{}, {"threshold": None}],
-}
+def settled(world, rows):
+    """Whether these rows say what the parameters are, and rounding does not."""
+    family, each = world.family, learned_rows(world, rows)
+    if getattr(family, "sphere", 0.0) == "auto":  # two rows are as far from their mean: their Ledoit and Wolf is 0/0
+        return (each != 2).all()
+    if getattr(family, "covariance", "") == "EEV":  # with fewer rows than columns, axes may point anywhere
+        return (each > world.X.shape[1]).all()
+    return True
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
-@given(
-    seed=st.integers(0, 10_000),
-    n=st.integers(2, 14),
-    d=st.integers(1, 4),
-    k=st.integers(1, 3),
-    missing=st.booleans(),
-    weighted=st.booleans(),
-    alpha=st.sampled_from([0.0, 1e-6, 0.3, 1.0]),
-    data=st.data(),
-)
-def test_leave_one_out_is_refitting(name, seed, n, d, k, missing, weighted, alpha, data):
-    settings = data.draw(st.sampled_from(SETTINGS.get(name, [{}])))
-    world = make(name, seed, n, d, k, missing, weighted, alpha, **settings)
+# Of classes that have no row but the one that is left out, or none at all, the prior alone speaks.
+ALONE = {"seed": 0, "n": 2, "d": 1, "k": 3, "missing": False, "weighted": False, "alpha": 1e-6}
+
+
+@law(rows=(2, 14), columns=4, classes=3, alphas=(0.0, 1e-6, 0.3, 1.0), always=(ALONE,))
+def test_leave_one_out_is_refitting(world):
+    n, alpha = len(world.y), world.alpha
     columns = world.schema.blocks[0]
     sums = world.collect().sums[0]
     quick = world.family.leave_one_out(sums, alpha, columns, world.X, world.y, world.weight)
@@ -147,6 +138,8 @@ def test_leave_one_out_is_refitting(name, seed, n, d, k, missing, weighted, alph
         if nothing or not refit.stats.weight.any():
             assert not np.isnan(quick[i]).any()
             continue  # a column of which nothing is left: there is no law to compare with
+        if not settled(world, others):
+            continue
         literal = world.family.log_prob(refit.params[0], columns, world.X[i : i + 1])[0]
         if np.isnan(quick[i]).any():  # the sums without it are in doubt, and the corollary learns the others anew
             w = 1.0 if world.weight is None else world.weight[i]
@@ -166,10 +159,8 @@ def test_leave_one_out_is_refitting(name, seed, n, d, k, missing, weighted, alph
             np.testing.assert_allclose(np.exp(prior[i]), np.exp(refit.log_prior), atol=1e-12)
 
 
-@given(worlds(GENERATIVE, least_rows=2), st.booleans())
-def test_decibans_add_up_to_the_log_odds(world, predictive):
-    if hasattr(world.family, "predictive"):
-        world.family = type(world.family)(predictive=predictive)
+@law(GENERATIVE, rows=(2, 30))
+def test_decibans_add_up_to_the_log_odds(world):
     model = world.model()
     assume(len(model.classes) > 1 and (model.stats.weight > 0).all())
     why = explain(model, [world.X[:1]])

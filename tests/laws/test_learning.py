@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given
+import pytest
 from hypothesis import strategies as st
-from worlds import worlds
+from scipy.sparse import csc_array, csr_array
+from worlds import CASES, law
 
-from deciban import collect, score
+from deciban import collect, score, threads
 
 
-@given(worlds(), st.lists(st.integers(0, 30), max_size=4), st.integers(0, 100))
-def test_any_batches_in_any_order_give_the_same_sum(world, cuts, seed):
-    order = np.random.default_rng(seed).permutation(len(world.y))
+@law(cuts=st.lists(st.integers(0, 30), max_size=4), seed_of_order=st.integers(0, 100))
+def test_any_batches_in_any_order_give_the_same_sum(world, cuts, seed_of_order):
+    order = np.random.default_rng(seed_of_order).permutation(len(world.y))
     edges = [0, *sorted(min(cut, len(order)) for cut in cuts), len(order)]
     total = world.joint.zero(world.schema)
     for start, stop in pairwise(edges):
@@ -22,7 +24,7 @@ def test_any_batches_in_any_order_give_the_same_sum(world, cuts, seed):
     assert total.same_as(world.collect())
 
 
-@given(worlds())
+@law()
 def test_the_kernels_agree_with_the_measures_definitions(world):
     columns = world.schema.blocks[0]
     k = len(world.schema.classes)
@@ -42,16 +44,16 @@ def test_the_kernels_agree_with_the_measures_definitions(world):
         )
 
 
-@given(worlds())
+@law()
 def test_sure_soft_labels_are_hard_labels(world):
     soft = np.eye(len(world.schema.classes))[world.y]
     assert world.collect(labels=soft).same_as(world.collect())
 
 
-@given(worlds(least_rows=1), st.integers(0, 100))
-def test_soft_labels_are_weighted_hard_labels(world, seed):
+@law(rows=(1, 30), seed_of_shares=st.integers(0, 100))
+def test_soft_labels_are_weighted_hard_labels(world, seed_of_shares):
     k = len(world.schema.classes)
-    soft = np.random.default_rng(seed).dirichlet(np.ones(k), len(world.y))
+    soft = np.random.default_rng(seed_of_shares).dirichlet(np.ones(k), len(world.y))
     total = world.joint.zero(world.schema)
     weight = np.ones(len(world.y)) if world.weight is None else world.weight
     for c in range(k):
@@ -60,7 +62,31 @@ def test_soft_labels_are_weighted_hard_labels(world, seed):
     assert world.collect(labels=soft).same_as(total)
 
 
-@given(worlds(least_rows=1))
+SPARSE = ("bernoulli", "complement", "gaussian", "multinomial", "poisson")  # which take rows that are stored sparsely
+
+
+@law([case for case in CASES if case.family in SPARSE], soft=st.booleans())
+def test_stored_sparsely_rows_are_the_same_rows(world, soft):
+    """The same sums, log-probabilities and leave-one-out."""
+    labels = np.random.default_rng(0).dirichlet(np.ones(len(world.schema.classes)), len(world.y)) if soft else world.y
+    far = np.abs(world.X[np.isfinite(world.X)]).max(initial=0.0)
+    if world.family.pivoted:  # zeros are only stored where zero is near
+        world.X = world.X - far + 3.0
+        columns = world.schema.blocks[0]
+        world.schema = replace(world.schema, blocks=(replace(columns, pivot=columns.pivot - far + 3.0),))
+    model, dense = world.model(), world.collect(labels=labels)
+    said = model.log_likelihood([world.X])
+    left = world.family.leave_one_out(model.stats.sums[0], world.alpha, model.columns(), world.X, world.y, world.weight)
+    for kind in (csr_array, csc_array):
+        found = collect.collect([kind(world.X)], world.joint, world.schema, labels, world.weight)
+        assert found.same_as(dense, 1e-7 if world.family.pivoted else 1e-9)
+    X, columns = csr_array(world.X), model.columns()
+    again = world.family.leave_one_out(model.stats.sums[0], world.alpha, columns, X, world.y, world.weight)
+    for ours, theirs in ((model.log_likelihood([X]), said), (again, left)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-7 * (1.0 + np.abs(theirs).max(initial=0.0)))
+
+
+@law(rows=(1, 30))
 def test_a_row_of_weight_two_is_two_rows_and_of_weight_zero_is_none(world):
     n = len(world.y)
     times = np.arange(n) % 3
@@ -69,17 +95,14 @@ def test_a_row_of_weight_two_is_two_rows_and_of_weight_zero_is_none(world):
     assert weighted.same_as(collect.collect([world.X[repeated]], world.joint, world.schema, world.y[repeated]))
 
 
-def test_threads_change_not_a_bit(monkeypatch):
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_threads_change_not_a_bit(case, monkeypatch):
     monkeypatch.setattr(collect, "ENTRIES", 64)
-    rng = np.random.default_rng(0)
-    from worlds import make
-
-    for name in ("gaussian", "multivariate_gaussian", "categorical", "multinomial", "tree"):
-        world = make(name, 3, 500, 4, 3, True, True, 1.0)
-        one, four = world.collect(n_jobs=1), world.collect(n_jobs=4)
-        for a, b in zip(one.sums[0].values(), four.sums[0].values(), strict=True):
-            assert np.array_equal(a, b)
-        model = world.model()
-        rows = rng.permutation(500)
-        scores = [score.apply([world.X[rows]], model, "posterior", jobs) for jobs in (1, 3)]
-        assert np.array_equal(*scores)
+    monkeypatch.setattr(score, "ENTRIES", 64)
+    monkeypatch.setattr(threads, "ENTRIES", 64)
+    world = case.make(3, 500, 4, 3, True, True, 1.0)
+    one, four = world.collect(n_jobs=1), world.collect(n_jobs=4)
+    for a, b in zip(one.sums[0].values(), four.sums[0].values(), strict=True):
+        assert np.array_equal(a, b)
+    scores = [score.apply([world.X], world.model(), "posterior", jobs) for jobs in (1, 3)]
+    assert np.array_equal(*scores)

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from every import reading
 from safetensors import safe_open
 from safetensors.numpy import load_file, save, save_file
 
 import deciban
-from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB, TreeAugmentedNB
+from deciban import CategoricalNB, GaussianNB, MultinomialNB
 from deciban.errors import DecibanError, FileError, ForgetError
 from deciban.storage import files
 from deciban.storage.files import MODELS as KINDS
 
-MODELS = [GaussianNB, MultinomialNB, BernoulliNB, CategoricalNB, ComplementNB, PoissonNB, TreeAugmentedNB]
+MODELS = reading("numbers", "counts", "bits", "categories")
 X = np.random.default_rng(0).integers(0, 4, (12, 3)).astype(float)
 y = np.array(list("abc") * 4)
 

@@ -9,7 +9,6 @@ import json
 import mailbox
 import os
 import re
-import time
 import tracemalloc
 from dataclasses import FrozenInstanceError
 from email import policy
@@ -17,6 +16,7 @@ from email.message import EmailMessage
 
 import pytest
 from conftest import DATA
+from effort import growth
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -621,10 +621,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
 def test_time_is_linear_in_the_length(raw):
-    start = time.perf_counter()
     mail = read(raw)
-    # A quarter of a second on a slow machine; were it quadratic, even 1 MB of three-byte units took more than 25 s.
-    assert time.perf_counter() - start < 10
+    # Eight times as much takes about eight times as long; were it quadratic, 64 times.
+    assert growth(lambda: read(raw[: len(raw) // 8]), lambda: read(raw), 24) <= 24
     assert len(mail.body) <= LONGEST
     assert sum(len(name) + len(value) for name, value in mail.headers) <= MAX_HEADER_BYTES + len(raw[:100])
 
@@ -781,14 +780,11 @@ def corpus() -> list[dict[str, str]]:
         return [json.loads(line) for line in file]
 
 
-def test_every_mail_of_a_real_set_is_read_quickly(corpus, thorough):
+def test_every_mail_of_a_real_set_is_read(corpus, thorough):
     assert len(corpus) == 6047
     some = corpus if thorough else corpus[::4]
     raws = [mail["text"].encode("latin-1") for mail in some]
-    start = time.perf_counter()
     mails = [read(raw) for raw in raws]
-    taken = time.perf_counter() - start
-    assert taken < 30, "1.5 s on two slow cores: 4,000 mails or 20 MB a second"
     assert all(mail.headers for mail in mails)
     for mail, row in zip(mails[::7], some[::7], strict=True):
         check(mail)

@@ -48,7 +48,8 @@ def objects(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Any:
 def table(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Frame:
     """A table with the columns' names (x0, x1, … where they have none); `reset` remembers what the first is like."""
     frame = None if is_array(X) else read_frame(X)  # first, so that a bad table is told in our own words
-    kind = "dict" if isinstance(X, Frame) else native_kind(X)
+    # A sparse matrix by keys (DOK) has the methods of a dictionary, and no names.
+    kind = "numpy" if is_array(X) else "dict" if isinstance(X, Frame) else native_kind(X)
     named = has_names(X, kind)
     if is_array(X):
         X = objects(estimator, X, reset=reset, least=least)

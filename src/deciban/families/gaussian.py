@@ -192,6 +192,8 @@ class Gaussian(Family):
             missing = sums["one"].shape[1] > 1
             labels = np.ascontiguousarray(y[rows])
             kernel.leave_one_out(block, labels, w, *shared, missing, mean, precision, *sums_of, doubt, part, slow[rows])
+            if kappa > 0.0 and self.guess_mean is not None and self.smoothing == 0.0:
+                slow[rows] |= constant_without(block, w, one, x, xx, noise, pivot).any(axis=1)
         for i in np.flatnonzero(slow):
             row = X[i : i + 1].toarray() if sparse else X[i : i + 1]
             w_i = 1.0 if weight is None else float(weight[i])
@@ -380,6 +382,20 @@ def constant(sums: Sums) -> Array:
     return np.asarray(small & (sums["lost"] == 0.0) if "lost" in sums else small)
 
 
+def constant_without(
+    X: Array, weight: Floats | None, one: Floats, x: Floats, xx: Floats, noise: Floats, pivot: Floats
+) -> Array:
+    """Which columns, over all classes, do not vary without row i, (n, d); the sums are those of `pooled_moments`.
+
+    A class that the prior alone speaks of has then no spread but for the distance of the guess from these rows.
+    """
+    w, t = np.ones((len(X), 1)) if weight is None else weight[:, None], X - pivot
+    left = without(one, w)
+    safe = np.where(left > 0, left, 1.0)
+    variance = (xx - w * t**2) / safe - ((x - w * t) / safe) ** 2
+    return np.asarray((left > 0) & (variance <= noise / safe))
+
+
 def scatter_of(sums: Sums) -> Floats:
     """Σ(x − mean)²."""
     n = np.broadcast_to(sums["one"], sums["x"].shape)
@@ -400,6 +416,9 @@ def log_prob_without(
     left = without_row(sums, columns, row, c, weight)
     several = np.broadcast_to(left["one"], left["x"].shape) >= 2
     doubt = (doubtful(left) & several) | family.unknown(left, columns)
+    if "xxyy" in left:  # fourth powers lose digits long before squares do
+        before, after = (np.diagonal(part["xxyy"], axis1=1, axis2=2) for part in (sums, left))
+        doubt |= several & (after <= RESIDUE * before)
     if (doubt & ~constant(sums))[c].any():  # the other classes have lost nothing
         return np.full(len(sums["x"]), np.nan)
     left, columns = settled(left, columns)

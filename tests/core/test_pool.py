@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 from deciban.pool import (
     DOUBT_ROWS,
+    MIN_NATS_PER_DECADE,
     MIN_SPREAD_SHARE,
     NOTHING,
     ByForm,
@@ -20,6 +21,7 @@ from deciban.pool import (
     Pool,
     Usual,
     Vectors,
+    best_doubt,
     closed_fit,
     cross_fit,
     fit_pool,
@@ -443,6 +445,35 @@ def test_many_rows_that_say_nothing_are_found_out_in_closed_form():
     assert wild < np.log(2) - 0.02
     assert expected > wild + 0.01
     assert np.linalg.norm(found.pool.weights) < 0.3 * np.linalg.norm(fit_pool(evidence, world.y, prior)[0].weights)
+
+
+@pytest.mark.parametrize("times", [1.0, 2.5])
+@pytest.mark.parametrize("wary", [None, 4.0])
+def test_the_loss_of_new_rows_is_that_of_these_and_what_is_owed_to_them(times, wary):
+    """Akaike: a nat for every weight that the rows have set, over as many rows; `wary` is a matter of choosing."""
+    world = Pairs(2, 400, 25)
+    every = np.arange(400)
+    evidence, prior, usual = world.evidence(every, every), world.log_prior(every), world.usual()
+    _, expected = closed_fit(evidence, world.y, prior, None, 2**63, usual, (Doubt(10.0, 0.0),), times, wary)
+    rows = Vectors(evidence, world.y, prior)
+    pool, loss = rows.fit(usual.ridge * 10.0, usual.weights * 0.0, None, 1e-8, usual.offset_ridge)
+    freedom = rows.bend(pool, usual.ridge * 10.0, usual.offset_ridge)[2]
+    assert freedom > 0.5
+    assert expected == pytest.approx(loss + times * freedom / 400, rel=1e-6)
+
+
+def test_the_best_of_doubts_is_found_by_a_fold():
+    """What costs more must gain more, and where rows cannot tell, the first is taken."""
+    world = Pairs(2, 400, 25)
+    part = next(iter(world.parts(Folds.of(world.mark, world.y, 2))))
+    doubts = (Doubt(100.0, 0.0), Doubt(1e-9, 0.0))
+    assert best_doubt(part, world.y, None, world.usual(), doubts) in (doubts[0], NOTHING), "labels that say nothing"
+    nobody = part._replace(out=part.out[:0], outside=part.outside[:0])
+    assert best_doubt(nobody, world.y, None, world.usual(), doubts) == doubts[0]
+    assert best_doubt(part, np.zeros_like(world.y), None, world.usual(), doubts) == doubts[0]
+    assert Doubt(100.0, 0.0).cost == Doubt(1e9, 0.0).cost == NOTHING.cost == 0.0
+    assert Doubt(10.0, 0.0).cost == pytest.approx(MIN_NATS_PER_DECADE)
+    assert Doubt(1.0, 1.0).cost == pytest.approx(2.0 * MIN_NATS_PER_DECADE)
 
 
 def test_no_doubt_is_settled_for_where_nothing_was_learned():

@@ -1,0 +1,29 @@
+"""Linters, types and layers: each is a test, so that one pool of work keeps all cores busy to the end."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CHECKS = [  # the longest first
+    "mypy src/deciban",
+    "lint-imports --no-logo",
+    "cython-lint src",
+    "ruff check .",
+    "ruff format --check .",
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_check(check):
+    program, *arguments = check.split()
+    beside = Path(sys.executable).parent
+    found = shutil.which(program, path=str(beside)) or shutil.which(program)
+    assert found, f"{program} is not installed: pip install '.[dev]'"
+    done = subprocess.run([found, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{check}\n{done.stdout}{done.stderr}"
