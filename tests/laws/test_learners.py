@@ -1,4 +1,4 @@
-"""Every model is a value with five verbs: one file of laws for joint laws, components, tables and texts, by discovery."""
+"""Every model is a value with five verbs: one file of laws for all of them, found by discovery."""
 
 from __future__ import annotations
 
