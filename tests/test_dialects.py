@@ -51,9 +51,9 @@ def test_the_first_rows_are_asked_for_in_every_dialect():
 
 def test_a_statement_is_the_same_every_time():
     code = """
-from deciban import CategoricalNB
-X = [["a", "b"], ["b", "c"], ["c", "a"], ["a", "c"]]
-print(CategoricalNB().fit(X, ["u", "v", "u", "v"]).to_sql())
+from deciban import BernoulliNB
+X = [[1, 0, 1, 0, 1, 1], [0, 0, 1, 1, 0, 1], [1, 1, 1, 0, 0, 0], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 1, 0]]
+print(BernoulliNB().fit(X, ["u", "v", "u", "v", "w"]).to_sql())
 """
     statements = {
         subprocess.run(

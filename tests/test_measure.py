@@ -16,6 +16,7 @@ from deciban.collect import collect
 from deciban.corollaries.forget import forget
 from deciban.engines.base import Question
 from deciban.errors import DecibanError, ForgetError
+from deciban.expect import expect
 from deciban.families import Geometric, MultivariateGaussian
 from deciban.formula import Sketch
 from deciban.joint import Block, Joint, Model
@@ -178,6 +179,28 @@ def test_a_pivot_follows_a_mean_that_is_far_from_it(off, moves):
             np.testing.assert_allclose(second_moments(ours.sums[0])[1, 0], 250.0, rtol=1e-6)
 
 
+def test_rounding_does_not_move_the_pivot_of_a_column_that_does_not_vary():
+    pivot = np.array([[0.1 * (1.0 + 2.0**-45)]])
+    schema = Schema(np.arange(1), (Columns(1, pivot=pivot),))
+    joint = Joint((Block(deciban.families.Gaussian()),))
+    stats = collect([np.full((9, 1), 0.1)], joint, schema, np.zeros(9, dtype=np.int32))
+    assert stats.sums[0]["x"] != 0
+    assert about_the_means(stats) is stats
+
+
+def test_a_step_of_em_is_about_the_means():
+    """Seven digits of a deviation are behind ten million: about zero, its square would have none."""
+    rng = np.random.default_rng(4)
+    rows = np.array([[0.0], [1e7]])[np.arange(400) % 2] + rng.normal(size=(400, 1))
+    schema = Schema(np.arange(2), (Columns(1, pivot=np.array([[0.0], [1e7]])),))
+    joint = Joint((Block(deciban.families.Gaussian(smoothing=0.0)),))
+    known = collect([rows], joint, schema, (np.arange(400) % 2).astype(np.int32))
+    far = known.embed(replace(schema, blocks=(Columns(1, pivot=np.zeros((2, 1))),)))
+    _, sums = expect([rows], Model(joint, far))
+    variance = joint.blocks[0].family.estimate(sums.sums[0], sums.schema.blocks[0]).variance
+    np.testing.assert_allclose(variance[1], rows[1::2].var(axis=0), rtol=1e-6)
+
+
 def test_no_more_can_be_above_than_there_are():
     sums = {"one": np.array([[3.0]]), "x": np.array([[3.0, 4.0]])}
     assert Above(0.0).excess(sums, np.array([3.0]), Columns(2)).tolist() == [[False, True]]
@@ -205,3 +228,19 @@ def test_sums_of_no_rows_are_zero():
         "x": (2, 3),
         "log_one_plus": (2, 3),
     }
+
+
+def test_rows_that_leave_more_values_than_rows_were_never_learned():
+    """The rows go, and their values stay: as if other rows had been learned."""
+    joint, schema = Joint((Block(deciban.families.Bernoulli()),)), Schema(np.arange(1), (Columns(2),))
+    rows, y = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), np.zeros(3, dtype=np.int32)
+    learned = Model(joint, collect([rows], joint, schema, y))
+    absent = collect([np.zeros((2, 2))], joint, schema, y[:2])
+    with pytest.raises(ForgetError, match="in column 'x0' more would be left than the rows that remain can hold"):
+        forget(learned, absent)
+    tree = Joint((Block(deciban.families.Tree()),))
+    known = Schema(np.arange(1), (Columns(2, categories=(range(2), range(2)), parents=(-1, 0)),))
+    learned = Model(tree, collect([np.vstack([rows, [[np.nan, np.nan]]])], tree, known, np.zeros(4, dtype=np.int32)))
+    loose = collect([np.array([[np.nan, 1.0]])], tree, known, y[:1])  # beside no parent, which no row was
+    with pytest.raises(ForgetError, match="in column 'x1' more would be left than the rows that remain can hold"):
+        forget(learned, loose)

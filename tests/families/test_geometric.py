@@ -14,10 +14,12 @@ from scipy.stats import betabinom, geom
 
 import deciban
 from deciban import NaiveBayes
+from deciban.engines.base import Question
 from deciban.errors import DecibanError
 from deciban.families import FAMILIES, Geometric
 from deciban.families import geometric as written
-from deciban.schema import Columns
+from deciban.joint import Block, Joint
+from deciban.schema import Columns, Schema
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +139,9 @@ def test_a_database_adds_it_up(model, waits):
     data.execute("INSERT INTO waits VALUES (-1, 3, 'red', 'slow')")
     with pytest.raises(DecibanError, match="counts are never negative: a geometric law does not fit it"):
         NaiveBayes({"tries": "geometric"}).fit(deciban.table(data, "waits"), "label")
+    schema = Schema(np.array(["quick", "slow"]), (Columns(1, ("tries",)),))
+    with pytest.raises(DecibanError, match="'waits' holds -1, and counts are never negative: a geometric law"):
+        deciban.table(data, "waits").pushed(Question(Joint((Block(Geometric()),)), schema, {}, "label"))
 
 
 def test_what_is_below_zero_is_no_wait():
