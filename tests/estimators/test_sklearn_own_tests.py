@@ -15,6 +15,9 @@ import pytest
 
 import deciban
 
+# They warn where scikit-learn's own settings let them.
+pytestmark = pytest.mark.filterwarnings("ignore", "error::RuntimeWarning")
+
 
 @dataclass
 class Suite:
@@ -110,7 +113,7 @@ for _suite, _module in zip(SUITES, _modules, strict=True):
 
 
 @pytest.mark.parametrize(
-    ("suite", "module"), zip(SUITES, _modules, strict=True), ids=lambda part: getattr(part, "home", "")
+    ("suite", "module"), list(zip(SUITES, _modules, strict=True)), ids=lambda part: getattr(part, "home", "")
 )
 def test_the_names_are_ours(suite, module):
     for name in suite.names:
