@@ -163,8 +163,8 @@ def test_families_are_known_by_name_before_they_are_imported():
     from deciban import families
 
     assert "tree" in families.FAMILIES
-    assert "geometric" not in families.FAMILIES
+    assert "weibull" not in families.FAMILIES
     assert families.FAMILIES["multivariate_gaussian"] is families.MultivariateGaussian
     assert all(family.name == name for name, family in families.FAMILIES.items())
-    with pytest.raises(AttributeError, match="no attribute 'Geometric'"):
-        _ = families.Geometric
+    with pytest.raises(AttributeError, match="no attribute 'Weibull'"):
+        _ = families.Weibull

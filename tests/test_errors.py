@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deciban import Classifier, GaussianNB, TextClassifier, errors, stream
-from deciban.engines.stream import error_at
+from deciban.engines.stream import Place, error_at
 from deciban.errors import DataWarning, DecibanError, EngineError, FileError, ForgetError, KindError, LocatedError, warn
 from deciban.reading.categories import check_codes, code_sizes
 from deciban.reading.convert import as_kind
@@ -331,13 +331,13 @@ def test_answers_of_a_stream_say_where(table):
 
 
 def test_errors_of_others_become_ours():
-    own = error_at(DecibanError("row {row}", row=3), "table 1")
+    own = error_at(DecibanError("row {row}", row=3), Place("table 1"))
     assert (own.row, own.file, str(own)) == (3, "table 1", "table 1: row 3")
-    others = error_at(TypeError("{row} is {file}"), "table 1")
+    others = error_at(TypeError("{row} is {file}"), Place("table 1"))
     assert type(others) is EngineError
     assert str(others) == "table 1: {row} is {file}"
-    assert str(error_at(OSError("gone"), "table 1")) == "table 1: OSError: gone"
-    assert isinstance(error_at(KeyboardInterrupt(), "table 1"), KeyboardInterrupt)
+    assert str(error_at(OSError("gone"), Place("table 1"))) == "table 1: OSError: gone"
+    assert isinstance(error_at(KeyboardInterrupt(), Place("table 1")), KeyboardInterrupt)
 
 
 def test_a_column_that_changes_is_named():

@@ -66,7 +66,7 @@ def test_rows_without_a_label_are_passed_over(inside, tmp_path):
     connection.close()
     model, _ = trained(inside, f"sqlite:///{tmp_path / 'some.sqlite'}", "--table", "rows", "--model", "naive-bayes")
     assert model.class_count_.tolist() == [5.0, 10.0]
-    assert not hasattr(model, "n_unlabelled_")
+    assert model.n_unlabelled_ == 0
 
 
 def test_a_classifier_chooses_by_itself(inside, shops):

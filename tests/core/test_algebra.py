@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from worlds import make
 
-from deciban.algebra import CANCELLED, RESIDUE, Stats, add_prior, column_totals, gross, lost_by, shift, without
+from deciban.algebra import CANCELLED, Stats, add_prior, lost_by, shift, without
+from deciban.measure import RESIDUE, column_totals, gross
 from deciban.schema import Columns, Schema
 
 

@@ -72,8 +72,8 @@ def test_left_out_a_row_that_nothing_explains_has_the_prior():
     world.X[:] = 0.0
     world.schema = type(world.schema)(world.schema.classes, (type(world.schema.blocks[0])(1, categories=(range(2),)),))
     world.X[0] = 1.0  # nobody else has it
-    found, strange = world.model().leave_one_out([world.X], world.y, None)
+    found, strange = world.model().log_joint_without([world.X], world.y, None)
     assert strange
     np.testing.assert_allclose(found[0], np.log([3 / 7, 4 / 7]))
-    _, strange = world.model().leave_one_out([world.X[1:]], world.y[1:], None)
+    _, strange = world.model().log_joint_without([world.X[1:]], world.y[1:], None)
     assert not strange

@@ -179,6 +179,7 @@ def test_scores_are_those_of_rows_in_memory():
         assert left.log_loss == pytest.approx(model.leave_one_out(table_of(X), y).log_loss)
 
 
+@pytest.mark.filterwarnings("ignore:X has feature names")  # of a model that was fitted without
 def test_a_label_that_was_never_learned():
     X, y = flowers(100)
     model = deciban.GaussianNB().fit(X, np.where(y == "hen", "cow", y))

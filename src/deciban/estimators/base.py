@@ -261,7 +261,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             if source is not None:
                 from deciban.estimators import anywhere
 
-                self.model_ = self._without(self.model_ - anywhere.batch_of(self, source, y, sample_weight))
+                if isinstance(self.model_, JointModel):
+                    self.model_ = self._without(self.model_ - anywhere.batch_of(self, source, y, sample_weight))
+                else:  # table by table: a row that was never learned is named
+                    anywhere.forget(self, source, y, sample_weight)
                 return self
             X, labels, weight = self._read(*self._counted(X, y, sample_weight), reset=False, least=0)
             if labels.any_missing:
@@ -349,7 +352,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 "every label is missing: at least one row of each class needs one, or say how many classes to look "
                 "for with y=None and clusters="
             )
-        if model.choice is not None and model.choice.chooses():
+        if (
+            model.choice is not None and model.choice.chooses() and not hidden.clusters
+        ):  # there is no label to choose by
             if labels.soft is not None:
                 raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
             judged = self._filled(model, rows, labels, weight, hidden) if gaps else model

@@ -280,7 +280,9 @@ class TableModel(Learner):
     def __sub__(self, other: TableModel) -> TableModel:
         unknown = [c for c in other.classes[other.weight > 0].tolist() if c not in set(self.classes.tolist())]
         if unknown:
-            raise ForgetError(f"cannot forget rows of class {plain(unknown[0])!r}: the model never learned that class")
+            raise ForgetError(
+                "cannot forget rows of class {value!r}: the model never learned that class", value=plain(unknown[0])
+            )
         mine, theirs = self._side_by_side(other)
         if (over := mine.overdrawn(theirs)) is not None:
             c, j, code = over
@@ -312,7 +314,9 @@ class TableModel(Learner):
         """Without these rows; one that was never learned is named."""
         unknown = [c for c in labels.classes.tolist() if c not in set(self.classes.tolist())]
         if unknown:
-            raise ForgetError(f"cannot forget rows of class {plain(unknown[0])!r}: the model never learned that class")
+            raise ForgetError(
+                "cannot forget rows of class {value!r}: the model never learned that class", value=plain(unknown[0])
+            )
         codes = self.encoding.rows(rows).codes
         if (codes < 0).any():
             at, j = np.argwhere(codes < 0)[0]
