@@ -19,7 +19,7 @@ from deciban.reading.convert import as_kind
 from deciban.reading.frames import read_frame, split_target
 from deciban.reading.kinds import infer
 from deciban.reading.labels import read_labels, read_weights
-from deciban.reading.table import Reader
+from deciban.reading.table import TableColumns
 from deciban.results.evaluation import evaluate
 from deciban.schema import Columns
 from deciban.storage.files import encode, read
@@ -65,7 +65,7 @@ READERS = {
     "target without names": (lambda: split_target(np.eye(2), "y"), DecibanError, None, "y", ...),
     "column not chosen": (lambda: read_frame({"a": [1]}, ["b"]), DecibanError, None, "b", ...),
     "column that a reader misses": (
-        lambda: Reader.of(read_frame({"a": [1.5, 2.5], "b": [0.5, 3.5]})).read({"a": [1.5]}),
+        lambda: TableColumns.of(read_frame({"a": [1.5, 2.5], "b": [0.5, 3.5]})).read({"a": [1.5]}),
         DecibanError,
         None,
         "b",

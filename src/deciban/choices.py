@@ -14,7 +14,7 @@ from deciban.families import Family, MultivariateGaussian
 from deciban.families.chow_liu import chow_liu
 from deciban.families.covariance import SHAPES
 from deciban.joint import Block, Joint, Model
-from deciban.joint_model import Choice, Rows
+from deciban.joint_model import Choice, LabelledData
 from deciban.priors import Alpha, search
 from deciban.schema import Bins
 
@@ -135,7 +135,7 @@ class ByCovariance(Choice):
             return model.joint
         return model.joint.with_alpha(best_alpha(model, data, codes, weight, n_jobs))
 
-    def anew(self, model: Model, everything: Rows, some: Rows, n_jobs: int | None) -> Model:
+    def anew(self, model: Model, everything: LabelledData, some: LabelledData, n_jobs: int | None) -> Model:
         chosen = Choice.anew(self, model, everything, some, n_jobs)
         if self.shape != "bic":
             return chosen
@@ -223,7 +223,7 @@ class ByTree(Choice):
     def between(self, one: Model, two: Model) -> Joint:
         return one.joint.with_alpha(mean_strength(one, two, 0)) if self.alpha else one.joint
 
-    def anew(self, model: Model, everything: Rows, some: Rows, n_jobs: int | None) -> Model:
+    def anew(self, model: Model, everything: LabelledData, some: LabelledData, n_jobs: int | None) -> Model:
         """Another tree asks for other sums of all rows."""
         chosen, columns = Choice.anew(self, model, everything, some, n_jobs), model.columns()
         if not self.finds:

@@ -13,6 +13,7 @@ from deciban import em, expect, score
 from deciban._typing import Array, Codes, Data, Floats
 from deciban.algebra import Stats
 from deciban.bayes import DECIBANS, log_evidence
+from deciban.choices import gaussian_of
 from deciban.corollaries.decay import scaled
 from deciban.corollaries.explain import sides, strongest
 from deciban.errors import FileError, ForgetError
@@ -34,9 +35,6 @@ class MixtureModel(JointModel):
     """A mixture without classes: its components take their place. Sums add up for fixed responsibilities alone."""
 
     lineage: object = field(default_factory=object)  # the same wherever components are the same ones
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return MixtureModel, (self.joint, self.stats)
 
     @property
     def guessed(self) -> str:
@@ -71,7 +69,7 @@ def closest(one: Model, two: Model) -> Array:
     from scipy.optimize import linear_sum_assignment
 
     a, b = one.params[0].mean, two.params[0].mean
-    variance = one.joint.blocks[0].family.columnwise(one.params[0]).variance  # type: ignore[attr-defined]  # Gaussian
+    variance = gaussian_of(one).columnwise(one.params[0]).variance
     scale = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
     distance = (((a[:, None] - b[None]) / scale[:, None]) ** 2).sum(axis=2)
     return np.asarray(linear_sum_assignment(distance)[1])

@@ -153,7 +153,7 @@ class Below:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hidden:
+class HiddenParent:
     """A column that others hang on, where it is missing: log Σ_v P(v | given) Π what they say of v.
 
     `laws` has P(v | given) for every place of the column that it hangs on itself; where that is missing too (place 0)
@@ -175,7 +175,7 @@ class Walks:
     """
 
     walks: tuple[Walk, ...]
-    hidden: tuple[Hidden, ...] = ()
+    hidden: tuple[HiddenParent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

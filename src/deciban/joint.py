@@ -6,7 +6,7 @@ Parameters are never stored: they are estimated from the statistics when first n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -56,9 +56,9 @@ class Model:
     stats: Stats
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def __reduce__(self) -> tuple[type[Model], tuple[Joint, Stats]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """What is derived is not pickled."""
-        return Model, (self.joint, self.stats)
+        return type(self), tuple(getattr(self, one.name) for one in fields(self) if one.init)
 
     def cached(self, key: str, make: Callable[[], Any]) -> Any:
         """What `make` gives, made once: a model is a value."""

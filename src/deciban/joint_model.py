@@ -60,7 +60,7 @@ class Choice:
         del data, codes, weight, n_jobs
         return model.joint
 
-    def anew(self, model: Model, everything: Rows, some: Rows, n_jobs: int | None) -> Model:
+    def anew(self, model: Model, everything: LabelledData, some: LabelledData, n_jobs: int | None) -> Model:
         """The model of everything, under what some of the rows by themselves choose."""
         del everything
         if not self.chooses():
@@ -86,7 +86,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class LabelledData:
     """Rows that were learned: a matrix a block, class codes, perhaps weights."""
 
     data: Data
@@ -108,20 +108,6 @@ class JointModel(Model, Learner):
     least: tuple[int, ...] | None = None  # how many integer categories each column keeps, whatever is forgotten
     filled_by: em.Learned | None = field(default=None, repr=False)  # how EM went, the last time it did
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """What is derived is not pickled."""
-        state = (
-            self.joint,
-            self.stats,
-            self.choice,
-            self.unlabelled,
-            self.incomplete,
-            self.frozen,
-            self.least,
-            self.filled_by,
-        )
-        return type(self), state
-
     # ------------------------------------------------------------------ classes
 
     @property
@@ -135,11 +121,6 @@ class JointModel(Model, Learner):
     @property
     def class_prior(self) -> str | Floats:
         return self.joint.class_prior
-
-    @property
-    def log_prior(self) -> Floats:
-        found: Floats = Model.log_prior.__get__(self)
-        return found
 
     def with_joint(self: Self, joint: Joint) -> Self:
         return replace(self, joint=joint)
@@ -163,14 +144,17 @@ class JointModel(Model, Learner):
         if len(rows.data) > 1:  # a row that EM has yet to fill in one block must not be in another's sums already
             gaps = expect.rows_with_gaps(rows.data, self.joint)
             if gaps.any():
-                none = np.where(gaps, np.int32(-1), shares) if shares.ndim == 1 else None
-                shares = np.where(gaps[:, None], 0.0, shares) if none is None else none
+                if shares.ndim == 1:
+                    shares = np.where(gaps, np.int32(-1), shares)
+                else:
+                    shares = np.where(gaps[:, None], 0.0, shares)
         stats = collect.collect(rows.data, self.joint, schema, shares, weight, n_jobs)
         return replace(self, stats=stats, unlabelled=0, incomplete=0, filled_by=None)
 
     def __add__(self: Self, other: Self) -> Self:
-        same = self.joint is other.joint or self.choice is None
-        joint = self.joint if same or self.choice is None else self.choice.between(self, other)
+        joint = self.joint
+        if self.choice is not None and joint is not other.joint:
+            joint = self.choice.between(self, other)
         return replace(
             self,
             joint=joint,
@@ -250,7 +234,7 @@ class JointModel(Model, Learner):
         if self.choice is not None and self.choice.looks_at_labels() and len(codes):
             way = HELD
         if way == HELD and whole:
-            everything = Rows(rows.data, codes, weight)
+            everything = LabelledData(rows.data, codes, weight)
             chosen = partial(self._chosen_by, everything, n_jobs)
             found = cross_fitted(self, chosen, rows.data, codes, weight, n_jobs)
             way = found.way
@@ -264,9 +248,11 @@ class JointModel(Model, Learner):
             )
         return found.log_proba, way
 
-    def _chosen_by(self, everything: Rows, n_jobs: int | None, data: Data, y: Array, weight: Floats | None) -> Model:
+    def _chosen_by(
+        self, everything: LabelledData, n_jobs: int | None, data: Data, y: Array, weight: Floats | None
+    ) -> Model:
         assert self.choice is not None
-        return self.choice.anew(self, everything, Rows(data, y, weight), n_jobs)
+        return self.choice.anew(self, everything, LabelledData(data, y, weight), n_jobs)
 
     @property
     def families(self) -> tuple[Any, ...]:

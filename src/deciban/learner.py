@@ -17,7 +17,7 @@ import numpy as np
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import LeaveOneOut, alone_in_class, shares_of
-from deciban.errors import DecibanError, ForgetError, NotAvailableError
+from deciban.errors import ForgetError, NotAvailableError
 from deciban.joint import log_class_prior
 from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
@@ -225,9 +225,3 @@ def without_a_class(model: Learner, scores: Floats, codes: Codes, weight: Floats
     if not model.closed:
         log_proba[model.weight.sum() <= amount] = -np.inf
     return log_proba
-
-
-def check_labelled(labels: Labels, what: str) -> None:
-    """Every row needs its label."""
-    if labels.soft is not None or labels.any_missing:
-        raise DecibanError(f"{what} needs every row's label: leave out rows that have none")

@@ -343,7 +343,7 @@ class Chosen:
     doubts: tuple[tuple[Doubt, float], ...]  # what was believed beforehand, with the share that each has in the pool
 
 
-class Part(NamedTuple):
+class FoldPart(NamedTuple):
     """Rows, a fold of which is out of the sums: evidence of the `rest`, each without itself, and of those `out`."""
 
     rest: Array
@@ -382,7 +382,7 @@ def cross_fit(
     weight: Floats | None,
     folds: Folds,
     mark: Array,
-    parts: Iterable[Part],
+    parts: Iterable[FoldPart],
     usual: Usual,
     doubts: Sequence[Doubt] = DOUBTS,
 ) -> Chosen:
@@ -421,7 +421,7 @@ def cross_fit(
     )
 
 
-def best_doubt(part: Part, y: Codes, weight: Floats | None, usual: Usual, doubts: Sequence[Doubt]) -> Doubt:
+def best_doubt(part: FoldPart, y: Codes, weight: Floats | None, usual: Usual, doubts: Sequence[Doubt]) -> Doubt:
     """The doubt under which a fold that is out of the sums is predicted best by the other rows."""
     amount, doubts = np.ones(len(y)) if weight is None else weight, (*doubts, NOTHING)
     rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])

@@ -79,7 +79,7 @@ def reader_of(about: dict[str, Any], model: Any) -> Reader:
         features = names or tuple(f"x{j}" for j in range(int(about["n_features"])))
         state = about["state"]
         kinds = dict(zip(features, state["kinds_"], strict=True))
-        return MixedReader((), kinds, str(state.get("table_kind_", "dict")))
+        return MixedReader(tuple, kinds, str(state.get("table_kind_", "dict")))
     from deciban.readers.numbers import NumberReader
 
     return NumberReader(names, dense=any(block.family.whole_rows for block in model.joint.blocks))

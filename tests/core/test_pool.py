@@ -16,8 +16,8 @@ from deciban.pool import (
     NOTHING,
     ByForm,
     Doubt,
+    FoldPart,
     Folds,
-    Part,
     Pool,
     Usual,
     Vectors,
@@ -303,7 +303,7 @@ class Pairs:
         fold = folds.which(self.mark, self.y)
         for f in range(folds.count):
             out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
-            yield Part(rest, self.evidence(rest, rest), out, self.evidence(out, rest), self.log_prior(rest))
+            yield FoldPart(rest, self.evidence(rest, rest), out, self.evidence(out, rest), self.log_prior(rest))
 
     def usual(self):
         return Usual(10.0, np.zeros(len(self.near)), 1.0)

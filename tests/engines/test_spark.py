@@ -154,7 +154,7 @@ def test_a_sum_that_no_row_can_hold_is_an_error(spark, monkeypatch):
 def test_sums_may_hold_what_is_compiled(spark):
     """And what only this process knows by name, as in a notebook."""
     del spark
-    words = text.Words.from_buffers(np.frombuffer(b"hamspam", np.uint8), np.array([0, 3, 7]))
+    words = text.Vocabulary.from_buffers(np.frombuffer(b"hamspam", np.uint8), np.array([0, 3, 7]))
     again, twice = pickle.loads(engine.pack((words, lambda x: 2 * x)))
     assert [part.tolist() for part in again.buffers()] == [part.tolist() for part in words.buffers()]
     assert twice(3) == 6

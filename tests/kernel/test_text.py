@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.utils import murmurhash3_32
 
 from deciban._kernel import text as kernel
-from deciban._kernel.text import Documents, Pairs, Words
+from deciban._kernel.text import Documents, PairVocabulary, Vocabulary
 
 RULES = {"words": r"\w+", "punctuation": r"\w+|[^\w\s]+", "spaces": r"\S+"}
 # What goes wrong easily: both characters that Python lower-cases in context, letters whose lower case is longer or
@@ -56,7 +56,7 @@ def read(stream, words):
 
 
 def tokens(given, rule="words", *, lower=True, **more):
-    words = Words()
+    words = Vocabulary()
     documents = Documents(given, lower)
     return read(kernel.tokenize(documents, 0, len(documents), words, True, rule, **more), words)
 
@@ -81,7 +81,7 @@ def test_every_character_is_lowered_and_classed_as_python_does(rule, lower, thor
     """All of Unicode as one text, in which each character stands between letters, and a document a character."""
     every = list(map(chr, range(0x110000)))
     for some in (every[:: 1 if thorough else 7], ["a".join(every)]):
-        words = Words()
+        words = Vocabulary()
         ids, _, _ = kernel.tokenize(Documents(some, lower), 0, len(some), words, True, rule)
         text = "\n".join(some)
         assert words.strings(ids) == re.findall(RULES[rule], text.lower() if lower else text)
@@ -127,7 +127,7 @@ def test_bytes_and_buffers_read_as_strings_do(given, rule, lower, dtype):
     for held in (data, bytearray(data), memoryview(data), np.frombuffer(data, dtype=np.uint8)):
         documents = Documents.from_buffer(held, offsets, lower)
         assert len(documents) == len(given)
-        words = Words()
+        words = Vocabulary()
         assert read(kernel.tokenize(documents, 0, len(given), words, True, rule), words) == expected
 
 
@@ -143,14 +143,14 @@ def test_blocks_of_every_alignment(text, shift):
 def test_ranges_of_documents(given, data):
     start = data.draw(st.integers(0, len(given)))
     stop = data.draw(st.integers(start, len(given)))
-    words = Words()
+    words = Vocabulary()
     found = read(kernel.tokenize(Documents(given), start, stop, words, True, "words"), words)
     assert found == [plain_tokens(t) for t in given[start:stop]]
 
 
 @given(corpora, corpora)
 def test_a_set_that_does_not_grow_keeps_the_places_of_unknown_words(known, given):
-    words = Words(t for text in known for t in plain_tokens(text))
+    words = Vocabulary(t for text in known for t in plain_tokens(text))
     before = words.strings()
     found = read(kernel.tokenize(Documents(given), 0, len(given), words, False, "words"), words)
     assert found == [[t if t in before else None for t in plain_tokens(text)] for text in given]
@@ -213,7 +213,7 @@ LINES = [
 )
 def test_header_fields(text, end, rule, shortest, lower):
     text += end
-    words = Words()
+    words = Vocabulary()
     ids, indptr, fields = kernel.tokenize(
         Documents([text, text.encode()], lower), 0, 2, words, True, rule, shortest, 0, True
     )
@@ -226,7 +226,7 @@ def test_header_fields(text, end, rule, shortest, lower):
 
 def test_header_fields_of_a_message():
     text = "From a@b Mon\nSubject: Free\n\tmoney\nX-A: 1\nnot a field\nDate: now\n"
-    words = Words()
+    words = Vocabulary()
     ids, _, fields = kernel.tokenize(Documents([text]), 0, 1, words, True, "words", headers=True)
     strings = [*words.strings(), "-"]
     assert " ".join(f"{strings[i]}/{strings[f]}" for i, f in zip(ids, fields, strict=True)) == (
@@ -237,13 +237,13 @@ def test_header_fields_of_a_message():
 def test_names_of_fields_come_from_the_text_as_it_was_given():
     """A kelvin sign is no letter of a name though its lower case is, also where Python lower-cased the text."""
     for text in ("\u212aey: value", "\u212aey: value \u03a3", "From x\nFROM y\nA: b \u0130"):
-        words = Words()
+        words = Vocabulary()
         fields = kernel.tokenize(Documents([text]), 0, 1, words, True, "words", headers=True)[2]
         assert (fields == -1).all()
 
 
 def test_unknown_names_of_fields():
-    words = Words(["value", "subject"])
+    words = Vocabulary(["value", "subject"])
     ids, _, fields = kernel.tokenize(
         Documents(["Subject: value\nOther: value"]), 0, 1, words, False, "words", headers=True
     )
@@ -263,14 +263,14 @@ def sklearn_runs(given, analyzer, low, high):
 def test_characters_are_those_of_scikit_learn(given, low, more, as_bytes):
     if as_bytes:
         given = [t.encode("utf-8", "ignore") for t in given]
-    grams = Words()
+    grams = Vocabulary()
     found = read(kernel.characters(Documents(given), 0, len(given), grams, True, low, low + more), grams)
     assert found == sklearn_runs(given, "char", low, low + more)
 
 
 @given(corpora, st.integers(1, 6), st.integers(0, 4))
 def test_characters_of_words_are_those_of_scikit_learn(given, low, more):
-    words, grams = Words(), Words()
+    words, grams = Vocabulary(), Vocabulary()
     ids, indptr, _ = kernel.tokenize(Documents(given), 0, len(given), words, True, "spaces")
     table = kernel.characters_of(words, 0, grams, True, low, low + more)
     found = read(kernel.spread(ids, indptr, *table), grams)
@@ -286,7 +286,7 @@ def test_characters_of_words_are_those_of_scikit_learn(given, low, more):
 
 @given(st.lists(st.text(letters, max_size=12), max_size=40), st.lists(st.text(letters, max_size=12), max_size=10))
 def test_words_are_a_dictionary(strings, others):
-    words = Words()
+    words = Vocabulary()
     numbers = {}
     expected = [numbers.setdefault(s, len(numbers)) for s in strings]
     assert words.add(strings).tolist() == expected
@@ -297,7 +297,12 @@ def test_words_are_a_dictionary(strings, others):
     assert words.hashes().tolist() == [murmurhash3_32(s.encode("utf-8", "surrogatepass")) for s in numbers]
     data, offsets = words.buffers()
     assert [data[a:b].tobytes() for a, b in pairwise(offsets)] == [s.encode("utf-8", "surrogatepass") for s in numbers]
-    for same in (words.copy(), Words.from_buffers(data, offsets), pickle.loads(pickle.dumps(words)), Words(numbers)):
+    for same in (
+        words.copy(),
+        Vocabulary.from_buffers(data, offsets),
+        pickle.loads(pickle.dumps(words)),
+        Vocabulary(numbers),
+    ):
         assert same.strings() == list(numbers)
         assert same.add(["another", *numbers])[1:].tolist() == list(range(len(numbers)))
     assert words.strings() == list(numbers)
@@ -306,7 +311,7 @@ def test_words_are_a_dictionary(strings, others):
 
 @given(st.lists(st.text(st.sampled_from("ab\x00\xff"), max_size=20), unique=True, max_size=300))
 def test_order_where_strings_begin_alike_and_hold_nul(strings):
-    words = Words(strings)
+    words = Vocabulary(strings)
     assert words.strings(words.order()) == sorted(strings)
 
 
@@ -314,20 +319,20 @@ def test_order_where_strings_begin_alike_and_hold_nul(strings):
 def test_order_of_many(prefix):
     strings = [prefix + "".join(random.Random(i).choices("\x00ab\u4e2d", k=i % 11)) for i in range(3000)]
     strings += [prefix * i for i in range(1, 40)]
-    words = Words(strings)
+    words = Vocabulary(strings)
     assert words.strings(words.order()) == sorted(set(strings))
 
 
 @given(corpora, st.lists(st.integers(0, 2), min_size=6, max_size=6), st.permutations(range(3)))
 def test_merging_parts_is_reading_the_whole(given, split, order):
     """Whatever the split and the order: the same set, and the same stream once numbers are mapped."""
-    whole = Words()
+    whole = Vocabulary()
     ids, indptr, _ = kernel.tokenize(Documents(given), 0, len(given), whole, True, "words")
-    merged = Words()
+    merged = Vocabulary()
     found = [None] * len(given)
     for part in order:
         which = [i for i in range(len(given)) if split[i] == part]
-        words = Words()
+        words = Vocabulary()
         part_ids, part_indptr, _ = kernel.tokenize(
             Documents([given[i] for i in which]), 0, len(which), words, True, "words"
         )
@@ -343,7 +348,7 @@ def test_merging_parts_is_reading_the_whole(given, split, order):
 
 @given(st.lists(st.text(letters, max_size=20), max_size=20), st.lists(st.text(letters, max_size=20), max_size=20))
 def test_locating_is_finding_without_adding(strings, others):
-    words, other = Words(strings), Words(others + strings[::2])
+    words, other = Vocabulary(strings), Vocabulary(others + strings[::2])
     assert words.locate(other).tolist() == words.find(other.strings()).tolist()
     assert words.locate(words).tolist() == list(range(len(words)))
     assert words.strings() == list(dict.fromkeys(strings))
@@ -351,7 +356,7 @@ def test_locating_is_finding_without_adding(strings, others):
 
 @given(st.lists(st.text(letters, max_size=12), unique=True, max_size=30), st.randoms())
 def test_taking_some_words(strings, chance):
-    words = Words(strings)
+    words = Vocabulary(strings)
     which = chance.sample(range(len(strings)), chance.randint(0, len(strings)))
     some = words.take(np.array(which, dtype=np.int32))
     assert some.strings() == [strings[i] for i in which]
@@ -366,7 +371,7 @@ def test_a_million_probes_are_quick_whatever_the_words_are():
         ["x" * 40 + str(i) for i in range(30000)],
         ["\x00" * i for i in range(3000)],
     ):
-        words = Words(strings)
+        words = Vocabulary(strings)
         assert len(words) == len(strings)
         assert words.find(strings).tolist() == list(range(len(strings)))
 
@@ -384,12 +389,12 @@ def columns(pairs):
 
 @given(couples, couples)
 def test_pairs_are_a_dictionary(pairs, others):
-    held = Pairs()
+    held = PairVocabulary()
     known = {}
     assert held.add(*columns(pairs)).tolist() == [known.setdefault(p, len(known)) for p in pairs]
     assert len(held) == len(known)
     assert held.find(*columns(others + pairs)).tolist() == [known.get(p, -1) for p in others + pairs]
-    for same in (held, held.copy(), pickle.loads(pickle.dumps(held)), Pairs(*columns(pairs))):
+    for same in (held, held.copy(), pickle.loads(pickle.dumps(held)), PairVocabulary(*columns(pairs))):
         first, second = same.arrays()
         assert list(zip(first.tolist(), second.tolist(), strict=True)) == list(known)
     which = np.arange(len(known), dtype=np.int32)[::-2].copy()
@@ -407,7 +412,7 @@ documents_of_numbers = st.lists(st.lists(small, max_size=12), max_size=5)
 @given(documents_of_numbers, st.integers(0, 3), st.integers(-1, 6), st.data())
 def test_pairing_is_zip(left, shift, mark, data):
     right = data.draw(st.lists(st.lists(small, max_size=12), min_size=len(left), max_size=len(left)))
-    pairs = Pairs()
+    pairs = PairVocabulary()
     found = kernel.pair_up(*stream(left), *stream(right), shift, pairs, True, mark)
     first, second = pairs.arrays()
     table = [*zip(first.tolist(), second.tolist(), strict=True), None]
@@ -420,13 +425,13 @@ def test_pairing_is_zip(left, shift, mark, data):
     assert [[table[i] for i in ids] for ids in unstream(*found)] == expected
     again = kernel.pair_up(*stream(left), *stream(right), shift, pairs, False, mark)
     assert unstream(*again) == unstream(*found)
-    nothing = kernel.pair_up(*stream(left), *stream(right), shift, Pairs(), False, mark)
+    nothing = kernel.pair_up(*stream(left), *stream(right), shift, PairVocabulary(), False, mark)
     assert set(nothing[0].tolist()) <= {-1}
 
 
 @given(st.lists(st.text(st.sampled_from("ab c"), max_size=60), max_size=4))
 def test_joined_pairs_and_triples_are_those_of_scikit_learn(given):
-    words, pairs, triples = Words(), Pairs(), Pairs()
+    words, pairs, triples = Vocabulary(), PairVocabulary(), PairVocabulary()
     ids, indptr, _ = kernel.tokenize(Documents(given), 0, len(given), words, True, "words", 2)
     pair_ids, pair_indptr = kernel.pair_up(ids, indptr, ids, indptr, 1, pairs, True)
     triple_ids, triple_indptr = kernel.pair_up(pair_ids, pair_indptr, ids, indptr, 2, triples, True)
@@ -443,9 +448,9 @@ def test_joined_pairs_and_triples_are_those_of_scikit_learn(given):
 @given(st.lists(st.lists(st.integers(0, 5), max_size=10), max_size=6), st.integers(0, 6))
 def test_merged_pairs_are_the_pairs_of_merged_words(given, cut):
     """Two parts with words of their own: merged words, then merged pairs, are those of the whole."""
-    merged_words, merged_pairs, found = Words(), Pairs(), []
+    merged_words, merged_pairs, found = Vocabulary(), PairVocabulary(), []
     for part in (given[:cut], given[cut:]):
-        words, pairs = Words(), Pairs()
+        words, pairs = Vocabulary(), PairVocabulary()
         text = Documents([" ".join(f"w{i}" for i in numbers) for numbers in part])
         ids, indptr, _ = kernel.tokenize(text, 0, len(part), words, True, "words")
         pair_ids, pair_indptr = kernel.pair_up(ids, indptr, ids, indptr, 1, pairs, True)
@@ -459,7 +464,7 @@ def test_merged_pairs_are_the_pairs_of_merged_words(given, cut):
 
 
 def test_pairs_merge_with_themselves():
-    pairs = Pairs(*columns([(0, 1), (1, 1)]))
+    pairs = PairVocabulary(*columns([(0, 1), (1, 1)]))
     assert pairs.merge(pairs, np.array([5, 1], dtype=np.int32), np.array([0, 1], dtype=np.int32)).tolist() == [2, 1]
     assert len(pairs) == 3
 
@@ -497,23 +502,25 @@ def test_counting_at_the_edges_of_every_level():
 
 
 def test_empty_everything():
-    words = Words()
+    words = Vocabulary()
     ids, indptr, fields = kernel.tokenize(Documents([]), 0, 0, words, True, "words", headers=True)
     assert (ids.tolist(), indptr.tolist(), fields.tolist()) == ([], [0], [])
     assert unstream(*kernel.tokenize(Documents(["", b"", " "]), 0, 3, words, True, "words")[:2]) == [[], [], []]
     assert unstream(*kernel.characters(Documents(["", "ab"]), 0, 2, words, True, 3, 9)) == [[], []]
-    assert unstream(*kernel.characters_of(words, 0, Words(), True, 1, 2)) == []
+    assert unstream(*kernel.characters_of(words, 0, Vocabulary(), True, 1, 2)) == []
     assert unstream(*kernel.spread(ids, indptr, ids, indptr)) == []
     assert unstream(*kernel.drop(ids, indptr, np.zeros(0, dtype=bool))) == []
     assert [a.tolist() for a in kernel.count(ids, indptr, 0)] == [[], [], [0]]
-    assert unstream(*kernel.pair_up(ids, indptr, ids, indptr, 1, Pairs(), True, 3)) == []
-    assert len(kernel.join(words, Pairs(), words)) == 0
+    assert unstream(*kernel.pair_up(ids, indptr, ids, indptr, 1, PairVocabulary(), True, 3)) == []
+    assert len(kernel.join(words, PairVocabulary(), words)) == 0
     assert words.order().tolist() == words.hashes().tolist() == words.strings() == []
-    assert len(words.merge(Words())) == len(words.take(ids)) == len(words.copy()) == len(Pairs().copy()) == 0
+    assert (
+        len(words.merge(Vocabulary())) == len(words.take(ids)) == len(words.copy()) == len(PairVocabulary().copy()) == 0
+    )
     assert pickle.loads(pickle.dumps(words)).strings() == []
-    assert len(pickle.loads(pickle.dumps(Pairs()))) == 0
-    assert Words([""]).strings() == [""]
-    assert Words([""]).find([""]).tolist() == [0]
+    assert len(pickle.loads(pickle.dumps(PairVocabulary()))) == 0
+    assert Vocabulary([""]).strings() == [""]
+    assert Vocabulary([""]).find([""]).tolist() == [0]
     assert len(Documents.from_buffer(b"", np.zeros(1, dtype=np.int64))) == 0
     assert len(Documents.from_buffer(b"", np.zeros(3, dtype=np.int32))) == 2
 
@@ -591,9 +598,9 @@ def test_random_bytes_are_refused_exactly_where_python_refuses_them():
             data.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
             with pytest.raises(ValueError, match="string 0 is not UTF-8"):
-                Words.from_buffers(np.frombuffer(data, dtype=np.uint8), longs(0, len(data)))
+                Vocabulary.from_buffers(np.frombuffer(data, dtype=np.uint8), longs(0, len(data)))
         else:
-            held = Words.from_buffers(np.frombuffer(data, dtype=np.uint8), longs(0, len(data)))
+            held = Vocabulary.from_buffers(np.frombuffer(data, dtype=np.uint8), longs(0, len(data)))
             assert held.strings() == [data.decode("utf-8", "surrogatepass")]
 
 
@@ -604,7 +611,7 @@ def test_a_buffer_that_changes_after_it_was_checked_is_never_left():
         data = bytearray(chance.choice(["é" * 50, "中" * 40, "😀" * 30, "abc" * 70]).encode())
         documents = Documents.from_buffer(data, longs(0, len(data)))
         data[:] = chance.choices([0x41, 0x80, 0xC3, 0xE2, 0xF0, 0xF4, 0xFF], k=len(data))
-        words = Words()
+        words = Vocabulary()
         kernel.tokenize(documents, 0, 1, words, True, "words", headers=True)
         kernel.characters(documents, 0, 1, words, True, 1, 3)
 
@@ -631,7 +638,7 @@ def test_a_buffer_is_held_while_documents_are_there():
 
 
 def test_arrays_of_the_wrong_kind_are_refused():
-    words, pairs = Words(["a", "b"]), Pairs(ints(0), ints(1))
+    words, pairs = Vocabulary(["a", "b"]), PairVocabulary(ints(0), ints(1))
     ids, indptr = ints(0, 1), longs(0, 2)
     for bad in (
         ids.astype(np.int64),
@@ -666,7 +673,7 @@ def test_read_only_arrays_will_do():
 
 
 def test_numbers_outside_are_refused():
-    words, pairs = Words(["a", "b"]), Pairs(ints(0), ints(1))
+    words, pairs = Vocabulary(["a", "b"]), PairVocabulary(ints(0), ints(1))
     for bad in (ints(-1), ints(2), ints(0, 2**31 - 1)):
         for call in (words.take, words.strings):
             with pytest.raises(IndexError):
@@ -686,13 +693,13 @@ def test_numbers_outside_are_refused():
         (ints(0), ints(0, -5)),
     ):
         with pytest.raises(IndexError):
-            Pairs().merge(pairs, first_to, second_to)
+            PairVocabulary().merge(pairs, first_to, second_to)
     for call in (
         lambda: kernel.count(ints(0, 2), longs(0, 2), 2),
         lambda: kernel.drop(ints(2), longs(0, 1), np.zeros(2, dtype=bool)),
         lambda: kernel.spread(ints(1), longs(0, 1), ints(5), longs(0, 1)),
-        lambda: kernel.join(Words(), pairs, words),
-        lambda: kernel.join(words, pairs, Words(["a"])),
+        lambda: kernel.join(Vocabulary(), pairs, words),
+        lambda: kernel.join(words, pairs, Vocabulary(["a"])),
     ):
         with pytest.raises(IndexError):
             call()
@@ -706,15 +713,15 @@ def test_indptr_outside_is_refused(bad):
         lambda: kernel.drop(ids, bad, np.zeros(2, dtype=bool)),
         lambda: kernel.spread(ids, bad, ids, good),
         lambda: kernel.spread(ids, good, ids, bad),
-        lambda: kernel.pair_up(ids, bad, ids, good, 1, Pairs(), True),
-        lambda: kernel.pair_up(ids, good, ids, bad, 1, Pairs(), True),
+        lambda: kernel.pair_up(ids, bad, ids, good, 1, PairVocabulary(), True),
+        lambda: kernel.pair_up(ids, good, ids, bad, 1, PairVocabulary(), True),
     ):
         with pytest.raises(ValueError, match="indptr must ascend"):
             call()
 
 
 def test_arguments_that_make_no_sense():
-    documents, words = Documents(["a b"]), Words()
+    documents, words = Documents(["a b"]), Vocabulary()
     ids, indptr = ints(0), longs(0, 1)
     for start, stop in ((-1, 1), (0, 2), (1, 0), (2, 2)):
         with pytest.raises(ValueError, match="there are 1"):
@@ -731,31 +738,31 @@ def test_arguments_that_make_no_sense():
         with pytest.raises(ValueError, match="characters are asked for"):
             kernel.characters_of(words, 0, words, False, low, high)
     with pytest.raises(ValueError, match="there are 0"):
-        kernel.characters_of(words, 1, Words(), True, 1, 2)
+        kernel.characters_of(words, 1, Vocabulary(), True, 1, 2)
     for size in (-1, 2**31):
         with pytest.raises(ValueError, match="size"):
             kernel.count(ids, indptr, size)
     with pytest.raises(ValueError, match="shift"):
-        kernel.pair_up(ids, indptr, ids, indptr, -1, Pairs(), True)
+        kernel.pair_up(ids, indptr, ids, indptr, -1, PairVocabulary(), True)
     for mark in (-2, 2**31):
         with pytest.raises(ValueError, match="mark"):
-            kernel.pair_up(ids, indptr, ids, indptr, 1, Pairs(), True, mark)
+            kernel.pair_up(ids, indptr, ids, indptr, 1, PairVocabulary(), True, mark)
     with pytest.raises(ValueError, match="1 documents and the right one 2"):
-        kernel.pair_up(ids, indptr, ids, longs(0, 1, 1), 1, Pairs(), True)
+        kernel.pair_up(ids, indptr, ids, longs(0, 1, 1), 1, PairVocabulary(), True)
     with pytest.raises(ValueError, match="2 first and 1 second"):
-        Pairs(ints(0, 1), ints(0))
+        PairVocabulary(ints(0, 1), ints(0))
     with pytest.raises(ValueError, match="both"):
-        Pairs(ints(0))
+        PairVocabulary(ints(0))
     with pytest.raises(TypeError, match="string 1 is an int"):
         words.add(["a", 1])
     assert len(words) == 0
     with pytest.raises(ValueError, match="twice"):
-        kernel.join(Words(["a b", "a"]), Pairs(ints(0, 1), ints(0, 1)), Words(["c", "b c"]))
+        kernel.join(Vocabulary(["a b", "a"]), PairVocabulary(ints(0, 1), ints(0, 1)), Vocabulary(["c", "b c"]))
 
 
 def test_buffers_that_came_from_no_set_are_refused():
     def make(data, offsets):
-        return Words.from_buffers(np.frombuffer(data, dtype=np.uint8), np.array(offsets, dtype=np.int64))
+        return Vocabulary.from_buffers(np.frombuffer(data, dtype=np.uint8), np.array(offsets, dtype=np.int64))
 
     assert make(b"abc", [0, 1, 3]).strings() == ["a", "bc"]
     assert make(b"", [0]).strings() == []
@@ -781,7 +788,7 @@ def test_buffers_that_came_from_no_set_are_refused():
 
 def test_threads_share_a_set_that_they_only_read():
     given = [f"word{i % 97} and {'é' * (i % 5)} {i}" for i in range(2000)]
-    documents, words = Documents(given), Words()
+    documents, words = Documents(given), Vocabulary()
     expected = kernel.tokenize(documents, 0, len(given), words, True, "words")[0].tolist()
     found = [None] * 4
 
@@ -801,7 +808,7 @@ def test_a_set_that_changes_is_let_alone_by_other_threads():
     given = [" ".join(f"w{i}x{j}" for j in range(200)) for i in range(1000)]
     documents, refused = Documents(given), 0
     for _ in range(50):  # whether both are there at once is a matter of timing: it would have to miss every time
-        words = Words()
+        words = Vocabulary()
         thread = threading.Thread(target=kernel.tokenize, args=(documents, 0, len(given), words, True, "words"))
         thread.start()
         while thread.is_alive():
@@ -826,7 +833,7 @@ def test_one_long_token_and_many_words():
     assert tokens([long, long + "b " + long]) == [[long], [long + "b", long]]
     assert tokens([long], longest=3) == [["aéa"]]
     many = " ".join(f"w{i}" for i in range(200_000))
-    words = Words()
+    words = Vocabulary()
     ids, _, _ = kernel.tokenize(Documents([many]), 0, 1, words, True, "words")
     assert ids.tolist() == list(range(200_000))
     assert words.nbytes < 20 * len(many)
@@ -835,21 +842,21 @@ def test_one_long_token_and_many_words():
 @pytest.mark.slow
 def test_hostile_sizes():
     """One token of 100 MB; a document of ten million words; two million distinct ones."""
-    words = Words()
+    words = Vocabulary()
     long = "A" * 100_000_000
     assert kernel.tokenize(Documents([long, long.encode()]), 0, 2, words, True, "words")[0].tolist() == [0, 0]
     assert words.strings()[0] == long.lower()
     assert words.order().tolist() == [0]
     del words, long
-    words = Words()
+    words = Vocabulary()
     ids, _, _ = kernel.tokenize(Documents(["to be " * 5_000_000]), 0, 1, words, True, "words")
     assert ids.tolist() == [0, 1] * 5_000_000
     assert kernel.count(ids, longs(0, len(ids)), 2)[0].tolist() == [5_000_000] * 2
-    words = Words()
+    words = Vocabulary()
     many = [f"{i:x}" for i in range(2_000_000)]
     ids, _, _ = kernel.tokenize(Documents([" ".join(many)]), 0, 1, words, True, "words")
     assert len(words) == 2_000_000
     assert words.strings(words.order()) == sorted(many)
-    pairs = Pairs()
+    pairs = PairVocabulary()
     kernel.pair_up(ids, longs(0, len(ids)), ids, longs(0, len(ids)), 1, pairs, True)
     assert len(pairs) == 1_999_999

@@ -13,7 +13,7 @@ from small_tables import NAMES, random_frame, random_sample, strange_frame
 from deciban.errors import DecibanError
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame, read_frame
-from deciban.reading.table import Reader, calendar
+from deciban.reading.table import TableColumns, calendar
 from deciban.tables.encode import (
     BINS,
     COORDINATES,
@@ -333,7 +333,7 @@ def test_a_reader_takes_the_columns_that_tell_something():
         "day": [f"2024-0{1 + i % 3}-1{i % 7}" for i in range(30)],
         "note": [f"the {i} quick brown foxes jump" for i in range(30)],
     }
-    reader = Reader.of(read_frame(table))
+    reader = TableColumns.of(read_frame(table))
     assert [kind.kind for kind in reader.kinds] == ["identifier", "constant", "count", "date", "text"]
     assert reader.names == ("age", "day", "day (month)", "day (weekday)")
     assert reader.texts == ("note",)
@@ -349,7 +349,7 @@ def test_a_reader_takes_the_columns_that_tell_something():
 
 
 def test_an_array_is_read_by_place():
-    reader = Reader.of(read_frame(np.array([[1.5, 2.0], [3.5, 4.0]])))
+    reader = TableColumns.of(read_frame(np.array([[1.5, 2.0], [3.5, 4.0]])))
     assert reader.read(np.array([[7.5, 8.0]]))["x0"].values.tolist() == [7.5]
 
 

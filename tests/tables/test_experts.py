@@ -664,7 +664,7 @@ def test_columns_make_room_for_new_categories():
     encoding = sample.encoding.with_new(later)
     assert isinstance(encoding.columns[2], Known)
     assert encoding.columns[2].levels[:4] == sample.encoding.columns[2].levels
-    wider = expert.in_cells(encoding.offsets)
+    wider = expert.recoded(sample.encoding, encoding)
     np.testing.assert_allclose(wider.evidence(encoding.rows(sample.frame)), expert.evidence(sample.rows), atol=1e-12)
     y = np.zeros(10, dtype=np.int32)
     grown = wider.learned(encoding.rows(later), y)

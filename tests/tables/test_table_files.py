@@ -16,7 +16,7 @@ from deciban.errors import FileError, ForgetError
 from deciban.reading.columns import Levels
 from deciban.reading.frames import Frame
 from deciban.reading.labels import Labels
-from deciban.reading.table import Reader
+from deciban.reading.table import TableColumns
 from deciban.storage import files
 from deciban.tables import density, views
 from deciban.tables.choose import choose
@@ -40,7 +40,7 @@ def table(seed, n=150, text=False):
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "with text"])
 def world(request):
     frame, y = table(0, text=request.param)
-    reader = Reader.of(frame)
+    reader = TableColumns.of(frame)
     model = choose(reader, reader.read(frame), y, CLASSES)
     return model, reader.read(frame).take(slice(12)), y
 
@@ -70,7 +70,7 @@ def test_it_goes_on_learning(world):
 
 def test_labels_of_every_kind():
     frame, y = table(0, 60)
-    reader = Reader.of(frame)
+    reader = TableColumns.of(frame)
     for classes in ([1, 2, 5], [False, True], [0.5, 1.5, 2.5], ["x", "y", "zz"], [-1, 0, 1]):
         labels = np.array(classes)
         model = choose(reader, reader.read(frame), (y % len(classes)).astype(np.int32), labels)

@@ -19,7 +19,7 @@ from deciban.errors import ForgetError, SchemaError
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
 from deciban.reading.labels import Labels
-from deciban.reading.table import Reader
+from deciban.reading.table import TableColumns
 from deciban.tables import choose as choosing
 from deciban.tables import density, views
 from deciban.tables import model as modelling
@@ -40,7 +40,7 @@ def table(seed, n=150, colours=("red", "green", "blue"), k=3):
 
 
 def chosen(frame, y, classes=CLASSES, weight=None, **settings):
-    reader = Reader.of(frame)
+    reader = TableColumns.of(frame)
     return choose(reader, reader.read(frame), y, classes, weight, **settings)
 
 

@@ -21,7 +21,7 @@ from deciban.text.common import (
     MEAN_PSEUDO_DOCUMENTS,
     MIN_DOCUMENTS,
     RIDGES,
-    Gaussians,
+    RidgeGaussians,
     System,
 )
 from deciban.text.graded import numbered
@@ -337,7 +337,7 @@ def test_threads_change_nothing(model):
     y = Y.astype(np.int32)
     one, three = (common.of(vectors, y, np.ones(len(y)), 3, n_jobs) for n_jobs in (1, 3))
     np.testing.assert_array_equal(one.products, three.products)
-    laws = Gaussians.of(common, weight, model.model_.ridges(), True)
+    laws = RidgeGaussians.of(common, weight, model.model_.ridges(), True)
     for found in (laws.evidence, lambda v, jobs: laws.evidence_without(v, y, np.ones(len(y)), jobs)):
         np.testing.assert_array_equal(found(vectors, 1), found(vectors, 3))
     assert model.model_.vectors == len(model.model_.sums.blocks) * PER_BLOCK + len(RIDGES)

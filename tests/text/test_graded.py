@@ -18,7 +18,7 @@ from deciban.pool import Pool
 from deciban.reading.labels import Labels
 from deciban.text import graded, kept
 from deciban.text.documents import Texts
-from deciban.text.graded import Choice, Graded
+from deciban.text.graded import Graded, TextChoice
 from deciban.text.items import BLOCKS, Lexicon, choose_blocks
 from deciban.text.kept import Kept
 from deciban.text.sums import damped
@@ -405,7 +405,7 @@ def test_a_model_is_a_value():
 
 def test_offsets_and_weights_are_found_by_block_and_class():
     weights = np.arange(2 * PER_BLOCK, dtype=float)
-    choice = Choice(
+    choice = TextChoice(
         {"words": np.ones(3), "pairs": np.ones(3)},
         np.array([1.0, 4.0]),
         np.zeros(0),

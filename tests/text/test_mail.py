@@ -401,7 +401,7 @@ def test_tokens():
 
 def as_the_kernel_reads(mail: Mail) -> list[str]:
     """The marked words of `text`, without those of the names of fields."""
-    words = text_kernel.Words()
+    words = text_kernel.Vocabulary()
     read_by = text_kernel.tokenize(text_kernel.Documents([mail.text]), 0, 1, words, True, "punctuation", headers=True)
     strings = words.strings()
     marked = [

@@ -123,7 +123,7 @@ cdef void start() except *:
 start()
 
 
-cdef class Block:
+cdef class OwnedMemory:
     """Memory that grew in C, held by the array that shows it."""
     cdef void* data
     cdef Py_ssize_t size
@@ -137,7 +137,7 @@ cdef class Block:
 
 cdef object array_of(void* data, int64_t count, object dtype):
     """An array that shows `count` entries and frees them in the end."""
-    cdef Block block = Block.__new__(Block)
+    cdef OwnedMemory block = OwnedMemory.__new__(OwnedMemory)
     cdef void* fitted
     block.data = data
     block.size = count * dtype.itemsize
@@ -360,10 +360,10 @@ cdef class Shared:
         return 0
 
 
-cdef class Words(Shared):
+cdef class Vocabulary(Shared):
     """A growing set of strings, numbered in the order in which they were first seen.
 
-    >>> words = Words(["to", "be"])
+    >>> words = Vocabulary(["to", "be"])
     >>> words.add(["or", "not", "to", "be"]).tolist()
     [2, 3, 0, 1]
     >>> words.find(["not", "that"]).tolist()
@@ -440,7 +440,7 @@ cdef class Words(Shared):
             self.leave(False)
         return out
 
-    def merge(self, Words other not None):
+    def merge(self, Vocabulary other not None):
         """Adds the other's strings; where each of them went."""
         cdef int32_t[::1] out
         cdef int failed = 0
@@ -461,7 +461,7 @@ cdef class Words(Shared):
             other.leave(False)
         return np.asarray(out)
 
-    def locate(self, Words other not None):
+    def locate(self, Vocabulary other not None):
         """Where each of the other's strings is here, −1 where it is not."""
         cdef int32_t[::1] out
         other.enter(False)
@@ -495,7 +495,7 @@ cdef class Words(Shared):
 
     def take(self, const int32_t[::1] which not None):
         """A new set of the strings with these numbers, numbered 0, 1, …"""
-        cdef Words out = Words()
+        cdef Vocabulary out = Vocabulary()
         cdef int failed
         self.enter(False)
         try:
@@ -507,7 +507,7 @@ cdef class Words(Shared):
         return out
 
     def copy(self):
-        cdef Words out = Words()
+        cdef Vocabulary out = Vocabulary()
         cdef int failed
         self.enter(False)
         try:
@@ -552,7 +552,7 @@ cdef class Words(Shared):
     @classmethod
     def from_buffers(cls, const uint8_t[::1] data not None, const int64_t[::1] offsets not None):
         """The set that `buffers` came from; whatever could not have come from one is refused."""
-        cdef Words self = cls()
+        cdef Vocabulary self = cls()
         cdef int64_t n = offsets.shape[0] - 1, i, broken = -1, repeated = -1
         cdef int32_t number = 0
         cdef const uint8_t* start = &data[0] if data.shape[0] else <const uint8_t*> b""
@@ -585,14 +585,14 @@ cdef class Words(Shared):
 
 
 def words_from_buffers(data, offsets):
-    """`Words.from_buffers` under a name that every kind of pickle finds again."""
-    return Words.from_buffers(data, offsets)
+    """`Vocabulary.from_buffers` under a name that every kind of pickle finds again."""
+    return Vocabulary.from_buffers(data, offsets)
 
 
-cdef class Pairs(Shared):
+cdef class PairVocabulary(Shared):
     """A growing set of pairs of numbers ≥ 0, numbered in the order in which they were first seen.
 
-    >>> pairs = Pairs()
+    >>> pairs = PairVocabulary()
     >>> pairs.add(np.array([1, 2, 1], dtype=np.int32), np.array([7, 7, 7], dtype=np.int32)).tolist()
     [0, 1, 0]
     """
@@ -664,7 +664,7 @@ cdef class Pairs(Shared):
             self.leave(False)
         return np.asarray(first), np.asarray(second)
 
-    def merge(self, Pairs other not None, const int32_t[::1] first_to not None, const int32_t[::1] second_to not None):
+    def merge(self, PairVocabulary other not None, const int32_t[::1] first_to not None, const int32_t[::1] second_to not None):
         """Adds (first_to[a], second_to[b]) for every pair (a, b) of the other; where each of them went."""
         cdef int32_t[::1] out
         cdef int failed = 0
@@ -688,7 +688,7 @@ cdef class Pairs(Shared):
 
     def take(self, const int32_t[::1] which not None):
         """A new set of the pairs with these numbers, numbered 0, 1, …"""
-        cdef Pairs out = Pairs()
+        cdef PairVocabulary out = PairVocabulary()
         cdef int failed
         self.enter(False)
         try:
@@ -700,7 +700,7 @@ cdef class Pairs(Shared):
         return out
 
     def copy(self):
-        cdef Pairs out = Pairs()
+        cdef PairVocabulary out = PairVocabulary()
         cdef int failed
         self.enter(False)
         try:
@@ -712,7 +712,7 @@ cdef class Pairs(Shared):
         return out
 
     def __reduce__(self):
-        return Pairs, self.arrays()
+        return PairVocabulary, self.arrays()
 
 
 cdef object stream_array(Stream* stream):
@@ -728,8 +728,8 @@ cdef int stream_free(Stream* stream) except -1:
     return 0
 
 
-def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Words words not None, bint grow, str rule not None,
-             int64_t shortest=1, int64_t longest=0, bint headers=False):
+def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vocabulary words not None, bint grow,
+             str rule not None, int64_t shortest=1, int64_t longest=0, bint headers=False):
     """The stream of the words of documents[start:stop], and which header field each is in, if asked for.
 
     rule "words" takes the runs of word characters, if they have at least `shortest`; "punctuation" those and all runs of
@@ -771,7 +771,7 @@ def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Wo
 
 
 def pair_up(const int32_t[::1] left not None, const int64_t[::1] left_indptr not None, const int32_t[::1] right not None,
-            const int64_t[::1] right_indptr not None, int64_t shift, Pairs pairs not None, bint grow, int64_t mark=-1):
+            const int64_t[::1] right_indptr not None, int64_t shift, PairVocabulary pairs not None, bint grow, int64_t mark=-1):
     """The stream of the pairs (left[i], right[i + shift]) of each document; with a mark also those with it at both ends."""
     cdef Stream stream
     cdef int64_t[::1] indptr
@@ -799,7 +799,7 @@ def pair_up(const int32_t[::1] left not None, const int64_t[::1] left_indptr not
         stream_free(&stream)
 
 
-def characters(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Words grams not None, bint grow,
+def characters(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vocabulary grams not None, bint grow,
                int64_t low, int64_t high):
     """The stream of the runs of `low` to `high` characters of documents[start:stop], white space squeezed."""
     cdef Stream stream
@@ -821,7 +821,7 @@ def characters(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, 
         stream_free(&stream)
 
 
-def characters_of(Words words not None, Py_ssize_t start, Words grams not None, bint grow, int64_t low, int64_t high):
+def characters_of(Vocabulary words not None, Py_ssize_t start, Vocabulary grams not None, bint grow, int64_t low, int64_t high):
     """For each word from `start` on, the runs of `low` to `high` characters of the word with a blank on both sides."""
     cdef Stream stream
     cdef int64_t[::1] indptr
@@ -912,12 +912,12 @@ def count(const int32_t[::1] ids not None, const int64_t[::1] indptr not None, i
         free(counted.indices)
 
 
-def join(Words left not None, Pairs pairs not None, Words right not None, str between not None=" "):
+def join(Vocabulary left not None, PairVocabulary pairs not None, Vocabulary right not None, str between not None=" "):
     """The strings left + between + right of every pair, in their order, which must be distinct.
 
     They are if `between` is in no left string, or in each of them equally often: ("a b", "c") and ("a", "b c") are not.
     """
-    cdef Words out = Words()
+    cdef Vocabulary out = Vocabulary()
     cdef bytes glue = between.encode("utf-8", "surrogatepass")
     cdef const uint8_t* text = <const uint8_t*> PyBytes_AS_STRING(glue)
     cdef int64_t size = PyBytes_GET_SIZE(glue)

@@ -39,9 +39,9 @@ def guess(kind: str, X: Any, y: Array, schema: list[str] | None) -> str:
 def used_kinds(X: Any, schema: list[str] | None) -> dict[str, str]:
     """What the columns are that a model of the table would look at."""
     from deciban.reading.frames import read_frame
-    from deciban.reading.table import Reader
+    from deciban.reading.table import TableColumns
 
-    reader = Reader.of(read_frame(X), read_schema(schema, tuple(X.column_names)))
+    reader = TableColumns.of(read_frame(X), read_schema(schema, tuple(X.column_names)))
     return {kind.name: kind.kind for kind in reader.used}
 
 

@@ -83,7 +83,7 @@ class KeepsSums(Protocol):
 
 
 class Stream(Engine):
-    """TableSource one after the other."""
+    """Tables one after the other."""
 
     name: ClassVar[str] = "stream"
 
@@ -183,7 +183,7 @@ class Stream(Engine):
                 worker.stop()
 
     def apply(self, answer: Answer, fields: pa.Schema) -> Iterator[pa.Table]:
-        """TableSource of answers, in the order of the rows."""
+        """Tables of answers, in the order of the rows."""
         del fields
         return self.each(lambda batch: answer(batch.table))
 
@@ -297,7 +297,7 @@ class Worker:
 
 
 class TableSource(ABC):
-    """TableSource that all have the same columns, to be read once or again and again."""
+    """Tables that all have the same columns, to be read once or again and again."""
 
     name = "the rows"
     once = False

@@ -198,14 +198,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             if clusters is not None:
                 y = self._no_labels(X, y, clusters)
             X, y, sample_weight = self._counted(X, y, sample_weight, some=True)
-            given = X, y
-            X, labels, weight = self._read(X, y, sample_weight, reset=True, mark=unlabelled)
+            given, y = self._split(X, y)
+            X, labels, weight = self._read(given, y, sample_weight, reset=True, mark=unlabelled)
             if clusters is not None:
                 labels = labels.placed(np.arange(clusters))
             self.model_ = self._learned(X, labels, weight, hidden=hidden)
             self._check_fitted(self.model_)
             if clusters is None:
-                prediction_sets.keep(self, *given, labels, weight, {"unlabelled_weight": hidden.weight})
+                rows = self._rows_to_keep(given, X)
+                prediction_sets.keep(self, rows, labels, weight, {"unlabelled_weight": hidden.weight})
         return self
 
     def partial_fit(self: Self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -775,9 +776,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Rows that `fit` kept, to compare new ones with."""
         return self.__dict__.get("_learned_rows_")
 
-    def _keeps(self) -> bool:
-        """Whether rows are to be kept here: a model may have its own."""
-        return True
+    def _rows_to_keep(self, given: Any, X: Any) -> Any:
+        """Of the rows as they were given, and as they were read, those to compare new ones with; None: not any."""
+        del X
+        return given
 
     # ------------------------------------------------------------------ judging
 

@@ -205,11 +205,11 @@ def as_learned(estimator: Any, X: Any, y: Any, weight: Any = None) -> LearnedRow
     return LearnedRows(rows, labels, None if weight is None else read_weights(weight, rows.size))
 
 
-def keep(estimator: Any, X: Any, y: Any, labels: Labels, weight: Floats | None, how: dict[str, Any]) -> None:
+def keep(estimator: Any, X: Any, labels: Labels, weight: Floats | None, how: dict[str, Any]) -> None:
     """Keep what `fit` was given, if it is small; where the sums decide, as many rows drawn at random."""
-    if labels.soft is not None or isinstance(X, Iterator) or not estimator._keeps():
+    if X is None or labels.soft is not None or isinstance(X, Iterator):
         return
-    learned = LearnedRows(Rows.of(estimator._split(X, y)[0]), labels, weight, how)
+    learned = LearnedRows(Rows.of(X), labels, weight, how)
     n = learned.size
     if n != len(labels.codes):  # rows of no weight were left out while reading
         return

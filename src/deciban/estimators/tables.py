@@ -23,7 +23,7 @@ from deciban.reading.frames import Frame, split_target
 from deciban.reading.given import Rows, take_values
 from deciban.reading.kinds import kinds_table
 from deciban.reading.labels import Labels, read_labels
-from deciban.reading.table import Reader
+from deciban.reading.table import TableColumns
 from deciban.results.summary import Summary
 from deciban.show import Table, plain, progress
 from deciban.tables import views
@@ -126,7 +126,7 @@ class Classifier(Estimator):
         if hidden.clusters:
             raise ValueError("Classifier needs labels: to find clusters, use NaiveBayes or GaussianMixture")
         warn_of_labels(X, labels)
-        reader = Reader.of(X, self.schema)
+        reader = TableColumns.of(X, self.schema)
         prior = prior_by_class(self.class_prior, labels.classes)
         how = (prior, closed, self.n_jobs, hidden.weight)
         with progress("ways to look at the table") as watch:
@@ -185,7 +185,7 @@ class Classifier(Estimator):
         if labels.any_missing or frame.size == 0:
             raise DecibanError("the sample that makes the choices needs rows, and the label of every row")
         warn_of_labels(frame, labels)
-        reader = Reader.of(frame, self.schema)
+        reader = TableColumns.of(frame, self.schema)
         prior, rows = prior_by_class(self.class_prior, labels.classes), reader.read(frame)
         with progress("ways to look at the table") as watch:
             return choose_by_sample(reader, rows, labels.codes, labels.classes, collect, prior, self.n_jobs, watch)

@@ -367,11 +367,21 @@ class TextClassifier(Estimator):
 
     # ------------------------------------------------------------------ prediction sets
 
+    def _rows_to_keep(self, given: Any, X: Texts) -> Texts | None:
+        """As they were read: a mail is not parsed again. Those that are kept to choose by are not kept twice."""
+        del given
+        return None if self._kept_all() or len(X) > MAX_KEPT_DOCUMENTS else X
+
+    def _kept_all(self) -> bool:
+        """Whether every document that was learned is kept to choose by."""
+        total = sum(weight for _, _, weight in self.kept_.rows)
+        return total > 0 and not self.model_.unlabelled and total == float(self.class_count_.sum())
+
     def _kept_rows(self) -> LearnedRows | None:
         """Documents that choose are those that are compared with, where every one is kept, once or several times."""
-        weights = [weight for _, _, weight in self.kept_.rows]
-        if not weights or self.model_.unlabelled or sum(weights) != float(self.class_count_.sum()):
+        if not self._kept_all():
             return super()._kept_rows()
+        weights = [weight for _, _, weight in self.kept_.rows]
         texts, labels, _ = (list(part) for part in zip(*self.kept_.rows, strict=True))
         weight = None if all(w == 1.0 for w in weights) else np.array(weights)
         rows = Rows(Texts(texts, self.lowercase), len(texts), "texts")

@@ -20,7 +20,7 @@ from deciban.formula import (
     Coordinate,
     Forms,
     Formula,
-    Hidden,
+    HiddenParent,
     Input,
     Regrouped,
     Scaled,
@@ -308,7 +308,7 @@ class Graph:
             at = self.op("Add", self.op("Mul", node, self.whole(walk.values.shape[1])), at)
         return self.op("Gather", self.constant(walk.values.reshape(-1, self.k)), at)
 
-    def hidden(self, columns: Sequence[Hidden]) -> list[str]:
+    def hidden(self, columns: Sequence[HiddenParent]) -> list[str]:
         """log Σ_v P(v | given) Π what hangs on a missing column says of v, from the leaves to the roots."""
         likely: list[str] = []  # by column: what those that hang on it say of each of its values, (n, values, k)
         said = []

@@ -22,7 +22,7 @@ from deciban.formula import (
     Coordinate,
     Forms,
     Formula,
-    Hidden,
+    HiddenParent,
     Regrouped,
     Scaled,
     Scores,
@@ -316,7 +316,7 @@ class StatementWriter:
 
         return at(0, 0) if values.any() else ""
 
-    def hidden(self, columns: Sequence[Hidden]) -> Said:
+    def hidden(self, columns: Sequence[HiddenParent]) -> Said:
         """log Σ_v P(v | given) Π what hangs on a missing column says of v, from the leaves to the roots."""
         likely: list[list[list[str]]] = []  # by column, class and value: what those that hang on it say of it
         at: list[int] = []
@@ -347,7 +347,7 @@ class StatementWriter:
             at.append(step)
         return [self.total(own) for own in said], max(at) + 2
 
-    def below(self, columns: Sequence[Hidden], likely: list[list[list[str]]], one: Below, v: int, c: int) -> str:
+    def below(self, columns: Sequence[HiddenParent], likely: list[list[list[str]]], one: Below, v: int, c: int) -> str:
         """What a column says of the value v of the one that it hangs on."""
         here = self.chosen(self.places[one.own], [self.number(share) for share in one.shares[v, :, c]])
         if one.hidden < 0:

@@ -30,7 +30,7 @@ from deciban.measure import Is, Measure, Pairs, column_totals
 from deciban.schema import Columns, downwards
 
 if TYPE_CHECKING:
-    from deciban.formula import Hidden, Sketch, Term, Walk
+    from deciban.formula import HiddenParent, Sketch, Term, Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +218,11 @@ class Tree(Family):
         return Walks(tuple(walks), hidden_parents(pairs, places, walks, laws))
 
 
-def hidden_parents(pairs: Pairs, places: tuple[int, ...], walks: list[Walk], laws: list[Floats]) -> tuple[Hidden, ...]:
+def hidden_parents(
+    pairs: Pairs, places: tuple[int, ...], walks: list[Walk], laws: list[Floats]
+) -> tuple[HiddenParent, ...]:
     """What a formula says where a column is missing that others hang on, from the leaves to the roots."""
-    from deciban.formula import Below, Hidden
+    from deciban.formula import Below, HiddenParent
 
     hanging: dict[int, list[int]] = {}
     for j, parent in enumerate(pairs.parents):
@@ -235,7 +237,7 @@ def hidden_parents(pairs: Pairs, places: tuple[int, ...], walks: list[Walk], law
         ]
         parent = pairs.parents[j]
         passes = parent >= 0 and pairs.sizes[parent] > 0
-        hidden.append(Hidden(places[j], places[parent] if parent >= 0 else -1, laws[j], passes, tuple(below)))
+        hidden.append(HiddenParent(places[j], places[parent] if parent >= 0 else -1, laws[j], passes, tuple(below)))
     return tuple(hidden)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ KINDS = ("number", "date", "boolean", "category")
 class MixedReader(Reader):
     """Columns by name, in the groups that laws are for. `features` are what they are: a name and one of KINDS each."""
 
-    groups: tuple[Group, ...]
+    groups: Callable[[], tuple[Group, ...]]  # called where rows are learned: to score, the model has them
     features: Mapping[str, str]
     like: str = "dict"  # what kind of table a person has
 
@@ -36,7 +36,7 @@ class MixedReader(Reader):
     def learn(self, X: Frame, known: Any, labels: Labels, weight: Floats | None) -> Entries:
         data: list[Array] = []
         blocks: list[Columns] = []
-        for b, group in enumerate(self.groups):
+        for b, group in enumerate(self.groups()):
             columns, size = columns_of(X, group.names), len(group.names)
             if group.family.values == "categories":
                 before = None if known is None else known.schema.blocks[b].categories

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -312,19 +311,3 @@ def read_weights(weights: Any, n: int) -> Floats:
             value=float(array[row]),
         )
     return np.ascontiguousarray(array)
-
-
-def given_prior(given: Any, classes: Array) -> str | Floats:
-    """The class prior that a person gave: "empirical" where none, "uniform", or a probability for each class."""
-    if given is None or isinstance(given, str):
-        return given or "empirical"
-    if len(classes) == 0:
-        return "empirical"  # there is nothing that it could be the prior of
-    if isinstance(given, Mapping):
-        if set(given) != set(classes.tolist()):
-            raise ValueError(f"class_prior must name the classes {classes.tolist()}, not {list(given)}")
-        given = [given[label] for label in classes.tolist()]
-    prior = np.asarray(given, dtype=np.float64)
-    if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
-        raise ValueError(f"class_prior must be a probability for each of the classes {classes.tolist()}, ≥ 0, sum 1")
-    return prior

@@ -22,13 +22,13 @@ DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")  # the first of January
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reader:
+class TableColumns:
     """What each column of the table is. Columns that tell nothing of other rows are left out."""
 
     kinds: tuple[ColumnKind, ...]
 
     @classmethod
-    def of(cls, frame: Frame, given: Mapping[str, str] | None = None) -> Reader:
+    def of(cls, frame: Frame, given: Mapping[str, str] | None = None) -> TableColumns:
         reader = cls(infer(frame, given))
         names = reader.names
         twice = [name for name, times in Counter(names).items() if times > 1] if len(set(names)) < len(names) else []

@@ -11,7 +11,7 @@ import numpy as np
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.sources.input_file import Pass, Stream
+from deciban.sources.input_file import ByteStream, Pass
 
 BLOCK = 1 << 22  # bytes: enough rows that calls do not count, few enough that several blocks fit anywhere
 LONGEST = 1 << 28  # bytes of a single record: no table has longer ones, but an open quote may swallow the rest
@@ -19,7 +19,7 @@ QUOTE = ord('"')
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RecordBlock:
     """Whole records as UTF-8, and where they stand."""
 
     data: bytes
@@ -40,15 +40,15 @@ class Cutter(Protocol):
 
 
 def in_blocks(
-    stream: Stream, one_pass: Pass, cutter: Cutter, name: str, line: int = 1, rest: bytes = b""
-) -> Generator[Block, None, None]:
+    stream: ByteStream, one_pass: Pass, cutter: Cutter, name: str, line: int = 1, rest: bytes = b""
+) -> Generator[RecordBlock, None, None]:
     """What a stream holds, from a record's beginning on; `rest` is what has been read of it already."""
     try:
         while more := stream.read(BLOCK):
             data = rest + more
             end = cutter.cut(data)
             if end:
-                yield Block(data[:end], line, one_pass.read)
+                yield RecordBlock(data[:end], line, one_pass.read)
                 line += data.count(cutter.end, 0, end)
             rest = data[end:]
             if len(rest) > LONGEST:
@@ -56,7 +56,7 @@ def in_blocks(
         if rest.strip(b"\r\n"):
             if cutter.open_at(rest) is not None:
                 raise DecibanError(endless(rest, cutter, name, line))
-            yield Block(rest, line, one_pass.read)
+            yield RecordBlock(rest, line, one_pass.read)
     finally:
         stream.close()
 
@@ -70,7 +70,7 @@ def endless(rest: bytes, cutter: Cutter, name: str, line: int) -> str:
     return f'the quote that opens in line {line} of {name} is not closed: close it, or write "" for a quote in a field'
 
 
-class Lines:
+class LineCutter:
     """A record is a line."""
 
     end = b"\n"

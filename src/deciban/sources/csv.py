@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from deciban.errors import DecibanError, FileError
-from deciban.sources.blocks import LONGEST, Block, Quoted
+from deciban.sources.blocks import LONGEST, Quoted, RecordBlock
 from deciban.sources.column_types import (
     EXACT,
     MISSING,
@@ -26,7 +26,7 @@ from deciban.sources.column_types import (
     wide,
 )
 from deciban.sources.csv_cells import in_quotes, lines, string
-from deciban.sources.input_file import InputFile, Stream
+from deciban.sources.input_file import ByteStream, InputFile
 from deciban.sources.records import MOST, SAMPLE, Begun, Excerpt, Misread, RecordFile, Records
 
 DELIMITERS = ",;\t|"
@@ -60,7 +60,7 @@ class CsvFile(RecordFile):
         assert self._found is not None
         return self._found
 
-    def _begin(self, stream: Stream) -> Begun:
+    def _begin(self, stream: ByteStream) -> Begun:
         data, start, end = read_header(stream, self.name)
         end_of_line = b"\r" if data[end - 1 : end] == b"\r" else b"\n"
         header = decoded(data[start:end], self.name, 1)
@@ -76,11 +76,11 @@ class CsvFile(RecordFile):
             )
         return Begun(data[end:], stream, 1 + data.count(end_of_line, 0, end))
 
-    def may_begin_inside(self, block: Block) -> bool:
+    def may_begin_inside(self, block: RecordBlock) -> bool:
         """Between quotes a line may end, and which quote opens and which closes only the file's beginning tells."""
         return b'"' in block.data
 
-    def count(self, block: Block) -> int:
+    def count(self, block: RecordBlock) -> int:
         names = self.dialect.names
         first: dict[str, pa.DataType] = {names[0]: pa.string()}
         try:
@@ -88,7 +88,7 @@ class CsvFile(RecordFile):
         except (pa.ArrowException, UnicodeError):
             raise self.diagnosed(block, first, ()) from None
 
-    def diagnosed(self, block: Block, types: Mapping[str, pa.DataType], missing: Sequence[str]) -> Misread:
+    def diagnosed(self, block: RecordBlock, types: Mapping[str, pa.DataType], missing: Sequence[str]) -> Misread:
         """Why a block cannot be read, found by going through it slowly."""
         return diagnose(block, self.dialect, types, missing)
 
@@ -119,7 +119,7 @@ class Csv(Records):
         if sum(len(excerpt.block.data) for excerpt in excerpts) <= MOST:
             self._sampled = SAMPLE, self._tables(excerpts)
 
-    def _parse(self, record_file: RecordFile, block: Block) -> pa.Table:
+    def _parse(self, record_file: RecordFile, block: RecordBlock) -> pa.Table:
         assert isinstance(record_file, CsvFile)
         try:
             if b"\0" in block.data:
@@ -132,7 +132,7 @@ class Csv(Records):
 # ---------------------------------------------------------------------- the header
 
 
-def read_header(stream: Stream, name: str) -> tuple[bytes, int, int]:
+def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
     """The first bytes, and where the header stands in them: behind lines that are comments, up to the end of a line."""
     data = b""
     while True:
@@ -327,7 +327,7 @@ def are_names(strings: pa.ChunkedArray) -> bool:
 # ---------------------------------------------------------------------- what is wrong with a block
 
 
-def diagnose(block: Block, dialect: Dialect, types: Mapping[str, pa.DataType], missing: Sequence[str]) -> Misread:
+def diagnose(block: RecordBlock, dialect: Dialect, types: Mapping[str, pa.DataType], missing: Sequence[str]) -> Misread:
     """The first record that cannot be read."""
     at = block.data.find(b"\0")
     if at >= 0:
@@ -380,7 +380,7 @@ def ragged(fields: int, expected: int, delimiter: str) -> str:
     return f"{problem}: put {shown} also where nothing is known, or say what separates fields (--delimiter)"
 
 
-def records(block: Block, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+def records(block: RecordBlock, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """The records of a block, each with its line, blank lines left out; slow, for what is wrong."""
     text = io.StringIO(block.data.decode(errors="replace").replace("\0", "\ufffd"), newline="")
     reader = csv.reader(text, delimiter=dialect.delimiter)
@@ -395,9 +395,9 @@ def records(block: Block, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(limit)
 
 
-def record_at(block: Block, dialect: Dialect, position: int) -> tuple[int, int]:
+def record_at(block: RecordBlock, dialect: Dialect, position: int) -> tuple[int, int]:
     """The number and the line of the record that a byte is in."""
-    before = Block(block.data[:position] + b"x", block.line, block.read)
+    before = RecordBlock(block.data[:position] + b"x", block.line, block.read)
     before_it = list(records(before, dialect))
     return len(before_it) - 1, before_it[-1][0]
 

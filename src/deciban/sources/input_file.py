@@ -217,14 +217,14 @@ def read_through(files: Iterable[InputFile], one_pass: Pass) -> None:
 # ---------------------------------------------------------------------- compressed, and in other encodings
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """Where UTF-8 comes from; fewer bytes than asked for are given only at its end."""
 
     def read(self, size: int) -> bytes: ...
     def close(self) -> None: ...
 
 
-def open_text(file: InputFile, one_pass: Pass, encoding: str) -> Stream:
+def open_text(file: InputFile, one_pass: Pass, encoding: str) -> ByteStream:
     """The text in a file as UTF-8 without a byte order mark, unpacked if its first bytes say so."""
     raw = Peeked(Watched(file, one_pass))
     codec = compression(raw.peek(4))

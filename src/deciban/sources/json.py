@@ -13,10 +13,10 @@ import pyarrow.json as arrow_json
 
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
-from deciban.sources.blocks import Block, Lines
+from deciban.sources.blocks import LineCutter, RecordBlock
 from deciban.sources.column_types import EXACT, as_names, check_names, conform, wide, without
 from deciban.sources.csv import shortened, unfit
-from deciban.sources.input_file import CHUNK, InputFile, Stream
+from deciban.sources.input_file import CHUNK, ByteStream, InputFile
 from deciban.sources.records import MOST, SAMPLE, Begun, Misread, RecordFile, Records
 
 BLANK = " \t\r\n"
@@ -26,11 +26,11 @@ class JsonFile(RecordFile):
     """One JSON file."""
 
     def __init__(self, file: InputFile, encoding: str) -> None:
-        self.cutter = Lines()
+        self.cutter = LineCutter()
         self.lined = True
         super().__init__(file, encoding)
 
-    def _begin(self, stream: Stream) -> Begun:
+    def _begin(self, stream: ByteStream) -> Begun:
         rest = stream.read(CHUNK)
         if not rest.strip():
             raise FileError('{file} is empty: JSON lines are objects, as in {"age": 31}, one a line', file=self.name)
@@ -42,7 +42,7 @@ class JsonFile(RecordFile):
     def seekable(self) -> bool:
         return self.lined and super().seekable()
 
-    def count(self, block: Block) -> int:
+    def count(self, block: RecordBlock) -> int:
         return sum(1 for line in block.data.split(b"\n") if line.strip())
 
 
@@ -114,7 +114,7 @@ class Json(Records):
                     )
         return DecibanError("{file} cannot be read as JSON lines", file=self.name)
 
-    def _parse(self, record_file: RecordFile, block: Block) -> pa.Table:
+    def _parse(self, record_file: RecordFile, block: RecordBlock) -> pa.Table:
         try:
             table = read_json(block.data, pa.schema(list(self._natural.items())))
         except (pa.ArrowException, UnicodeError):
@@ -141,7 +141,7 @@ def read_json(data: bytes, schema: pa.Schema | None) -> pa.Table:
 # ---------------------------------------------------------------------- what is wrong with a block
 
 
-def diagnose(block: Block, natural: Mapping[str, pa.DataType] | None) -> Misread | None:
+def diagnose(block: RecordBlock, natural: Mapping[str, pa.DataType] | None) -> Misread | None:
     """The first line that cannot be read, given what columns hold (None: as far as it can be told by itself)."""
     row = 0
     for number, line in enumerate(block.data.split(b"\n"), block.line):
@@ -158,14 +158,14 @@ def diagnose(block: Block, natural: Mapping[str, pa.DataType] | None) -> Misread
 def wrong_with(line: bytes, natural: Mapping[str, pa.DataType] | None) -> tuple[str, dict[str, Any]] | None:
     """What is wrong with a line, and the fields of what to say."""
     try:
-        value = json.loads(line.decode(), object_pairs_hook=Pairs)
+        value = json.loads(line.decode(), object_pairs_hook=KeyedValues)
     except UnicodeDecodeError as error:
         byte = f"{line[error.start]:02x}"
         return "is not UTF-8 (byte 0x{value}): give its encoding, as in --encoding latin-1", {"value": byte}
     except (ValueError, RecursionError) as error:
         problem = one_line(str(error))
         return 'is not JSON ({problem}): every line is an object, as in {"age": 31}', {"problem": problem}
-    if not isinstance(value, Pairs):
+    if not isinstance(value, KeyedValues):
         return 'is {value}, and not an object as in {"age": 31}', {"value": shortened(value)}
     keys: set[str] = set()
     for key, inner in value:
@@ -173,7 +173,7 @@ def wrong_with(line: bytes, natural: Mapping[str, pa.DataType] | None) -> tuple[
         if key in keys:
             return "has the key {column!r} twice: give one of them another name", fields
         keys.add(key)
-        if isinstance(inner, Pairs | list):
+        if isinstance(inner, KeyedValues | list):
             return "holds {value} under the key {column!r}: a value is a number, a string, true, false or null", fields
         if natural is not None and key not in natural:
             return (
@@ -187,7 +187,7 @@ def wrong_with(line: bytes, natural: Mapping[str, pa.DataType] | None) -> tuple[
     return None
 
 
-class Pairs(list[tuple[str, Any]]):
+class KeyedValues(list[tuple[str, Any]]):
     """An object with its keys as they stand."""
 
     def __repr__(self) -> str:
@@ -218,7 +218,7 @@ def sort(value: Any) -> str:
 class Unrolled:
     """An array of objects as lines, as far as one reads. `data` is its beginning."""
 
-    def __init__(self, data: bytes, stream: Stream, name: str) -> None:
+    def __init__(self, data: bytes, stream: ByteStream, name: str) -> None:
         self._stream, self._name = stream, name
         self._data: bytes | None = data
         self._lines = self._unroll()

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from deciban.errors import DecibanError
 from deciban.sources.base import PLACES, Piece, Source
-from deciban.sources.blocks import Block, Cutter, in_blocks
-from deciban.sources.input_file import InputFile, Pass, Stream, compression, is_utf_8, open_text
+from deciban.sources.blocks import Cutter, RecordBlock, in_blocks
+from deciban.sources.input_file import ByteStream, InputFile, Pass, compression, is_utf_8, open_text
 from deciban.sources.read_ahead import in_order
 
 SAMPLE = 100_000  # rows from which types are found
@@ -46,7 +46,7 @@ class Begun:
     """A file from its first record on: what has been read of it, the rest, and the line it is at."""
 
     rest: bytes
-    stream: Stream
+    stream: ByteStream
     line: int
 
 
@@ -66,14 +66,14 @@ class RecordFile(ABC):
             self._begun.stream.close()
 
     @abstractmethod
-    def _begin(self, stream: Stream) -> Begun:
+    def _begin(self, stream: ByteStream) -> Begun:
         """Read what comes before the records."""
 
     @abstractmethod
-    def count(self, block: Block) -> int:
+    def count(self, block: RecordBlock) -> int:
         """How many records a block has; Misread if it is not made of records."""
 
-    def blocks(self, one_pass: Pass) -> Generator[Block, None, None]:
+    def blocks(self, one_pass: Pass) -> Generator[RecordBlock, None, None]:
         begun = self._begin(open_text(self.file, one_pass, self._encoding))
         return in_blocks(begun.stream, one_pass, self.cutter, self.name, begun.line, begun.rest)
 
@@ -87,7 +87,7 @@ class RecordFile(ABC):
         """Whether one can go to a place in the file and read on from there."""
         return self.file.again and is_utf_8(self._encoding) and compression(self.file.peek(4)) is None
 
-    def may_begin_inside(self, block: Block) -> bool:
+    def may_begin_inside(self, block: RecordBlock) -> bool:
         """Whether what was found by going to a place may begin in the middle of a record, behind a line's end in it."""
         del block
         return False
@@ -103,12 +103,12 @@ class RecordFile(ABC):
 class Replay:
     """The blocks of a stream: those that were looked at are kept for whoever reads it."""
 
-    def __init__(self, blocks: Generator[Block, None, None], one_pass: Pass, name: str) -> None:
+    def __init__(self, blocks: Generator[RecordBlock, None, None], one_pass: Pass, name: str) -> None:
         self._blocks, self._pass, self._name = blocks, one_pass, name
-        self._kept: list[Block] = []
+        self._kept: list[RecordBlock] = []
         self._ended = self._spent = False
 
-    def look(self) -> Generator[Block, None, None]:
+    def look(self) -> Generator[RecordBlock, None, None]:
         if self._spent:
             raise DecibanError("{file} can be read only once: save it to a file first", file=self._name)
         at = 0
@@ -124,10 +124,10 @@ class Replay:
         self._kept.append(block)
         return True
 
-    def read(self) -> Generator[Block, None, None]:
+    def read(self) -> Generator[RecordBlock, None, None]:
         yield from self.look() if self._ended else self._rest()
 
-    def _rest(self) -> Generator[Block, None, None]:
+    def _rest(self) -> Generator[RecordBlock, None, None]:
         if self._spent:
             raise DecibanError("{file} can be read only once: save it to a file first", file=self._name)
         self._spent = True
@@ -146,7 +146,7 @@ class Excerpt:
     """Some records of a file, and how many of them are wanted."""
 
     record_file: RecordFile
-    block: Block
+    block: RecordBlock
     rows: int
 
 
@@ -160,7 +160,7 @@ class Records(Source):
         self._sampled: tuple[int, pa.Table] | None = None
 
     @abstractmethod
-    def _parse(self, record_file: RecordFile, block: Block) -> pa.Table:
+    def _parse(self, record_file: RecordFile, block: RecordBlock) -> pa.Table:
         """The rows of a block, with all columns and their types."""
 
     def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
@@ -186,7 +186,7 @@ class Records(Source):
                 yield Piece(table, record_file.name, block.read)
                 before += table.num_rows
 
-    def _looked(self, record_file: RecordFile) -> Generator[Block, None, None]:
+    def _looked(self, record_file: RecordFile) -> Generator[RecordBlock, None, None]:
         return self._replay.look() if self._replay else record_file.blocks(Pass())
 
     def digests(self) -> list[str]:
@@ -260,7 +260,7 @@ class Records(Source):
             for record_file, size in zip(self.record_files, sizes, strict=True):
                 if begin < size:
                     enough = begin + int(SLACK * length * wanted) + 1024
-                    block = Block(record_file.records_between(begin, min(end, size, enough)), 0, 0)
+                    block = RecordBlock(record_file.records_between(begin, min(end, size, enough)), 0, 0)
                     if record_file.may_begin_inside(block):
                         return None
                     try:
@@ -288,7 +288,9 @@ class Records(Source):
                 while following < before + len(block.data):
                     begin += record_file.cutter.cut(block.data[begin : following - before])
                     data = block.data[begin : begin + min(step, int(SLACK * length * wanted) + 1024)]
-                    excerpts.append(Excerpt(record_file, Block(data[: record_file.cutter.cut(data)], 0, 0), wanted))
+                    excerpts.append(
+                        Excerpt(record_file, RecordBlock(data[: record_file.cutter.cut(data)], 0, 0), wanted)
+                    )
                     following += step
                     if len(excerpts) == 2 * many:
                         excerpts, step = excerpts[::2], 2 * step

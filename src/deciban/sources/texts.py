@@ -13,7 +13,7 @@ import pyarrow as pa
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.base import EMPTY, Kind, Piece, Source
-from deciban.sources.blocks import Lines, in_blocks
+from deciban.sources.blocks import LineCutter, in_blocks
 from deciban.sources.csv_cells import strings
 from deciban.sources.input_file import InputFile, Pass, open_text
 
@@ -31,7 +31,7 @@ class TextFile:
     label: str | None = None
 
 
-class Texts(Source):
+class TextSource(Source):
     """Documents in files."""
 
     def __init__(self, name: str, kind: Kind, text_files: Sequence[TextFile], encoding: str) -> None:
@@ -96,7 +96,7 @@ class Texts(Source):
     def _lines(self, file: InputFile, one_pass: Pass) -> Iterator[str]:
         """The lines without their ends, as `deciban.text.Lines` has them."""
         stream = open_text(file, one_pass, self._encoding)
-        for block in in_blocks(stream, one_pass, Lines(), file.name):
+        for block in in_blocks(stream, one_pass, LineCutter(), file.name):
             for line in as_text(block.data.removesuffix(b"\n"), file.name, block.line).split("\n"):
                 yield line.removesuffix("\r")
 
@@ -162,7 +162,7 @@ def is_lines(path: Path) -> bool:
     return name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".zst").endswith(".txt")
 
 
-def text_source(name: str, text_files: Sequence[TextFile], encoding: str) -> Texts:
+def text_source(name: str, text_files: Sequence[TextFile], encoding: str) -> TextSource:
     """The source, if all are of a kind."""
     mails = [text_file for text_file in text_files if text_file.how == "mail"]
     others = [text_file for text_file in text_files if text_file.how != "mail"]
@@ -175,4 +175,4 @@ def text_source(name: str, text_files: Sequence[TextFile], encoding: str) -> Tex
     unlabelled = [text_file for text_file in text_files if text_file.label is None]
     if unlabelled and len(unlabelled) < len(text_files):
         raise DecibanError("{file} has no label and others do: write LABEL={file}", file=unlabelled[0].file.name)
-    return Texts(name, "mail" if mails else "texts", text_files, encoding)
+    return TextSource(name, "mail" if mails else "texts", text_files, encoding)

@@ -19,9 +19,9 @@ from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import of_one_size
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.learner import Hidden
-from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM, Doubt, Folds, Part, Pool, Usual, closed_fit, cross_fit
+from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM, Doubt, FoldPart, Folds, Pool, Usual, closed_fit, cross_fit
 from deciban.reading.frames import Frame
-from deciban.reading.table import Reader
+from deciban.reading.table import TableColumns
 from deciban.schema import find
 from deciban.tables.encode import Cuts, EncodedRows, Encoding, choose_encoding, coarse
 from deciban.tables.experts import contexts, forest, gaussians
@@ -68,7 +68,7 @@ def unwatched(step: int, loss: float) -> None:
 
 
 def choose(
-    reader: Reader,
+    reader: TableColumns,
     frame: Frame,
     y: Codes,
     classes: Array,
@@ -116,7 +116,7 @@ def choose(
 
 
 def choose_by_sample(
-    reader: Reader,
+    reader: TableColumns,
     frame: Frame,
     y: Codes,
     classes: Array,
@@ -407,7 +407,7 @@ class Chooser:
         doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(columns, COLUMN_DOUBT * np.sqrt(500 / n)))
         return Usual(doubt * few, np.append(believed, np.zeros(columns)), OFFSET_DOUBT)
 
-    def _folded(self, model: TableModel, columns: Array, fold: Array, folds: int) -> Iterator[Part]:
+    def _folded(self, model: TableModel, columns: Array, fold: Array, folds: int) -> Iterator[FoldPart]:
         """The judges' evidence, one fold after the other out of the sums."""
         amount = np.ones(len(fold)) if self.judge_weight is None else self.judge_weight
         learned = model.weight
@@ -421,7 +421,7 @@ class Chooser:
             rest, out = rest[left[self.judged[rest]] > amount[rest] * (1.0 + 1e-9)], out[left[self.judged[out]] > 0]
             without = replace(model, experts=experts, weight=left)
             inside, outside = self._vectors(without, columns, rest), self._vectors(without, columns, out, False)
-            yield Part(rest, inside, out, outside, log_class_prior("empirical", left))
+            yield FoldPart(rest, inside, out, outside, log_class_prior("empirical", left))
 
     def _vectors(self, model: TableModel, columns: Array, some: Array | None = None, learned: bool = True) -> Floats:
         """Evidence of (some of) the judges, each without itself: of every expert, then of these columns; (n, g, k)."""

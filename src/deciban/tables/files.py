@@ -13,7 +13,7 @@ from deciban._typing import Array
 from deciban.errors import FileError
 from deciban.pool import Pool
 from deciban.reading.kinds import ColumnKind, Kind
-from deciban.reading.table import Reader
+from deciban.reading.table import TableColumns
 from deciban.storage.arrays import CheckedArrays
 from deciban.storage.files import (
     checked_classes,
@@ -114,7 +114,7 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableM
     kinds = tuple(
         ColumnKind(str(n), known_kind(kind), str(why), int(a), int(b)) for n, kind, why, a, b in table["kinds"]
     )
-    reader = Reader(kinds)
+    reader = TableColumns(kinds)
     encoding = Encoding(
         tuple(str(about["name"]) for about in table["columns"]),
         tuple(read_column(about, CheckedArrays(tensors, f"column.{j}.")) for j, about in enumerate(table["columns"])),
@@ -143,7 +143,7 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableM
     return TableModel(classes, weight, reader, encoding, experts, pool, class_prior, closed, record, left_out)
 
 
-def coded_as(reader: Reader) -> list[type[Coded]]:
+def coded_as(reader: TableColumns) -> list[type[Coded]]:
     """What the columns that a reader gives are coded by."""
     coded: list[type[Coded]] = []
     for kind in reader.used:

@@ -25,7 +25,7 @@ from deciban.pool import LeftOut, Pool
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
 from deciban.reading.labels import Labels
-from deciban.reading.table import Reader
+from deciban.reading.table import TableColumns
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.results.evidence import Evidence
 from deciban.schema import find, union_classes
@@ -74,7 +74,7 @@ class TableModel(Learner):
 
     classes: Array
     weight: Floats  # (k,) rows of each class
-    reader: Reader
+    reader: TableColumns
     encoding: Encoding
     experts: tuple[Expert, ...]  # the first is that of columns
     pool: Pool  # a weight for every expert, then one for every column; an offset for every class

@@ -374,13 +374,13 @@ class ItemGaussian:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gaussians:
+class RidgeGaussians:
     """One for every ridge."""
 
     laws: tuple[ItemGaussian, ...]
 
     @classmethod
-    def of(cls, sums: CommonItems, weight: Floats, held: Floats, left_out: bool) -> Gaussians:
+    def of(cls, sums: CommonItems, weight: Floats, held: Floats, left_out: bool) -> RidgeGaussians:
         scatter = within_classes(sums, weight) if left_out else None
         return cls(tuple(ItemGaussian.of(sums, weight, float(ridge), scatter) for ridge in held))
 

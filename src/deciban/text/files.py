@@ -24,11 +24,11 @@ from deciban.storage.files import (
 )
 from deciban.text.common import COMMON, RIDGES, CommonItems, SolvedSystem
 from deciban.text.common import MAX_COMMON_ITEMS as MOST_COMMON
-from deciban.text.graded import Choice, Graded
+from deciban.text.graded import Graded, TextChoice
 from deciban.text.hashed import MAX_BUCKETS, Buckets, HashedLexicon
 from deciban.text.items import BLOCKS, PAIRED, REPEAT_TIMES, Items, Lexicon
-from deciban.text.raw import Pairs, Words
-from deciban.text.sums import Cells, TextSums
+from deciban.text.raw import PairVocabulary, Vocabulary
+from deciban.text.sums import ItemSums, TextSums
 from deciban.text.tables import MAX_CLASS_FACTORS, STRENGTHS, VECTORS
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
         described = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}
         if isinstance(model.words, Buckets):
             tensors["words.buckets"], described["n_features"] = model.words.buckets(), model.words.n_features
-        elif isinstance(model.words, Words):
+        elif isinstance(model.words, Vocabulary):
             tensors["words.bytes"], tensors["words.ends"] = model.words.buffers()
         return {**document, "text": described}, tensors
     sums = model.sums
@@ -196,13 +196,13 @@ def read_buckets(tensors: dict[str, Array], block: str, n_features: int) -> Buck
     numbers = of_kind(tensors, f"{block}.buckets", np.int32)
     if len(numbers) and not (0 <= numbers.min() and numbers.max() < n_features):
         raise FileError(f"the buckets of its {block} are not among the {n_features} there are")
-    buckets = Buckets(n_features, Pairs(np.zeros(len(numbers), dtype=np.int32), numbers))
+    buckets = Buckets(n_features, PairVocabulary(np.zeros(len(numbers), dtype=np.int32), numbers))
     if len(buckets) != len(numbers):
         raise FileError(f"the buckets of its {block} are not distinct")
     return buckets
 
 
-def read_prior(encoded: Any, words: Words | Buckets | Items) -> dict[str, Any]:
+def read_prior(encoded: Any, words: Vocabulary | Buckets | Items) -> dict[str, Any]:
     """Pseudo-counts by word, checked: numbers ≥ 0, of words that the model has."""
     prior = decode(encoded)
     if not isinstance(prior, dict) or not all(isinstance(word, str) for word in prior):
@@ -216,7 +216,7 @@ def read_prior(encoded: Any, words: Words | Buckets | Items) -> dict[str, Any]:
     return prior
 
 
-def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tuple[str, ...]) -> Choice | None:
+def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tuple[str, ...]) -> TextChoice | None:
     if "choice" not in document:
         return None
     classes = checked_classes(document["choice"]["classes"])
@@ -237,14 +237,18 @@ def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tup
     own = {name.removeprefix("choice."): array for name, array in tensors.items() if name.startswith("choice.left_out")}
     left_out = read_left_out(document["choice"].get("left_out"), own, len(weights), len(classes))
     held = dict(zip(blocks, strengths, strict=True)), factors, ridges
-    return Choice(*held, Pool(weights, offsets), classes, left_out)
+    return TextChoice(*held, Pool(weights, offsets), classes, left_out)
 
 
-def read_words(tensors: dict[str, Array], block: str) -> Words:
-    return Words.from_buffers(of_kind(tensors, f"{block}.bytes", np.uint8), of_kind(tensors, f"{block}.ends", np.int64))
+def read_words(tensors: dict[str, Array], block: str) -> Vocabulary:
+    return Vocabulary.from_buffers(
+        of_kind(tensors, f"{block}.bytes", np.uint8), of_kind(tensors, f"{block}.ends", np.int64)
+    )
 
 
-def read_pairs(tensors: dict[str, Array], block: str, words: int, times: tuple[int, ...] | None = None) -> Pairs:
+def read_pairs(
+    tensors: dict[str, Array], block: str, words: int, times: tuple[int, ...] | None = None
+) -> PairVocabulary:
     """Pairs of words; or of a word and one of these numbers."""
     first, second = (of_kind(tensors, f"{block}.{side}", np.int32) for side in ("first", "second"))
     sides = (first, second) if times is None else (first,)
@@ -252,13 +256,13 @@ def read_pairs(tensors: dict[str, Array], block: str, words: int, times: tuple[i
         raise FileError(f"its {block} are not pairs of its words")
     if times is not None and not np.isin(second, times).all():
         raise FileError(f"its {block} come neither {', '.join(map(str, times))} times")
-    pairs = Pairs(first, second)
+    pairs = PairVocabulary(first, second)
     if len(pairs) != len(first):
         raise FileError(f"its {block} are not distinct")
     return pairs
 
 
-def read_cells(tensors: dict[str, Array], block: str, size: int, k: int) -> Cells:
+def read_cells(tensors: dict[str, Array], block: str, size: int, k: int) -> ItemSums:
     ptr, cls = of_kind(tensors, f"{block}.ptr", np.int64), of_kind(tensors, f"{block}.cls", np.int32)
     val = checked(tensors, f"{block}.val", (len(cls),))
     if len(ptr) != size + 1 or ptr[0] != 0 or ptr[-1] != len(cls) or (np.diff(ptr) < 0).any():
@@ -267,7 +271,7 @@ def read_cells(tensors: dict[str, Array], block: str, size: int, k: int) -> Cell
     rising[ptr[:-1][np.diff(ptr) > 0]] = True
     if len(cls) and (not rising.all() or cls.min() < 0 or cls.max() >= k or not (val > 0).all()):
         raise FileError(f"the sums of its {block} are not in order, or not positive")
-    return Cells(ptr, cls, val)
+    return ItemSums(ptr, cls, val)
 
 
 def of_kind(tensors: dict[str, Array], name: str, kind: Any) -> Array:

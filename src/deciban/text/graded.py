@@ -28,9 +28,9 @@ from deciban.pool import (
     NOTHING,
     Chosen,
     Doubt,
+    FoldPart,
     Folds,
     LeftOut,
-    Part,
     Pool,
     Usual,
     Vectors,
@@ -41,7 +41,7 @@ from deciban.pool import (
 from deciban.reading.labels import Labels
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.text import views
-from deciban.text.common import CommonItems, Gaussians, ridges
+from deciban.text.common import CommonItems, RidgeGaussians, ridges
 from deciban.text.common import ItemVectors as Together
 from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence
@@ -50,7 +50,7 @@ from deciban.text.items import Items, Lexicon, Rows
 from deciban.text.kept import marks
 from deciban.text.raw import Documents
 from deciban.text.sums import (
-    Cells,
+    ItemSums,
     TextSums,
     check_known,
     collect,
@@ -88,7 +88,7 @@ class Labelled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class TextChoice:
     """What was chosen: pseudo-counts by block and factors of them by class, ridges of what is taken together, the
     reliability of every vector, and how documents that had a part in that are judged without it."""
 
@@ -100,7 +100,7 @@ class Choice:
     left_out: LeftOut | None = None
     doubts: tuple[tuple[Doubt, float], ...] = ()
 
-    def of_classes(self, classes: Array) -> Choice:
+    def of_classes(self, classes: Array) -> TextChoice:
         """The same for other classes; one that came later is taken for a rare one, and has no offset."""
         if classes is self.classes or np.array_equal(classes, self.classes):
             return self
@@ -126,7 +126,7 @@ class Graded(Learner):
     """A text model: sums, what was chosen, and pseudo-counts that a person put in (`prior`, by word)."""
 
     sums: TextSums
-    choice: Choice | None = None
+    choice: TextChoice | None = None
     prior: Mapping[str, Any] = field(default_factory=dict)
     class_prior: str | Floats = "empirical"
     unlabelled: int = 0  # documents whose label was guessed
@@ -247,13 +247,13 @@ class Graded(Learner):
             return self.choice.ridges
         return np.zeros(0) if self.sums.common is None else ridges(self.sums.common, self.sums.weight)
 
-    def gaussians(self, left_out: bool = False) -> Gaussians | None:
+    def gaussians(self, left_out: bool = False) -> RidgeGaussians | None:
         """What is derived of the items that are taken together, made once; with `left_out`, to leave rows out."""
         if self.sums.common is None or not len(self.ridges()):
             return None
         name = "gaussians, left out" if left_out else "gaussians"
         if name not in self._cache:
-            self._cache[name] = Gaussians.of(self.sums.common, self.sums.weight, self.ridges(), left_out)
+            self._cache[name] = RidgeGaussians.of(self.sums.common, self.sums.weight, self.ridges(), left_out)
         return self._cache[name]  # type: ignore[no-any-return]  # put there above
 
     def together(self, rows: dict[str, Rows]) -> Together:
@@ -272,7 +272,7 @@ class Graded(Learner):
             return Shares.of(self.sums.weight, class_factors(self.sums.weight), taken)
         return Shares.of(self.sums.weight, self.choice.of_classes(self.classes).factors, taken)
 
-    def cells(self, block: str) -> Cells:
+    def cells(self, block: str) -> ItemSums:
         """The sums with the pseudo-counts, each worth a document of mean presence."""
         mine = self.sums.cells[block]
         if not self.prior or block != "words":
@@ -372,7 +372,7 @@ class Graded(Learner):
         return EXACT if self.choice is None else HELD if self.choice.left_out is None else CROSS_FITTED
 
     @property
-    def believed(self) -> Choice:
+    def believed(self) -> TextChoice:
         """What was chosen, or is believed before there is anything to choose by; of the classes there are."""
         if "believed" not in self._cache:
             self._cache["believed"] = (self.choice or self.unchosen()).of_classes(self.classes)
@@ -510,7 +510,7 @@ class Graded(Learner):
     def settled(self, found: Chosen) -> Graded:
         """With what was chosen, under the pseudo-counts that it has."""
         held = self.strengths(), self.shares().factor, self.ridges()
-        return replace(self, choice=Choice(*held, found.pool, self.classes, found.left_out, found.doubts))
+        return replace(self, choice=TextChoice(*held, found.pool, self.classes, found.left_out, found.doubts))
 
     def usual(self) -> Usual:
         """What is believed of reliabilities before any document is seen."""
@@ -518,7 +518,7 @@ class Graded(Learner):
 
     def _part(
         self, rows: dict[str, Rows], y: Codes, weight: Floats | None, gone: Array, used: Array, n_jobs: int | None
-    ) -> Part:
+    ) -> FoldPart:
         """The evidence of documents that are `gone` out of the sums, and of those `used` as rows to fit on."""
         amount, out, rest = np.ones(len(y)) if weight is None else weight, np.flatnonzero(gone), np.flatnonzero(used)
         some = taken_rows(rows, out), y[out], self.classes, amount[out], self.sums.common, n_jobs
@@ -528,7 +528,7 @@ class Graded(Learner):
         w = None if weight is None else weight[rest]
         inside = model.evidence_without(taken_rows(rows, rest), y[rest], w, n_jobs, about=True)
         outside = model.evidence(taken_rows(rows, out), n_jobs)
-        return Part(rest, inside, out, outside, log_class_prior("empirical", left))
+        return FoldPart(rest, inside, out, outside, log_class_prior("empirical", left))
 
     def fill(
         self,
@@ -610,14 +610,14 @@ class Graded(Learner):
         step = max(1, AT_ONCE // (self.vectors * max(1, len(self.classes))))
         return (np.arange(first, min(n, first + step)) for first in range(0, n, step))
 
-    def unchosen(self) -> Choice:
+    def unchosen(self) -> TextChoice:
         """Before there are documents to choose by: every block alike, and not too sure of what it says."""
         weights = np.zeros((len(self.sums.blocks), len(STRENGTHS), VECTORS))
         weights[:, STRENGTHS.index(1.0), -2] = UNTRIED
         weights[:, STRENGTHS.index(1.0), -1] = UNTRIED / np.sqrt(len(weights))
         ridges = self.ridges()
         pool = Pool(np.append(weights, np.zeros(len(ridges))), np.zeros(len(self.classes)))
-        return Choice(self.strengths(), self.shares().factor, ridges, pool, self.classes)
+        return TextChoice(self.strengths(), self.shares().factor, ridges, pool, self.classes)
 
 
 def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount: Floats) -> TextSums:
@@ -629,7 +629,7 @@ def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount:
     return sums_of(sums.lexicon, *some)
 
 
-def pseudo_cells(prior: Mapping[str, Any], items: Codes, classes: Array, unit: Floats, size: int) -> Cells:
+def pseudo_cells(prior: Mapping[str, Any], items: Codes, classes: Array, unit: Floats, size: int) -> ItemSums:
     """What a person put in, {word: n} for every class or {word: {class: n}}, as cells of the words' items; n is worth
     `unit`, by class. Hashed, several words may be one item."""
     labels = classes.tolist()
@@ -643,7 +643,7 @@ def pseudo_cells(prior: Mapping[str, Any], items: Codes, classes: Array, unit: F
         ptr[item + 1] = len(some)
         cls += some.tolist()
         val += (by_word[item] * unit)[some].tolist()
-    return Cells(np.cumsum(ptr), np.array(cls, dtype=np.int32), np.array(val))
+    return ItemSums(np.cumsum(ptr), np.array(cls, dtype=np.int32), np.array(val))
 
 
 def length(rows: dict[str, Rows]) -> int:

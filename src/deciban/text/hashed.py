@@ -17,14 +17,14 @@ from deciban._kernel import text as kernel
 from deciban._typing import Array, Codes
 from deciban.errors import DecibanError
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows
-from deciban.text.raw import Documents, Pairs, Words
+from deciban.text.raw import Documents, PairVocabulary, Vocabulary
 
 MAX_BUCKETS = 2**31 - 1  # buckets there can be: hashes have 32 bits, and a sign that is dropped
 
 
 @dataclass(slots=True, eq=False)
 class Buckets:
-    """A growing set of buckets, numbered in the order in which they were first seen: as Words are, without strings.
+    """A growing set of buckets, numbered in the order in which they were first seen: as words are, without strings.
 
     >>> buckets = Buckets(1000)
     >>> buckets.add(["to", "be", "or", "not", "to", "be"]).tolist()
@@ -34,7 +34,7 @@ class Buckets:
     """
 
     n_features: int  # an item is in bucket |hash| mod n_features
-    seen: Pairs = field(default_factory=Pairs)  # (0, bucket)
+    seen: PairVocabulary = field(default_factory=PairVocabulary)  # (0, bucket)
 
     def __len__(self) -> int:
         return len(self.seen)
@@ -48,12 +48,12 @@ class Buckets:
         return self._numbers(self._buckets(hashes), False)
 
     def add(self, strings: Iterable[str]) -> Codes:
-        words = Words()
+        words = Vocabulary()
         at = words.add(strings)
         return self.number(words.hashes())[at]
 
     def find(self, strings: Iterable[str]) -> Codes:
-        words = Words()
+        words = Vocabulary()
         at = words.add(strings)
         return self.place(words.hashes())[at]
 
@@ -165,7 +165,7 @@ def hashes(lexicon: Lexicon, block: str) -> Codes:
     """MurmurHash3 of a block's items: of a string's UTF-8; of a pair's two hashes, which is quicker than spelling; of a
     repeat's hash and number."""
     if block in ("words", "characters"):
-        strings: Words = getattr(lexicon, block)
+        strings: Vocabulary = getattr(lexicon, block)
         return strings.hashes()
     words = lexicon.words.hashes().view(np.uint32)
     if block == "repeats":

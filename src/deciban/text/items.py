@@ -15,7 +15,7 @@ import numpy as np
 
 from deciban._kernel import text as kernel
 from deciban._typing import Array, Codes
-from deciban.text.raw import Documents, Pairs, Words
+from deciban.text.raw import Documents, PairVocabulary, Vocabulary
 
 BLOCKS = ("words", "pairs", "headers", "gaps", "characters", "repeats")
 PAIRED = ("pairs", "headers", "gaps")  # those made of two words
@@ -96,12 +96,12 @@ class Items(ABC):
 class Lexicon(Items):
     """The items that have been seen, by block. Word 0 is the mark before the first word and after the last."""
 
-    words: Words = field(default_factory=lambda: Words([""]))
-    pairs: Pairs = field(default_factory=Pairs)
-    headers: Pairs = field(default_factory=Pairs)  # (name of the field, word)
-    gaps: Pairs = field(default_factory=Pairs)
-    characters: Words = field(default_factory=Words)
-    repeats: Pairs = field(default_factory=Pairs)  # (word, how often at least)
+    words: Vocabulary = field(default_factory=lambda: Vocabulary([""]))
+    pairs: PairVocabulary = field(default_factory=PairVocabulary)
+    headers: PairVocabulary = field(default_factory=PairVocabulary)  # (name of the field, word)
+    gaps: PairVocabulary = field(default_factory=PairVocabulary)
+    characters: Vocabulary = field(default_factory=Vocabulary)
+    repeats: PairVocabulary = field(default_factory=PairVocabulary)  # (word, how often at least)
     spelled: ItemStream = field(default_factory=lambda: (np.zeros(0, np.int32), np.zeros(1, np.int64)))  # of each word
 
     @property
@@ -212,9 +212,9 @@ class Lexicon(Items):
         out = type(self)(self.words.take(which["words"]), characters=self.characters.take(which["characters"]))
         for block in PAIRED:
             first, second = getattr(self, block).arrays()
-            setattr(out, block, Pairs(new[first[which[block]]], new[second[which[block]]]))
+            setattr(out, block, PairVocabulary(new[first[which[block]]], new[second[which[block]]]))
         words, times = self.repeats.arrays(which["repeats"])
-        out.repeats = Pairs(new[words], times)
+        out.repeats = PairVocabulary(new[words], times)
         return out, which
 
     def find(self, words: Iterable[str]) -> Codes:

@@ -31,7 +31,7 @@ from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import Buckets, check_words_are_kept
 from deciban.text.parallel import each_its_own
-from deciban.text.raw import Documents, Words
+from deciban.text.raw import Documents, Vocabulary
 from deciban.text.sums import GRAIN, check_known, check_same_hashing
 
 SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
@@ -51,7 +51,7 @@ class AnyWords(Protocol):
 
 
 def no_words(n_features: int | None) -> AnyWords:
-    return Words() if n_features is None else Buckets(n_features)
+    return Vocabulary() if n_features is None else Buckets(n_features)
 
 
 def count_words(
@@ -61,7 +61,7 @@ def count_words(
     import scipy.sparse as sp
 
     def work(words: AnyWords, documents: Documents, start: int, stop: int) -> tuple[Array, Array, Array]:
-        spelled = words if isinstance(words, Words) else Words()
+        spelled = words if isinstance(words, Vocabulary) else Vocabulary()
         ids, indptr, _ = kernel.tokenize(documents, start, stop, spelled, True, "words", shortest=SHORTEST)
         if isinstance(words, Buckets):
             ids = words.number(spelled.hashes())[ids]
@@ -323,7 +323,7 @@ class Plain(Learner):
     def explain(self, row: Texts, target: int | None = None, against: int | None = None, **how: Any) -> TextEvidence:
         """One document's evidence for a class over another, word by word."""
         del how
-        text, lower, there = row.string(0), row.lower, Words()
+        text, lower, there = row.string(0), row.lower, Vocabulary()
         ids, _, _ = kernel.tokenize(Documents([text], lower), 0, 1, there, True, "words", shortest=SHORTEST)
         strings = there.strings()
         numbers = self.words.find(strings)

@@ -3,5 +3,5 @@
 from deciban._kernel import text as kernel
 
 Documents = kernel.Documents
-Pairs = kernel.Pairs
-Words = kernel.Words
+PairVocabulary = kernel.PairVocabulary
+Vocabulary = kernel.Vocabulary

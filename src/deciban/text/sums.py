@@ -28,7 +28,7 @@ GRAIN = 2.0**30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class ItemSums:
     """Sums by item and class, of the pairs that have any: an item's are at ptr[item]..ptr[item + 1]."""
 
     ptr: Array
@@ -36,11 +36,11 @@ class Cells:
     val: Floats
 
     @classmethod
-    def none(cls, size: int = 0) -> Cells:
+    def none(cls, size: int = 0) -> ItemSums:
         return cls(np.zeros(size + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
 
     @classmethod
-    def of(cls, rows: Rows, y: Codes, amount: Floats, size: int, k: int) -> Cells:
+    def of(cls, rows: Rows, y: Codes, amount: Floats, size: int, k: int) -> ItemSums:
         """Each row's amount, added to every item it has."""
         indptr, indices = rows
         room = min(len(indices), size * k)
@@ -52,38 +52,38 @@ class Cells:
     def size(self) -> int:
         return len(self.ptr) - 1
 
-    def combined(self, other: Cells, rows: Codes, sign: float = 1.0) -> tuple[Cells, int]:
+    def combined(self, other: ItemSums, rows: Codes, sign: float = 1.0) -> tuple[ItemSums, int]:
         """self + sign·other, whose item rows[w] is item w here; and the first item that has too little (−1: none)."""
         room = len(self.cls) + len(other.cls)
         ptr, which, val = np.empty(len(rows) + 1, dtype=np.int64), np.empty(room, dtype=np.int32), np.empty(room)
         used, short = kernel.combine(
             self.ptr, self.cls, self.val, other.ptr, other.cls, other.val, rows, sign, RESIDUE, ptr, which, val
         )
-        return Cells(ptr, which[:used].copy(), val[:used].copy()), short
+        return ItemSums(ptr, which[:used].copy(), val[:used].copy()), short
 
     def total(self) -> Floats:
         """Of each item, in all classes."""
         return np.asarray(np.add.reduceat(np.append(self.val, 0.0), self.ptr[:-1]) * (np.diff(self.ptr) > 0))
 
-    def in_classes(self, to: Array) -> Cells:
+    def in_classes(self, to: Array) -> ItemSums:
         """The same with class c called to[c], in the same order."""
         return replace(self, cls=to.astype(np.int32)[self.cls])
 
-    def scale(self, share: float) -> Cells:
+    def scale(self, share: float) -> ItemSums:
         """Times a number, without what is less than a grain."""
         val = self.val * share
         left = val >= 1.0 / GRAIN
         if left.all():
             return replace(self, val=val)
-        return Cells(np.concatenate([[0], np.cumsum(left)])[self.ptr], self.cls[left], val[left])
+        return ItemSums(np.concatenate([[0], np.cumsum(left)])[self.ptr], self.cls[left], val[left])
 
-    def take(self, which: Codes) -> Cells:
+    def take(self, which: Codes) -> ItemSums:
         """Of these items only, in this order."""
         begin = self.ptr[which]
         sizes = self.ptr[1:][which] - begin
         ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         at = np.arange(ptr[-1]) + np.repeat(begin - ptr[:-1], sizes)
-        return Cells(ptr, self.cls[at], self.val[at])
+        return ItemSums(ptr, self.cls[at], self.val[at])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +96,7 @@ class TextSums:
     classes: Array
     weight: Floats  # (k,)
     lexicon: Items
-    cells: dict[str, Cells]
+    cells: dict[str, ItemSums]
     mass: dict[str, float]
     closed: bool = False
     common: CommonItems | None = None
@@ -114,7 +114,7 @@ class TextSums:
         cls, classes: Array, blocks: Sequence[str], closed: bool = False, fresh: Callable[[], Items] = Lexicon
     ) -> TextSums:
         lexicon = fresh()
-        cells = {block: Cells.none(lexicon.size(block)) for block in blocks}
+        cells = {block: ItemSums.none(lexicon.size(block)) for block in blocks}
         return cls(classes, np.zeros(len(classes)), lexicon, cells, dict.fromkeys(blocks, 0.0), closed)
 
     def __add__(self, other: TextSums) -> TextSums:
@@ -371,7 +371,7 @@ def sums_of(
     k, cells, mass = len(classes), {}, {}
     for block, mine in rows.items():
         x = damped(mine) * amount
-        cells[block] = Cells.of(mine, y, np.ascontiguousarray(x), lexicon.size(block), k)
+        cells[block] = ItemSums.of(mine, y, np.ascontiguousarray(x), lexicon.size(block), k)
         mass[block] = float(x[y >= 0].sum())
     known = y >= 0
     by_class = np.bincount(y[known], amount[known], minlength=k).astype(float)
@@ -381,7 +381,7 @@ def sums_of(
 
 
 @dataclass(slots=True)
-class Part:
+class ThreadPart:
     """What one thread has read: its lexicon, and (first document, end, rows by block) of each piece."""
 
     lexicon: Items
@@ -390,14 +390,14 @@ class Part:
 
 def read(
     documents: Documents, blocks: Sequence[str], n_jobs: int | None, fresh: Callable[[], Items] = Lexicon
-) -> list[Part]:
+) -> list[ThreadPart]:
     """Documents as rows of items, in threads: each numbers items by a lexicon of its own."""
 
     def work(lexicon: Items, documents: Documents, start: int, stop: int) -> tuple[int, int, dict[str, Rows]]:
         return start, stop, lexicon.read(documents, start, stop, blocks)
 
     lexicons, done = each_its_own([documents], n_jobs, fresh, work)
-    parts = [Part(lexicon, [piece for own, piece in done if own == i]) for i, lexicon in enumerate(lexicons)]
+    parts = [ThreadPart(lexicon, [piece for own, piece in done if own == i]) for i, lexicon in enumerate(lexicons)]
     return [part for part in parts if part.pieces]
 
 

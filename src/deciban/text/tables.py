@@ -11,7 +11,7 @@ from deciban._kernel import evidence as kernel
 from deciban._typing import Codes, Floats
 from deciban.text.items import Rows
 from deciban.text.parallel import in_pieces
-from deciban.text.sums import Cells, damped
+from deciban.text.sums import ItemSums, damped
 from deciban.threads import threads
 
 STRENGTHS = (0.03, 1.0, 30.0)  # pseudo-counts, in documents' mean damped presence: the pool weighs all three
@@ -66,7 +66,7 @@ def class_factors(weight: Floats) -> Floats:
 class Tables:
     """What is derived from one block's sums: see `kernel.tables`. Strengths are padded to the lanes of a vector."""
 
-    cells: Cells
+    cells: ItemSums
     strength: Floats  # (MAX_STRENGTHS,)
     shares: Shares
     lift: Floats  # (cells, MAX_STRENGTHS)
@@ -76,7 +76,7 @@ class Tables:
     dense: Floats  # (rows, strengths, k)
 
     @classmethod
-    def of(cls, cells: Cells, strength: Floats, shares: Shares, n_jobs: int | None = None) -> Tables:
+    def of(cls, cells: ItemSums, strength: Floats, shares: Shares, n_jobs: int | None = None) -> Tables:
         pseudo = shares.share * shares.factor
         k, many = len(pseudo), (np.diff(cells.ptr) * 2 >= len(pseudo)) & (len(pseudo) > MAX_CLASSES_IN_KERNEL)
         dense_row = np.where(many, np.cumsum(many) - 1, -1).astype(np.int32)

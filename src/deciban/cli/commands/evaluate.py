@@ -87,7 +87,7 @@ def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -
 
             parts = list(rows.each(load(path).leave_one_out, watch))
         else:
-            parts = list(rows.each(Judged(loaded), watch))
+            parts = list(rows.each(JudgedBatch(loaded), watch))
     if not parts:
         raise DecibanError("{rows} has no rows with a label: there is nothing to judge by", rows=rows.name)
     if leave_one_out:
@@ -98,7 +98,7 @@ def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -
     return evaluate(LogProba(loaded.classes_, np.vstack(log_proba)), None, np.concatenate(labels))
 
 
-class Judged:
+class JudgedBatch:
     """What a model says of rows, and what they are."""
 
     def __init__(self, model: Any) -> None:

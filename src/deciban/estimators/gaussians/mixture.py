@@ -256,8 +256,8 @@ class GaussianMixture(Estimator):
     def _family(self) -> MultivariateGaussian:
         return MultivariateGaussian(covariance=self.covariance_type, ridge=float(self.reg_covar))
 
-    def _keeps(self) -> bool:
-        return False
+    def _rows_to_keep(self, given: Any, X: Any) -> None:
+        """None: there are no classes, and so no sets of them."""
 
     def _climb(self, X: Array, start: Model, weight: Floats | None, attempt: int, watch: Any) -> em.Learned:
         if self.verbose:

@@ -155,9 +155,8 @@ class NaiveBayes(Estimator):
         return lay_out(self.columns, self.rest, self.alpha, self._features(), self.kinds_)
 
     def _reader(self) -> MixedReader:
-        return MixedReader(
-            self._layout(), dict(zip(self._features(), self.kinds_, strict=True)), getattr(self, "table_kind_", "dict")
-        )
+        kinds = dict(zip(self._features(), self.kinds_, strict=True))
+        return MixedReader(self._layout, kinds, getattr(self, "table_kind_", "dict"))
 
     def _joint(self) -> Joint:
         blocks = [Block(group.family, 1.0 if group.alpha == "loo" else group.alpha) for group in self._layout()]

@@ -25,16 +25,6 @@ from deciban.reading.frames import Frame, native_kind, read_frame
 from deciban.schema import Bins, is_forest
 
 
-class Rows:
-    """A table that was read, with a shape."""
-
-    frame: Frame
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.frame.size, len(self.frame.columns)
-
-
 class TreeAugmentedNB(Estimator):
     """Naive Bayes in which a column may depend on one other: P(x | y) = Π_j P(x_j | x_parent(j), y) (S21).
 

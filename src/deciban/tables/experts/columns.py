@@ -162,14 +162,6 @@ class ColumnLaws(Expert):
     def sound(self) -> bool:
         return bool((self.counts >= -SLIGHT).all())
 
-    def in_cells(self, offsets: Array) -> ColumnLaws:
-        """Room for categories that were appended to their columns."""
-        counts = np.zeros((len(self.counts), int(offsets[-1])))
-        for j, start in enumerate(offsets[:-1]):
-            mine = self._counts(j)
-            counts[:, start : start + mine.shape[1]] = mine
-        return replace(self, offsets=offsets, counts=counts)
-
     def recoded(self, old: Encoding, new: Encoding) -> ColumnLaws:
         """The counts where the categories stand in another encoding, which has them all."""
         offsets = new.offsets

@@ -16,7 +16,7 @@ import numpy as np
 
 from deciban._kernel import text
 from deciban._typing import Array, Codes
-from deciban.text.raw import Pairs, Words
+from deciban.text.raw import PairVocabulary, Vocabulary
 
 TermStream: TypeAlias = tuple[Codes, Array]  # items of some documents, one after the other, and where each one's begin
 Bools: TypeAlias = Array
@@ -93,8 +93,8 @@ class WordRuns(Terms):
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.single = Words(sorted(recipe.stop))
-        self.longer: list[Pairs] = []
+        self.single = Vocabulary(sorted(recipe.stop))
+        self.longer: list[PairVocabulary] = []
 
     def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[TermStream]:
         recipe = self.recipe
@@ -104,7 +104,7 @@ class WordRuns(Terms):
         streams = [(ids, indptr)]
         for n in range(1, recipe.high):
             if len(self.longer) < n and grow and len(streams[-1][0]):
-                self.longer.append(Pairs())
+                self.longer.append(PairVocabulary())
             if len(self.longer) < n:
                 break  # no run is as long
             streams.append(text.pair_up(*streams[-1], ids, indptr, n, self.longer[n - 1], grow))
@@ -120,7 +120,7 @@ class WordRuns(Terms):
         for n in range(self.recipe.low, min(self.recipe.high, int(lengths.max(initial=0))) + 1):
             here = np.flatnonzero(lengths == n)
             while len(self.longer) < n - 1:
-                self.longer.append(Pairs())
+                self.longer.append(PairVocabulary())
             found = self.single.add([parts[i][0] for i in here])
             for k in range(1, n):
                 found = self.longer[k - 1].add(found, self.single.add([parts[i][k] for i in here]))
@@ -131,7 +131,7 @@ class WordRuns(Terms):
         to = [self.single.merge(other.single)]
         for n, pairs in enumerate(other.longer):
             if len(self.longer) == n:
-                self.longer.append(Pairs())
+                self.longer.append(PairVocabulary())
             to.append(self.longer[n].merge(pairs, to[-1], to[0]))
         return to[self.recipe.low - 1 :]
 
@@ -202,7 +202,7 @@ class CharacterRuns(Terms):
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.grams: Any = Words()
+        self.grams: Any = Vocabulary()
 
     def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[TermStream]:
         return [text.characters(documents, start, stop, self.grams, grow, self.recipe.low, self.recipe.high)]
@@ -246,11 +246,11 @@ class CharactersOfWords(CharacterRuns):
         self.finish()
 
     def finish(self) -> None:
-        self.seen = Words()
+        self.seen = Vocabulary()
         self.runs: TermStream = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
 
     def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[TermStream]:
-        seen, runs = (self.seen, self.runs) if grow else (Words(), None)
+        seen, runs = (self.seen, self.runs) if grow else (Vocabulary(), None)
         before = len(seen)
         ids, indptr, _ = text.tokenize(documents, start, stop, seen, True, "spaces")
         table = text.characters_of(seen, before, self.grams, grow, self.recipe.low, self.recipe.high)
@@ -263,7 +263,7 @@ class CharactersOfWords(CharacterRuns):
 
 
 class OrderedThings:
-    """A growing set of things of any kind, numbered in the order in which they were first seen: as Words are."""
+    """A growing set of things of any kind, numbered in the order in which they were first seen: as words are."""
 
     def __init__(self, things: Iterable[Hashable] = ()) -> None:
         self.numbers: dict[Hashable, int] = {}
@@ -291,7 +291,7 @@ class OrderedThings:
         return things if which is None else [things[i] for i in which]
 
     def hashes(self) -> Codes:
-        return Words(self.strings()).hashes()
+        return Vocabulary(self.strings()).hashes()
 
     def copy(self) -> Self:
         return type(self)(self.numbers)
