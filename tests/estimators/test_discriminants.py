@@ -517,6 +517,7 @@ SUMS = [
     (GD, {"shrinkage": None, "alpha": "empirical"}),
     (GD, {"shrinkage": None, "predictive": True}),
     (GD, {"shrinkage": "auto", "covariance": "tied"}),
+    (GD, {"shrinkage": "auto", "alpha": 2.0}),
     (GD, {"shrinkage": None, "covariance": "bic"}),
     *of_shapes(shrinkage=None),
 ]

@@ -142,9 +142,10 @@ class MultivariateGaussian(Family):
             return prior | {"xx": strength * (variance + offset**2)}
         spread = found.common if self.guess_covariance is None else np.array(self.guess_covariance)
         prior["xy"] = strength[..., None] * (spread + offset[:, :, None] * offset[:, None, :])
-        for name in ("xxy", "xxyy"):  # Ledoit–Wolf's intensity speaks of rows seen, not of the prior's
-            if name in sums:
-                prior[name] = np.zeros_like(sums[name])
+        if "xxyy" in sums:
+            each = zip(offset, strength, strict=True)
+            higher = [gaussian_moments(at[None], spread, share) for at, share in each]
+            prior["xxy"], prior["xxyy"] = (np.array(part) for part in zip(*higher, strict=True))
         return prior
 
     def estimate(self, sums: Sums, columns: Columns) -> MultivariateParams:
