@@ -172,6 +172,7 @@ def test_every_sum_has_an_inverse_or_says_no(any_world):
 def test_scaling_distributes_over_addition(any_world):
     a, b = any_world.of(slice(0, 30)), any_world.of(slice(30, N))
     same((a + b).scale(0.5), a.scale(0.5) + b.scale(0.5), any_world)
+    same(a.scale(2.0), a + a, any_world)
     np.testing.assert_allclose(a.scale(0.25).weight, 0.25 * a.weight)
 
 
