@@ -497,7 +497,8 @@ def test_the_code_on_the_page_draws_its_picture(section, tmp_path):
     path = tmp_path / "picture.png"
     assert gallery.save(figure, path) < 80_000
     kept = DOCS / "images" / f"{section.name}.png"
-    assert Image.open(path).size == Image.open(kept).size, "run `python docs/gallery.py`"
+    with Image.open(path) as drawn, Image.open(kept) as shown:
+        assert drawn.size == shown.size, "run `python docs/gallery.py`"
     for ax in figure.axes:
         assert not ax.axison or ax.get_xlabel() or ax.get_subplotspec().rowspan.stop < ax.get_gridspec().nrows
         assert ax.has_data()

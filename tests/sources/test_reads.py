@@ -71,7 +71,12 @@ def read(monkeypatch):
         return Counting(path) if buffering == 0 else io.BufferedReader(Counting(path))
 
     monkeypatch.setattr("pathlib.Path.open", opened)
-    monkeypatch.setattr("pathlib.Path.read_bytes", lambda path: opened(path, "rb").read())
+
+    def whole(path):
+        with opened(path, "rb") as file:
+            return file.read()
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", whole)
     return counts
 
 

@@ -110,7 +110,11 @@ def test_csv_is_plain_where_it_can_be(tmp_path):
 
 def test_json_has_null_for_nothing_and_no_infinity(tmp_path):
     write_rows(tmp_path / "a.jsonl", [pa.table({"a": [float("nan"), None, 0.5]})])
-    assert [json.loads(line) for line in (tmp_path / "a.jsonl").open()] == [{"a": None}, {"a": None}, {"a": 0.5}]
+    assert [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()] == [
+        {"a": None},
+        {"a": None},
+        {"a": 0.5},
+    ]
     with pytest.raises(DecibanError, match="no infinite numbers"):
         write_rows(tmp_path / "b.jsonl", [pa.table({"a": [float("inf")]})])
 
@@ -212,11 +216,12 @@ MANY = (
     "chosen", ["csv", "parquet", *(pytest.param(k, marks=pytest.mark.slow) for k in ("jsonl", "arrow"))]
 )
 def test_a_pipe_that_closes_ends_it_quietly(chosen):
-    child = subprocess.Popen([sys.executable, "-c", MANY, chosen], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert len(child.stdout.read(100)) == 100
-    child.stdout.close()
-    said = child.stderr.read().decode()
-    assert child.wait(60) == 0
+    command = [sys.executable, "-c", MANY, chosen]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert len(child.stdout.read(100)) == 100
+        child.stdout.close()
+        said = child.stderr.read().decode()
+        assert child.wait(60) == 0
     assert int(said) < 2_000_000
 
 

@@ -10,6 +10,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,7 +109,6 @@ class InputFile:
         self.keeps = False  # what is read stays in memory
         self._content: bytes | None = None
         self._live: Peeked | None = None
-        self._spool: Any = None  # keeps a temporary file there
         if path is None:
             stream: Any = sys.stdin.buffer
             # Without a buffer there is no lock that a waiting thread could hold when Python ends.
@@ -181,7 +181,7 @@ class InputFile:
             shutil.copyfileobj(self.open(), spool, CHUNK)
             spool.flush()
         copied = InputFile(Path(spool.name), self.name)
-        copied._spool = spool
+        weakref.finalize(copied, spool.close)
         return copied
 
 
