@@ -111,23 +111,17 @@ def is_string(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learn:
-    """The sums of a partition's rows: an estimator, which has `+`."""
+    """The sums of a partition's rows: a model, which has `+`."""
 
     template: Any  # choices made, nothing learned
     split: Split
 
     def __call__(self, tables: Iterator[pa.Table]) -> Any:
-        part = None
-        for table in tables:
-            if table.num_rows:
-                part = copy.copy(self.template) if part is None else part
-                with self.split.rows(table) as (X, y, weight):
-                    part._add(X, y, weight)
-        return part
+        return self.split.added_up(tables, self.template._batch)
 
     def keep(self, path: str, total: Any, note: dict[str, Any]) -> None:
         """A checkpoint: a model file, with a note about how far it has come."""
-        noted = copy.copy(total)
+        noted = with_model(self.template, self.template.model_ + total)
         noted.origin_ = {"checkpoint": note | {"columns": self._columns()}}
         noted.save(path)
 
@@ -149,7 +143,7 @@ class Learn:
             _ = self.template + found
         except DecibanError as error:
             raise DecibanError(f"{path!r} is a checkpoint of another model ({error}): remove it") from None
-        return found, note
+        return found.model_, note
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,15 +168,12 @@ class Expect:
     hidden_weight: float = 1.0
 
     def __call__(self, tables: Iterator[pa.Table]) -> Expected | None:
-        total = None
-        for table in tables:
-            if table.num_rows:
-                with self.split.rows(table) as (X, y, weight):
-                    missing = 0 if y is None else int(pc.sum(pc.is_null(y, nan_is_null=True)).as_py())
-                    likely, stats = self.estimator._expected(X, y, weight, self.hidden_weight)
-                part = Expected(likely, stats, missing)
-                total = part if total is None else total + part
-        return total
+        return self.split.added_up(tables, self.part)
+
+    def part(self, X: Any, y: Any, weight: Any) -> Expected:
+        missing = 0 if y is None else int(pc.sum(pc.is_null(y, nan_is_null=True)).as_py())
+        likely, stats = self.estimator._expected(X, y, weight, self.hidden_weight)
+        return Expected(likely, stats, missing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,13 +184,7 @@ class LeaveOut:
     split: Split
 
     def __call__(self, tables: Iterator[pa.Table]) -> Tally | None:
-        total = None
-        for table in tables:
-            if table.num_rows:
-                with self.split.rows(table) as (X, y, weight):
-                    part = Tally.of(self.estimator.leave_one_out(X, y, weight))
-                total = part if total is None else total + part
-        return total
+        return self.split.added_up(tables, lambda *rows: Tally.of(self.estimator.leave_one_out(*rows)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,13 +206,7 @@ class Check:
     split: Split
 
     def __call__(self, tables: Iterator[pa.Table]) -> Right | None:
-        total = None
-        for table in tables:
-            if table.num_rows:
-                with self.split.rows(table) as (X, y, weight):
-                    part = self.part(X, y, weight)
-                total = part if total is None else total + part
-        return total
+        return self.split.added_up(tables, self.part)
 
     def part(self, X: Any, y: Any, weight: Any) -> Right:
         labels = read_labels(y, len(y))
@@ -293,19 +272,18 @@ def fit(
 
 
 def total_of(engine: Engine, template: Any, split: Split) -> Any:
-    """The estimator with all rows of the engine learned, and whatever it was told of them besides."""
+    """The model of all rows of the engine, under the choices of an estimator that has learned nothing."""
     alone = one_thread(template)
     question = question_for(alone, split) if split.named and split.mark is None else None
     pushed = None if question is None else engine.pushed(question)
     if pushed is not None:
         counts = {"unlabelled": 0 if split.labelled else pushed.unlabelled, "incomplete": pushed.incomplete}
-        alone.model_ = replace(alone.model_, stats=pushed.stats, **counts)
-        return alone
+        return replace(alone.model_, stats=pushed.stats, **counts)
     with bar(f"learning {engine.rows_named}", engine.size, engine.unit) as watch:
         found = engine.collect(Learn(alone, split), watch)
     if found is None:
         raise DecibanError(f"{engine.rows_named} has no rows: there is nothing to learn from")
-    return found
+    return alone.model_ + found
 
 
 def question_for(estimator: Any, split: Split) -> Question | None:
@@ -348,7 +326,7 @@ def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, cl
         return filled(first.model_, learned, round(learned.rows), 0)
     with in_sample(engine):
         template = estimator._template(X, y, weight)
-    take_over(estimator, total_of(engine, template, split))
+    take_over(estimator, with_model(template, total_of(engine, template, split)))
     if not len(estimator.model_.classes):
         raise DecibanError(
             "every label in column {column!r} is missing: at least one row of each class needs one, or say how many "
@@ -398,6 +376,13 @@ def learn_step(estimator: Any, engine: Engine, y: Any, sample_weight: Any) -> An
         raise DecibanError(f"{found.unlabelled:,} rows have no label: partial_fit adds rows whose class is known")
     model = estimator.model_
     return model if found is None else model.with_stats(model.stats + found.stats)
+
+
+def with_model(estimator: Any, model: Any) -> Any:
+    """A copy that has learned something else."""
+    other = copy.copy(estimator)
+    other.model_ = model
+    return other
 
 
 def take_over(estimator: Any, found: Any) -> None:
@@ -475,13 +460,12 @@ def learn_more(
                 template = estimator._template(X, y, weight, declared)
             batch = total_of(engine, template, split)
             check_exact(batch)
-        else:
-            batch = copy.copy(estimator)
-            batch.model_ = estimator.model_ + batch_of(estimator, engine, y, sample_weight, text, labelled)
-            batch._check_model(batch.model_)
-        take_over(estimator, batch)
-        if first:
+            take_over(estimator, with_model(template, batch))
             estimator.model_ = estimator._rechoose(X, y, weight)
+        else:
+            both = estimator.model_ + batch_of(estimator, engine, y, sample_weight, text, labelled)
+            estimator._check_model(both)
+            estimator.model_ = both
     return estimator
 
 
@@ -497,7 +481,7 @@ def batch_of(
     split = split_of(estimator, engine, y, sample_weight, text, known=True, labelled=labelled)
     batch = total_of(engine, estimator.empty(), split)
     check_exact(batch)
-    return batch.model_
+    return batch
 
 
 def forget(
@@ -527,8 +511,8 @@ def forget(
 
 def check_exact(batch: Any) -> None:
     for count, what in (
-        (batch.n_unlabelled_, "no label"),
-        (batch.n_incomplete_, "a missing entry among columns that depend"),
+        (batch.unlabelled, "no label"),
+        (getattr(batch, "incomplete", 0), "a missing entry among columns that depend"),
     ):
         if count:
             raise DecibanError(

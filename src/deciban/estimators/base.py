@@ -447,8 +447,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             raise DecibanError(f"{part.model_.frozen}, and so must have them all in memory")
         return part.empty()
 
-    def _add(self, X: Any, y: Any, weight: Any) -> None:
-        """Learn rows that hide nothing, and count the others: EM goes over those once all sums are there."""
+    def _batch(self, X: Any, y: Any, weight: Any) -> Any:
+        """The model of rows that hide nothing; others are counted, and EM goes over them once all sums are there."""
         X, labels, weight = self._read(X, y, weight, reset=False, least=0)
         if self.model_.closed:
             check_known(labels, self.classes_)
@@ -457,7 +457,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         batch = self.model_.batch(rows, labels, weight, self.n_jobs)
         gaps = batch.gaps(rows, weight, labels) & (labels.codes >= 0) if labels.soft is None else np.zeros(0)
         counts = {"unlabelled": int((labels.codes < 0).sum()), "incomplete": int(gaps.sum())}
-        self.model_ = self.model_ + replace(batch, **counts)
+        return replace(batch, **counts)
 
     def _rechoose(self, X: Any, y: Any, weight: Any) -> Any:
         """What leave-one-out chooses, by the rows of a sample: all of them were learned."""

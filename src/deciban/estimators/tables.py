@@ -202,15 +202,13 @@ class Classifier(Estimator):
             raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
 
         def collect(none: TableModel) -> TableModel:
-            template = copy.copy(self)
-            template.model_ = none
-            found: TableModel = anywhere.total_of(engine, template, split).model_
+            found: TableModel = anywhere.total_of(engine, anywhere.with_model(self, none), split)
             return found
 
         return self._chosen_on(X, y, collect)
 
-    def _add(self, X: Any, y: Any, weight: Any) -> None:
-        self.partial_fit(X, y, sample_weight=weight)
+    def _batch(self, X: Any, y: Any, weight: Any) -> Any:
+        return copy.copy(self).partial_fit(X, y, sample_weight=weight).model_
 
     # ------------------------------------------------------------------ looking inside
 

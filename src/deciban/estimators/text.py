@@ -346,7 +346,7 @@ class TextClassifier(Estimator):
             raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
         with anywhere.in_sample(engine):
             template = self._template(X, y, weight)
-        anywhere.take_over(self, anywhere.total_of(engine, template, split))
+        anywhere.take_over(self, anywhere.with_model(template, anywhere.total_of(engine, template, split)))
         return self._rechoose(X, y, weight)
 
     def _template(self: Self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
@@ -356,8 +356,8 @@ class TextClassifier(Estimator):
             return part.partial_fit(X, y, classes, weight).empty()
         return part.fit(X, y, weight).empty()
 
-    def _add(self, X: Any, y: Any, weight: Any) -> None:
-        self.partial_fit(X, y, sample_weight=weight)
+    def _batch(self, X: Any, y: Any, weight: Any) -> Any:
+        return copy.copy(self).partial_fit(X, y, sample_weight=weight).model_
 
     def _rechoose(self, X: Any, y: Any, weight: Any) -> Graded | Plain:
         if self._chooses():
