@@ -18,7 +18,6 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
@@ -32,7 +31,7 @@ from deciban.corollaries.decay import share_left
 from deciban.corollaries.leave_one_out import NO_WAY, LeaveOneOut
 from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines.dispatch import engine_of
-from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError, warn
+from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError
 from deciban.estimators import attributes, prediction_sets, validation
 from deciban.estimators.validation import generator
 from deciban.joint import Block, Joint, Model
@@ -74,7 +73,7 @@ def wherever(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         engine = self._engine(X)
         if engine is None:
             return method(self, X)
-        from deciban.estimators.anywhere import answer
+        from deciban.estimators.on_engines import answer
 
         return answer(self, engine, method.__name__)
 
@@ -188,10 +187,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         hidden = self._hidden(unlabelled_weight, clusters, random_state)
         source = self._engine(X, y, engine)
         if source is not None:
-            from deciban.estimators import anywhere
+            from deciban.estimators import on_engines
 
             how = {"mark": unlabelled, "hidden": hidden, "clusters": clusters}
-            anywhere.fit(self, source, y, sample_weight, text, **how)
+            on_engines.fit(self, source, y, sample_weight, text, **how)
             return self
         with self._unchanged_on_error():
             self._check_parameters()
@@ -222,9 +221,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """
         source = self._engine(X, y)
         if source is not None:
-            from deciban.estimators import anywhere
+            from deciban.estimators import on_engines
 
-            anywhere.learn_more(self, source, y, sample_weight, classes=classes)
+            on_engines.learn_more(self, source, y, sample_weight, classes=classes)
             return self
         with self._unchanged_on_error():
             self._check_parameters()
@@ -260,12 +259,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         source = self._engine(X, y)
         with self._unchanged_on_error():
             if source is not None:
-                from deciban.estimators import anywhere
+                from deciban.estimators import on_engines
 
                 if isinstance(self.model_, JointModel):
-                    self.model_ = self._without(self.model_ - anywhere.batch_of(self, source, y, sample_weight))
+                    self.model_ = self._without(self.model_ - on_engines.batch_of(self, source, y, sample_weight))
                 else:  # table by table: a row that was never learned is named
-                    anywhere.forget(self, source, y, sample_weight)
+                    on_engines.forget(self, source, y, sample_weight)
                 return self
             X, labels, weight = self._read(*self._counted(X, y, sample_weight), reset=False, least=0)
             if labels.any_missing:
@@ -401,9 +400,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 each = None if weight is None else weight[weight > 0]
                 first = self._first_shares(some, len(model.classes), each)
             model = model.fill(rows, labels.codes, weight, hidden, self.n_jobs, watch, first)
-        found = model.filled_by
-        if found is not None and not found.converged and not found.interrupted:
-            warn(f"EM did not converge in {len(found.log_likelihood)} steps", ConvergenceWarning)
+        if model.filled_by is not None:
+            validation.warn_of_em(model.filled_by)
         return model
 
     def _least(self) -> tuple[int, ...] | None:
@@ -430,7 +428,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> Any:
         """The model of all rows of an engine."""
-        from deciban.estimators.anywhere import learn_joint
+        from deciban.estimators.on_engines import learn_joint
 
         return learn_joint(self, engine, split, hidden, clusters)
 
@@ -797,9 +795,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """
         source = self._engine(X, y)
         if source is not None:
-            from deciban.estimators import anywhere
+            from deciban.estimators import on_engines
 
-            return anywhere.leave_one_out(self, source, y, sample_weight)
+            return on_engines.leave_one_out(self, source, y, sample_weight)
         rows, codes, weight = self._learned_rows(X, y, sample_weight)
         found: LeaveOneOut = self.model_.leave_one_out(rows, codes, weight, self.n_jobs)
         return found
@@ -808,9 +806,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """The share of rows that are predicted right; y may be the name of the labels' column."""
         source = self._engine(X, y)
         if source is not None:
-            from deciban.estimators import anywhere
+            from deciban.estimators import on_engines
 
-            return anywhere.score(self, source, y, sample_weight)
+            return on_engines.score(self, source, y, sample_weight)
         X, y = self._split(X, y)
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
@@ -926,7 +924,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         >>> statement.splitlines()[-1], "exp(" in statement
         ('FROM step5', True)
         """
-        from deciban.estimators.elsewhere import columns_of, formula_of
+        from deciban.estimators.exported import columns_of, formula_of
         from deciban.export.sql import to_sql
 
         formula = formula_of(self)
@@ -945,7 +943,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         >>> [one.name for one in graph.input], [one.name for one in graph.output]
         (['X'], ['label', 'probabilities'])
         """
-        from deciban.estimators.elsewhere import columns_of, formula_of
+        from deciban.estimators.exported import columns_of, formula_of
         from deciban.export.onnx import to_onnx
 
         formula = formula_of(self)
@@ -970,7 +968,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         >>> bool(np.allclose(model.to_logistic_regression().predict_proba(X), model.predict_proba(X)))
         True
         """
-        from deciban.estimators.elsewhere import logistic_regression
+        from deciban.estimators.exported import logistic_regression
 
         return logistic_regression(self, self.linear_form())
 

@@ -336,17 +336,18 @@ class TextClassifier(Estimator):
     # ------------------------------------------------------------------ texts that are not in memory
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> Graded | Plain:
-        from deciban.estimators import anywhere
+        from deciban.engines import learn
+        from deciban.estimators import on_engines
 
         if clusters is not None:
             raise ValueError(f"{type(self).__name__} needs labels, and finds no clusters")
         del hidden  # rows without a label are passed over
-        X, y, weight = anywhere.some_rows(engine, split)
+        X, y, weight = learn.some_rows(engine, split)
         if not len(y):
             raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
-        with anywhere.in_sample(engine):
+        with learn.in_sample(engine):
             template = self._template(X, y, weight)
-        anywhere.take_over(self, anywhere.with_model(template, anywhere.total_of(engine, template, split)))
+        on_engines.take_over(self, on_engines.with_model(template, on_engines.total_of(engine, template, split)))
         return self._rechoose(X, y, weight)
 
     def _template(self: Self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:

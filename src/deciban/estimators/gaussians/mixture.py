@@ -225,7 +225,7 @@ class GaussianMixture(Estimator):
         return more
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> MixtureModel:
-        from deciban.estimators.anywhere import learn_mixture
+        from deciban.estimators.on_engines import learn_mixture
 
         del hidden, clusters
         self._validate_params()

@@ -435,7 +435,7 @@ class MixtureDiscriminant(Estimator):
     # ------------------------------------------------------------------ rows that are not in memory
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> ComponentModel:
-        from deciban.estimators.anywhere import learn_mixture
+        from deciban.estimators.on_engines import learn_mixture
 
         if clusters is not None:
             raise ValueError("to find clusters without labels, use GaussianMixture")
