@@ -734,11 +734,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             raise ValueError(f"by is {by!r}: it must be 'column' or 'expert'")
         self._check_classes()
         rows = self._rows([X] if self._texts and isinstance(X, str | bytes) else X)
-        which = [None if label is None else self._class_index(label) for label in (target, against)]
-        model = self._named(names)
-        model.check_rows(rows)
-        how = {} if by == "column" else {"by": by}
-        out = [model.explain(rows.take(np.array([i])), *which, **how) for i in range(len(rows))]
+        which = [None if label is None else self.model_.code_of(label) for label in (target, against)]
+        out: list[Evidence] = self._named(names).explain_each(rows, *which, by=by)
         if not out:
             raise ValueError(f"there is no {'text' if self._texts else 'row'} to explain")
         return out[0] if len(out) == 1 else out
@@ -746,11 +743,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def top_evidence(self, n: int = 10, names: Any = None) -> Table:
         """What speaks most for each class against the others, by itself, in decibans; `names` as in `explain`."""
         self._check_classes()
-        model = self._named(names)
-        rows: list[tuple[Any, ...]] = []
-        for c, label in enumerate(self.classes_):
-            rows += [(plain(label), name, db) for name, db in model.strongest(c, n)]
-        return Table("strongest evidence for each class", ("class", "item", "dB"), rows)
+        found: Table = self._named(names).strongest_table(n)
+        return found
 
     @available_if(is_generative("law of x to draw from"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def sample(
@@ -766,7 +760,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         for name, value in (("n", n), ("length", length)):
             if value is not None and value < 0:
                 raise ValueError(f"{name} is {value}: it must not be negative")
-        which = None if given is None else self._class_index(given)
+        which = None if given is None else self.model_.code_of(given)
         rows, codes = self.model_.sample(n, generator(random_state), which, length=length)
         return self._reader().native(rows, self.model_), self.classes_[codes]
 
@@ -1121,12 +1115,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Names of every block's columns, given one a feature."""
         return (names,)
 
-    def _class_index(self, label: Any) -> int:
-        where = np.flatnonzero(self.classes_ == label)
-        if len(where) == 0:
-            raise ValueError(f"{label!r} is not one of the classes {self.classes_.tolist()}")
-        return int(where[0])
-
     def _read_prior(self, prior: Any) -> Floats:
         """Class probabilities from a sequence, {class: p} or "uniform"."""
         classes = self.classes_.tolist()
@@ -1156,7 +1144,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 if not isinstance(answers, dict):
                     raise ValueError(f"costs[{truth!r}] must be a mapping answer → cost, got {answers!r}")
                 for answer, cost in answers.items():
-                    table[self._class_index(truth), self._class_index(answer)] = cost
+                    table[self.model_.code_of(truth), self.model_.code_of(answer)] = cost
         else:
             table = np.asarray(costs, dtype=np.float64)
         if table.shape != (k, k):

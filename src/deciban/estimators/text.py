@@ -451,13 +451,8 @@ class TextClassifier(Estimator):
         each of them came to there, which is less.
         """
         self._check_classes()
-        labels = self.classes_ if target is None else [self.classes_[self._class_index(target)]]
-        rows = [
-            (plain(label), word, db)
-            for label in labels
-            for word, db in self.model_.strongest(self._class_index(label), n)
-        ]
-        return Table("strongest words for each class", ("class", "word", "dB"), rows)
+        only = None if target is None else self.model_.code_of(target)
+        return self.model_.strongest_table(n, "words", "word", only)
 
     @property
     def vocabulary_(self) -> dict[str, int]:
