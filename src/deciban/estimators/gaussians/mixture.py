@@ -150,18 +150,10 @@ class GaussianMixture(Estimator):
     # ------------------------------------------------------------------ learning
 
     def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        *,
-        reset: bool,
-        classes: Array | None = None,
-        least: int = 2,
-        mark: Any = None,
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, **how: Any
     ) -> tuple[Array, Labels, Floats | None]:
         """Rows and weights; labels are ignored, and components stand in their place."""
-        del y, classes, least, mark
+        del y, how
         X = self._validated(X, reset=reset, least=2 if reset else 0)
         X = np.asarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
         labels = Labels(np.arange(1), np.zeros(len(X), dtype=np.int32))
