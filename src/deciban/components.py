@@ -105,9 +105,8 @@ class ComponentModel(Learner):
 
     def with_stats(self, stats: Stats, owner: Array | None = None, classes: Array | None = None) -> ComponentModel:
         owner, classes = self.owner if owner is None else owner, self.classes if classes is None else classes
-        more = (self.closed, self.class_prior, self.climbs, self.unlabelled)
-        names = ("closed", "class_prior", "climbs", "unlabelled")
-        return ComponentModel.of(self.parts.joint, stats, owner, classes, **dict(zip(names, more, strict=True)))
+        more = {name: getattr(self, name) for name in ("closed", "class_prior", "climbs", "unlabelled")}
+        return ComponentModel.of(self.parts.joint, stats, owner, classes, **more)
 
     # ------------------------------------------------------------------ the components, where they matter
 

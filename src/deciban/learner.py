@@ -17,11 +17,11 @@ import numpy as np
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import LeaveOneOut, alone_in_class, shares_of
-from deciban.errors import ForgetError, NotAvailableError
+from deciban.errors import DecibanError, ForgetError, NotAvailableError
 from deciban.joint import log_class_prior
 from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
-from deciban.show import plain
+from deciban.show import Table, plain
 
 Self = TypeVar("Self", bound="Learner")
 
@@ -79,6 +79,13 @@ class Learner(ABC):
     def log_prior(self) -> Floats:
         """log P(y), (k,)."""
         return log_class_prior(self.class_prior, self.weight)
+
+    def code_of(self, label: Any) -> int:
+        """A class's place among the others."""
+        where = np.flatnonzero(self.classes == label)
+        if len(where) == 0:
+            raise DecibanError(f"{label!r} is not one of the classes {self.classes.tolist()}")
+        return int(where[0])
 
     @abstractmethod
     def with_prior(self: Self, class_prior: str | Floats) -> Self:
@@ -177,9 +184,22 @@ class Learner(ABC):
     def explain(self, row: Any, target: int | None = None, against: int | None = None, **how: Any) -> Evidence:
         """One row's evidence for a class over another; without them, for the likeliest over the next."""
 
+    def explain_each(
+        self, rows: Any, target: int | None = None, against: int | None = None, **how: Any
+    ) -> list[Evidence]:
+        """The same of every row by itself."""
+        self.check_rows(rows)
+        return [self.explain(rows.take(np.array([i])), target, against, **how) for i in range(len(rows))]
+
     @abstractmethod
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
         """What speaks most for a class against the others, by itself, in decibans."""
+
+    def strongest_table(self, most: int, what: str = "evidence", item: str = "item", only: int | None = None) -> Table:
+        """The same of each class, or of `only` one."""
+        codes = range(len(self.classes)) if only is None else (only,)
+        rows = [(plain(self.classes[c]), name, db) for c in codes for name, db in self.strongest(c, most)]
+        return Table(f"strongest {what} for each class", ("class", item, "dB"), rows)
 
     @abstractmethod
     def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[Any, Codes]:

@@ -73,6 +73,18 @@ def mail_costs(parameters: dict[str, Any], classes: Array) -> tuple[float, float
     return costs
 
 
+def mail_answers(proba: Floats, costs: tuple[float, float, float], learned: Floats) -> Array:
+    """What costs least on average, the first of (ham, unsure, spam) where several do; unsure until both were learned.
+
+    `costs` are those of a spam let through, of not knowing, and of a ham lost.
+    """
+    if not learned.all():
+        return np.full(len(proba), "unsure")
+    let_through, unsure, lost = costs
+    each = np.stack([proba[:, 1] * let_through, np.full(len(proba), unsure), proba[:, 0] * lost])
+    return np.asarray(MAIL_ANSWERS[np.argmin(each, axis=0)])
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scorer:
     """What a saved model answers: the same numbers as the estimator's, bit for bit."""
@@ -128,11 +140,7 @@ class Scorer:
         """What is predicted where the classes have these probabilities."""
         if self.costs is None:
             return np.asarray(self.classes_[np.argmax(proba, axis=1)])
-        if not self.class_count_.all():
-            return np.full(len(proba), "unsure")
-        let_through, unsure, lost = self.costs
-        costs = np.stack([proba[:, 1] * let_through, np.full(len(proba), unsure), proba[:, 0] * lost])
-        return np.asarray(MAIL_ANSWERS[np.argmin(costs, axis=0)])
+        return mail_answers(proba, self.costs, self.class_count_)
 
     def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> list[Any]:
         """The answers with the least expected cost; None where not answering, at the cost `reject`, is cheaper (S20).
@@ -162,19 +170,15 @@ class Scorer:
         rows = self._rows([X] if self.reader.form == "texts" and isinstance(X, str | bytes) else X)
         one, two = (None if label is None else self._place(label) for label in (target, against))
         one = 1 if self.costs is not None and one is None and two is None else one  # spam, whatever comes of it
-        how = {} if by == "column" else {"by": by}
-        self.model.check_rows(rows)
-        out = [self.model.explain(rows.take(np.array([i])), one, two, **how) for i in range(len(rows))]
+        out: list[Evidence] = self.model.explain_each(rows, one, two, by=by)
         if not out:
             raise DecibanError("there is no row to explain")
         return out[0] if len(out) == 1 else out
 
     def top_evidence(self, n: int = 10) -> Table:
         """What speaks most for each class against the others, by itself, in decibans."""
-        items = [
-            (plain(label), item, db) for c, label in enumerate(self.classes_) for item, db in self.model.strongest(c, n)
-        ]
-        return Table("strongest evidence for each class", ("class", "item", "dB"), items)
+        found: Table = self.model.strongest_table(n)
+        return found
 
     def summary(self) -> Summary:
         """What a `Classifier` chose and why."""
@@ -185,12 +189,10 @@ class Scorer:
         return views.summary(self.model)
 
     def _place(self, label: Any) -> int:
-        where = np.flatnonzero(self.classes_ == label)
-        if len(where) == 0:  # from a command line, every label comes as a string
-            where = np.flatnonzero([str(plain(known)) == label for known in self.classes_])
-        if len(where) == 0:
-            raise DecibanError(f"{label!r} is not one of the classes {[plain(c) for c in self.classes_]}")
-        return int(where[0])
+        called = [str(plain(known)) for known in self.classes_]
+        if label in called and not np.any(self.classes_ == label):  # from a command line, every label is a string
+            return called.index(label)
+        return int(self.model.code_of(label))
 
 
 def as_read(X: Any, form: str, names: tuple[str, ...] | None, features: int | None) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 import deciban as api
 from deciban.cli import rows as model_rows
-from deciban.estimators import anywhere
+from deciban.engines import learn
 
 from .customers import people, read_people, write_people
 from .shell import deciban, well
@@ -34,7 +34,7 @@ def loss(model, X, y) -> float:
 @pytest.fixture
 def little_memory(monkeypatch):
     monkeypatch.setattr(model_rows, "AT_ONCE", AT_ONCE)
-    monkeypatch.setattr(anywhere, "SAMPLE", AT_ONCE)
+    monkeypatch.setattr(learn, "SAMPLE", AT_ONCE)
 
 
 @pytest.mark.usefixtures("little_memory")
@@ -72,7 +72,7 @@ def test_simple_models_are_the_same_in_batches(kind, large, held_out, inside, mo
 @pytest.mark.usefixtures("little_memory")
 def test_streamed_texts_are_weighed_in_the_end(shop, inside, monkeypatch):
     monkeypatch.setattr(model_rows, "AT_ONCE", 100)
-    monkeypatch.setattr(anywhere, "SAMPLE", 100)
+    monkeypatch.setattr(learn, "SAMPLE", 100)
     well(inside("train", shop.messages, "-t", "label", "-o", "m.deciban"))
     model, texts = api.load(inside.folder / "m.deciban"), pd.read_csv(shop.messages, comment="#")
     assert model.class_count_.tolist() == [200, 200]
@@ -91,8 +91,8 @@ def test_a_class_that_comes_late_is_learned_and_told(inside):
 import sys
 from deciban.cli import rows as model_rows
 from deciban.cli.run import run
-from deciban.estimators import anywhere
-model_rows.AT_ONCE = anywhere.SAMPLE = {AT_ONCE}
+from deciban.engines import learn
+model_rows.AT_ONCE = learn.SAMPLE = {AT_ONCE}
 sys.exit(run(["train", "-", "-t", "leaves", "-o", "m.deciban"]))
 """
     done = deciban_with(code, inside.folder, path.read_bytes())

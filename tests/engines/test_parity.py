@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import deciban
 from deciban.engines.dispatch import engine_of
 from deciban.engines.stream import stream
-from deciban.estimators.anywhere import Learn
+from deciban.estimators.on_engines import Learn
 from deciban.sources import write_rows
 from deciban.tables.files import parts as table_parts
 

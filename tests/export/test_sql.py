@@ -31,7 +31,7 @@ from deciban import (
 )
 from deciban.dialects import FORMULAS
 from deciban.errors import DecibanError
-from deciban.estimators.elsewhere import formula_of
+from deciban.estimators.exported import formula_of
 from deciban.export import sql
 from deciban.families import Multinomial
 from deciban.pool import Pool

@@ -15,7 +15,7 @@ from deciban.show import plain
 def update(
     path: str, data: list[str], target: str | None, output: str | None, files: FileOptions, json: bool, forget: bool
 ) -> None:
-    from deciban.estimators import anywhere
+    from deciban.estimators import on_engines
     from deciban.estimators.load import load
     from deciban.storage.files import exclusively
 
@@ -24,7 +24,7 @@ def update(
         estimator = load(path)
         before, known = float(estimator.class_count_.sum()), {plain(label) for label in estimator.classes_}
         rows = rows_for(estimator, data, files, target)
-        change = anywhere.forget if forget else anywhere.learn_more
+        change = on_engines.forget if forget else on_engines.learn_more
         change(estimator, rows.engine, rows.target, text=rows.split.text, labelled=True)
         after = float(estimator.class_count_.sum())
         changed = abs(after - before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deciban._typing import Array
+from deciban.engines.base import Sum, added
 from deciban.errors import numbered
 from deciban.sources.column_types import as_texts
 
@@ -70,3 +71,12 @@ class Split:
                 table = table.filter(there)
         with numbered(kept):
             yield self.inputs(table), self.labels(table), self.weights(table)
+
+    def added_up(self, tables: Iterator[pa.Table], of: Callable[[Any, Any, Any], Sum]) -> Sum | None:
+        """The sum of what is said of a partition's inputs, labels and weights, table by table; None without rows."""
+
+        def part(table: pa.Table) -> Sum:
+            with self.rows(table) as rows:
+                return of(*rows)
+
+        return added(part(table) for table in tables if table.num_rows)

@@ -1,4 +1,4 @@
-"""Fitted attributes under scikit-learn's names that several estimators have: each is written once, and taken over."""
+"""What several estimators have, attributes under scikit-learn's names above all: written once, and taken over."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from deciban.families.gaussian import LOG_2PI
 from deciban.families.multivariate_gaussian import MultivariateParams
 from deciban.families.roots import Repairs
 from deciban.joint import Model
+from deciban.readers.counts import CountReader
+from deciban.readers.numbers import NumberReader
 from deciban.show import plain
 
 NAMED = 5  # columns or classes that a warning names
@@ -62,6 +64,16 @@ feature_count = property(_feature_count)
 feature_log_prob = property(_feature_log_prob)
 means = property(_means)
 covariances = property(_covariances)
+
+
+def reader_of_counts(self: Any) -> CountReader:
+    """Rows of counts, none of them negative."""
+    return CountReader(self._names(), type(self).__name__, positive=True)
+
+
+def reader_of_dense_numbers(self: Any) -> NumberReader:
+    """Rows of real numbers, whose columns depend on each other."""
+    return NumberReader(self._names(), dense=True)
 
 
 def gaussian_params(estimator: Any) -> MultivariateParams:

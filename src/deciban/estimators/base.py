@@ -18,7 +18,6 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
 from sklearn.utils.metaestimators import available_if
@@ -32,7 +31,7 @@ from deciban.corollaries.decay import share_left
 from deciban.corollaries.leave_one_out import NO_WAY, LeaveOneOut
 from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines.dispatch import engine_of
-from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError, warn
+from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError
 from deciban.estimators import attributes, prediction_sets, validation
 from deciban.estimators.validation import generator
 from deciban.joint import Block, Joint, Model
@@ -74,7 +73,7 @@ def wherever(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         engine = self._engine(X)
         if engine is None:
             return method(self, X)
-        from deciban.estimators.anywhere import answer
+        from deciban.estimators.on_engines import answer
 
         return answer(self, engine, method.__name__)
 
@@ -188,10 +187,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         hidden = self._hidden(unlabelled_weight, clusters, random_state)
         source = self._engine(X, y, engine)
         if source is not None:
-            from deciban.estimators import anywhere
+            from deciban.estimators import on_engines
 
             how = {"mark": unlabelled, "hidden": hidden, "clusters": clusters}
-            anywhere.fit(self, source, y, sample_weight, text, **how)
+            on_engines.fit(self, source, y, sample_weight, text, **how)
             return self
         with self._unchanged_on_error():
             self._check_parameters()
@@ -222,9 +221,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """
         source = self._engine(X, y)
         if source is not None:
-            from deciban.estimators import anywhere
+            from deciban.estimators import on_engines
 
-            anywhere.learn_more(self, source, y, sample_weight, classes=classes)
+            on_engines.learn_more(self, source, y, sample_weight, classes=classes)
             return self
         with self._unchanged_on_error():
             self._check_parameters()
@@ -260,12 +259,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         source = self._engine(X, y)
         with self._unchanged_on_error():
             if source is not None:
-                from deciban.estimators import anywhere
+                from deciban.estimators import on_engines
 
                 if isinstance(self.model_, JointModel):
-                    self.model_ = self._without(self.model_ - anywhere.batch_of(self, source, y, sample_weight))
+                    self.model_ = self._without(self.model_ - on_engines.batch_of(self, source, y, sample_weight))
                 else:  # table by table: a row that was never learned is named
-                    anywhere.forget(self, source, y, sample_weight)
+                    on_engines.forget(self, source, y, sample_weight)
                 return self
             X, labels, weight = self._read(*self._counted(X, y, sample_weight), reset=False, least=0)
             if labels.any_missing:
@@ -401,9 +400,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 each = None if weight is None else weight[weight > 0]
                 first = self._first_shares(some, len(model.classes), each)
             model = model.fill(rows, labels.codes, weight, hidden, self.n_jobs, watch, first)
-        found = model.filled_by
-        if found is not None and not found.converged and not found.interrupted:
-            warn(f"EM did not converge in {len(found.log_likelihood)} steps", ConvergenceWarning)
+        if model.filled_by is not None:
+            validation.warn_of_em(model.filled_by)
         return model
 
     def _least(self) -> tuple[int, ...] | None:
@@ -430,7 +428,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> Any:
         """The model of all rows of an engine."""
-        from deciban.estimators.anywhere import learn_joint
+        from deciban.estimators.on_engines import learn_joint
 
         return learn_joint(self, engine, split, hidden, clusters)
 
@@ -447,8 +445,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             raise DecibanError(f"{part.model_.frozen}, and so must have them all in memory")
         return part.empty()
 
-    def _add(self, X: Any, y: Any, weight: Any) -> None:
-        """Learn rows that hide nothing, and count the others: EM goes over those once all sums are there."""
+    def _batch(self, X: Any, y: Any, weight: Any) -> Any:
+        """The model of rows that hide nothing; others are counted, and EM goes over them once all sums are there."""
         X, labels, weight = self._read(X, y, weight, reset=False, least=0)
         if self.model_.closed:
             check_known(labels, self.classes_)
@@ -457,7 +455,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         batch = self.model_.batch(rows, labels, weight, self.n_jobs)
         gaps = batch.gaps(rows, weight, labels) & (labels.codes >= 0) if labels.soft is None else np.zeros(0)
         counts = {"unlabelled": int((labels.codes < 0).sum()), "incomplete": int(gaps.sum())}
-        self.model_ = self.model_ + replace(batch, **counts)
+        return replace(batch, **counts)
 
     def _rechoose(self, X: Any, y: Any, weight: Any) -> Any:
         """What leave-one-out chooses, by the rows of a sample: all of them were learned."""
@@ -736,11 +734,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             raise ValueError(f"by is {by!r}: it must be 'column' or 'expert'")
         self._check_classes()
         rows = self._rows([X] if self._texts and isinstance(X, str | bytes) else X)
-        which = [None if label is None else self._class_index(label) for label in (target, against)]
-        model = self._named(names)
-        model.check_rows(rows)
-        how = {} if by == "column" else {"by": by}
-        out = [model.explain(rows.take(np.array([i])), *which, **how) for i in range(len(rows))]
+        which = [None if label is None else self.model_.code_of(label) for label in (target, against)]
+        out: list[Evidence] = self._named(names).explain_each(rows, *which, by=by)
         if not out:
             raise ValueError(f"there is no {'text' if self._texts else 'row'} to explain")
         return out[0] if len(out) == 1 else out
@@ -748,11 +743,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def top_evidence(self, n: int = 10, names: Any = None) -> Table:
         """What speaks most for each class against the others, by itself, in decibans; `names` as in `explain`."""
         self._check_classes()
-        model = self._named(names)
-        rows: list[tuple[Any, ...]] = []
-        for c, label in enumerate(self.classes_):
-            rows += [(plain(label), name, db) for name, db in model.strongest(c, n)]
-        return Table("strongest evidence for each class", ("class", "item", "dB"), rows)
+        found: Table = self._named(names).strongest_table(n)
+        return found
 
     @available_if(is_generative("law of x to draw from"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def sample(
@@ -768,7 +760,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         for name, value in (("n", n), ("length", length)):
             if value is not None and value < 0:
                 raise ValueError(f"{name} is {value}: it must not be negative")
-        which = None if given is None else self._class_index(given)
+        which = None if given is None else self.model_.code_of(given)
         rows, codes = self.model_.sample(n, generator(random_state), which, length=length)
         return self._reader().native(rows, self.model_), self.classes_[codes]
 
@@ -797,9 +789,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """
         source = self._engine(X, y)
         if source is not None:
-            from deciban.estimators import anywhere
+            from deciban.estimators import on_engines
 
-            return anywhere.leave_one_out(self, source, y, sample_weight)
+            return on_engines.leave_one_out(self, source, y, sample_weight)
         rows, codes, weight = self._learned_rows(X, y, sample_weight)
         found: LeaveOneOut = self.model_.leave_one_out(rows, codes, weight, self.n_jobs)
         return found
@@ -808,9 +800,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """The share of rows that are predicted right; y may be the name of the labels' column."""
         source = self._engine(X, y)
         if source is not None:
-            from deciban.estimators import anywhere
+            from deciban.estimators import on_engines
 
-            return anywhere.score(self, source, y, sample_weight)
+            return on_engines.score(self, source, y, sample_weight)
         X, y = self._split(X, y)
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
@@ -926,7 +918,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         >>> statement.splitlines()[-1], "exp(" in statement
         ('FROM step5', True)
         """
-        from deciban.estimators.elsewhere import columns_of, formula_of
+        from deciban.estimators.exported import columns_of, formula_of
         from deciban.export.sql import to_sql
 
         formula = formula_of(self)
@@ -945,7 +937,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         >>> [one.name for one in graph.input], [one.name for one in graph.output]
         (['X'], ['label', 'probabilities'])
         """
-        from deciban.estimators.elsewhere import columns_of, formula_of
+        from deciban.estimators.exported import columns_of, formula_of
         from deciban.export.onnx import to_onnx
 
         formula = formula_of(self)
@@ -970,7 +962,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         >>> bool(np.allclose(model.to_logistic_regression().predict_proba(X), model.predict_proba(X)))
         True
         """
-        from deciban.estimators.elsewhere import logistic_regression
+        from deciban.estimators.exported import logistic_regression
 
         return logistic_regression(self, self.linear_form())
 
@@ -1123,12 +1115,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Names of every block's columns, given one a feature."""
         return (names,)
 
-    def _class_index(self, label: Any) -> int:
-        where = np.flatnonzero(self.classes_ == label)
-        if len(where) == 0:
-            raise ValueError(f"{label!r} is not one of the classes {self.classes_.tolist()}")
-        return int(where[0])
-
     def _read_prior(self, prior: Any) -> Floats:
         """Class probabilities from a sequence, {class: p} or "uniform"."""
         classes = self.classes_.tolist()
@@ -1158,7 +1144,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 if not isinstance(answers, dict):
                     raise ValueError(f"costs[{truth!r}] must be a mapping answer → cost, got {answers!r}")
                 for answer, cost in answers.items():
-                    table[self._class_index(truth), self._class_index(answer)] = cost
+                    table[self.model_.code_of(truth), self.model_.code_of(answer)] = cost
         else:
             table = np.asarray(costs, dtype=np.float64)
         if table.shape != (k, k):

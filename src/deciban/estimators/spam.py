@@ -22,6 +22,7 @@ from deciban.learner import AS_LABELLED, Hidden
 from deciban.readers.texts import MailReader
 from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
+from deciban.scorer import MAIL_ANSWERS, mail_answers
 from deciban.text import mail
 
 Self = TypeVar("Self", bound="SpamFilter")
@@ -177,15 +178,12 @@ class SpamFilter(TextClassifier):
     # ------------------------------------------------------------------ answering
 
     def _answers(self) -> Array:
-        return np.array(["ham", "unsure", "spam"])
+        return MAIL_ANSWERS
 
     def _answer(self, X: Any) -> Array:
         """ "ham", "unsure" or "spam", whichever costs least on average; unsure until both kinds were learned."""
-        ham, spam = self.predict_proba(X).T
-        if not self.class_count_.all():
-            return np.full(len(ham), "unsure")
-        costs = np.stack([spam * self.false_negative, np.full(len(ham), self.unsure), ham * self.false_positive])
-        return np.asarray(self._answers()[np.argmin(costs, axis=0)])
+        costs = (self.false_negative, self.unsure, self.false_positive)
+        return mail_answers(self.predict_proba(X), costs, self.class_count_)
 
     def explain(
         self, X: Any, target: Any = "spam", against: Any = None, names: Any = None, by: str = "column"

@@ -191,26 +191,25 @@ class Classifier(Estimator):
             return choose_by_sample(reader, rows, labels.codes, labels.classes, collect, prior, self.n_jobs, watch)
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> TableModel:
-        from deciban.estimators import anywhere
+        from deciban.engines import learn
+        from deciban.estimators import on_engines
 
         if clusters is not None:
             raise ValueError("Classifier needs labels: to find clusters, use NaiveBayes or GaussianMixture")
         if split.weight is not None or hidden.weight:
             raise DecibanError("sample_weight and unlabelled_weight are for rows in memory: leave them out here")
-        X, y, _ = anywhere.some_rows(engine, split)
+        X, y, _ = learn.some_rows(engine, split)
         if not len(y):
             raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
 
         def collect(none: TableModel) -> TableModel:
-            template = copy.copy(self)
-            template.model_ = none
-            found: TableModel = anywhere.total_of(engine, template, split).model_
+            found: TableModel = on_engines.total_of(engine, on_engines.with_model(self, none), split)
             return found
 
         return self._chosen_on(X, y, collect)
 
-    def _add(self, X: Any, y: Any, weight: Any) -> None:
-        self.partial_fit(X, y, sample_weight=weight)
+    def _batch(self, X: Any, y: Any, weight: Any) -> Any:
+        return copy.copy(self).partial_fit(X, y, sample_weight=weight).model_
 
     # ------------------------------------------------------------------ looking inside
 

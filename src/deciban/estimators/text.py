@@ -336,17 +336,18 @@ class TextClassifier(Estimator):
     # ------------------------------------------------------------------ texts that are not in memory
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> Graded | Plain:
-        from deciban.estimators import anywhere
+        from deciban.engines import learn
+        from deciban.estimators import on_engines
 
         if clusters is not None:
             raise ValueError(f"{type(self).__name__} needs labels, and finds no clusters")
         del hidden  # rows without a label are passed over
-        X, y, weight = anywhere.some_rows(engine, split)
+        X, y, weight = learn.some_rows(engine, split)
         if not len(y):
             raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
-        with anywhere.in_sample(engine):
+        with learn.in_sample(engine):
             template = self._template(X, y, weight)
-        anywhere.take_over(self, anywhere.total_of(engine, template, split))
+        on_engines.take_over(self, on_engines.with_model(template, on_engines.total_of(engine, template, split)))
         return self._rechoose(X, y, weight)
 
     def _template(self: Self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
@@ -356,8 +357,8 @@ class TextClassifier(Estimator):
             return part.partial_fit(X, y, classes, weight).empty()
         return part.fit(X, y, weight).empty()
 
-    def _add(self, X: Any, y: Any, weight: Any) -> None:
-        self.partial_fit(X, y, sample_weight=weight)
+    def _batch(self, X: Any, y: Any, weight: Any) -> Any:
+        return copy.copy(self).partial_fit(X, y, sample_weight=weight).model_
 
     def _rechoose(self, X: Any, y: Any, weight: Any) -> Graded | Plain:
         if self._chooses():
@@ -450,13 +451,8 @@ class TextClassifier(Estimator):
         each of them came to there, which is less.
         """
         self._check_classes()
-        labels = self.classes_ if target is None else [self.classes_[self._class_index(target)]]
-        rows = [
-            (plain(label), word, db)
-            for label in labels
-            for word, db in self.model_.strongest(self._class_index(label), n)
-        ]
-        return Table("strongest words for each class", ("class", "word", "dB"), rows)
+        only = None if target is None else self.model_.code_of(target)
+        return self.model_.strongest_table(n, "words", "word", only)
 
     @property
     def vocabulary_(self) -> dict[str, int]:

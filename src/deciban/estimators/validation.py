@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_random_state, column_or_1d, validate_data
 
+from deciban import em
 from deciban._typing import Array, Matrix
 from deciban.errors import DecibanError, warn
 from deciban.reading.frames import Frame, read_frame
@@ -103,6 +105,12 @@ def one_column(y: Any) -> Any:
     """Labels as they are; of a matrix of one column that column, with scikit-learn's warning."""
     shape: tuple[int, ...] = getattr(y, "shape", ())
     return column_or_1d(y, warn=True) if len(shape) == 2 and shape[1] == 1 else y
+
+
+def warn_of_em(learned: em.Learned) -> None:
+    """Where EM came to its last step before it converged, say so."""
+    if not learned.converged and not learned.interrupted:
+        warn(f"EM did not converge in {len(learned.log_likelihood)} steps", ConvergenceWarning)
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -108,7 +108,7 @@ def learn_files(
     Files are read once where memory holds their rows (`at_once`); otherwise a sample is read first, since choices are
     made before rows are added up.
     """
-    from deciban.estimators import anywhere
+    from deciban.engines import learn
 
     kind = engine.source.kind
     if kind != "table":
@@ -118,7 +118,7 @@ def learn_files(
     rows = split_columns(engine, target, text if kind != "table" or model in ("text", "spam") else None)
     table = rows.whole() if at_once else None
     all_here = table is not None
-    table = engine.sample(anywhere.SAMPLE) if table is None else table
+    table = engine.sample(learn.SAMPLE) if table is None else table
     check_classes(table[target], target)
     with rows.labelled(table, all_here) as (X, y):
         if like is not None:
@@ -157,9 +157,9 @@ def without_rows(path: str) -> Any:
 
 def add_up(estimator: Any, rows: ModelRows, how: str, y: Array) -> None:
     """Learn all rows batch by batch; y are the labels of the sample that choices are made on."""
-    from deciban.estimators import anywhere
+    from deciban.estimators import on_engines
 
-    learn = anywhere.learn_more if how == "like" else anywhere.fit
+    learn = on_engines.learn_more if how == "like" else on_engines.fit
     learn(estimator, rows.engine, rows.target, text=rows.split.text, labelled=True)
     later = [plain(label) for label in estimator.classes_ if label not in y] if how == "classifier" else []
     if later:
@@ -174,7 +174,7 @@ def learn_there(
     engine: Engine, target: str | None, text: str | None, model: str, schema: list[str] | None, jobs: int | None
 ) -> tuple[Any, Any, int]:
     """The same for rows of a database or a cluster, which says nothing of those without a label."""
-    from deciban.estimators import anywhere
+    from deciban.estimators import on_engines
 
     target = check_target(engine, target)
     check_column(engine, target)
@@ -182,7 +182,7 @@ def learn_there(
         some = engine.sample(GUESSED)
         model = "text" if text is not None else guess("table", some.drop_columns([target]), some[target], schema)
     estimator = make(model, read_schema(schema, tuple(engine.schema.names)), jobs)
-    anywhere.fit(estimator, engine, target, text=text if model in ("text", "spam") else None, labelled=True)
+    on_engines.fit(estimator, engine, target, text=text if model in ("text", "spam") else None, labelled=True)
     estimator.origin_ = origin(engine, target, getattr(estimator, "text_", None), "table", [])
     return estimator, judge(estimator, None, estimator.classes_, model == "classifier"), 0
 

@@ -9,6 +9,10 @@ from sklearn.base import clone
 
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
+from deciban.estimators.base import Estimator
+from deciban.estimators.parameters import normalised_priors
+from deciban.families import MultivariateGaussian
+from deciban.joint import Joint
 from deciban.matrix import has_missing
 from deciban.reading.labels import Labels
 
@@ -58,6 +62,19 @@ def nested(matrices: Floats) -> tuple[Any, ...]:
     return tuple(tuple(map(tuple, m)) for m in matrices.tolist())
 
 
-def check_savable(estimator: Any) -> None:
-    if estimator.covariance_estimator is not None:
+def joint(estimator: Any, covariance: str, unit: float = 0.0) -> Joint:
+    """Gaussians over all columns, with covariances from the sums, or as the `covariance_estimator` has them."""
+    family = MultivariateGaussian(
+        covariance=covariance,
+        sphere=0.0 if estimator.shrinkage is None else estimator.shrinkage,
+        unit=unit,
+        given=None if estimator.covariance_estimator is None else getattr(estimator, "given_", None),
+    )
+    return Joint(estimator._block(family), normalised_priors(estimator.priors))
+
+
+def check_savable(self: Any) -> None:
+    """As of any other; and what is code is in no file."""
+    if self.covariance_estimator is not None:
         raise ValueError("a covariance_estimator is code, which files do not hold: use shrinkage instead")
+    Estimator._check_savable(self)

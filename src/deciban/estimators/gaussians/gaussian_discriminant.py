@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from deciban._typing import Floats
 from deciban.choices import ByCovariance, gaussian_of
 from deciban.estimators import attributes, parameters
 from deciban.estimators.base import Estimator
@@ -16,7 +15,6 @@ from deciban.estimators.gaussians.starts import kmeans_shares
 from deciban.families import MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES
 from deciban.joint import Joint
-from deciban.readers.numbers import NumberReader
 
 
 class GaussianDiscriminant(Estimator):
@@ -124,17 +122,13 @@ class GaussianDiscriminant(Estimator):
         self.criterion = criterion
         self.n_jobs = n_jobs
 
+    _reader = attributes.reader_of_dense_numbers
+    _first_shares = kmeans_shares
     class_prior_ = priors_ = attributes.class_prior
     means_ = attributes.means
     covariances_ = attributes.covariances
     decision_function = attributes.decision_function
     _warn_about = attributes.warn_of_gaussian
-
-    def _reader(self) -> NumberReader:
-        return NumberReader(self._names(), dense=True)
-
-    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
-        return kmeans_shares(rows.data[0], k, weight)
 
     @property
     def _shape(self) -> str:

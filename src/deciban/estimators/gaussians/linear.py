@@ -20,7 +20,6 @@ from deciban.estimators.gaussians.starts import kmeans_shares
 from deciban.families import MultivariateGaussian
 from deciban.joint import Joint
 from deciban.measure import incomplete
-from deciban.readers.numbers import NumberReader
 from deciban.reading.labels import Labels
 
 
@@ -96,16 +95,13 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.covariance_estimator = covariance_estimator
         self.n_jobs = n_jobs
 
+    _reader = attributes.reader_of_dense_numbers
+    _first_shares = kmeans_shares
     class_prior_ = priors_ = attributes.class_prior
     means_ = attributes.means
     covariances_ = attributes.covariances
     _warn_about = attributes.warn_of_gaussian
-
-    def _reader(self) -> NumberReader:
-        return NumberReader(self._names(), dense=True)
-
-    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
-        return kmeans_shares(rows.data[0], k, weight)
+    _check_savable = from_rows.check_savable
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -125,12 +121,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         return from_rows.LOOKED
 
     def _joint(self) -> Joint:
-        family = MultivariateGaussian(
-            covariance="tied",
-            sphere=0.0 if self.shrinkage is None else self.shrinkage,
-            given=None if self.covariance_estimator is None else getattr(self, "given_", None),
-        )
-        return Joint(self._block(family), parameters.normalised_priors(self.priors))
+        return from_rows.joint(self, "tied")
 
     def _check_fitted(self, model: Any) -> None:
         super()._check_fitted(model)
@@ -140,10 +131,6 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
                 f"n_components cannot be larger than min(n_features, n_classes - 1). It is {self.n_components}, and "
                 f"there are {model.columns().size} features and {len(model.classes)} classes."
             )
-
-    def _check_savable(self) -> None:
-        from_rows.check_savable(self)
-        super()._check_savable()
 
     def decision_function(self, X: Any) -> Floats:
         """x·coef_ + intercept_: log p(x, y) but for what all classes share; with two classes the log-odds, (n,)."""

@@ -20,7 +20,7 @@ from deciban.components import MixtureModel
 from deciban.errors import warn
 from deciban.estimators import attributes
 from deciban.estimators.base import Estimator, checked_weights
-from deciban.estimators.gaussians.starts import filled_with_means, first_values
+from deciban.estimators.gaussians.starts import em_settings, filled_with_means, first_values, seeded
 from deciban.estimators.validation import generator
 from deciban.families import MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES, parameters
@@ -29,7 +29,7 @@ from deciban.families.roots import roots
 from deciban.joint import Block, Joint, Model
 from deciban.learner import AS_LABELLED, Hidden
 from deciban.matrix import LARGEST, complain, value_range
-from deciban.readers.numbers import NumberReader, leading_mean
+from deciban.readers.numbers import leading_mean
 from deciban.reading.labels import Labels
 from deciban.schema import Columns, Schema
 from deciban.show import progress
@@ -143,24 +143,17 @@ class GaussianMixture(Estimator):
         self.verbose_interval = verbose_interval
         self.n_jobs = n_jobs
 
-    def _reader(self) -> NumberReader:
-        return NumberReader(self._names(), dense=True)
+    _reader = attributes.reader_of_dense_numbers
+    _em_settings = em_settings
+    means_ = attributes.means
 
     # ------------------------------------------------------------------ learning
 
     def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        *,
-        reset: bool,
-        classes: Array | None = None,
-        least: int = 2,
-        mark: Any = None,
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, **how: Any
     ) -> tuple[Array, Labels, Floats | None]:
         """Rows and weights; labels are ignored, and components stand in their place."""
-        del y, classes, least, mark
+        del y, how
         X = self._validated(X, reset=reset, least=2 if reset else 0)
         X = np.asarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
         labels = Labels(np.arange(1), np.zeros(len(X), dtype=np.int32))
@@ -225,7 +218,7 @@ class GaussianMixture(Estimator):
         return more
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> MixtureModel:
-        from deciban.estimators.anywhere import learn_mixture
+        from deciban.estimators.on_engines import learn_mixture
 
         del hidden, clusters
         self._validate_params()
@@ -235,9 +228,6 @@ class GaussianMixture(Estimator):
         del hidden_weight
         X, _, weight = self._read(X, y, weight, reset=False)
         return expect.expect([X], self.model_, None, None, weight, self.n_jobs)
-
-    def _em_settings(self) -> dict[str, Any]:
-        return {"max_iter": self.max_iter, "tolerance": self.tol}
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn from rows, then say which component each belongs to."""
@@ -274,8 +264,7 @@ class GaussianMixture(Estimator):
             lambda model: expect.expect([X], model, None, None, weight, self.n_jobs),
             rows=rows,
             joint=Joint((Block(self._family(), 0.0),)),
-            max_iter=self.max_iter,
-            tolerance=self.tol,
+            **self._em_settings(),
             before=self._before(start) * rows,
             watch=tell,
         )
@@ -417,11 +406,6 @@ class GaussianMixture(Estimator):
         return attributes.as_learned(self, np.exp(self.model_.log_prior))
 
     @property
-    def means_(self) -> Array:
-        """Means, (components, d)."""
-        return attributes.as_learned(self, attributes.gaussian_params(self).mean)
-
-    @property
     def covariances_(self) -> Array:
         """Covariances in scikit-learn's form: full (k, d, d), tied (d, d), diag (k, d), spherical (k,)."""
         covariance = attributes.gaussian_params(self).covariance
@@ -462,9 +446,7 @@ class GaussianMixture(Estimator):
         kept = super()._parameters_out()
         for name in ("weights_init", "means_init", "precisions_init"):
             kept[name] = None if kept[name] is None else np.asarray(kept[name], dtype=np.float64)
-        if not isinstance(kept["random_state"], int | np.integer | None):
-            kept["random_state"] = None
-        return kept
+        return seeded(kept)
 
     def _about(self) -> dict[str, Any]:
         state = {

@@ -25,13 +25,13 @@ from deciban.errors import DecibanError, InterruptedWarning, warn
 from deciban.estimators import attributes, parameters
 from deciban.estimators.base import Estimator
 from deciban.estimators.gaussians.mixture import GaussianMixture
+from deciban.estimators.gaussians.starts import em_settings, seeded
 from deciban.families import Family, MultivariateGaussian
 from deciban.families.covariance import ALIASES, SHAPES
 from deciban.families.covariance import parameters as count_parameters
 from deciban.joint import Block, Joint, Model
 from deciban.learner import AS_LABELLED, Hidden
 from deciban.matrix import LARGEST, complain, value_range
-from deciban.readers.numbers import NumberReader
 from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
 from deciban.schema import Columns, union_classes
@@ -152,14 +152,13 @@ class MixtureDiscriminant(Estimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    _reader = attributes.reader_of_dense_numbers
     class_prior_ = priors_ = attributes.class_prior
     means_ = attributes.means
     covariances_ = attributes.covariances
     decision_function = attributes.decision_function
     _warn_about = attributes.warn_of_gaussian
-
-    def _reader(self) -> NumberReader:
-        return NumberReader(self._names(), dense=True)
+    _em_settings = em_settings
 
     def _family(self) -> MultivariateGaussian:
         tie, sphere = parameters.as_pair(self.shrinkage)
@@ -182,7 +181,9 @@ class MixtureDiscriminant(Estimator):
         parameters.as_pair(self.shrinkage)
 
     def _check_model(self, model: Any) -> None:
-        k = len(model.classes)
+        self._check_priors(len(model.classes))
+
+    def _check_priors(self, k: int) -> None:
         if self.priors is not None and len(np.asarray(self.priors)) != k:
             raise ValueError(
                 f"Number of priors must match number of classes: {len(np.asarray(self.priors))} priors, {k} classes"
@@ -207,11 +208,7 @@ class MixtureDiscriminant(Estimator):
             raise ValueError("every label is missing: at least one row of each class needs one")
         self.__dict__.pop("model_", None)
         X = self._reader().floats(X)
-        if self.priors is not None and len(np.asarray(self.priors)) != len(labels.classes):
-            raise ValueError(
-                f"Number of priors must match number of classes: {len(np.asarray(self.priors))} priors, "
-                f"{len(labels.classes)} classes"
-            )
+        self._check_priors(len(labels.classes))
         if X.size and not max(np.abs(value_range(X))) <= LARGEST:
             complain(X, Columns(X.shape[1], self._names()))
         codes = labels.codes
@@ -224,8 +221,7 @@ class MixtureDiscriminant(Estimator):
             start = self._of(side_by_side(parts.values()), owners(parts), labels.classes, closed, self._family())
             rows = Entries([X], start.schema.blocks)
             try:
-                how = {"max_iter": self.max_iter, "tolerance": self.tol}
-                model = start.fill(rows, codes, weight, hidden, self.n_jobs, watch, **how)
+                model = start.fill(rows, codes, weight, hidden, self.n_jobs, watch, **self._em_settings())
             except KeyboardInterrupt:  # before its first step: every class has its components already
                 warn("interrupted: the components are those of each class by itself", InterruptedWarning)
                 total = float(len(codes) if weight is None else weight.sum())
@@ -435,7 +431,7 @@ class MixtureDiscriminant(Estimator):
     # ------------------------------------------------------------------ rows that are not in memory
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> ComponentModel:
-        from deciban.estimators.anywhere import learn_mixture
+        from deciban.estimators.on_engines import learn_mixture
 
         if clusters is not None:
             raise ValueError("to find clusters without labels, use GaussianMixture")
@@ -462,9 +458,6 @@ class MixtureDiscriminant(Estimator):
         some = np.flatnonzero(each)
         found: tuple[float, Stats] = self.model_.expected(rows.take(some), codes[some], each[some], self.n_jobs)
         return found
-
-    def _em_settings(self) -> dict[str, Any]:
-        return {"max_iter": self.max_iter, "tolerance": self.tol}
 
     # ------------------------------------------------------------------ answering
 
@@ -525,10 +518,7 @@ class MixtureDiscriminant(Estimator):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
 
     def _parameters_out(self) -> dict[str, Any]:
-        kept = super()._parameters_out()
-        if not isinstance(kept["random_state"], int | np.integer | None):
-            kept["random_state"] = None
-        return kept
+        return seeded(super()._parameters_out())
 
     def _about(self) -> dict[str, Any]:
         state = {"dtype_": self.dtype_} | ({"n_unlabelled_": self.n_unlabelled_} if self.n_unlabelled_ else {})

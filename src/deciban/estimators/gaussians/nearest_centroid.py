@@ -20,7 +20,6 @@ from deciban.estimators.base import Estimator
 from deciban.estimators.gaussians.starts import kmeans_shares
 from deciban.families import MultivariateGaussian
 from deciban.joint import Joint
-from deciban.readers.numbers import NumberReader
 from deciban.reading.labels import Labels
 
 MEDIANS = "medians are not sums of the rows"
@@ -85,16 +84,12 @@ class NearestCentroid(Estimator):
         self.priors = priors
         self.n_jobs = n_jobs
 
+    _reader = attributes.reader_of_dense_numbers
+    _first_shares = kmeans_shares
     class_prior_ = priors_ = attributes.class_prior
     means_ = attributes.means
     covariances_ = attributes.covariances
     _warn_about = attributes.warn_of_gaussian
-
-    def _reader(self) -> NumberReader:
-        return NumberReader(self._names(), dense=True)
-
-    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
-        return kmeans_shares(rows.data[0], k, weight)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

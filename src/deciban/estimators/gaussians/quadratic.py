@@ -14,9 +14,7 @@ from deciban.estimators import attributes, parameters
 from deciban.estimators.base import Estimator
 from deciban.estimators.gaussians import from_rows
 from deciban.estimators.gaussians.starts import kmeans_shares
-from deciban.families import MultivariateGaussian
 from deciban.joint import Joint
-from deciban.readers.numbers import NumberReader
 from deciban.reading.labels import Labels
 
 
@@ -92,17 +90,14 @@ class QuadraticDiscriminantAnalysis(Estimator):
         self.covariance_estimator = covariance_estimator
         self.n_jobs = n_jobs
 
+    _reader = attributes.reader_of_dense_numbers
+    _first_shares = kmeans_shares
     class_prior_ = priors_ = attributes.class_prior
     means_ = attributes.means
     covariances_ = attributes.covariances
     decision_function = attributes.decision_function
     _warn_about = attributes.warn_of_gaussian
-
-    def _reader(self) -> NumberReader:
-        return NumberReader(self._names(), dense=True)
-
-    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
-        return kmeans_shares(rows.data[0], k, weight)
+    _check_savable = from_rows.check_savable
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -118,17 +113,7 @@ class QuadraticDiscriminantAnalysis(Estimator):
         return from_rows.LOOKED
 
     def _joint(self) -> Joint:
-        family = MultivariateGaussian(
-            covariance="full",
-            sphere=0.0 if self.shrinkage is None else self.shrinkage,
-            unit=float(self.reg_param) if self.solver == "svd" else 0.0,
-            given=None if self.covariance_estimator is None else getattr(self, "given_", None),
-        )
-        return Joint(self._block(family), parameters.normalised_priors(self.priors))
-
-    def _check_savable(self) -> None:
-        from_rows.check_savable(self)
-        super()._check_savable()
+        return from_rows.joint(self, "full", unit=float(self.reg_param) if self.solver == "svd" else 0.0)
 
     @property
     def covariance_(self) -> list[Array]:

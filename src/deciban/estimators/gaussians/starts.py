@@ -1,18 +1,23 @@
-"""Where EM starts among real numbers: k-means on columns of one scale."""
+"""EM among real numbers: where it starts, k-means on columns of one scale, and what it is told."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
-from deciban._typing import Array, Floats, Matrix
+from deciban._typing import Array, Floats
 
 
-def kmeans_shares(X: Matrix, k: int, weight: Floats | None) -> Callable[[np.random.RandomState], Floats] | None:
+def kmeans_shares(
+    self: Any, rows: Any, k: int, weight: Floats | None
+) -> Callable[[np.random.RandomState], Floats] | None:
     """A way to draw clusters of rows, (n, k) each; sparse rows have none."""
+    del self
+    X = rows.data[0]
     if sp.issparse(X):
         return None
     X = filled_with_means(X - first_values(X))
@@ -40,3 +45,14 @@ def filled_with_means(X: Array) -> Array:
     if not gone.any():
         return X
     return np.where(gone, np.nanmean(np.where(gone.all(axis=0), 0.0, X), axis=0), X)
+
+
+def em_settings(self: Any) -> dict[str, Any]:
+    """What EM of a mixture is told: how long, and how exactly."""
+    return {"max_iter": self.max_iter, "tolerance": self.tol}
+
+
+def seeded(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as a file holds them: a generator is no number, and is left out."""
+    seed = parameters["random_state"]
+    return parameters | {"random_state": seed if isinstance(seed, int | np.integer | None) else None}

@@ -10,7 +10,6 @@ from deciban.estimators.base import Estimator
 from deciban.estimators.parameters import COUNT_CONSTRAINTS, joint_of_counts, pseudo_counts
 from deciban.families import Complement
 from deciban.joint import Joint
-from deciban.readers.counts import CountReader
 
 
 class ComplementNB(Estimator):
@@ -68,6 +67,7 @@ class ComplementNB(Estimator):
         self.norm = norm
         self.n_jobs = n_jobs
 
+    _reader = attributes.reader_of_counts
     class_log_prior_ = attributes.class_log_prior
     _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
     feature_count_ = attributes.feature_count
@@ -77,9 +77,6 @@ class ComplementNB(Estimator):
         super()._check_parameters()
         if isinstance(self.alpha, str) and self.alpha == "empirical":
             raise ValueError("ComplementNB has no marginal likelihood to maximise: use alpha='loo' or numbers")
-
-    def _reader(self) -> CountReader:
-        return CountReader(self._names(), type(self).__name__, positive=True)
 
     def _joint(self) -> Joint:
         return joint_of_counts(self, Complement(norm=self.norm))

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from deciban._typing import Array, Floats
+from deciban._typing import Array
 from deciban.estimators import attributes, parameters
 from deciban.estimators.base import Estimator
 from deciban.estimators.gaussians.starts import kmeans_shares
@@ -89,6 +89,7 @@ class GaussianNB(Estimator):
         self.predictive = predictive
         self.n_jobs = n_jobs
 
+    _first_shares = kmeans_shares
     class_prior_ = attributes.class_prior
 
     def _reader(self) -> NumberReader:
@@ -102,9 +103,6 @@ class GaussianNB(Estimator):
             guess_variance=parameters.as_guess(self.prior_var, "prior_var", self.n_features_in_),
         )
         return Joint(self._block(family), parameters.priors(self.priors))
-
-    def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
-        return kmeans_shares(rows.data[0], k, weight)
 
     @property
     def theta_(self) -> Array:

@@ -9,7 +9,6 @@ from deciban.estimators.base import Estimator
 from deciban.estimators.parameters import COUNT_CONSTRAINTS, joint_of_counts, pseudo_counts
 from deciban.families import Multinomial
 from deciban.joint import Joint
-from deciban.readers.counts import CountReader
 
 
 class MultinomialNB(Estimator):
@@ -77,13 +76,11 @@ class MultinomialNB(Estimator):
         self.predictive = predictive
         self.n_jobs = n_jobs
 
+    _reader = attributes.reader_of_counts
     class_log_prior_ = attributes.class_log_prior
     _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
     feature_count_ = attributes.feature_count
     feature_log_prob_ = attributes.feature_log_prob
-
-    def _reader(self) -> CountReader:
-        return CountReader(self._names(), type(self).__name__, positive=True)
 
     def _joint(self) -> Joint:
         return joint_of_counts(self, Multinomial(predictive=self.predictive))

@@ -15,7 +15,6 @@ from deciban.estimators.base import Estimator
 from deciban.estimators.parameters import COUNT_CONSTRAINTS, joint_of_counts, pseudo_counts
 from deciban.families import Poisson
 from deciban.joint import Joint
-from deciban.readers.counts import CountReader
 
 
 class PoissonNB(Estimator):
@@ -78,12 +77,10 @@ class PoissonNB(Estimator):
         self.predictive = predictive
         self.n_jobs = n_jobs
 
+    _reader = attributes.reader_of_counts
     class_log_prior_ = attributes.class_log_prior
     _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
     feature_count_ = attributes.feature_count
-
-    def _reader(self) -> CountReader:
-        return CountReader(self._names(), type(self).__name__, positive=True)
 
     def _joint(self) -> Joint:
         return joint_of_counts(self, Poisson(predictive=self.predictive, guess=float(self.guess)))

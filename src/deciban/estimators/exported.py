@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from deciban.estimators.base import Estimator
 
 
-def features_of(model: Estimator) -> tuple[str, ...]:
-    """What the columns are called: as in the table that was learned, or x0, x1, …"""
-    return model._names() or tuple(f"x{j}" for j in range(model.n_features_in_))
-
-
 def formula_of(model: Estimator) -> Formula:
     """What the model says of a row, in words that SQL and ONNX have too; an error says why it cannot be put so."""
     model._check_classes()
@@ -38,7 +33,7 @@ def formula_of(model: Estimator) -> Formula:
     if isinstance(value, TableModel):
         return formula_of_table(value)
     if isinstance(value, ComponentModel):
-        formula = formula_of_joint(value.parts, ColumnReading(features_of(model), {}, ()), None)
+        formula = formula_of_joint(value.parts, ColumnReading(model._features(), {}, ()), None)
         owner = value.owner.astype(np.int32)
         return replace(formula, classes=value.classes, owner=owner, log_prior=value.log_prior)
     if not isinstance(value, Model):
@@ -48,15 +43,15 @@ def formula_of(model: Estimator) -> Formula:
         )
     if isinstance(model, NearestCentroid) and model.metric == "manhattan":
         raise DecibanError("with metric='manhattan' there are no probabilities: fit with metric='euclidean'")
-    kinds = dict(zip(features_of(model), model.kinds_, strict=True)) if isinstance(model, NaiveBayes) else {}
+    kinds = dict(zip(model._features(), model.kinds_, strict=True)) if isinstance(model, NaiveBayes) else {}
     nothing = ("",) if isinstance(model, NaiveBayes | TreeAugmentedNB) else ()
     nearest = by_distance(value) if isinstance(model, NearestCentroid) and np.ptp(value.log_prior) <= EQUAL else None
-    return formula_of_joint(value, ColumnReading(features_of(model), kinds, nothing), nearest)
+    return formula_of_joint(value, ColumnReading(model._features(), kinds, nothing), nearest)
 
 
 def columns_of(model: Estimator, columns: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
     """{feature: what it is called elsewhere}, from such a mapping, or from names in the features' order."""
-    features = features_of(model)
+    features = model._features()
     if columns is None:
         return {}
     if isinstance(columns, Mapping):
@@ -71,7 +66,7 @@ def columns_of(model: Estimator, columns: Mapping[str, str] | Sequence[str] | No
 
 def logistic_regression(model: Estimator, form: LinearForm) -> LogisticRegression:
     """The same posterior, in scikit-learn's words: softmax of x·coef_ + intercept_, or of two classes its logistic."""
-    features = features_of(model)
+    features = model._features()
     if len(form.classes) < 2:
         raise DecibanError("there is only one class, and a logistic regression takes two")
     if len(set(form.items)) < len(form.items) or not set(form.items) <= set(features):
