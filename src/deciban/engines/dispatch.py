@@ -66,14 +66,14 @@ def named(X: Any, y: Any, texts: bool) -> str | None:
         return FRAMES[package]
     if isinstance(X, os.PathLike) or module.startswith("deciban.sources."):
         return "stream"
-    labels_elsewhere = y is None or isinstance(y, str)
-    if is_paths(X):
-        return "stream" if labels_elsewhere and (not texts or isinstance(y, str)) else None
+    labels_elsewhere = isinstance(y, str) or (y is None and not texts)
+    if labels_elsewhere and (isinstance(X, Iterator) or is_paths(X)):
+        return "stream"
     if isinstance(X, FunctionType | MethodType | partial):
         return "stream"
     if package == "pyarrow":
         return "stream" if name in READERS or (hasattr(X, "to_batches") and hasattr(X, "scanner")) else None
-    return "stream" if isinstance(X, Iterator) and labels_elsewhere and (not texts or isinstance(y, str)) else None
+    return None
 
 
 def is_paths(X: Any) -> bool:
