@@ -113,7 +113,7 @@ class Limits:
         left, right = np.random.default_rng(0).normal(size=(2, size, size))
         out = np.empty((size, size))
         self.peak = 2 * size**3 / best(lambda: np.matmul(left, right, out=out), repeats=repeats)[0]
-        self.read = best(lambda: X.sum(), repeats=repeats)[0]
+        self.read = best(X.sum, repeats=repeats)[0]
         self.bytes = X.nbytes
 
     def least(self, X: np.ndarray, flops: float, reads: int = 1) -> float:

@@ -61,7 +61,7 @@ def compare(scale: float, repeats: int, jobs: int | None) -> list[tuple[str, str
     X = rng.normal(size=(n, d))
     y = rng.integers(0, k, n)
     X += y[:, None] * 0.3
-    read = best(lambda: X.sum(), repeats=repeats)[0]
+    read = best(X.sum, repeats=repeats)[0]
     for name, data in (("float64", X), ("float32", X.astype(np.float32)), ("Fortran order", np.asfortranarray(X))):
         label = f"GaussianNB {n:,}×{d}, {k} classes, {name}"
         ours, theirs = deciban.GaussianNB(n_jobs=jobs), peer.GaussianNB()

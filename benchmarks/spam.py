@@ -114,7 +114,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "the same, CONTENT_HEADERS": lambda: words(deciban.MultinomialNB(alpha=0.01), mail.CONTENT_HEADERS),
     "BernoulliNB(alpha=0.01)": lambda: words(deciban.BernoulliNB(alpha=0.01)),
     # Here SpamFilter is plugged in: other settings of it go below as further rows.
-    "SpamFilter()": lambda: deciban.SpamFilter(),
+    "SpamFilter()": deciban.SpamFilter,
 }
 
 

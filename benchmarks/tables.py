@@ -235,8 +235,8 @@ class Boosting:
 
 OURS, LOGISTIC, BOOSTING = "Classifier()", "logistic", "boosting"
 MODELS: dict[str, Callable[[], Any]] = {
-    OURS: lambda: deciban.Classifier(),
-    "mixed NB": lambda: TextbookNaiveBayes(),
+    OURS: deciban.Classifier,
+    "mixed NB": TextbookNaiveBayes,
     "GaussianNB": lambda: one_hot(GaussianNB()),
     "LDA": lambda: one_hot(LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")),
     "QDA": lambda: one_hot(QuadraticDiscriminantAnalysis(reg_param=0.1)),

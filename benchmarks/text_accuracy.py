@@ -47,7 +47,7 @@ PAIRS = (
 DEFAULT = "TextClassifier()"
 
 MODELS: dict[str, Callable[[], Any]] = {
-    DEFAULT: lambda: deciban.TextClassifier(),
+    DEFAULT: deciban.TextClassifier,
     "TextClassifier(reliability=None)": lambda: deciban.TextClassifier(reliability=None),
     'the same, family="bernoulli"': lambda: deciban.TextClassifier(reliability=None, family="bernoulli"),
     'the same, family="complement"': lambda: deciban.TextClassifier(reliability=None, family="complement"),

@@ -328,7 +328,7 @@ def main() -> None:
     mb = megabytes(texts)
     everything = np.frombuffer("".join(texts).encode().ljust(-(-int(mb * 1e6) // 8) * 8), dtype=np.uint8)
     bytewise, wordwise = best(
-        lambda: everything.sum(), lambda: everything.view(np.uint64).sum(), repeats=4 * repeats, patience=patience
+        everything.sum, lambda: everything.view(np.uint64).sum(), repeats=4 * repeats, patience=patience
     )
     lines = [
         "# Text beside scikit-learn",

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deciban._typing import Array, Floats, Sums
-from deciban.measure import MEASURES, Lost, has_squares, second_moments
-from deciban.measure import RESIDUE as RESIDUE  # of this arithmetic, whose other words stand here
+from deciban.measure import MEASURES, RESIDUE, Lost, has_squares, second_moments
 from deciban.schema import Columns, Schema, find
 
 CANCELLED = 2.0**10  # squares that a move of the pivot makes as many times smaller have lost ten of a double's 53 bits

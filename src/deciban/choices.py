@@ -8,13 +8,13 @@ import numpy as np
 
 from deciban import collect
 from deciban._typing import Array, Data, Floats
-from deciban.algebra import RESIDUE
 from deciban.corollaries.leave_one_out import FEW, best_alpha, best_family, leave_one_out, some_of
 from deciban.families import Family, MultivariateGaussian
 from deciban.families.chow_liu import chow_liu
 from deciban.families.covariance import SHAPES
 from deciban.joint import Block, Joint, Model
 from deciban.joint_model import Choice, LabelledData
+from deciban.measure import RESIDUE
 from deciban.priors import Alpha, search
 from deciban.schema import Bins
 

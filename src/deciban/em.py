@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from deciban._typing import Floats, Sums
-from deciban.algebra import RESIDUE, Stats
+from deciban.algebra import Stats
 from deciban.errors import InterruptedWarning, warn
 from deciban.joint import Joint, Model
-from deciban.measure import has_squares, second_moments
+from deciban.measure import RESIDUE, has_squares, second_moments
 
 Step = Callable[[Model], tuple[float, Stats]]
 

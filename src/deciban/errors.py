@@ -152,7 +152,7 @@ class EngineError(DecibanError):
 
 
 class NotAvailableError(DecibanError, AttributeError):
-    """This model has no such answer: it is not generative, has no classes of its own, or keeps no words."""
+    """The model has no such answer: it is not generative, has no classes of its own, or keeps no words."""
 
 
 class DataWarning(LocatedError, UserWarning):  # noqa: N818 - it is raised only where a filter makes it an error

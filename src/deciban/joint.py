@@ -13,9 +13,10 @@ import numpy as np
 
 from deciban._kernel import posterior as kernel
 from deciban._typing import Array, Codes, Data, Floats, Labels
-from deciban.algebra import RESIDUE, Stats, add_prior
+from deciban.algebra import Stats, add_prior
 from deciban.errors import SchemaError
 from deciban.families import Family
+from deciban.measure import RESIDUE
 from deciban.priors import Alpha, empirical
 from deciban.schema import Columns, Schema
 

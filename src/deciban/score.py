@@ -10,11 +10,12 @@ import numpy as np
 from deciban._kernel import posterior as posterior_kernel
 from deciban._scipy import issparse
 from deciban._typing import Array, Data, Floats, Labels, Matrix
-from deciban.algebra import RESIDUE, Stats
+from deciban.algebra import Stats
 from deciban.bayes import report
 from deciban.collect import collect, long_blocks, over_rows
 from deciban.joint import Model
 from deciban.matrix import complain, row_slice
+from deciban.measure import RESIDUE
 from deciban.schema import Columns, Schema
 from deciban.threads import ENTRIES
 

@@ -22,10 +22,11 @@ from deciban import (
     TreeAugmentedNB,
     em,
 )
-from deciban.algebra import RESIDUE, Stats
+from deciban.algebra import Stats
 from deciban.errors import InterruptedWarning
 from deciban.families import Bernoulli, Gaussian, Multinomial, MultivariateGaussian
 from deciban.joint import Block, Joint, Model
+from deciban.measure import RESIDUE
 from deciban.schema import Columns, Schema
 
 pytestmark = [

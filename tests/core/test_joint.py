@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from worlds import make
 
-from deciban.algebra import RESIDUE
 from deciban.errors import SchemaError
 from deciban.joint import Joint, Model, log_class_prior, log_class_prior_without
+from deciban.measure import RESIDUE
 
 
 def test_nothing_seen_yet_is_uniform():

@@ -7,8 +7,8 @@ import pytest
 from worlds import make
 
 from deciban import score
-from deciban.algebra import RESIDUE
 from deciban.errors import DecibanError
+from deciban.measure import RESIDUE
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -1,11 +1,13 @@
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from deciban._typing import Codes, Floats
 
-Bytes = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Places: TypeAlias = npt.NDArray[np.int64]
+Keys: TypeAlias = npt.NDArray[np.uint64]
 
 def pair_information(
     codes: Bytes, levels: Codes, y: Codes, weight: Floats | None, k: int, with_class: Floats, between: Floats

@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -7,7 +7,7 @@ from typing_extensions import Buffer
 
 from deciban._typing import Codes
 
-Places = npt.NDArray[np.int64]
+Places: TypeAlias = npt.NDArray[np.int64]
 
 class Documents:
     def __init__(self, texts: Sequence[str | bytes], lower: bool = True) -> None: ...

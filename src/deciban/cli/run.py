@@ -71,7 +71,7 @@ def seen_enough() -> int:
 def wrong(message: str, code: int = WRONG) -> int:
     """Say what is wrong in a line, unless a developer wants to see where."""
     if os.environ.get("DECIBAN_TRACEBACK") and sys.exc_info()[0] is not None:
-        raise
+        raise  # noqa: PLE0704 - the caller handles one
     note("error", " ".join(message.split("\n")))
     return code
 

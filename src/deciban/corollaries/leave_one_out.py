@@ -10,12 +10,12 @@ import numpy as np
 
 from deciban import collect, score
 from deciban._typing import Array, Data, Floats, Labels
-from deciban.algebra import RESIDUE
 from deciban.corollaries.forget import subtract
 from deciban.errors import ForgetError
 from deciban.families import Family
 from deciban.joint import Model
 from deciban.matrix import marks
+from deciban.measure import RESIDUE
 from deciban.pool import Folds
 from deciban.priors import search
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD, Judged, average, likeliest

@@ -29,7 +29,7 @@ _CLASSES = {  # a family's name, which is that of its file, and its class
     file.name: file.name.title().replace("_", "") for file in pkgutil.iter_modules(__path__) if file.name not in HELPERS
 }
 
-__all__ = ["FAMILIES", "Family", *_CLASSES.values()]
+__all__ = ["FAMILIES", "Family", *_CLASSES.values()]  # noqa: PLE0604 - strings, of files that are there
 
 
 class Families(Mapping[str, type[Family]]):

@@ -11,11 +11,11 @@ import numpy as np
 from deciban._kernel import gaussian as kernel
 from deciban._scipy import gammaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import CANCELLED, RESIDUE, add_prior, without
+from deciban.algebra import CANCELLED, add_prior, without
 from deciban.families.base import Family
 from deciban.families.linear import dot
 from deciban.matrix import missing_mask
-from deciban.measure import XX, Measure, One, X, gross, second_moments
+from deciban.measure import RESIDUE, XX, Measure, One, X, gross, second_moments
 from deciban.schema import Columns
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import numpy as np
 from deciban._kernel import scores as kernel
 from deciban._scipy import gammaln, issparse, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import RESIDUE, without
+from deciban.algebra import without
 from deciban.families.base import Family, Values
 from deciban.families.linear import integrated_out, score, slopes, spread
 from deciban.matrix import as_value, entries, row_length, row_sums
-from deciban.measure import Measure, X
+from deciban.measure import RESIDUE, Measure, X
 from deciban.schema import Columns
 
 if TYPE_CHECKING:

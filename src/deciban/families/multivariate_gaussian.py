@@ -15,7 +15,7 @@ import numpy as np
 from deciban._kernel import scatter as kernel
 from deciban._scipy import gammaln, multigammaln
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import CANCELLED, RESIDUE, add_prior
+from deciban.algebra import CANCELLED, add_prior
 from deciban.families import covariance as shapes
 from deciban.families.base import Family
 from deciban.families.gaussian import (
@@ -30,7 +30,7 @@ from deciban.families.gaussian import (
 )
 from deciban.families.roots import NONE, TINY, Repairs, Roots, roots
 from deciban.matrix import has_missing
-from deciban.measure import XX, XXY, XXYY, XY, Measure, One, X, gross, incomplete, second_moments
+from deciban.measure import RESIDUE, XX, XXY, XXYY, XY, Measure, One, X, gross, incomplete, second_moments
 from deciban.schema import Columns
 
 if TYPE_CHECKING:

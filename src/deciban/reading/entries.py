@@ -24,7 +24,7 @@ class Entries:
 
     def floats(self) -> Entries:
         """The same with whole numbers as fractions, where they are moments about a pivot: EM moves them there."""
-        if not any(columns.pivot is not None and X.dtype.kind not in "f" for X, columns in self._pairs()):
+        if not any(columns.pivot is not None and X.dtype.kind != "f" for X, columns in self._pairs()):
             return self
         data = [
             X if columns.pivot is None or X.dtype.kind == "f" else X.astype(np.float64) for X, columns in self._pairs()

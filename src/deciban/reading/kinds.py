@@ -81,7 +81,7 @@ def infer(frame: Frame, given: Mapping[str, str] | None = None) -> tuple[ColumnK
                 kinds=", ".join(get_args(Kind)),
             )
     return tuple(
-        _as_given(column, name, cast(Kind, given[name])) if name in given else _inferred(column, name)
+        _as_given(column, name, cast("Kind", given[name])) if name in given else _inferred(column, name)
         for name, column in zip(frame.names, frame.columns, strict=True)
     )
 
@@ -175,13 +175,13 @@ def _strings(column: Levels, name: str) -> tuple[Kind, str]:
         return "boolean", "booleans by type"
     if column.declared or not all(isinstance(level, str) for level in levels):
         return "category", f"categories by type, {len(levels):,} of them"
-    names = cast(list[str], levels)
+    names = cast("list[str]", levels)
     if any({v.strip().lower() for v in names} == pair for pair in BOOLEAN_WORDS):
         return "boolean", f"{names[0]} or {names[1]}"
     if _all_parse(names, number):
         if _padded(names):
             return _named(column, names, "digits with leading zeros, which are codes rather than numbers")
-        return _numbers(cast(Numbers, as_kind(column, "number", name)), name, "strings that are numbers")
+        return _numbers(cast("Numbers", as_kind(column, "number", name)), name, "strings that are numbers")
     if _all_parse(names, date):
         return "date", "strings that are ISO dates"
     return _named(column, names, "")

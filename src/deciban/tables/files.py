@@ -157,7 +157,7 @@ def coded_as(reader: TableColumns) -> list[type[Coded]]:
 def known_kind(kind: Any) -> Kind:
     if kind not in get_args(Kind):
         raise FileError(f"a column of kind {kind!r} is not known")
-    return cast(Kind, kind)
+    return cast("Kind", kind)
 
 
 def share(value: Any) -> float:

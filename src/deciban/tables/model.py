@@ -17,10 +17,10 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
-from deciban.algebra import RESIDUE
 from deciban.errors import ChoiceError, ForgetError, SchemaError
 from deciban.joint import log_class_prior_without
 from deciban.learner import AS_LABELLED, Hidden, Learner
+from deciban.measure import RESIDUE
 from deciban.pool import LeftOut, Pool
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame

@@ -26,8 +26,8 @@ import numpy as np
 from deciban._kernel import common as kernel
 from deciban._scipy import inverse_half
 from deciban._typing import Array, Codes, Floats
-from deciban.algebra import RESIDUE
 from deciban.errors import ForgetError
+from deciban.measure import RESIDUE
 from deciban.text.items import BLOCKS, Items, Rows
 from deciban.text.parallel import in_pieces
 from deciban.threads import threads

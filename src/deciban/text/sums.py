@@ -14,9 +14,10 @@ import numpy as np
 
 from deciban._kernel import evidence as kernel
 from deciban._typing import Array, Codes, Floats
-from deciban.algebra import RESIDUE, scatter
+from deciban.algebra import scatter
 from deciban.corollaries.decay import FAINT
 from deciban.errors import ForgetError, SchemaError
+from deciban.measure import RESIDUE
 from deciban.schema import find, union_classes
 from deciban.text.common import CommonItems
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows

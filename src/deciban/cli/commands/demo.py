@@ -65,6 +65,6 @@ def step(what: str, command: str, place: Path) -> None:
     bold, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
     typer.echo(f"\n{what}\n{bold}$ deciban {command}{end}")
     sys.stdout.flush()
-    done = subprocess.run([sys.executable, "-m", "deciban", *shlex.split(command)], cwd=place, check=False)
+    done = subprocess.run([sys.executable, "-m", "deciban", *shlex.split(command)], cwd=place, check=False)  # noqa: S603
     if done.returncode:
         raise typer.Exit(done.returncode)

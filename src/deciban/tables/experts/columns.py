@@ -21,8 +21,8 @@ import numpy as np
 from deciban._kernel import counts as counting
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Codes, Floats
-from deciban.algebra import RESIDUE
 from deciban.errors import FileError
+from deciban.measure import RESIDUE
 from deciban.schema import category_positions
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import EncodedRows, Encoding, Known

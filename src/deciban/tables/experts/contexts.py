@@ -19,9 +19,9 @@ import numpy as np
 
 from deciban._kernel import contexts as kernel
 from deciban._typing import Array, Codes, Floats
-from deciban.algebra import RESIDUE
 from deciban.errors import FileError
 from deciban.matrix import mixed
+from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import NEVER, EncodedRows, Encoding
 from deciban.tables.experts.base import Expert

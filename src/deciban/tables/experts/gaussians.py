@@ -22,10 +22,9 @@ import numpy as np
 from deciban._kernel import marginals
 from deciban._kernel import scatter as kernel
 from deciban._typing import Array, Codes, Floats
-from deciban.algebra import RESIDUE
 from deciban.bayes import log_evidence
 from deciban.errors import FileError
-from deciban.measure import is_scatter
+from deciban.measure import RESIDUE, is_scatter
 from deciban.reading.columns import Levels, Numbers
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import FAR, NEVER, Cuts, EncodedRows, Encoding
