@@ -11,9 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import index
-from typing import Any, SupportsIndex, TypeVar
-
-Self = TypeVar("Self", bound="LocatedError")
+from typing import Any, Self, SupportsIndex
 
 PLACE = re.compile(r"\{(\w+)(!r|!short|:g|:,)?\}")
 NOT_GIVEN: Any = object()  # a value may be None
@@ -73,7 +71,7 @@ class LocatedError(Exception):
     def value(self) -> Any:
         return self._data.get("value")
 
-    def located(self: Self, numbers: Sequence[int] | None = None, file: str | None = None) -> Self:
+    def located(self, numbers: Sequence[int] | None = None, file: str | None = None) -> Self:
         """The same with the row's own number (`numbers` has that of every row that was given), and the file."""
         row = self.row
         if row is not None and numbers is not None and row < len(numbers):

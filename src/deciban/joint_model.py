@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -32,8 +32,6 @@ from deciban.results.evidence import Evidence
 from deciban.schema import Columns, Schema
 from deciban.show import plain
 from deciban.storage import files
-
-Self = TypeVar("Self", bound="JointModel")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,23 +120,21 @@ class JointModel(Model, Learner):
     def class_prior(self) -> str | Floats:
         return self.joint.class_prior
 
-    def with_joint(self: Self, joint: Joint) -> Self:
+    def with_joint(self, joint: Joint) -> Self:
         return replace(self, joint=joint)
 
-    def with_prior(self: Self, class_prior: str | Floats) -> Self:
+    def with_prior(self, class_prior: str | Floats) -> Self:
         return replace(self, joint=replace(self.joint, class_prior=class_prior))
 
-    def with_stats(self: Self, stats: Stats) -> Self:
+    def with_stats(self, stats: Stats) -> Self:
         return replace(self, stats=stats)
 
     # ------------------------------------------------------------------ sums
 
-    def zero(self: Self) -> Self:
+    def zero(self) -> Self:
         return replace(self, stats=self.stats.scale(0.0), unlabelled=0, incomplete=0, filled_by=None)
 
-    def batch(
-        self: Self, rows: Entries, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None
-    ) -> Self:
+    def batch(self, rows: Entries, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         placed = labels.placed(self.classes) if self.closed else labels
         schema, shares = Schema(placed.classes, rows.columns, self.closed), placed.shares
         if len(rows.data) > 1:  # a row that EM has yet to fill in one block must not be in another's sums already
@@ -151,7 +147,7 @@ class JointModel(Model, Learner):
         stats = collect.collect(rows.data, self.joint, schema, shares, weight, n_jobs)
         return replace(self, stats=stats, unlabelled=0, incomplete=0, filled_by=None)
 
-    def __add__(self: Self, other: Self) -> Self:
+    def __add__(self, other: Self) -> Self:
         joint = self.joint
         if self.choice is not None and joint is not other.joint:
             joint = self.choice.between(self, other)
@@ -164,12 +160,10 @@ class JointModel(Model, Learner):
             filled_by=None,
         )
 
-    def __sub__(self: Self, other: Self) -> Self:
+    def __sub__(self, other: Self) -> Self:
         return self.with_stats(forget(self, other.stats, self.least).stats)
 
-    def forget(
-        self: Self, rows: Entries, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None
-    ) -> Self:
+    def forget(self, rows: Entries, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         check_classes(self, labels.classes)
         batch = self.batch(rows, labels, weight, n_jobs)
         gaps = batch.gaps(rows, weight, labels)
@@ -179,7 +173,7 @@ class JointModel(Model, Learner):
             )
         return self - batch
 
-    def scale(self: Self, share: float) -> Self:
+    def scale(self, share: float) -> Self:
         return self.with_stats(scaled(self.stats, share))
 
     @property
@@ -271,7 +265,7 @@ class JointModel(Model, Learner):
     def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[Data, Codes]:
         return sample(self, n, rng, given, how.get("length"))
 
-    def named(self: Self, names: tuple[tuple[str, ...] | None, ...]) -> Self:
+    def named(self, names: tuple[tuple[str, ...] | None, ...]) -> Self:
         """The model with its columns called by these names, block by block."""
         blocks = tuple(replace(c, names=mine) for c, mine in zip(self.schema.blocks, names, strict=True))
         return self.with_stats(replace(self.stats, schema=replace(self.schema, blocks=blocks)))
@@ -279,7 +273,7 @@ class JointModel(Model, Learner):
     # ------------------------------------------------------------------ what is hidden, what is chosen
 
     def fill(
-        self: Self,
+        self,
         rows: Entries,
         codes: Codes,
         weight: Floats | None = None,
@@ -310,9 +304,7 @@ class JointModel(Model, Learner):
             filled_by=found,
         )
 
-    def choose(
-        self: Self, rows: Entries, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None
-    ) -> Self:
+    def choose(self, rows: Entries, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         if self.choice is None or not self.choice.chooses():
             return self
         known = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
@@ -338,7 +330,7 @@ class JointModel(Model, Learner):
         return files.parts(self)
 
     @classmethod
-    def unpack(cls: type[Self], document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Self:
+    def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Self:
         model = files.rebuild(dict(document), dict(tensors))
         return cls(model.joint, model.stats)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from deciban.joint import log_class_prior
 from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
 from deciban.show import Table, plain
-
-Self = TypeVar("Self", bound="Learner")
 
 ROUNDING = 1e-9  # of a class's weight
 
@@ -88,36 +86,36 @@ class Learner(ABC):
         return int(where[0])
 
     @abstractmethod
-    def with_prior(self: Self, class_prior: str | Floats) -> Self:
+    def with_prior(self, class_prior: str | Floats) -> Self:
         """The same under another class prior."""
 
     # ------------------------------------------------------------------ sums
 
     @abstractmethod
-    def zero(self: Self) -> Self:
+    def zero(self) -> Self:
         """The same choices, nothing learned."""
 
     @abstractmethod
-    def batch(self: Self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
+    def batch(self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         """These rows alone, under the same choices; those without a label are passed over."""
 
     @abstractmethod
-    def __add__(self: Self, other: Self) -> Self:
+    def __add__(self, other: Self) -> Self:
         """What both have learned. SchemaError where they chose differently."""
 
     @abstractmethod
-    def __sub__(self: Self, other: Self) -> Self:
+    def __sub__(self, other: Self) -> Self:
         """Without what the other learned. ForgetError where this one never did."""
 
     @abstractmethod
-    def scale(self: Self, share: float) -> Self:
+    def scale(self, share: float) -> Self:
         """Every sum times a number: a weight, or decay."""
 
-    def learn(self: Self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
+    def learn(self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         """With these rows."""
         return self + self.batch(rows, labels, weight, n_jobs)
 
-    def forget(self: Self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
+    def forget(self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         """Without these rows, which were learned."""
         return self - self.batch(rows, labels, weight, n_jobs)
 
@@ -133,7 +131,7 @@ class Learner(ABC):
         """log p(x, y), (n, k); where evidence is pooled, up to what all classes share."""
 
     def scores(self, rows: Any, how: str, n_jobs: int | None = None) -> Array:
-        """ "log_joint", "posterior" or "log_posterior", each (n, k), or "best", class codes (n,)."""
+        """Of "log_joint", "posterior" and "log_posterior" one, (n, k); or "best", class codes (n,)."""
         scores = self.log_joints(rows, n_jobs)
         if how == "log_joint":
             return scores
@@ -209,7 +207,7 @@ class Learner(ABC):
 
     @abstractmethod
     def fill(
-        self: Self,
+        self,
         rows: Any,
         codes: Codes,
         weight: Floats | None = None,
@@ -220,7 +218,7 @@ class Learner(ABC):
         """With the rows of which something is missing, a label (code −1) or an entry: the others have been learned."""
 
     @abstractmethod
-    def choose(self: Self, rows: Any, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
+    def choose(self, rows: Any, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         """With what leave-one-out over these rows, which were learned, chooses; the same where it chooses nothing."""
 
     # ------------------------------------------------------------------ keeping
@@ -231,7 +229,7 @@ class Learner(ABC):
 
     @classmethod
     @abstractmethod
-    def unpack(cls: type[Self], document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Self:
+    def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Self:
         """The learner that `pack` took apart, everything checked against everything else."""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -47,8 +47,6 @@ from deciban.results.tally import Tally
 from deciban.schema import Schema
 from deciban.show import Table, plain, progress
 from deciban.storage import files
-
-Self = TypeVar("Self", bound="Estimator")
 
 COUNTS = {"n_unlabelled_": "unlabelled", "n_incomplete_": "incomplete"}  # what was guessed, in a file and in the model
 STATE = (*COUNTS, "dtype_", "medians_", "kinds_", "table_kind_")  # what a file keeps beside the model
@@ -144,7 +142,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     # ------------------------------------------------------------------ learning
 
     def fit(
-        self: Self,
+        self,
         X: Any,
         y: Any = None,
         sample_weight: Any = None,
@@ -208,7 +206,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 prediction_sets.keep(self, rows, labels, weight, {"unlabelled_weight": hidden.weight})
         return self
 
-    def partial_fit(self: Self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows: new classes, categories and words join as they come.
 
         Where nothing is chosen by looking at rows, any way of batching gives what `fit` on all of them gives. What is
@@ -246,7 +244,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             self.model_ = self._learned(X, labels, weight, closed=closed) if first else self._more(X, labels, weight)
         return self
 
-    def forget(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Unlearn rows: afterwards the sums are those of a model that made the same choices and never saw them.
 
         Rows that were never learned are an error where the sums can tell, and the model stays as it was. So are rows so
@@ -276,7 +274,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             self._forgotten(rows, labels, weight)
         return self
 
-    def decay(self: Self, half_life: float, rows: float = 1) -> Self:
+    def decay(self, half_life: float, rows: float = 1) -> Self:
         """Make what was learned so far count half as much for every `half_life` rows that came since.
 
         Where the world drifts, old rows mislead. In a stream, each batch comes after a decay by as many rows as it has:
@@ -304,14 +302,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 self.model_ = self.model_.scale(share)
         return self
 
-    def empty(self: Self) -> Self:
+    def empty(self) -> Self:
         """A copy that made the same choices and has learned nothing: to learn other rows, and be merged with `+`."""
         check_is_fitted(self)
         other = copy.copy(self)
         other.model_ = self.model_.zero()
         return other
 
-    def __add__(self: Self, other: Self) -> Self:
+    def __add__(self, other: Self) -> Self:
         """The model that learned what both did, under the choices that both made.
 
         What leave-one-out chose for each is averaged by how much each has seen, or is that of the one that has seen
@@ -335,7 +333,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def _joined(self, other: Any) -> Any:
         return self.model_ + other.model_
 
-    def __radd__(self: Self, other: Any) -> Self:
+    def __radd__(self, other: Any) -> Self:
         """So that sum(models) works."""
         return copy.copy(self) if other == 0 else NotImplemented
 
@@ -432,7 +430,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
         return learn_joint(self, engine, split, hidden, clusters)
 
-    def _template(self: Self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
+    def _template(self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
         """A copy that knows from a sample what must be known beforehand, and has learned nothing."""
         part = copy.copy(self)
         part._check_parameters()
@@ -581,7 +579,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     # ------------------------------------------------------------------ answering
 
     def _scores(self, X: Any, how: str) -> Array:
-        """ "log_joint", "posterior", "log_posterior", or "best" class codes."""
+        """What the model says of rows: "log_joint", "posterior", "log_posterior", or "best" class codes."""
         rows = self._rows(X)
         found: Array = self.model_.scores(rows, how, self.n_jobs)
         return found
@@ -701,7 +699,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """
         return prediction_sets.predict_set(self, X, coverage, by_class, rows, way, allow_empty)
 
-    def calibrate(self: Self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
+    def calibrate(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Store how strange learned rows are, each left out, so that sets can be had without the rows.
 
         A few thousand numbers stay in the model, and in its file. Sets from them hold the true class about as often as
@@ -808,7 +806,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     # ------------------------------------------------------------------ another class prior
 
-    def with_prior(self: Self, prior: Any) -> Self:
+    def with_prior(self, prior: Any) -> Self:
         """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform".
 
         The prior becomes the model's parameter (`class_prior`, or `priors` of a Gaussian): clones and later batches
@@ -824,7 +822,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return other
 
     @available_if(is_generative("posterior that a new prior would change"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
-    def adapt_prior(self: Self, X: Any) -> Self:
+    def adapt_prior(self, X: Any) -> Self:
         """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
         prior, _ = bayes.adapt_prior(self.predict_proba(X), np.exp(self.model_.log_prior))
         return self.with_prior(prior)
@@ -1038,7 +1036,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 self.__dict__.pop(kept, None)
         super().__setattr__(name, value)
 
-    def __copy__(self: Self) -> Self:
+    def __copy__(self) -> Self:
         """A copy in memory keeps what a pickle leaves out."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)

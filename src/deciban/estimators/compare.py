@@ -37,7 +37,7 @@ def compare(
     discriminative: Any = None,
     sizes: Sequence[int] | None = None,
     repeats: int = 5,
-    test_size: float | int = 1 / 3,
+    test_size: float = 1 / 3,
     random_state: Any = 0,
 ) -> Comparison:
     """Learning curves of a generative and a discriminative classifier on the same rows.
@@ -158,7 +158,7 @@ def scaled(sparse: bool) -> tuple[Any, Any]:
     return SimpleImputer(keep_empty_features=True), StandardScaler(with_mean=not sparse)
 
 
-def rows_held_out(test_size: float | int, n: int) -> int:
+def rows_held_out(test_size: float, n: int) -> int:
     if isinstance(test_size, int | np.integer):
         return int(test_size)
     if not 0.0 < test_size < 1.0:

@@ -9,7 +9,7 @@ from email.message import Message
 from itertools import islice
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -24,8 +24,6 @@ from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
 from deciban.scorer import MAIL_ANSWERS, mail_answers
 from deciban.text import mail
-
-Self = TypeVar("Self", bound="SpamFilter")
 
 CLASSES = np.array(["ham", "spam"])
 FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]*:")
@@ -110,7 +108,7 @@ class SpamFilter(TextClassifier):
 
     # ------------------------------------------------------------------ learning
 
-    def train(self: Self, mails: Any, label: str) -> Self:
+    def train(self, mails: Any, label: str) -> Self:
         """Learn mails of one kind: a list of them, or the path of an mbox, a Maildir or a folder of messages.
 
         A mailbox is read and learned in pieces; the reliabilities are fitted at its end.
@@ -127,7 +125,7 @@ class SpamFilter(TextClassifier):
                 self.refit_reliability()
         return self
 
-    def correct(self: Self, mails: Any, label: str) -> Self:
+    def correct(self, mails: Any, label: str) -> Self:
         """Mails that were learned as the other kind: they are forgotten as that, and learned as this."""
         check_labels([label])
         mails = list(self._reader().opened(as_path(mails)))
@@ -181,7 +179,7 @@ class SpamFilter(TextClassifier):
         return MAIL_ANSWERS
 
     def _answer(self, X: Any) -> Array:
-        """ "ham", "unsure" or "spam", whichever costs least on average; unsure until both kinds were learned."""
+        """Of "ham", "unsure" and "spam" whichever costs least on average; unsure until both kinds were learned."""
         costs = (self.false_negative, self.unsure, self.false_positive)
         return mail_answers(self.predict_proba(X), costs, self.class_count_)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -29,8 +29,6 @@ from deciban.show import Table, plain, progress
 from deciban.tables import views
 from deciban.tables.choose import choose, choose_by_sample
 from deciban.tables.model import TableModel
-
-Self = TypeVar("Self", bound="Classifier")
 
 TABLES = ("pandas", "polars", "pyarrow", "numpy", "dict")  # what rows can be given back as
 
@@ -145,7 +143,7 @@ class Classifier(Estimator):
         if not np.array_equal(np.asarray(self.class_prior), np.asarray(other.class_prior)):
             raise SchemaError("cannot merge models whose class_prior differs")
 
-    def fit_batches(self: Self, X: Any, y: Any, batches: Iterable[tuple[Any, Any]]) -> Self:
+    def fit_batches(self, X: Any, y: Any, batches: Iterable[tuple[Any, Any]]) -> Self:
         """Learn rows that come in batches, more of them than memory holds; everything learned before is forgotten.
 
         X and y are a sample of the rows, which makes all choices as `fit` does; `batches` are all of the rows with

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -33,8 +33,6 @@ from deciban.text.kept import MAX_KEPT_DOCUMENTS, Kept, marks, smallest
 from deciban.text.plain import SHORTEST, Plain
 from deciban.text.raw import Documents
 from deciban.text.tables import KNOTS, STRENGTHS
-
-Self = TypeVar("Self", bound="TextClassifier")
 
 FAMILIES: dict[str, Family] = {"multinomial": Multinomial(), "bernoulli": Bernoulli(), "complement": Complement()}
 JUDGED_CELLS = 100_000  # documents times classes that reliabilities are fitted on: more changes them little
@@ -232,7 +230,7 @@ class TextClassifier(Estimator):
         learned = dict(zip(self.classes_.tolist(), self.model_.weight.tolist(), strict=True))
         self.kept_ = (self.kept_ - self._labelled(rows, labels, weight)).at_most(learned)
 
-    def decay(self: Self, half_life: float, rows: float = 1) -> Self:
+    def decay(self, half_life: float, rows: float = 1) -> Self:
         """Make what was learned so far count half as much for every `half_life` rows that came since.
 
         See `Estimator.decay`. Reliabilities and alpha="loo" stay until `refit_reliability`, which weighs texts by age.
@@ -243,7 +241,7 @@ class TextClassifier(Estimator):
             self.kept_ = self.kept_.scale(float(np.exp2(-float(rows) / float(half_life))))
         return self
 
-    def refit_reliability(self: Self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
+    def refit_reliability(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the reliabilities anew (or alpha="loo"), by leave-one-out over documents that the model has learned.
 
         Without any given, over those that it kept: all of a few thousand, or as many of more. A model read from a file
@@ -284,7 +282,7 @@ class TextClassifier(Estimator):
         model.check_learned(codes[known], None if weight is None else weight[known])
         return model.choose(texts, codes, weight, self.n_jobs)
 
-    def empty(self: Self) -> Self:
+    def empty(self) -> Self:
         """A copy that made the same choices (blocks, reliabilities) and has learned nothing.
 
         Parts of the data can be learned by such copies, anywhere, and merged with `+`. They choose nothing by
@@ -301,7 +299,7 @@ class TextClassifier(Estimator):
         other.kept_, other._choosing = Kept(), False
         return other
 
-    def __add__(self: Self, other: Self) -> Self:
+    def __add__(self, other: Self) -> Self:
         """The model that learned what both did; the reliabilities are those of the one that has seen more."""
         merged = super().__add__(other)
         if merged is NotImplemented:
@@ -350,7 +348,7 @@ class TextClassifier(Estimator):
         on_engines.take_over(self, on_engines.with_model(template, on_engines.total_of(engine, template, split)))
         return self._rechoose(X, y, weight)
 
-    def _template(self: Self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
+    def _template(self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
         part = copy.copy(self)
         part.__dict__.pop("model_", None)
         if classes is not None:

@@ -94,7 +94,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         preprocessor: Any = None,
         tokenizer: Any = None,
         stop_words: Any = None,
-        token_pattern: str | None = r"(?u)\b\w\w+\b",
+        token_pattern: str | None = r"(?u)\b\w\w+\b",  # noqa: S107 - no password
         ngram_range: tuple[int, int] = (1, 1),
         analyzer: Any = "word",
         max_df: float = 1.0,

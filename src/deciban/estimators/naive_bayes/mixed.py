@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from numbers import Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -34,8 +34,6 @@ from deciban.readers.layout import (
 from deciban.readers.mixed import KINDS, MixedReader, kind_of
 from deciban.reading.frames import Frame, read_frame
 from deciban.show import Table, plain
-
-Self = TypeVar("Self", bound="NaiveBayes")
 
 
 class NaiveBayes(Estimator):

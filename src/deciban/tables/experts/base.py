@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError
@@ -16,8 +16,6 @@ from deciban.tables.encode import EncodedRows, Encoding
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
     from deciban.storage.arrays import CheckedArrays
-
-Self = TypeVar("Self", bound="Expert")
 
 
 class Expert(ABC):
@@ -42,14 +40,14 @@ class Expert(ABC):
         """What was chosen, for a person."""
 
     @abstractmethod
-    def learned(self: Self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Self:
+    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Self:
         """With these rows of classes y added to the sums."""
 
     @abstractmethod
-    def plus(self: Self, other: Self, sign: float = 1.0) -> Self:
+    def plus(self, other: Self, sign: float = 1.0) -> Self:
         """With the sums of another of the same structure added, or with sign −1 taken away."""
 
-    def added(self: Self, others: Sequence[Self]) -> Self:
+    def added(self, others: Sequence[Self]) -> Self:
         """With the sums of several others."""
         total = self
         for other in others:
@@ -57,11 +55,11 @@ class Expert(ABC):
         return total
 
     @abstractmethod
-    def scaled(self: Self, factor: float) -> Self:
+    def scaled(self, factor: float) -> Self:
         """With every sum times a number."""
 
     @abstractmethod
-    def in_classes(self: Self, where: Array, k: int) -> Self:
+    def in_classes(self, where: Array, k: int) -> Self:
         """Among k classes, of which the present ones are where[0], where[1], …; the others have no rows."""
 
     @abstractmethod
@@ -101,7 +99,7 @@ class Expert(ABC):
 
     @classmethod
     @abstractmethod
-    def unpack(cls: type[Self], settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Self:
+    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Self:
         """The expert that `pack` took apart, of k classes; a file may say anything, so everything is checked."""
 
     def choices(self) -> tuple[dict[str, Any], dict[str, Array]]:
