@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-for _name, _examples in (("quick", 12), ("thorough", 60)):
+for _name, _examples in (("quick", 8), ("thorough", 60)):
     settings.register_profile(
         _name,
         max_examples=_examples,
@@ -67,6 +68,11 @@ def pytest_collection_modifyitems(items):
         if met.issuperset(values):
             item.add_marker(pytest.mark.slow)
         met.update(values)
+
+
+def pytest_collection_finish():
+    """Thousands of tests are no garbage: the collector need not look through them each time."""
+    gc.freeze()
 
 
 def values_of(item):

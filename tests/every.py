@@ -7,6 +7,7 @@ way of reading have it, too.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import deciban
 
@@ -37,6 +38,16 @@ QUICK = {"GaussianDiscriminant": {"shrinkage": 0.1}, "MixtureDiscriminant": {"co
 def reading(*ways: str) -> list[type]:
     """The estimators that read rows in one of these ways."""
     return [ESTIMATORS[name] for way in ways for name in READS[way]]
+
+
+def quickly(models: list[type]) -> list[object]:
+    """Of each way of reading the first; the rest in `make test-all`."""
+    way = {ESTIMATORS[name]: way for way, names in READS.items() for name in names}
+    first, seen = [], set()
+    for model in models:
+        first.append(model if way[model] not in seen else pytest.param(model, marks=pytest.mark.slow))
+        seen.add(way[model])
+    return first
 
 
 def made(name: str):

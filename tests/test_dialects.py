@@ -49,20 +49,24 @@ def test_the_first_rows_are_asked_for_in_every_dialect():
     assert dialect_of("duckdb").limited("a FROM t", 3) == "SELECT a FROM t LIMIT 3"
 
 
-def test_a_statement_is_the_same_every_time():
-    code = """
+STATEMENT = """
 from deciban import BernoulliNB
 X = [[1, 0, 1, 0, 1, 1], [0, 0, 1, 1, 0, 1], [1, 1, 1, 0, 0, 0], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 1, 0]]
 print(BernoulliNB().fit(X, ["u", "v", "u", "v", "w"]).to_sql())
 """
-    statements = {
+
+
+def test_a_statement_is_the_same_every_time(thorough, capsys):
+    """In processes that hash differently; this one's seed is anybody's guess."""
+    exec(STATEMENT, {})
+    statements = {capsys.readouterr().out} | {
         subprocess.run(
-            [sys.executable, "-c", code],
+            [sys.executable, "-c", STATEMENT],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
         ).stdout
-        for seed in ("0", "1", "2")
+        for seed in (("1",), ("0", "1", "2"))[thorough]
     }
     assert len(statements) == 1

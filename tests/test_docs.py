@@ -116,10 +116,15 @@ def test_every_command_is_described():
     assert set(COMMANDS) <= anchors(DOCS / "command-line.md")
 
 
+@pytest.fixture(scope="module")
+def every_command():
+    return get_command(app([]))
+
+
 @pytest.mark.parametrize(("page", "command"), shown_commands())
-def test_a_command_that_is_shown_exists(page, command):
+def test_a_command_that_is_shown_exists(page, command, every_command):
     """Its name and its options; what it prints is tested where commands are."""
-    group = get_command(app([]))
+    group = every_command
     words = shlex.split(command)[1:]
     if words and not words[0].startswith("-"):
         assert words[0] in group.commands, page

@@ -56,8 +56,8 @@ def test_train_tells_what_it_learned_and_writes_a_model(shop, either, tmp_path):
     assert f"log loss {found.log_loss:.4g} nats" in done.out
 
 
-def test_train_says_the_same_to_programs(shop, tmp_path):
-    facts = call("train", shop.customers, "-t", "leaves", "-o", "m.deciban", "--json", cwd=tmp_path).json()
+def test_train_says_the_same_to_programs(shop, either, tmp_path):
+    facts = either("train", shop.customers, "-t", "leaves", "-o", "m.deciban", "--json").json()
     frame = read_people(shop.customers)
     assert facts["model"] == "Classifier"
     assert facts["file"] == "m.deciban"
@@ -74,8 +74,8 @@ def test_train_says_the_same_to_programs(shop, tmp_path):
     assert (tmp_path / "m.deciban").read_bytes() == shop.churn.read_bytes(), "the same choices, in any process"
 
 
-def test_predict_says_what_the_model_says(shop, tmp_path):
-    done = call("predict", shop.churn, shop.customers, "--proba", cwd=tmp_path)
+def test_predict_says_what_the_model_says(shop, either, tmp_path):
+    done = either("predict", shop.churn, shop.customers, "--proba")
     rows, model, frame = rows_of(done.out), api.load(shop.churn), read_people(shop.customers)
     proba = model.predict_proba(frame.drop(columns="leaves"))
     assert list(rows[0]) == [*frame.columns, "prediction", "probability", "P(no)", "P(yes)"]
@@ -94,23 +94,23 @@ def test_predict_reads_standard_input(shop, tmp_path):
     assert [float(row["probability"]) for row in rows] == model.predict_proba(frame["message"].tolist()).max(1).tolist()
 
 
-def test_explain_says_why(shop, tmp_path):
+def test_explain_says_why(shop, either):
     text = "Free tickets for the meeting, claim them now"
-    done = call("explain", shop.spam, "--text", text, cwd=tmp_path)
+    done = either("explain", shop.spam, "--text", text)
     expected = api.load(shop.spam).explain(text)
     assert done.out == repr(expected) + "\n"
-    said = call("explain", shop.churn, shop.customers, "--row", 7, "--json", cwd=tmp_path).json()
+    said = either("explain", shop.churn, shop.customers, "--row", 7, "--json").json()
     frame = read_people(shop.customers)
     expected = api.load(shop.churn).explain(frame.drop(columns="leaves").iloc[[6]])
     assert said == json.loads(json.dumps(expected.to_dict())), "rows are counted from 1"
     assert said["prior"] + sum(item["decibans"] for item in said["evidence"]) == pytest.approx(said["total"], abs=1e-9)
 
 
-def test_evaluate_judges_by_leave_one_out_or_as_new(shop, inside):
-    seen = well(inside("evaluate", shop.churn, shop.customers))
+def test_evaluate_judges_by_leave_one_out_or_as_new(shop, either, tmp_path):
+    seen = either("evaluate", shop.churn, shop.customers)
     assert seen.out.startswith("cross-fitted leave-one-out: 200 rows")
-    other = write_people(people(80, seed=9), inside.folder / "other.csv")
-    new = call("evaluate", shop.churn, other, cwd=inside.folder)
+    other = write_people(people(80, seed=9), tmp_path / "other.csv")
+    new = either("evaluate", shop.churn, other)
     assert new.out.startswith("new rows: 80 rows")
     frame, model = read_people(other), api.load(shop.churn)
     assert f"{np.mean(model.predict(frame) == frame['leaves']):.4g}" in new.out
@@ -129,8 +129,8 @@ def test_learn_forget_and_merge_change_what_is_known(shop, either, tmp_path):
     assert api.load(tmp_path / "both.deciban").class_count_.tolist() == [400, 400]
 
 
-def test_show_tells_what_a_model_is(shop, tmp_path):
-    done = call("show", shop.churn, "--evidence", 3, cwd=tmp_path)
+def test_show_tells_what_a_model_is(shop, either):
+    done = either("show", shop.churn, "--evidence", 3)
     model = api.load(shop.churn)
     assert repr(model.summary()) in done.out
     assert "It tells column 'leaves'; learned from customers.csv." in done.out

@@ -292,6 +292,7 @@ def repeated(rng, n):
     ],
 )
 @pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.crossed(2)
 def test_full_conformal_sets_hold_what_they_promise(law, model, by_class):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

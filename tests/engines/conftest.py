@@ -184,7 +184,8 @@ def free_port():
 @pytest.fixture(scope="session")
 def importable_elsewhere(pytestconfig):
     """Processes that we start find tests by the names that they have here, and what they import."""
-    folders = [str(pytestconfig.rootpath), str(HERE.parent)]
+    given = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    folders = [str(pytestconfig.rootpath), str(HERE.parent), *map(os.path.abspath, given)]
     before = list(sys.path)
     sys.path.extend(folder for folder in folders if folder not in sys.path)
     yield folders
@@ -221,8 +222,11 @@ appender.none.name = none
 
 
 @pytest.fixture(scope="session")
-def spark(importable_elsewhere, tmp_path_factory):
-    """A Spark session on a cluster of two executors, each a process of its own with one core."""
+def spark(importable_elsewhere, thorough, tmp_path_factory):
+    """A Spark session on a cluster of two executors, each a process of its own with one core.
+
+    In a quick run it is one of two threads: the Pythons that work are processes of their own all the same.
+    """
     pyspark = pytest.importorskip("pyspark", reason="PySpark is not installed: pip install 'deciban[spark]'")
     if java_version() < 17:
         pytest.skip("Spark needs Java 17 or later: apt-get install openjdk-17-jre-headless")
@@ -247,7 +251,8 @@ def spark(importable_elsewhere, tmp_path_factory):
         patch.setenv("SPARK_LOCAL_DIRS", str(folder / "local"))
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
-        builder = pyspark.sql.SparkSession.builder.master("local-cluster[2,1,1024]").appName("deciban tests")
+        master = "local-cluster[2,1,1024]" if thorough else "local[2]"
+        builder = pyspark.sql.SparkSession.builder.master(master).appName("deciban tests")
         session = builder.config(map=settings).getOrCreate()
         session.sparkContext.setLogLevel("OFF")
         work = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import stored_tables
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deciban import score
@@ -503,7 +503,6 @@ small_rows = st.lists(st.tuples(names, cells, cells, names, st.sampled_from([0.0
         pytest.param(stored_tables.in_sqlite, marks=pytest.mark.engine("sqlite")),
     ],
 )
-@settings(max_examples=25, deadline=None)
 @given(rows=small_rows, weighted=st.booleans(), whole=st.booleans())
 def test_any_small_table(put, rows, weighted, whole):
     kinds = (pa.string(), pa.float64(), pa.float64(), pa.string(), pa.float64())

@@ -527,6 +527,7 @@ def start_learning(pattern, place, out):
     return subprocess.Popen([sys.executable, "-c", LEARN, pattern, place, out], stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow  # within a process: test_parity.py, test_a_checkpoint_of_every_model
 def test_killed_and_started_again(tmp_path):
     """Learning is killed as soon as it has kept something, and goes on from there: every row counts once."""
     write_parts(tmp_path, (500,) * 100)
@@ -574,34 +575,32 @@ from deciban.engines.stream import stream
 GaussianNB().fit(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1])
 def peak():
     return int(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))) / 1024
-what, size = sys.argv[1], int(sys.argv[2])
-def tables():
+def tables(size):
     rng = np.random.default_rng(0)
     for _ in range(size):
         X = rng.normal(size=(20, 50_000))
         yield pa.table({**{f"x{j}": x for j, x in enumerate(X)}, "label": X[0] > 0})
-source = stream(tables) if what == "function" else stream(tables()) if what == "generator" else stream(what)
-before = peak()
-model = GaussianNB().fit(source, "label")
-print(int(model.class_count_.sum()), peak() - before)
+for what in sys.argv[1:]:
+    kind, size = what.split(":")
+    size = int(size)
+    source = {"function": lambda: stream(lambda: tables(size)), "generator": lambda: stream(tables(size))}
+    model = GaussianNB().fit(source.get(kind, lambda: stream(kind))(), "label")
+    print(int(model.class_count_.sum()), peak())
 """
 
 
-def peak(what, tables):
-    """How many rows were learned in a process of its own, and the MB that took."""
-    done = subprocess.run([sys.executable, "-c", PEAK, what, str(tables)], capture_output=True, text=True, check=True)
-    learned, megabytes = done.stdout.split()
-    return int(learned), float(megabytes)
+def peaks(*what):
+    """How many rows were learned of each in turn, in a process of its own, and the MB at most until then."""
+    done = subprocess.run([sys.executable, "-c", PEAK, *what], capture_output=True, text=True, check=True)
+    return [(int(learned), float(most)) for learned, most in map(str.split, done.stdout.splitlines())]
 
 
 @pytest.mark.skipif(not LINUX, reason="the peak is read from /proc")
 @pytest.mark.parametrize("what", ["generator", pytest.param("function", marks=pytest.mark.slow)])
 def test_memory_is_flat(what):
     """A table is 8 MB; some wait, some are worked on, some rows are the sample."""
-    learned, less = peak(what, 6)
-    assert learned == 6 * 50_000
-    learned, more = peak(what, 22)
-    assert learned == 22 * 50_000
+    (few, less), (many, more) = peaks(f"{what}:6", f"{what}:22")
+    assert (few, many) == (6 * 50_000, 22 * 50_000)
     assert more < less + 60, (less, more)  # sixteen tables more are 128 MB
 
 
@@ -615,8 +614,6 @@ def test_memory_is_flat_for_files(tmp_path):
 
     write(tmp_path / "small.parquet", 6)
     write(tmp_path / "large.parquet", 36)
-    learned, less = peak(os.fspath(tmp_path / "small.parquet"), 0)
-    assert learned == 6 * 50_000
-    learned, more = peak(os.fspath(tmp_path / "large.parquet"), 0)
-    assert learned == 36 * 50_000
+    (few, less), (many, more) = peaks(f"{tmp_path}/small.parquet:0", f"{tmp_path}/large.parquet:0")
+    assert (few, many) == (6 * 50_000, 36 * 50_000)
     assert more < less + 60, (less, more)

@@ -12,7 +12,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from every import reading
+from every import quickly, reading
 from sklearn.base import clone
 
 from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB
@@ -22,9 +22,9 @@ COUNTS = reading("counts")
 DISCRETE = [*COUNTS, *reading("bits"), CategoricalNB]  # a tree has tests of its own
 MODELS = [*reading("numbers"), *DISCRETE]
 GENERATIVE = [m for m in MODELS if m is not ComplementNB]
-every_model = pytest.mark.parametrize("Model", MODELS)
-every_discrete = pytest.mark.parametrize("Model", DISCRETE)
-every_generative = pytest.mark.parametrize("Model", GENERATIVE)
+every_model = pytest.mark.parametrize("Model", quickly(MODELS))
+every_discrete = pytest.mark.parametrize("Model", quickly(DISCRETE))
+every_generative = pytest.mark.parametrize("Model", quickly(GENERATIVE))
 impossible_rows_are_fine = pytest.mark.filterwarnings("ignore::deciban.errors.ZeroEvidenceWarning")
 
 X = np.random.default_rng(0).integers(0, 4, (12, 3)).astype(float)

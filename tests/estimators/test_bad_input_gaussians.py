@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from every import reading
+from every import quickly, reading
 from safetensors import safe_open
 from safetensors.numpy import save
 from sklearn.base import clone
@@ -42,8 +42,8 @@ pytestmark = [
 
 CLASSIFIERS = [Model for Model in reading("numbers, rows whole") if Model is not deciban.MixtureDiscriminant]
 MODELS = [*CLASSIFIERS, *reading("numbers, no labels")]
-every_model = pytest.mark.parametrize("Model", MODELS)
-every_classifier = pytest.mark.parametrize("Model", CLASSIFIERS)
+every_model = pytest.mark.parametrize("Model", quickly(MODELS))
+every_classifier = pytest.mark.parametrize("Model", quickly(CLASSIFIERS))
 
 RNG = np.random.default_rng(0)
 y = np.array(list("abc") * 10)

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 from effort import growth
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
 from sklearn.base import clone
@@ -841,7 +841,6 @@ def test_texts_and_dates():
     assert np.isfinite(model.leave_one_out(X, y).log_proba).all()
 
 
-@settings(max_examples=15)
 @given(st.integers(0, 10_000), st.integers(2, 40), st.integers(1, 4))
 def test_any_small_table(seed, n, k):
     """Whatever is in it, probabilities are probabilities and explanations add up."""

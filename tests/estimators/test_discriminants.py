@@ -201,6 +201,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.slow_where("bic")  # test_leave_one_out_of_what_was_chosen
 @pytest.mark.crossed(2)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(("Model", "options"), OTHERS, ids=named)
@@ -977,9 +978,9 @@ def test_prediction_marginalises_what_is_missing(covariance):
 )
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 def test_em_over_missing_entries_never_goes_down(Model, options, weighted):
-    X, y = blobs(90, d=4)
+    X, y = blobs(60, d=4)
     rows = holes(X, 0.25)
-    model = Model(**options).fit(rows, y, weights(90) if weighted else None)
+    model = Model(**options).fit(rows, y, weights(60) if weighted else None)
     trace = model.em_.log_likelihood
     assert len(trace) > 2
     assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(trace)), trace
@@ -1026,6 +1027,7 @@ def test_em_finds_the_maximum_likelihood_of_a_monotone_pattern():
     np.testing.assert_allclose(model.covariances_[0], cov, atol=5e-3)
 
 
+@pytest.mark.slow_where("bic|empirical|covariance=[VE]|oas")
 @pytest.mark.parametrize(("Model", "options"), SUMS, ids=named)
 def test_rows_with_gaps_can_be_learned_whatever_the_options(Model, options):
     X, y = blobs(60)

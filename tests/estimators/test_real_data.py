@@ -343,6 +343,7 @@ CHOSEN = [
 ]
 
 
+@pytest.mark.slow_where("pima|voting")
 @pytest.mark.parametrize(("model", "law", "name", "what", "n"), CHOSEN)
 def test_empirical_alpha_makes_the_data_most_likely(table, model, law, name, what, n, thorough):
     X, y = take(table, name, what, n)

@@ -51,6 +51,7 @@ def test_batches_merge_and_forget_under_the_tree_of_the_first(seed, cut):
     assert left.parents_.tolist() == whole.parents_.tolist()
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("alpha", [1.0, 0.2, [0.1, 1.0, 2.0, 0.5]], ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_leave_one_out_is_a_refit_with_the_tree_held(alpha, weighted):
@@ -387,6 +388,7 @@ def judged(make, X, y, folds=5):
     return losses, right
 
 
+@pytest.mark.slow_where("kr_vs|mushroom|nursery")
 @pytest.mark.filterwarnings("ignore:The least populated class")
 @pytest.mark.parametrize("name", ["car", "kr_vs_kp", "vehicle", "voting", "mushroom", "nursery"])
 def test_a_tree_tells_real_tables_better_than_none(table, name):

@@ -101,6 +101,7 @@ REAL = [
 ]
 
 
+@pytest.mark.slow_where("letter|heart|adult|car")  # models of every kind are asked above
 @pytest.mark.parametrize(("model", "name"), REAL, ids=str)
 def test_on_real_tables(table, model, name):
     data, rng = table(name), np.random.default_rng(0)

@@ -94,6 +94,7 @@ TABLES = [
 ]
 
 
+@pytest.mark.slow_where("letter|vehicle|pima|spambase|credit")  # models of every kind are asked above
 @pytest.mark.crossed(2)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(("model", "name", "what"), TABLES, ids=lambda value: getattr(value, "__name__", str(value)))

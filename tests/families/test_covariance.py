@@ -269,6 +269,7 @@ def singular_worlds():
     yield "huge", np.array([20.0, 2.0]), 1e290 * scatter(full, thin)
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("name", list(cov.SHAPES))
 @pytest.mark.parametrize(("n", "W"), [pytest.param(n, W, id=what) for what, n, W in singular_worlds()])
 def test_singular_scatters_stay_finite(name, n, W):

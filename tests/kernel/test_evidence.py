@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deciban._kernel import evidence as kernel
-from deciban.text.sums import Cells, damped
+from deciban.text.sums import ItemSums, damped
 from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MAX_STRENGTHS, MIN_KNOWLEDGE, STRENGTHS, VECTORS, Shares, Tables
 
 RESIDUE = 2.0**-30
@@ -37,7 +37,7 @@ class Corpus:
 
     @property
     def cells(self):
-        return Cells.of(self.compressed, self.y, self.amount, self.v, self.k)
+        return ItemSums.of(self.compressed, self.y, self.amount, self.v, self.k)
 
     def without(self, i: int) -> dict:
         """What the sums are made of when row i was never there."""
@@ -72,7 +72,7 @@ def corpora(draw, least_rows=1, weights=(1.0,), sparse=None):
 WEIGHTS = (0.25, 0.3, 1.0, 2.0, 7.5)
 
 
-def as_dict(cells: Cells) -> dict:
+def as_dict(cells: ItemSums) -> dict:
     return {
         (w, int(cells.cls[e])): float(cells.val[e])
         for w in range(cells.size)
@@ -87,7 +87,7 @@ def as_dict(cells: Cells) -> dict:
 def test_class_sums_are_sums_by_item_and_class(corpus, unlabelled):
     y = corpus.y.copy()
     y[:unlabelled] = -1
-    cells = Cells.of(corpus.compressed, y, corpus.amount, corpus.v, corpus.k)
+    cells = ItemSums.of(corpus.compressed, y, corpus.amount, corpus.v, corpus.k)
     expected: dict = {}
     for row, c, amount in zip(corpus.rows, y, corpus.amount, strict=True):
         for item in row:
@@ -133,8 +133,8 @@ def test_combine_adds_items_where_they_are(a, b, random):
 
 
 def test_combine_names_the_first_item_that_has_too_little():
-    a = Cells(np.array([0, 1, 2, 3]), np.array([0, 0, 1], dtype=np.int32), np.array([1.0, 1.0, 1.0]))
-    b = Cells(np.array([0, 1, 2, 3]), np.array([0, 0, 0], dtype=np.int32), np.array([1.0, 1.5, 1.0]))
+    a = ItemSums(np.array([0, 1, 2, 3]), np.array([0, 0, 1], dtype=np.int32), np.array([1.0, 1.0, 1.0]))
+    b = ItemSums(np.array([0, 1, 2, 3]), np.array([0, 0, 0], dtype=np.int32), np.array([1.0, 1.5, 1.0]))
     _, short = a.combined(b, np.arange(3, dtype=np.int32), -1.0)
     assert short == 1
     _, short = a.combined(b, np.array([0, -1, 2], dtype=np.int32), -1.0)
@@ -143,8 +143,8 @@ def test_combine_names_the_first_item_that_has_too_little():
 
 @pytest.mark.parametrize(("left", "there"), [(0.0, False), (2.0**-31, False), (2.0**-29, True), (-(2.0**-31), False)])
 def test_what_rounding_leaves_is_nothing(left, there):
-    a = Cells(np.array([0, 1]), np.zeros(1, dtype=np.int32), np.ones(1))
-    b = Cells(np.array([0, 1]), np.zeros(1, dtype=np.int32), np.array([1.0 - left]))
+    a = ItemSums(np.array([0, 1]), np.zeros(1, dtype=np.int32), np.ones(1))
+    b = ItemSums(np.array([0, 1]), np.zeros(1, dtype=np.int32), np.array([1.0 - left]))
     rest, short = a.combined(b, np.zeros(1, dtype=np.int32), -1.0)
     assert (len(rest.cls) == 1) == there
     assert short == -1
@@ -202,7 +202,7 @@ def test_the_logarithm_of_many_magnitudes():
             [0.0, 1e-320, 1.0, np.nextafter(1.0, 2.0), 1.7e308],
         ]
     )
-    cells = Cells(np.arange(len(x) + 1), np.zeros(len(x), dtype=np.int32), x)
+    cells = ItemSums(np.arange(len(x) + 1), np.zeros(len(x), dtype=np.int32), x)
     lift = tables_of(cells, np.ones(3), shares(np.ones(1))).lift
     expected = np.log(1.0 + x)
     # Within two units in the last place, as the kernel says, of a logarithm that is itself within one.
@@ -210,7 +210,7 @@ def test_the_logarithm_of_many_magnitudes():
 
 
 def test_tables_of_some_items_leave_the_others_alone():
-    cells = Cells(np.array([0, 1, 2, 3]), np.zeros(3, dtype=np.int32), np.ones(3))
+    cells = ItemSums(np.array([0, 1, 2, 3]), np.zeros(3, dtype=np.int32), np.ones(3))
     lift, known, total = (np.full(shape, 7.0) for shape in ((3, MAX_STRENGTHS), (3, MAX_STRENGTHS), 3))
     nowhere, dense = np.full(3, -1, dtype=np.int32), np.zeros((0, 3, 1))
     kernel.tables(
@@ -236,7 +236,7 @@ def test_tables_of_some_items_leave_the_others_alone():
 
 
 def test_a_class_without_a_share_has_no_lift():
-    cells = Cells(np.array([0, 2]), np.array([0, 1], dtype=np.int32), np.array([1.0, 5.0]))
+    cells = ItemSums(np.array([0, 2]), np.array([0, 1], dtype=np.int32), np.array([1.0, 5.0]))
     table = tables_of(cells, np.ones(3), shares(np.array([1.0, 0.0])))
     assert table.lift[1].tolist() == [0.0] * MAX_STRENGTHS
     assert np.isfinite(table.known).all()
@@ -366,7 +366,7 @@ def test_threads_change_nothing():
     n, v, k = 3000, 500, 5
     rows = compress([set(rng.choice(v, rng.integers(0, 40), replace=False).tolist()) for _ in range(n)])
     y = rng.integers(0, k, n).astype(np.int32)
-    cells = Cells.of(rows, y, damped(rows), v, k)
+    cells = ItemSums.of(rows, y, damped(rows), v, k)
     left = shares(np.bincount(y).astype(float), 1.0, [1.0, 2.0])
     found = []
     for n_jobs in (1, 3):

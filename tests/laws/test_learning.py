@@ -100,7 +100,7 @@ def test_threads_change_not_a_bit(case, monkeypatch):
     monkeypatch.setattr(collect, "ENTRIES", 64)
     monkeypatch.setattr(score, "ENTRIES", 64)
     monkeypatch.setattr(threads, "ENTRIES", 64)
-    world = case.make(3, 500, 4, 3, True, True, 1.0)
+    world = case.make(3, 200, 4, 3, True, True, 1.0)
     one, four = world.collect(n_jobs=1), world.collect(n_jobs=4)
     for a, b in zip(one.sums[0].values(), four.sums[0].values(), strict=True):
         assert np.array_equal(a, b)

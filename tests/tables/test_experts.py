@@ -235,7 +235,7 @@ def test_gaussians_without_a_row(sample, shape, view, pieces):
     assert said[0, sample.k - 1] == (0.0 if nothing else -np.inf), "without its only row there is no such class"
 
 
-@pytest.mark.parametrize("pieces", [2, pytest.param(4, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("pieces", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 8))])
 def test_gaussians_over_pieces_without_a_row(pieces):
     """Enough rows that classes are cut."""
     sample = random_sample(3, 150, 3, True)

@@ -143,11 +143,12 @@ def test_every_array_cut_short_is_noticed(world):
         assert not survives(document, missing, new, y), name
 
 
-def test_every_array_of_another_type_is_noticed(world):
+def test_every_array_of_another_type_is_noticed(world, thorough):
     model, new, y = world
     document, tensors = parts(model)
-    for name, array in tensors.items():
-        for kind in (np.float32, np.int64, np.uint16, bool):
+    kinds = (np.float32, np.int64, np.uint16, bool)
+    for i, (name, array) in enumerate(tensors.items()):
+        for kind in kinds if thorough else (kinds[i % 4], kinds[(i + 1) % 4]):
             if array.dtype != kind:
                 assert not survives(document, tensors | {name: array.astype(kind)}, new, y), (name, kind)
         assert not survives(document, tensors | {name: array[..., None]}, new, y), name
@@ -278,7 +279,7 @@ def test_random_damage_to_the_document(world, seed, thorough):
     where = [path for path in places(document) if path]
     # Candidates are many and alike: half of the damage is done elsewhere.
     few = [path for path in where if "record" not in path]
-    for i in range(100 if thorough else 40):
+    for i in range(100 if thorough else 16):
         path = (few, where)[i % 2][rng.integers(len((few, where)[i % 2]))]
         value = VALUES[rng.integers(len(VALUES))]
         try:
@@ -294,7 +295,7 @@ def test_random_damage_to_the_arrays(world, seed, thorough):
     document, tensors = parts(model)
     rng = np.random.default_rng(seed)
     names = [name for name, array in tensors.items() if array.size]
-    for _ in range(100 if thorough else 25):
+    for _ in range(100 if thorough else 12):
         name = names[rng.integers(len(names))]
         broken = tensors[name].copy()
         kind = rng.integers(3)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from small_tables import random_frame, random_sample
@@ -116,7 +116,6 @@ def test_left_out_is_what_each_expert_says_without_the_row(weighted):
 # ------------------------------------------------------------------ sums are a group
 
 
-@settings(max_examples=15)
 @given(st.integers(0, 1000), st.integers(0, 3), st.booleans())
 def test_batches_in_any_split_and_order(model, seed, cuts, weighted):
     frame, y = table(seed, 25, ("red", "green", "teal"), 2)

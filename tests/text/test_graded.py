@@ -7,7 +7,7 @@ import copy
 import graded_by_hand as by_hand
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deciban import TextClassifier
@@ -418,7 +418,6 @@ def test_offsets_and_weights_are_found_by_block_and_class():
 
 
 @given(st.lists(st.tuples(texts, st.integers(0, 1)), min_size=4, max_size=8))
-@settings(max_examples=15)
 def test_no_words_at_all_is_the_prior(corpus):
     empty = Graded.none(np.array([0, 1]), ("words", "pairs"), {}, True, "empirical")
     codes = np.array([label for _, label in corpus], dtype=np.int32)

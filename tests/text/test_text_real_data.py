@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 import pytest
 import sklearn.naive_bayes as reference
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 from sklearn.feature_extraction.text import CountVectorizer
@@ -102,8 +102,8 @@ def compare_with_pipelines(X, y, new):
     ("name", "every"),
     [
         ("trec_qc", 1),
-        ("sms_spam", 1),
         ("spamassassin", 16),
+        pytest.param("sms_spam", 1, marks=pytest.mark.slow),
         pytest.param("webkb", 1, marks=pytest.mark.slow),
         pytest.param("rt_polarity", 1, marks=pytest.mark.slow),
         pytest.param("20newsgroups", 1, marks=pytest.mark.slow),
@@ -119,7 +119,6 @@ def test_a_plain_model_is_the_pipeline(name, every):
     st.lists(st.tuples(st.text(st.sampled_from("ab cA?é_1 日\n"), max_size=15), st.sampled_from("xyz")), min_size=2),
     st.lists(st.text(st.sampled_from("ab cA?é_1 日\n"), max_size=15), min_size=1, max_size=4),
 )
-@settings(max_examples=25)
 def test_a_plain_model_is_the_pipeline_on_any_texts(corpus, new):
     X, y = [text for text, _ in corpus], [label for _, label in corpus]
     assume(len(set(y)) > 1)
@@ -150,7 +149,11 @@ def test_hidden_labels_of_a_plain_model_are_found_as_on_counts(family):
 
 
 @pytest.mark.parametrize(
-    ("name", "every"), [("webkb", 20), ("spamassassin", 60), pytest.param("trec_qc", 40, marks=pytest.mark.slow)]
+    ("name", "every"),
+    [
+        ("webkb", 20),
+        *(pytest.param(*other, marks=pytest.mark.slow) for other in (("spamassassin", 60), ("trec_qc", 40))),
+    ],
 )
 def test_laws_hold_on_real_texts(name, every, tmp_path):
     X, y, new, _ = texts(name, every)
@@ -178,6 +181,7 @@ def test_laws_hold_on_real_texts(name, every, tmp_path):
     np.testing.assert_array_equal(deciban.load(tmp_path / "model").predict_proba(new), model.predict_proba(new))
 
 
+@pytest.mark.slow_where("webkb|spam")
 @pytest.mark.parametrize(("name", "every"), [("trec_qc", 20), ("webkb", 10), ("spamassassin", 60)])
 def test_leave_one_out_on_real_texts(name, every):
     X, y, _, _ = texts(name, every)
@@ -213,8 +217,8 @@ def test_explanations_add_up_on_real_texts():
     ("name", "log_loss", "accuracy"),
     [  # what TF-IDF and logistic regression reach on the same texts; of two standard errors, accuracy may fall short
         ("trec_qc", 0.376, 0.868),
-        ("webkb", 0.228, 0.925),
-        ("sms_spam", 0.053, 0.984),
+        pytest.param("webkb", 0.228, 0.925, marks=pytest.mark.slow),
+        pytest.param("sms_spam", 0.053, 0.984, marks=pytest.mark.slow),
         pytest.param("rt_polarity", 0.533, 0.759, marks=pytest.mark.slow),
         pytest.param("20newsgroups", 0.594, 0.855, marks=pytest.mark.slow),
         pytest.param("spamassassin", 0.034, 0.989, marks=pytest.mark.slow),
