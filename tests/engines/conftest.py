@@ -155,6 +155,7 @@ def initialise(programs, folder, server, run_as):
         ],
         capture_output=True,
         text=True,
+        check=False,
         **run_as,
     )
     if made.returncode:
@@ -267,6 +268,6 @@ def java_version():
     program = shutil.which("java", path=f"{home}/bin" if home else None)
     if program is None:
         return 0
-    said = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
+    said = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(found[1]) if found else 0

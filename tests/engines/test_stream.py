@@ -206,7 +206,7 @@ def test_columns_in_another_order():
 
 def test_a_sample_of_few_rows_is_all_of_them(tmp_path):
     write_rows(tmp_path / "a.parquet", parts())
-    for source in (stream(tmp_path / "a.parquet"), stream(iter(parts())), stream(lambda: parts())):
+    for source in (stream(tmp_path / "a.parquet"), stream(iter(parts())), stream(parts)):
         assert ids([source.sample(1000)]) == TOTAL
         assert source.collect(ids) == TOTAL, "what was sampled is among what is learned"
 
@@ -264,7 +264,7 @@ def test_answers_come_in_the_order_of_rows():
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 def test_any_number_of_threads(n_jobs):
-    assert stream(lambda: parts(), n_jobs=n_jobs).collect(ids) == TOTAL
+    assert stream(parts, n_jobs=n_jobs).collect(ids) == TOTAL
 
 
 def test_a_table_is_worked_on_while_the_next_is_read():
@@ -348,7 +348,7 @@ class Raises:
 def test_an_error_at_work_names_the_table(tmp_path, error, kind):
     before = threading.active_count()
     with pytest.raises(kind, match=r"table 3 of the function: .*odd row") as told:
-        stream(lambda: parts()).collect(Raises(error))
+        stream(parts).collect(Raises(error))
     assert type(told.value) is kind
     assert "\n" not in str(told.value)
     for number, table in enumerate(parts()):

@@ -850,7 +850,7 @@ def test_any_small_table(seed, n, k):
         lambda: rng.integers(0, 3, n).tolist(),
         lambda: [f"v{i}" for i in rng.integers(0, n, n)],
         lambda: [None if i % 2 else "x" for i in range(n)],
-        lambda: (rng.random(n) < 0.5).tolist(),
+        (rng.random(n) < 0.5).tolist,
         lambda: np.exp(20 * rng.normal(size=n)).tolist(),
         lambda: [None] * n,
     ]

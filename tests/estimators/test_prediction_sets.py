@@ -63,7 +63,7 @@ def table(n=60, k=3, seed=0):
 
 def digits(model, X):
     """As counts for models of counts."""
-    return np.round(X) if type(model).__name__ in ("CategoricalNB",) else X
+    return np.round(X) if type(model).__name__ == "CategoricalNB" else X
 
 
 @pytest.mark.parametrize(("models", "way"), [(EXACT, FULL), (CHOOSING, CROSS)])

@@ -91,7 +91,7 @@ def world(make: Callable[[], Any], data: Callable[[], tuple[Any, np.ndarray]]) -
 WORLDS = {
     "joint of Gaussians": world(lambda: deciban.GaussianNB(alpha=0.5), numbers),
     "joint of one block": world(lambda: deciban.GaussianDiscriminant(shrinkage=0.1), numbers),
-    "joint of mixed columns": world(lambda: deciban.NaiveBayes(), table),
+    "joint of mixed columns": world(deciban.NaiveBayes, table),
     "joint with a tree": world(lambda: deciban.TreeAugmentedNB(parents=[-1, 0, 0], bins=3), numbers),
     "mixture": world(lambda: deciban.GaussianMixture(3, random_state=0), numbers),
     "components": world(lambda: deciban.MixtureDiscriminant(components={"a": 2}, shrinkage=None), numbers),

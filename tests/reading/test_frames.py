@@ -87,7 +87,7 @@ def makes(table: dict) -> dict:
             for i, row in enumerate(rows)
         ],
         "generator": (dict(zip(table, row, strict=True)) for row in rows),
-        "named tuples": [namedtuple("Row", table)(*row) for row in rows],
+        "named tuples": [namedtuple("Row", table)(*row) for row in rows],  # noqa: PYI024 - its fields are the table's
         "structured": np.array(rows, dtype=[(name, object) for name in table]),
         "pandas": pd.DataFrame(table),
         "pandas, index out of order": pd.DataFrame(table, index=[7, 7, 3][: len(rows)] if len(rows) == 3 else None),

@@ -80,7 +80,7 @@ def test_what_is_missing_may_be_quoted_or_follow_a_blank(opened):
         (["", "?"], pa.string()),
         (["x", "1"], pa.string()),
     ],
-    ids=lambda v: str(v),
+    ids=str,
 )
 def test_types_as_a_sample_suggests(opened, values, kind):
     source = opened("key,value\n" + "".join(f"k,{value}\n" for value in values))

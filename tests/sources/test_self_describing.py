@@ -51,11 +51,11 @@ def write_file(table, path):
 
 
 WRITERS = {
-    "a.parquet": lambda table, path: pq.write_table(table, path),
+    "a.parquet": pq.write_table,
     "a.arrow": write_file,
     "a.ipc": write_stream,
-    "a.feather": lambda table, path: pyarrow.feather.write_feather(table, path),
-    "unnamed-parquet": lambda table, path: pq.write_table(table, path),
+    "a.feather": pyarrow.feather.write_feather,
+    "unnamed-parquet": pq.write_table,
     "unnamed-arrow": write_file,
     "unnamed-stream": write_stream,
 }

@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 import pytest
 import sklearn.naive_bayes as reference
+from conftest import DATA
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import log_softmax
@@ -23,8 +24,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 import deciban
 from deciban import TextClassifier
 from deciban.text.kept import marks
-
-from ..conftest import DATA
 
 SETS = ["trec_qc", "webkb", "sms_spam", "rt_polarity", "20newsgroups", "spamassassin"]
 NAIVE = {"multinomial": "MultinomialNB", "bernoulli": "BernoulliNB", "complement": "ComplementNB"}
