@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,10 @@ def test_check(check):
     assert found, f"{program} is not installed: pip install '.[dev]'"
     done = subprocess.run([found, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{check}\n{done.stdout}{done.stderr}"
+
+
+def test_no_class_has_the_name_of_another():
+    """One word, one thing: whoever searches for a class finds it."""
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.pyx")]
+    names = [name for file in files for name in re.findall(r"^(?:cdef )?class (\w+)", file.read_text(), re.MULTILINE)]
+    assert [name for name, times in Counter(names).items() if times > 1] == []

@@ -22,7 +22,7 @@ from deciban._typing import Array, Codes, Matrix
 from deciban.errors import DecibanError, SchemaError, warn
 from deciban.text.documents import as_texts, batches, check
 from deciban.text.vectorizer import counting
-from deciban.text.vectorizer.counting import TermCounts, Vocabulary
+from deciban.text.vectorizer.counting import TermColumns, TermCounts
 from deciban.text.vectorizer.terms import Recipe
 
 # Patterns that say no more than "words of at least so many characters".
@@ -263,13 +263,13 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         for name in ("_tally", "_chosen", "_columns"):
             self.__dict__.pop(name, None)
 
-    def _learned(self, tally: TermCounts, vocabulary: Vocabulary | None = None) -> None:
+    def _learned(self, tally: TermCounts, vocabulary: TermColumns | None = None) -> None:
         self._forget()
         self._tally = tally
         if vocabulary is not None:
             self._chosen = vocabulary
 
-    def _derived(self) -> Vocabulary:
+    def _derived(self) -> TermColumns:
         """The vocabulary of what was learned, made when first needed."""
         if "_chosen" not in vars(self):
             if "_tally" not in vars(self):
@@ -277,7 +277,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
             self._chosen = self._choose(self._tally, self._tally.ranks())[0]
         return self._chosen
 
-    def _choose(self, tally: TermCounts, ranks: list[Codes]) -> tuple[Vocabulary, Codes]:
+    def _choose(self, tally: TermCounts, ranks: list[Codes]) -> tuple[TermColumns, Codes]:
         """The vocabulary of what was learned, and its columns by rank."""
         n = tally.documents
         least, most = (

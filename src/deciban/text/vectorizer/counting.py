@@ -86,7 +86,7 @@ class TermCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class TermColumns:
     """Terms that have columns."""
 
     terms: Terms
@@ -106,7 +106,7 @@ class Vocabulary:
         return out
 
 
-def fixed(recipe: Recipe, columns: dict[Any, int]) -> Vocabulary:
+def fixed(recipe: Recipe, columns: dict[Any, int]) -> TermColumns:
     """The vocabulary in which these terms have these columns."""
     terms = recipe.terms()
     level, number = terms.add(list(columns))
@@ -116,7 +116,7 @@ def fixed(recipe: Recipe, columns: dict[Any, int]) -> Vocabulary:
     out = [np.full(size, -1, dtype=np.int32) for size in terms.sizes()]
     for k in range(len(out)):
         out[k][number[level == k]] = to[level == k]
-    return Vocabulary(terms, out, len(columns))
+    return TermColumns(terms, out, len(columns))
 
 
 def choose(
@@ -151,10 +151,10 @@ def choose(
     return np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
 
 
-def vocabulary_of(terms: Terms, ranks: Sequence[Codes], columns: Codes) -> Vocabulary:
+def vocabulary_of(terms: Terms, ranks: Sequence[Codes], columns: Codes) -> TermColumns:
     """The vocabulary in which terms have columns by rank."""
     with_none = np.append(columns, np.int32(-1))  # for rank −1
-    return Vocabulary(terms, [with_none[rank] for rank in ranks], int(columns.max(initial=-1)) + 1)
+    return TermColumns(terms, [with_none[rank] for rank in ranks], int(columns.max(initial=-1)) + 1)
 
 
 def in_order(sums: Sequence[Array], ranks: Sequence[Codes], size: int) -> Array:
@@ -215,7 +215,7 @@ def sum_of(tallies: list[TermCounts]) -> tuple[TermCounts, list[list[Codes]]]:
     return total, [[np.arange(size, dtype=np.int32) for size in total.terms.sizes()], *to]
 
 
-def count(batches: Iterable[Any], vocabulary: Vocabulary, dtype: npt.DTypeLike, n_jobs: int | None) -> Matrix:
+def count(batches: Iterable[Any], vocabulary: TermColumns, dtype: npt.DTypeLike, n_jobs: int | None) -> Matrix:
     """How often the terms of the vocabulary occur in each document: CSR, columns ascending in a row."""
     columns = [np.append(own, np.int32(-1)) for own in vocabulary.columns]  # number −1 has column −1
 
