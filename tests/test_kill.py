@@ -127,7 +127,7 @@ def kill_learners(place: Path, writers: int, kills: int) -> None:
     print(json.dumps({"learned": before, "cut off while writing": cut_off}))  # noqa: T201 - to the test
 
 
-@pytest.mark.parametrize("writers", [1, 3])
+@pytest.mark.parametrize("writers", [pytest.param(1, marks=pytest.mark.slow), 3])  # of three, one writes at a time
 def test_killed_at_any_moment_the_file_is_whole(writers, thorough, tmp_path):
     place = tmp_path / "model.deciban"
     quiet = os.environ | {"OPENBLAS_NUM_THREADS": "1"}

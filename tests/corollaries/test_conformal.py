@@ -116,6 +116,7 @@ def full(model, X, y, weight=None):
     return fitted, found, replace(found, closed=None)
 
 
+@pytest.mark.slow_where("_(student|floor|prior|shrunk|uniform|unsmoothed|by_class|group)$")  # each with one like it
 @pytest.mark.parametrize("name", [*NUMBERS, *COUNTS])
 def test_p_values_are_those_of_literal_refits(name):
     model, (X, y, new) = (NUMBERS[name], numbers()) if name in NUMBERS else (COUNTS[name], counts())

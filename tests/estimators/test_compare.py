@@ -86,6 +86,7 @@ def test_real_tables_say_who_wins(table, name):
     assert found.accuracy[1, -1].mean() > share.max()
 
 
+@pytest.mark.slow  # test_real_tables_say_who_wins
 def test_a_real_table_on_which_naive_bayes_leads_for_long(table):
     data = table("ionosphere")
     found = compare(data.numbers, data.y, sizes=[50, 90, 234], repeats=8)

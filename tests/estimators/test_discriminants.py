@@ -978,9 +978,9 @@ def test_prediction_marginalises_what_is_missing(covariance):
 )
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 def test_em_over_missing_entries_never_goes_down(Model, options, weighted):
-    X, y = blobs(60, d=4)
+    X, y = blobs(90, d=4)
     rows = holes(X, 0.25)
-    model = Model(**options).fit(rows, y, weights(60) if weighted else None)
+    model = Model(**options).fit(rows, y, weights(90) if weighted else None)
     trace = model.em_.log_likelihood
     assert len(trace) > 2
     assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(trace)), trace

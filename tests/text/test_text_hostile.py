@@ -52,6 +52,7 @@ def learned_words(model) -> set:
     return set(model.vocabulary_)
 
 
+@pytest.mark.crossed(4)
 @every_kind
 @pytest.mark.parametrize("name", STRANGE)
 def test_strange_texts(kind, name, tmp_path):
