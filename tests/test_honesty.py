@@ -72,7 +72,6 @@ def draws(make, rows, n, seeds, apart):
     return np.array(out)
 
 
-@pytest.mark.slow_where("bic")
 @pytest.mark.crossed(2)
 @pytest.mark.parametrize(("make", "rows"), MODELS)
 @pytest.mark.parametrize("n", [30, 100])

@@ -139,7 +139,7 @@ def test_rows_come_as_they_are(connected):
     assert repr(rows) == "<sql: table 'rows'>"
 
 
-@pytest.mark.parametrize("n", [0, 1, 110_000])
+@pytest.mark.parametrize("n", [0, 1, 110_000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_every_row_counts_once(connected, n):
     table = numbers(n)
     rows = table_of(connected(table), "rows")

@@ -201,7 +201,6 @@ OTHERS = [
 ]
 
 
-@pytest.mark.slow_where("bic")  # test_leave_one_out_of_what_was_chosen
 @pytest.mark.crossed(2)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(("Model", "options"), OTHERS, ids=named)

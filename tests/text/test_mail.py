@@ -579,7 +579,7 @@ def nested(depth: int) -> bytes:
     return b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (i, i) for i in range(depth))
 
 
-BIG = 400_000
+BIG = 1_000_000
 HOSTILE = {
     "a header line": b"Subject: " + b"x" * BIG,
     "a header name": b"x" * BIG,
