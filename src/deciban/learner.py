@@ -119,6 +119,10 @@ class Learner(ABC):
         """Without these rows, which were learned."""
         return self - self.batch(rows, labels, weight, n_jobs)
 
+    def every_row(self) -> tuple[Any, Labels, Floats | None] | None:
+        """All rows that were learned, their labels and weights, where the model keeps them to choose by."""
+        return None
+
     @property
     @abstractmethod
     def guessed(self) -> str:

@@ -403,7 +403,7 @@ def assert_same(found, expected):
     assert found.classes_.tolist() == expected.classes_.tolist()
     assert found.classes_.dtype.kind == expected.classes_.dtype.kind  # 1, 1.0 and True are the same to a list
     np.testing.assert_array_equal(found.class_count_, expected.class_count_)
-    if isinstance(expected, deciban.TextClassifier):
+    if isinstance(expected, deciban.TextClassifier | deciban.SpamFilter):
         assert text_sums(found) == text_sums(expected)  # whole numbers, or multiples of 2^−30: exact
     elif isinstance(expected, deciban.Classifier):
         assert_same_tables(found.model_, expected.model_)

@@ -38,6 +38,12 @@ def test_every_estimator_is_looked_at():
     assert Counter(list(ESTIMATORS)) == Counter(name for names in READS.values() for name in names)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_an_estimator_and_nothing_in_between(name):
+    own = [kind.__name__ for kind in getattr(deciban, name).__mro__ if kind.__module__.startswith("deciban.")]
+    assert own == [name, "Estimator"]
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_it_is_a_value_of_its_parameters(name):
     model = made(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import graded_by_hand as by_hand
 import numpy as np
@@ -15,7 +16,7 @@ from deciban._kernel.text import Documents
 from deciban.bayes import DECIBANS
 from deciban.errors import DecibanError, SchemaError
 from deciban.pool import Pool
-from deciban.reading.labels import Labels
+from deciban.reading.labels import Labels, read_labels
 from deciban.text import graded, kept
 from deciban.text.documents import Texts
 from deciban.text.graded import Graded, TextChoice
@@ -383,6 +384,30 @@ def test_which_documents_are_kept_depends_on_what_they_say(monkeypatch):
     assert (whole - Kept((("never kept", "a", 1.0),))).rows == whole.rows
     heavy = Kept((("x", "a", 3.0),)) - Kept((("x", "a", 1.0), ("x", "b", 1.0)))
     assert heavy.rows == (("x", "a", 2.0),)
+
+
+@pytest.mark.parametrize("settings", [{}, {"reliability": None, "alpha": "loo"}], ids=["graded", "plain"])
+def test_a_model_that_chooses_keeps_documents_and_one_of_nothing_does_not(settings):
+    """They are part of the value: added, subtracted and scaled with its sums, and in no pickle."""
+    first = TextClassifier(**settings, n_jobs=1).fit(X, Y)
+    model, labels = first.model_, read_labels(Y, len(Y))
+    assert [text for text, _, _ in model.kept.rows] == list(X)
+    assert model.choosing
+    assert len((model + model).kept) == 2 * len(X)
+    some = np.array([0, 1])
+    assert [text for text, _, _ in model.forget(Texts(X).take(some), labels.take(some)).kept.rows] == list(X[2:])
+    assert {weight for _, _, weight in model.scale(0.5).kept.rows} == {0.5}
+    again = pickle.loads(pickle.dumps(model))
+    assert (len(again.kept), again.choosing) == (0, True)
+    none = model.zero()
+    assert (len(none.kept), none.choosing) == (0, False)
+    assert len(none.learn(Texts(X), labels).kept) == 0
+    assert not pickle.loads(pickle.dumps(none)).choosing
+
+
+def test_a_model_that_chooses_nothing_keeps_nothing():
+    learned = TextClassifier(reliability=None).fit(X, Y)
+    assert len(learned.partial_fit(X, Y).kept_) == 0
 
 
 # ------------------------------------------------------------------ what it is

@@ -33,6 +33,7 @@ from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines.dispatch import engine_of
 from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError
 from deciban.estimators import attributes, prediction_sets, validation
+from deciban.estimators.parameters import prior_by_class
 from deciban.estimators.validation import generator
 from deciban.joint import Block, Joint, Model
 from deciban.joint_model import Choice, JointModel, check_prior, with_no_rows
@@ -41,6 +42,7 @@ from deciban.measure import Measure
 from deciban.priors import Alpha
 from deciban.readers.base import Reader
 from deciban.reading.frames import split_target
+from deciban.reading.given import Rows
 from deciban.reading.labels import Labels, read_labels, read_weights, without_mark
 from deciban.results.evidence import Evidence
 from deciban.results.tally import Tally
@@ -130,7 +132,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _check_model(self, model: Any) -> None:
         """Parameters that can only be checked once classes and columns are known."""
-        check_prior(model, self._prior_parameter)
+        if isinstance(model, JointModel):
+            check_prior(model, self._prior_parameter)
+        else:
+            prior_by_class(getattr(self, self._prior_parameter), model.classes)
 
     def _check_fitted(self, model: Any) -> None:
         """What only a whole fit can be asked, not a first batch."""
@@ -271,7 +276,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 labels = labels.placed(self.classes_)
             rows = self._reader().learn(X, self.model_, labels, weight)
             self.model_ = self._without(self.model_.forget(rows, labels, weight, self.n_jobs))
-            self._forgotten(rows, labels, weight)
         return self
 
     def decay(self, half_life: float, rows: float = 1) -> Self:
@@ -284,8 +288,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         That is the model of all rows with weights 2^(−age/half_life), age being the rows of later batches. The
         class prior follows; a prior's pseudo-counts (`alpha`) do not fade, so that little data leans on it. Classes and
         categories stay known; words of which less than 2^−30 is left are dropped, so that a stream does not fill the
-        memory. What was chosen stays. Rows that were learned before weigh less now: to `forget` one, or to leave it
-        out, give its weight as it is, sample_weight=[2 ** (-age / half_life)].
+        memory. What was chosen stays; of texts, until `refit_reliability`, which weighs them by age. Rows that were
+        learned before weigh less now: to `forget` one, or to leave it out, give its weight as it is,
+        sample_weight=[2 ** (-age / half_life)].
 
         Parameters
         ----------
@@ -303,7 +308,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self
 
     def empty(self) -> Self:
-        """A copy that made the same choices and has learned nothing: to learn other rows, and be merged with `+`."""
+        """A copy that made the same choices and has learned nothing: to learn other rows, and be merged with `+`.
+
+        Parts of the data can be learned by such copies, anywhere. Those of texts choose nothing by themselves and keep
+        no documents to choose by; in the end, `refit_reliability(X, y)` with some of the documents fits reliabilities
+        to all that was learned.
+
+        >>> from deciban import TextClassifier
+        >>> first = TextClassifier().fit(["win cash", "cash prize", "lunch at noon", "at lunch"], [1, 1, 0, 0])
+        >>> parts = [first.empty().partial_fit(["cash now"], [1]), first.empty().partial_fit(["noon?"], [0])]
+        >>> (first + parts[0] + parts[1]).class_count_.tolist()
+        [3.0, 3.0]
+        """
         check_is_fitted(self)
         other = copy.copy(self)
         other.model_ = self.model_.zero()
@@ -372,6 +388,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _more(self, X: Any, labels: Labels, weight: Floats | None) -> Any:
         """The model with more rows."""
+        if not isinstance(self.model_, JointModel):  # its choices are its own
+            rows = self._reader().learn(X, self.model_, labels, weight)
+            more = self.model_.learn(rows, labels, weight, self.n_jobs)
+            self._check_model(more)
+            return more
         before, choice = self.model_, self._choice()
         joint = choice.current(before)
         if what_is_counted(joint, before.schema) != what_is_counted(before.joint, before.schema):
@@ -419,20 +440,21 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         del some
         return X, y, sample_weight
 
-    def _forgotten(self, rows: Any, labels: Labels, weight: Floats | None) -> None:
-        """What else is to be forgotten with rows."""
-
     # ------------------------------------------------------------------ how rows that are not in memory are learned
 
     def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> Any:
         """The model of all rows of an engine."""
-        from deciban.estimators.on_engines import learn_joint
+        from deciban.estimators import on_engines
 
-        return learn_joint(self, engine, split, hidden, clusters)
+        learn = on_engines.learn_texts if self._texts else on_engines.learn_joint
+        return learn(self, engine, split, hidden, clusters)
 
     def _template(self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
         """A copy that knows from a sample what must be known beforehand, and has learned nothing."""
         part = copy.copy(self)
+        if self._texts:  # the sample is learned, to choose by it, and forgotten
+            part.__dict__.pop("model_", None)
+            return (part.fit(X, y, weight) if classes is None else part.partial_fit(X, y, classes, weight)).empty()
         part._check_parameters()
         X, labels, weight = part._read(X, y, weight, reset=True, classes=classes)
         if classes is not None:
@@ -445,22 +467,28 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _batch(self, X: Any, y: Any, weight: Any) -> Any:
         """The model of rows that hide nothing; others are counted, and EM goes over them once all sums are there."""
+        if not isinstance(self.model_, JointModel):
+            return copy.copy(self).partial_fit(X, y, sample_weight=weight).model_
         X, labels, weight = self._read(X, y, weight, reset=False, least=0)
         if self.model_.closed:
             check_known(labels, self.classes_)
             labels = labels.placed(self.classes_)
         rows = self._reader().learn(X, self.model_, labels, weight)
-        batch = self.model_.batch(rows, labels, weight, self.n_jobs)
+        batch: Any = self.model_.batch(rows, labels, weight, self.n_jobs)
         gaps = batch.gaps(rows, weight, labels) & (labels.codes >= 0) if labels.soft is None else np.zeros(0)
         counts = {"unlabelled": int((labels.codes < 0).sum()), "incomplete": int(gaps.sum())}
         return replace(batch, **counts)
 
     def _rechoose(self, X: Any, y: Any, weight: Any) -> Any:
         """What leave-one-out chooses, by the rows of a sample: all of them were learned."""
-        if not self.model_.choice.chooses():
+        chooses = self.model_.chooses if self._texts else self.model_.choice.chooses()
+        if not chooses:
             return self.model_
         X, labels, weight = self._read(X, y, weight, reset=False, least=0)
         rows, codes = self._reader().score(X, self.model_), labels.among(self.classes_)
+        if self._texts:
+            self.model_.check_learned(codes, weight)
+            return self.model_.choose(rows, codes, weight, self.n_jobs)
         whole = ~self.model_.gaps(rows)  # rows that EM has yet to fill have no say
         some = None if weight is None else weight[whole]
         return self.model_.choose(rows.take(whole), codes[whole], some, self.n_jobs)
@@ -495,6 +523,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         rows = self._size(X)
         if clusters > rows:
             raise ValueError(f"clusters is {clusters}, but there are only {rows} rows")
+        if self._texts:
+            raise ValueError(f"{type(self).__name__} needs labels, and finds no clusters")
         return np.full(rows, np.nan)
 
     def _size(self, X: Any) -> int:
@@ -508,14 +538,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _validated(self, X: Any, *, reset: bool, least: int = 1) -> Any:
         """Rows of any make as the reader takes them: scikit-learn's checks of shape and names."""
+        if self._texts:
+            return self._reader().score(X, None)
         rows = validation.matrix(self, X, reset=reset, least=least, sparse=self._sparse)
         if reset and self._real:
             self.dtype_ = "float32" if rows.dtype == np.float32 else "float64"
         return rows
 
     def _split(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows and labels, where y is the name of a column."""
-        return split_target(X, y) if isinstance(y, str) else (X, y)
+        """Rows and labels, where y is the name of a column; texts have columns where they are not in memory."""
+        return split_target(X, y) if isinstance(y, str) and not self._texts else (X, y)
 
     def _read(
         self,
@@ -539,6 +571,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         known = self.classes_ if classes is None and not reset else classes
         labels = read_labels(validation.one_column(y) if mark is None else without_mark(y, mark), n, known)
+        if self._texts and labels.soft is not None:
+            raise ValueError(f"{type(self).__name__} takes one label a document, not a matrix of weights")
         return X, labels, None if sample_weight is None else checked_weights(sample_weight, n, bool(least))
 
     def _rows(self, X: Any) -> Any:
@@ -763,13 +797,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self._reader().native(rows, self.model_), self.classes_[codes]
 
     def _kept_rows(self) -> prediction_sets.LearnedRows | None:
-        """Rows that `fit` kept, to compare new ones with."""
-        return self.__dict__.get("_learned_rows_")
+        """Rows to compare new ones with: all that the model keeps to choose by, or those that `fit` kept."""
+        if not self.__sklearn_is_fitted__() or (every := self.model_.every_row()) is None:
+            return self.__dict__.get("_learned_rows_")
+        rows, labels, weight = every
+        return prediction_sets.LearnedRows(Rows(rows, len(rows), "texts"), labels, weight)
 
     def _rows_to_keep(self, given: Any, X: Any) -> Any:
-        """Of the rows as they were given, and as they were read, those to compare new ones with; None: not any."""
-        del X
-        return given
+        """Of the rows as they were given, and as they were read, those to compare new ones with; None: not any.
+
+        Texts are kept as they were read, for a mail is not parsed again; and not twice, if they are kept to choose by.
+        """
+        if not self._texts:
+            return given
+        return None if len(X) > prediction_sets.KEPT_ROWS or self.model_.every_row() is not None else X
 
     # ------------------------------------------------------------------ judging
 
@@ -980,7 +1021,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         files.write_parts(path, document, tensors, about)
 
     def _check_savable(self) -> None:
-        """Parameters and model belong together."""
+        """Parameters and model belong together; a model that is no joint law has its choices in itself."""
+        if not isinstance(self.model_, JointModel):
+            return
         choice = self._choice()
         if not choice.made(self.model_):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
@@ -1168,7 +1211,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self._sparse
-        tags.input_tags.string = tags.input_tags.categorical = self._strings
+        tags.input_tags.string = self._strings
+        tags.input_tags.categorical = self._strings and not self._texts
+        tags.input_tags.two_d_array, tags.no_validation = not self._texts, self._texts
         tags.input_tags.positive_only = self._positive
         tags.classifier_tags.poor_score = self._poor_score
         return tags

@@ -198,6 +198,20 @@ def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, cl
     return found
 
 
+def learn_texts(estimator: Any, engine: Engine, split: Split, hidden: Hidden, clusters: int | None) -> Any:
+    """A model of texts: a sample says what is counted, and chooses by all sums. Without a label, rows say nothing."""
+    if clusters is not None:
+        raise ValueError(f"{type(estimator).__name__} needs labels, and finds no clusters")
+    del hidden
+    X, y, weight = some_rows(engine, split)
+    if not len(y):
+        raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
+    with in_sample(engine):
+        template = estimator._template(X, y, weight)
+    take_over(estimator, with_model(template, total_of(engine, template, split)))
+    return estimator._rechoose(X, y, weight)
+
+
 def filled(model: JointModel, learned: em.Learned, unlabelled: int, incomplete: int) -> JointModel:
     """With what EM found, and of how many rows it found something."""
     return replace(model, stats=learned.model.stats, unlabelled=unlabelled, incomplete=incomplete, filled_by=learned)

@@ -16,14 +16,17 @@ from sklearn.utils._param_validation import Interval
 
 from deciban._typing import Array, Floats
 from deciban.engines.dispatch import is_engine
-from deciban.errors import DecibanError, ForgetError
-from deciban.estimators.text import TextClassifier
+from deciban.errors import DecibanError, ForgetError, NotAvailableError
+from deciban.estimators import text_attributes
+from deciban.estimators.base import Estimator
+from deciban.estimators.parameters import prior_by_class
 from deciban.learner import AS_LABELLED, Hidden
 from deciban.readers.texts import MailReader
 from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
 from deciban.scorer import MAIL_ANSWERS, mail_answers
-from deciban.text import mail
+from deciban.text import fit, mail
+from deciban.text.graded import Graded
 
 CLASSES = np.array(["ham", "spam"])
 FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]*:")
@@ -31,7 +34,7 @@ MAILS = (str, bytes, os.PathLike, Message, mail.Mail, Iterator, list, tuple)
 BATCH = 2000  # mails of a mailbox that are learned at a time
 
 
-class SpamFilter(TextClassifier):
+class SpamFilter(Estimator):
     """Ham, unsure or spam: whichever costs least on average, given the mail's words, pairs and header fields.
 
     Mails are raw messages (bytes or strings), `email` messages, paths of message files, or what `deciban.text.mail`
@@ -70,20 +73,27 @@ class SpamFilter(TextClassifier):
     [99.0, 101.0]
     """
 
-    reliability = "loo"
+    model_: Graded
+
+    reliability = "loo"  # what a TextClassifier can be told, and a filter is not
     family = "multinomial"
     alpha = 1.0
     blocks = ("words", "pairs", "headers")
-    class_prior = None
+    class_prior: Any = None  # until `with_prior` says more
     lowercase = True
 
+    _texts: ClassVar[bool] = True
+    _sparse: ClassVar[bool] = False
+    _strings: ClassVar[bool] = True
+    _labelled_alone: ClassVar[bool] = True
+    _unlabelled_weight: ClassVar[float] = 0.1
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "false_positive": [Interval(Real, 0, None, closed="neither")],
         "false_negative": [Interval(Real, 0, None, closed="neither")],
         "unsure": [Interval(Real, 0, None, closed="left")],
         "headers": [list, tuple, None],
         "prior": [dict, None],
-        "n_features": TextClassifier._parameter_constraints["n_features"],
+        "n_features": text_attributes.BUCKETS,
         "n_jobs": [None, int, np.integer],
     }
 
@@ -121,7 +131,7 @@ class SpamFilter(TextClassifier):
                 empty = False
             if empty:
                 raise DecibanError(f"there is no mail to learn from in {mails!r}")
-            if self._kept_enough(self.model_):  # else what was fitted on more stays
+            if self.model_.kept.stand_for(self.model_.weight):  # else what was fitted on more stays
                 self.refit_reliability()
         return self
 
@@ -164,8 +174,15 @@ class SpamFilter(TextClassifier):
     def _learned(
         self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
     ) -> Any:
-        del closed
-        return super()._learned(X, labels.placed(CLASSES), weight, closed=True, hidden=hidden)
+        del closed  # there are two classes
+        prior = fit.pseudo_counts(self.prior, CLASSES, self.lowercase)
+        class_prior = prior_by_class(self.class_prior, CLASSES)
+        none = Graded.none(CLASSES, self.blocks, prior, True, class_prior, self.n_features)
+        self.__dict__.pop("model_", None)
+        return fit.learn(none, X, labels.placed(CLASSES), weight, hidden, self.n_jobs)
+
+    _counted = text_attributes.that_count
+    refit_reliability = text_attributes.refit_reliability
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -188,6 +205,25 @@ class SpamFilter(TextClassifier):
     ) -> Evidence | list[Evidence]:
         """Why a mail is spam: every word's evidence in decibans, and the mail in colour."""
         return super().explain(X, target, against, names, by)
+
+    def _has_density(self) -> bool:
+        raise NotAvailableError(text_attributes.NO_DENSITY)
+
+    # ------------------------------------------------------------------ looking inside and keeping
+
+    kept_ = text_attributes.kept
+    top_words = text_attributes.top_words
+    vocabulary_ = text_attributes.vocabulary
+    alpha_ = text_attributes.alpha
+    reliability_ = text_attributes.reliability
+    _about = text_attributes.about
+
+    def _parameters_out(self) -> dict[str, Any]:
+        return {**super()._parameters_out(), "headers": None if self.headers is None else list(self.headers)}
+
+    def _restored(self, model: Any, about: dict[str, Any]) -> Any:
+        self._check_parameters()
+        return text_attributes.restored(model, about, False, self.n_features)
 
 
 def check_labels(labels: Iterable[Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -130,15 +129,6 @@ class Classifier(Estimator):
         with progress("ways to look at the table") as watch:
             return choose(reader, reader.read(X), labels.codes, labels.classes, weight, *how, watch)
 
-    def _more(self, X: Any, labels: Labels, weight: Floats | None) -> TableModel:
-        rows = self._reader().learn(X, self.model_, labels, weight)
-        model: TableModel = self.model_.learn(rows, labels, weight, self.n_jobs)
-        self._check_model(model)
-        return model
-
-    def _check_model(self, model: Any) -> None:
-        prior_by_class(self.class_prior, model.classes)
-
     def _check_mergeable(self, other: Any) -> None:
         if not np.array_equal(np.asarray(self.class_prior), np.asarray(other.class_prior)):
             raise SchemaError("cannot merge models whose class_prior differs")
@@ -206,9 +196,6 @@ class Classifier(Estimator):
 
         return self._chosen_on(X, y, collect)
 
-    def _batch(self, X: Any, y: Any, weight: Any) -> Any:
-        return copy.copy(self).partial_fit(X, y, sample_weight=weight).model_
-
     # ------------------------------------------------------------------ looking inside
 
     def summary(self) -> Summary:
@@ -233,9 +220,6 @@ class Classifier(Estimator):
         return Table("weights of the evidence", ("expert", "setting", "weight"), rows)
 
     # ------------------------------------------------------------------ keeping
-
-    def _check_savable(self) -> None:
-        """Choices are in the model: no parameter can contradict them."""
 
     def _parameters_out(self) -> dict[str, Any]:
         parameters = super()._parameters_out()

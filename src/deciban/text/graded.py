@@ -47,7 +47,7 @@ from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence
 from deciban.text.hashed import HashedLexicon
 from deciban.text.items import Items, Lexicon, Rows
-from deciban.text.kept import marks
+from deciban.text.kept import NONE_KEPT, Kept, marks, rechosen
 from deciban.text.raw import Documents
 from deciban.text.sums import (
     ItemSums,
@@ -130,13 +130,16 @@ class Graded(Learner):
     prior: Mapping[str, Any] = field(default_factory=dict)
     class_prior: str | Floats = "empirical"
     unlabelled: int = 0  # documents whose label was guessed
+    choosing: bool = False  # whether it chooses by itself as it learns, for which it keeps documents
+    kept: Kept = field(default=NONE_KEPT, repr=False)  # documents that were learned
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     pools: ClassVar[bool] = True
+    chooses: ClassVar[bool] = True  # whether leave-one-out chooses something
 
     def __reduce__(self) -> tuple[type[Graded], tuple[Any, ...]]:
-        """What is derived is not pickled."""
-        return Graded, (self.sums, self.choice, self.prior, self.class_prior, self.unlabelled)
+        """What is derived is not pickled, and documents stay where they are."""
+        return Graded, (self.sums, self.choice, self.prior, self.class_prior, self.unlabelled, self.choosing)
 
     @classmethod
     def none(
@@ -152,7 +155,8 @@ class Graded(Learner):
         return cls(TextSums.none(classes, blocks, closed, lexicon.fresh).with_words(prior), None, prior, class_prior)
 
     def zero(self) -> Graded:
-        return replace(self, sums=self.sums.nothing().with_words(self.prior), unlabelled=0)
+        sums = self.sums.nothing().with_words(self.prior)
+        return replace(self, sums=sums, unlabelled=0, choosing=False, kept=NONE_KEPT)
 
     @property
     def n_features(self) -> int | None:
@@ -178,7 +182,11 @@ class Graded(Learner):
     def batch(self, rows: Texts, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
         labels = labels.placed(self.classes) if self.closed else labels
         sums = self._collected(rows.batches(), labels.codes, labels.classes, weight, n_jobs)
-        return replace(self, sums=replace(sums, closed=self.closed), unlabelled=0)
+        kept = Kept.of(rows, labels, weight) if self.choosing else NONE_KEPT
+        return replace(self, sums=replace(sums, closed=self.closed), unlabelled=0, kept=kept)
+
+    def learn(self, rows: Texts, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
+        return self._plus(self.batch(rows, labels, weight, n_jobs))._tried(n_jobs)
 
     def _collected(
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
@@ -216,17 +224,35 @@ class Graded(Learner):
     def __sub__(self, other: Graded) -> Graded:
         left = self.sums - other.sums
         choice = self.choice.of_classes(left.classes) if self.choice is not None and left.weight.any() else None
-        return replace(self, sums=left.with_words(self.prior), choice=choice)
+        kept = self.kept.left(other.kept, left.classes, left.weight)
+        return replace(self, sums=left.with_words(self.prior), choice=choice, kept=kept)
 
     def scale(self, share: float) -> Graded:
         """With every sum times a number; what was chosen stays."""
-        return replace(self, sums=self.sums.scale(share).with_words(self.prior))
+        return replace(self, sums=self.sums.scale(share).with_words(self.prior), kept=self.kept.scale(share))
 
     def __add__(self, other: Graded) -> Graded:
         """What both have learned; weighed as the one that has learned more weighs it."""
+        return self._plus(other)._tried()
+
+    def _plus(self, other: Graded) -> Graded:
         more = max(self, other, key=lambda model: (model.choice is not None, float(model.weight.sum())))
-        both = self.unlabelled + other.unlabelled
-        return replace(self, sums=self.sums + other.sums, choice=more.choice, unlabelled=both)
+        return replace(
+            self,
+            sums=self.sums + other.sums,
+            choice=more.choice,
+            unlabelled=self.unlabelled + other.unlabelled,
+            choosing=self.choosing or other.choosing,
+            kept=self.kept + other.kept,
+        )
+
+    def _tried(self, n_jobs: int | None = None) -> Graded:
+        """With reliabilities as soon as there is something to choose them by."""
+        untried = self.choosing and self.choice is None and not self.unlabelled
+        return rechosen(self, self.kept, n_jobs) if untried and self.kept.stand_for(self.weight) else self
+
+    def every_row(self) -> tuple[Texts, Labels, Floats | None] | None:
+        return None if self.unlabelled else self.kept.every_row(self.classes, self.weight)
 
     @property
     def guessed(self) -> str:
@@ -464,7 +490,7 @@ class Graded(Learner):
         """With the reliabilities that leave-one-out evidence of these documents, learned as of class `codes`, asks for.
 
         Documents that are all of their class are passed over: without them there is no such class. Where no class is
-        left to tell from another, there is nothing to choose by.
+        left to tell from another, there is nothing to choose by. From then on it chooses by itself.
         """
         own, mark = codes, marks(rows.strings())
         pieces = list(self._numbered(rows.batches(), n_jobs))
@@ -473,9 +499,10 @@ class Graded(Learner):
         order = np.concatenate([np.zeros(0, dtype=np.intp), *(at for at, _ in pieces)])
         items = {block: stacked([piece[block] for _, piece in pieces]) for block in self.sums.blocks}
         y, w = own[order], None if weight is None else weight[order]
-        given, model = np.bincount(y[y >= 0], None if w is None else w[y >= 0], minlength=len(self.classes)), self
+        given = np.bincount(y[y >= 0], None if w is None else w[y >= 0], minlength=len(self.classes))
+        model = self if self.choosing else replace(self, choosing=True)
         if np.allclose(given, self.sums.weight, rtol=1e-9, atol=0.0):  # all that was learned
-            model = self.taken_together(items, y, w, n_jobs)
+            model = model.taken_together(items, y, w, n_jobs)
         return model._chosen_by(items, y, mark[order], w, n_jobs)
 
     def _chosen_by(

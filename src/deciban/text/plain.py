@@ -30,6 +30,7 @@ from deciban.schema import Columns, Schema
 from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import Buckets, check_words_are_kept
+from deciban.text.kept import NONE_KEPT, Kept
 from deciban.text.parallel import each_its_own
 from deciban.text.raw import Documents, Vocabulary
 from deciban.text.sums import GRAIN, check_known, check_same_hashing
@@ -88,6 +89,12 @@ class Plain(Learner):
     prior: Mapping[str, Any] = field(default_factory=dict)
     chooses: bool = False  # whether leave-one-out chooses alpha
     unlabelled: int = 0  # documents whose label EM found
+    choosing: bool = False  # whether it keeps documents to choose by, if it chooses
+    kept: Kept = field(default=NONE_KEPT, repr=False)  # documents that were learned
+
+    def __reduce__(self) -> tuple[type[Plain], tuple[Any, ...]]:
+        """Documents stay where they are: a pickled model has none."""
+        return Plain, (self.words, self.model, self.alpha, self.prior, self.chooses, self.unlabelled, self.choosing)
 
     @classmethod
     def none(
@@ -111,7 +118,7 @@ class Plain(Learner):
         words, schema = no_words(self.n_features), self.model.schema
         words.add(self.prior)
         stats = self.model.joint.zero(Schema(schema.classes, (Columns(len(words)),), schema.closed))
-        return replace(self, words=words, unlabelled=0)._with_stats(stats)
+        return replace(self, words=words, unlabelled=0, choosing=False, kept=NONE_KEPT)._with_stats(stats)
 
     @property
     def n_features(self) -> int | None:
@@ -148,7 +155,8 @@ class Plain(Learner):
         schema = Schema(labels.classes, (Columns(X.shape[1]),), self.closed)
         stats = collect.collect([X], self.model.joint.with_alpha(1.0), schema, labels.codes, weight, n_jobs)
         model = Model(self.model.joint, stats)
-        alone = replace(self, words=words, model=model, unlabelled=0)
+        kept = Kept.of(rows, labels, weight) if self.chooses and self.choosing else NONE_KEPT
+        alone = replace(self, words=words, model=model, unlabelled=0, kept=kept)
         return alone.with_room_for(self.prior)._with_pseudo_counts()
 
     def with_room_for(self, strings: Iterable[str]) -> Plain:
@@ -167,7 +175,8 @@ class Plain(Learner):
             word = other.words.strings(lost[:1].astype(np.int32))[0]
             raise ForgetError("cannot forget these documents: the model never learned the word {value!r}", value=word)
         left = forget(self.named(), other._moved(to, len(self.words))).stats
-        return self._with_words_of(left, left.sums[0]["x"].sum(axis=0) > 0)
+        kept = self.kept.left(other.kept, left.schema.classes, left.weight)
+        return replace(self, kept=kept)._with_words_of(left, left.sums[0]["x"].sum(axis=0) > 0)
 
     def _moved(self, to: Array, size: int) -> Stats:
         """The sums with word w as column to[w]; −1 drops out."""
@@ -180,7 +189,8 @@ class Plain(Learner):
     def scale(self, share: float) -> Plain:
         """With every sum times a number; words of which less than a grain is left go."""
         left = scaled(self.model.stats, share)
-        return self._with_words_of(left, left.sums[0]["x"].sum(axis=0) >= 1.0 / GRAIN)
+        kept = self.kept.scale(share)
+        return replace(self, kept=kept)._with_words_of(left, left.sums[0]["x"].sum(axis=0) >= 1.0 / GRAIN)
 
     def _with_words_of(self, stats: Stats, keep: Array) -> Plain:
         """With these sums of the words to keep, and of those that a person put in."""
@@ -198,8 +208,17 @@ class Plain(Learner):
         known = many.words.copy()
         to = known.merge(few.words)
         stats = many._among(known).model.stats + few._moved(to, len(known))
-        both = self.unlabelled + other.unlabelled
-        return replace(self, words=known, unlabelled=both)._with_stats(stats)
+        both = replace(
+            self,
+            words=known,
+            unlabelled=self.unlabelled + other.unlabelled,
+            choosing=self.choosing or other.choosing,
+            kept=self.kept + other.kept,
+        )
+        return both._with_stats(stats)
+
+    def every_row(self) -> tuple[Texts, Labels, Floats | None] | None:
+        return None if self.unlabelled else self.kept.every_row(self.classes, self.weight)
 
     @property
     def guessed(self) -> str:
@@ -270,13 +289,16 @@ class Plain(Learner):
     # ------------------------------------------------------------------ what is hidden, what is chosen
 
     def choose(self, rows: Texts, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Plain:
-        """With the alpha that has the least leave-one-out log loss on documents that were learned."""
+        """With the alpha that has the least leave-one-out log loss on documents that were learned.
+
+        From then on it keeps documents to choose by.
+        """
         if not self.chooses:
             return self
         known = np.flatnonzero(codes >= 0)
         X = self.rows(rows.batches(), n_jobs)[known]
         alpha = best_alpha(self.model, [X], codes[known], None if weight is None else weight[known], n_jobs)
-        return replace(self, alpha=alpha)._with_pseudo_counts()
+        return replace(self, alpha=alpha, choosing=True)._with_pseudo_counts()
 
     def fill(
         self,
