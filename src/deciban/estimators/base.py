@@ -446,15 +446,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """The model of all rows of an engine."""
         from deciban.estimators import on_engines
 
-        learn = on_engines.learn_texts if self._texts else on_engines.learn_joint
-        return learn(self, engine, split, hidden, clusters)
+        return on_engines.learn_joint(self, engine, split, hidden, clusters)
 
     def _template(self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
         """A copy that knows from a sample what must be known beforehand, and has learned nothing."""
         part = copy.copy(self)
-        if self._texts:  # the sample is learned, to choose by it, and forgotten
-            part.__dict__.pop("model_", None)
-            return (part.fit(X, y, weight) if classes is None else part.partial_fit(X, y, classes, weight)).empty()
         part._check_parameters()
         X, labels, weight = part._read(X, y, weight, reset=True, classes=classes)
         if classes is not None:
@@ -481,14 +477,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _rechoose(self, X: Any, y: Any, weight: Any) -> Any:
         """What leave-one-out chooses, by the rows of a sample: all of them were learned."""
-        chooses = self.model_.chooses if self._texts else self.model_.choice.chooses()
-        if not chooses:
+        if not self.model_.choice.chooses():
             return self.model_
         X, labels, weight = self._read(X, y, weight, reset=False, least=0)
         rows, codes = self._reader().score(X, self.model_), labels.among(self.classes_)
-        if self._texts:
-            self.model_.check_learned(codes, weight)
-            return self.model_.choose(rows, codes, weight, self.n_jobs)
         whole = ~self.model_.gaps(rows)  # rows that EM has yet to fill have no say
         some = None if weight is None else weight[whole]
         return self.model_.choose(rows.take(whole), codes[whole], some, self.n_jobs)
@@ -804,13 +796,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return prediction_sets.LearnedRows(Rows(rows, len(rows), "texts"), labels, weight)
 
     def _rows_to_keep(self, given: Any, X: Any) -> Any:
-        """Of the rows as they were given, and as they were read, those to compare new ones with; None: not any.
-
-        Texts are kept as they were read, for a mail is not parsed again; and not twice, if they are kept to choose by.
-        """
-        if not self._texts:
-            return given
-        return None if len(X) > prediction_sets.KEPT_ROWS or self.model_.every_row() is not None else X
+        """Of the rows as they were given, and as they were read, those to compare new ones with; None: not any."""
+        del X
+        return given
 
     # ------------------------------------------------------------------ judging
 

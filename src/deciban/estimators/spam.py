@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval
 from deciban._typing import Array, Floats
 from deciban.engines.dispatch import is_engine
 from deciban.errors import DecibanError, ForgetError, NotAvailableError
-from deciban.estimators import text_attributes
+from deciban.estimators import text_methods
 from deciban.estimators.base import Estimator
 from deciban.estimators.parameters import prior_by_class
 from deciban.learner import AS_LABELLED, Hidden
@@ -93,7 +93,7 @@ class SpamFilter(Estimator):
         "unsure": [Interval(Real, 0, None, closed="left")],
         "headers": [list, tuple, None],
         "prior": [dict, None],
-        "n_features": text_attributes.BUCKETS,
+        "n_features": text_methods.BUCKETS,
         "n_jobs": [None, int, np.integer],
     }
 
@@ -181,8 +181,12 @@ class SpamFilter(Estimator):
         self.__dict__.pop("model_", None)
         return fit.learn(none, X, labels.placed(CLASSES), weight, hidden, self.n_jobs)
 
-    _counted = text_attributes.that_count
-    refit_reliability = text_attributes.refit_reliability
+    _counted = text_methods.that_count
+    _rows_to_keep = text_methods.rows_to_keep
+    _learned_by = text_methods.learned_by
+    _template = text_methods.template
+    _rechoose = text_methods.rechoose
+    refit_reliability = text_methods.refit_reliability
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -207,23 +211,23 @@ class SpamFilter(Estimator):
         return super().explain(X, target, against, names, by)
 
     def _has_density(self) -> bool:
-        raise NotAvailableError(text_attributes.NO_DENSITY)
+        raise NotAvailableError(text_methods.NO_DENSITY)
 
     # ------------------------------------------------------------------ looking inside and keeping
 
-    kept_ = text_attributes.kept
-    top_words = text_attributes.top_words
-    vocabulary_ = text_attributes.vocabulary
-    alpha_ = text_attributes.alpha
-    reliability_ = text_attributes.reliability
-    _about = text_attributes.about
+    kept_ = text_methods.kept
+    top_words = text_methods.top_words
+    vocabulary_ = text_methods.vocabulary
+    alpha_ = text_methods.alpha
+    reliability_ = text_methods.reliability
+    _about = text_methods.about
 
     def _parameters_out(self) -> dict[str, Any]:
         return {**super()._parameters_out(), "headers": None if self.headers is None else list(self.headers)}
 
     def _restored(self, model: Any, about: dict[str, Any]) -> Any:
         self._check_parameters()
-        return text_attributes.restored(model, about, False, self.n_features)
+        return text_methods.restored(model, about, False, self.n_features)
 
 
 def check_labels(labels: Iterable[Any]) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from deciban._typing import Array, Floats
 from deciban.errors import NotAvailableError
-from deciban.estimators import text_attributes
+from deciban.estimators import text_methods
 from deciban.estimators.base import Estimator
 from deciban.estimators.parameters import prior_by_class
 from deciban.families import Bernoulli, Complement, Family, Multinomial
@@ -96,7 +96,7 @@ class TextClassifier(Estimator):
         "prior": [Mapping, None],
         "class_prior": ["array-like", Mapping, StrOptions({"uniform"}), None],
         "lowercase": ["boolean"],
-        "n_features": text_attributes.BUCKETS,
+        "n_features": text_methods.BUCKETS,
         "n_jobs": [None, int, np.integer],
     }
 
@@ -158,8 +158,12 @@ class TextClassifier(Estimator):
         family, alpha, loo = FAMILIES[self.family], 1.0 if self._wants_loo() else self.alpha, self._wants_loo()
         return Plain.none(family, alpha, classes, prior, closed, class_prior, self.n_features, loo)
 
-    _counted = text_attributes.that_count
-    refit_reliability = text_attributes.refit_reliability
+    _counted = text_methods.that_count
+    _rows_to_keep = text_methods.rows_to_keep
+    _learned_by = text_methods.learned_by
+    _template = text_methods.template
+    _rechoose = text_methods.rechoose
+    refit_reliability = text_methods.refit_reliability
 
     def _check_parameters(self) -> None:
         self._validate_params()
@@ -170,21 +174,21 @@ class TextClassifier(Estimator):
 
     # ------------------------------------------------------------------ looking inside
 
-    kept_ = text_attributes.kept
-    top_words = text_attributes.top_words
-    vocabulary_ = text_attributes.vocabulary
-    alpha_ = text_attributes.alpha
-    reliability_ = text_attributes.reliability
+    kept_ = text_methods.kept
+    top_words = text_methods.top_words
+    vocabulary_ = text_methods.vocabulary
+    alpha_ = text_methods.alpha
+    reliability_ = text_methods.reliability
 
     def _has_density(self) -> bool:
         graded = isinstance(self.model_, Graded) if self.__sklearn_is_fitted__() else self.reliability is not None
         if graded or self.family == "complement":
-            raise NotAvailableError(text_attributes.NO_DENSITY)
+            raise NotAvailableError(text_methods.NO_DENSITY)
         return True
 
     # ------------------------------------------------------------------ keeping
 
-    _about = text_attributes.about
+    _about = text_methods.about
 
     def _parameters_out(self) -> dict[str, Any]:
         return {
@@ -194,7 +198,7 @@ class TextClassifier(Estimator):
 
     def _restored(self, model: Any, about: dict[str, Any]) -> Graded | Plain:
         self._check_parameters()
-        found = text_attributes.restored(model, about, self.reliability is None, self.n_features)
+        found = text_methods.restored(model, about, self.reliability is None, self.n_features)
         self.lowercase_ = self.lowercase
         if not isinstance(found, Plain):
             return found

@@ -1,7 +1,8 @@
-"""What estimators of texts have, written once and taken over: as `attributes` is for the others."""
+"""Methods and attributes of estimators of texts, written once and taken over, as `attributes` are by the others."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -11,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from deciban.errors import DecibanError
+from deciban.estimators.prediction_sets import KEPT_ROWS
 from deciban.reading.labels import read_labels
 from deciban.show import Table
 from deciban.text.common import RIDGES
@@ -129,6 +131,37 @@ def that_count(self: Any, X: Any, y: Any, sample_weight: Any, some: bool = False
     labels = read_labels(y, len(texts))
     values = np.array([*labels.classes.tolist(), None], dtype=object)[labels.codes[rows]]
     return texts.take(rows), values, weight[rows]
+
+
+def rows_to_keep(self: Any, given: Any, X: Any) -> Any:
+    """Texts as they were read, for a mail is not parsed again; and not twice, if they are kept to choose by."""
+    del given
+    return None if len(X) > KEPT_ROWS or self.model_.every_row() is not None else X
+
+
+# ------------------------------------------------------------------ learning where texts are
+
+
+def learned_by(self: Any, engine: Any, split: Any, hidden: Any, clusters: int | None) -> Any:
+    """The model of all texts of an engine."""
+    from deciban.estimators import on_engines
+
+    return on_engines.learn_texts(self, engine, split, hidden, clusters)
+
+
+def template(self: Any, X: Any, y: Any, weight: Any, classes: Any = None) -> Any:
+    """A copy that has learned a sample, to choose by it, and forgotten it."""
+    part = copy.copy(self)
+    part.__dict__.pop("model_", None)
+    return (part.fit(X, y, weight) if classes is None else part.partial_fit(X, y, classes, weight)).empty()
+
+
+def rechoose(self: Any, X: Any, y: Any, weight: Any) -> Any:
+    """What leave-one-out chooses, by the texts of a sample: all of them were learned."""
+    if not self.model_.chooses:
+        return self.model_
+    texts, labels, weight = self._read(X, y, weight, reset=False, least=0)
+    return chosen_by(self.model_, texts, labels, weight, self.n_jobs)
 
 
 # ------------------------------------------------------------------ keeping
