@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import re
@@ -68,11 +67,6 @@ def pytest_collection_modifyitems(items):
         if met.issuperset(values):
             item.add_marker(pytest.mark.slow)
         met.update(values)
-
-
-def pytest_collection_finish():
-    """Thousands of tests are no garbage: the collector need not look through them each time."""
-    gc.freeze()
 
 
 def values_of(item):
