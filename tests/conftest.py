@@ -24,6 +24,7 @@ for _name, _examples in (("quick", 8), ("thorough", 60)):
         derandomize=True,
     )
 
+CROSSED = 2  # of all combinations of a test's parameters, one in so many is not slow
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
@@ -33,7 +34,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "engine(name): needs this engine, which `--engines` may leave out")
-    config.addinivalue_line("markers", "crossed(n): of all combinations of its parameters, one in n is not slow")
+    config.addinivalue_line("markers", "crossed(n): of combinations of its parameters, one in n is not slow")
     config.addinivalue_line("markers", "slow_where(pattern): of its cases, those whose name has this pattern are slow")
     quick = "not slow" in config.getoption("markexpr")
     settings.load_profile("quick" if quick else "thorough")
@@ -41,7 +42,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
 def pytest_collection_modifyitems(items):
-    """What `slow_where` says is slow; what `crossed(n)` says is thinned out.
+    """What `slow_where` says is slow; combinations of parameters are thinned out, further where `crossed(n)` says so.
 
     That is along the diagonals, so that every value is met, each time with another partner.
 
@@ -52,14 +53,14 @@ def pytest_collection_modifyitems(items):
         mark = item.get_closest_marker("slow_where")
         if mark is not None and re.search(mark.args[0], item.callspec.id):
             item.add_marker(pytest.mark.slow)
-    crossed = [(item, item.get_closest_marker("crossed")) for item in items]
     seen, late, met = {}, [], set()
-    for item, mark in crossed:
-        if mark is None or item.get_closest_marker("slow") is not None:
+    for item in items:
+        if not hasattr(item, "callspec") or item.get_closest_marker("slow") is not None:
             continue
+        mark = item.get_closest_marker("crossed")
         values = values_of(item)
         places = [seen.setdefault(key, {}).setdefault(value, len(seen[key])) for key, value in values]
-        if sum(places) % mark.args[0] == 0:
+        if sum(places) % (mark.args[0] if mark is not None else CROSSED) == 0:
             met.update(values)
         else:
             late.append((item, values))

@@ -72,7 +72,7 @@ def draws(make, rows, n, seeds, apart):
     return np.array(out)
 
 
-@pytest.mark.crossed(2)
+@pytest.mark.slow_where(r"-GaussianDiscriminant")
 @pytest.mark.parametrize(("make", "rows"), MODELS)
 @pytest.mark.parametrize("n", [30, 100])
 def test_labels_that_say_nothing(make, rows, n, request):
@@ -96,7 +96,6 @@ def test_stated_is_what_new_rows_see(make, rows):
     assert found[:, 1].mean() < found[:, 2].mean(), "there is something to know"
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize(
     ("make", "rows"), [(Classifier, mixed), (TextClassifier, texts)], ids=["Classifier", "TextClassifier"]
 )

@@ -72,7 +72,7 @@ HIDDEN = {
 }
 
 
-@pytest.mark.slow_where(r"prior|one|and")
+@pytest.mark.slow_where(r"prior|one|and|entries")
 @pytest.mark.parametrize("what", HIDDEN)
 def test_covariances_are_those_that_em_ends_at(what, monkeypatch):
     Model_, options, missing, unlabelled = HIDDEN[what]
@@ -317,6 +317,7 @@ def test_what_rows_can_add_up_to():
         assert can(moments(4.0, [0.0, 0.0], xy, MultivariateGaussian)) == sound
 
 
+@pytest.mark.slow
 @pytest.mark.slow_where(r"GaussianNB")
 @pytest.mark.parametrize("Model_", [GaussianNB, GaussianDiscriminant])
 @pytest.mark.filterwarnings("ignore:no row has a label")

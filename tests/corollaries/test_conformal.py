@@ -293,7 +293,6 @@ def repeated(rng, n):
     ],
 )
 @pytest.mark.parametrize("by_class", [False, True])
-@pytest.mark.crossed(2)
 def test_full_conformal_sets_hold_what_they_promise(law, model, by_class):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -303,6 +302,7 @@ def test_full_conformal_sets_hold_what_they_promise(law, model, by_class):
         assert np.mean(p <= level) <= level + 3.0 * np.sqrt(level / 120)
 
 
+@pytest.mark.slow
 def test_cross_conformal_sets_hold_what_they_promise():
     hits, _ = draws(60, 40, skewed, deciban.TreeAugmentedNB(), 0.8)
     assert hits.mean() >= cross_bound(0.8, 40, 5)

@@ -216,6 +216,7 @@ def test_what_is_not_a_sum_cannot_decay():
 # ------------------------------ drift
 
 
+@pytest.mark.slow_where(r"block")
 @pytest.mark.parametrize("block", [False, True], ids=["columns", "block"])
 def test_variances_are_seen_however_far_the_mean_drifts(block):
     """Batches that come to be 10⁷ deviations off. About the first pivot, the rounding of squares would be 2^−52 · 10¹⁴
@@ -252,6 +253,7 @@ def stream_of(size: int, seed: int):
     return draw.normal(size=(size, 2)) + centre, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [GaussianNB(), LinearDiscriminantAnalysis()], ids=["columns", "block"])
 def test_in_a_drifting_stream_decay_wins(model):
     """Each batch is judged before it is learned. A rule that knows the angle is right in Φ(1) = 84 % of the cases."""

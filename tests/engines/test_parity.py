@@ -593,7 +593,6 @@ def test_a_checkpoint_of_every_model(name, local, tmp_path, monkeypatch):
 PUSHED = ("GaussianNB", "NaiveBayes, weighted", "CategoricalNB", "PoissonNB", "GaussianDiscriminant", "TreeAugmentedNB")
 
 
-@pytest.mark.crossed(2)
 @each_engine("duckdb", "sqlite", "postgresql")
 @pytest.mark.parametrize("name", PUSHED)
 def test_a_database_adds_up_by_itself(engine, name, place, local, monkeypatch):

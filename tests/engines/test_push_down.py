@@ -458,6 +458,7 @@ def test_what_cannot_be_said_is_not_asked(stored):
 # ---------------------------------------------------------------------- wide tables
 
 
+@pytest.mark.slow_where(r"duckdb")
 def test_more_sums_than_a_result_has_columns(stored):
     """60 columns have 1,830 products: more than PostgreSQL and SQLite give in one row."""
     rng = np.random.default_rng(5)

@@ -654,6 +654,7 @@ def test_a_connection_that_drops_while_rows_are_fetched(lasting, postgres, monke
             rows.collect(Killing(postgres, rows.schema, 1))
 
 
+@pytest.mark.slow
 def test_a_connection_that_drops_while_the_database_adds_up(lasting, postgres):
     name = lasting(numbers(50), "slow table")
     with postgres.connect(autocommit=True) as connection:

@@ -595,6 +595,7 @@ def peaks(*what):
     return [(int(learned), float(most)) for learned, most in map(str.split, done.stdout.splitlines())]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not LINUX, reason="the peak is read from /proc")
 @pytest.mark.parametrize("what", ["generator", pytest.param("function", marks=pytest.mark.slow)])
 def test_memory_is_flat(what):

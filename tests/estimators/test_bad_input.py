@@ -218,7 +218,6 @@ def test_a_row_that_says_nothing_leaves_the_prior(Model):
     np.testing.assert_allclose(proba, [[0.2, 0.3, 0.5]])
 
 
-@pytest.mark.crossed(2)
 @every_model
 @pytest.mark.parametrize("alpha", [1.0, "empirical", "loo"])
 @pytest.mark.parametrize("lone", [0, 1, 12])

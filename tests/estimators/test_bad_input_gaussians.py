@@ -123,7 +123,6 @@ EVERY = {
 }
 
 
-@pytest.mark.crossed(2)
 @every_model
 @pytest.mark.parametrize("what", EVERY)
 def test_refused(Model, what):
@@ -169,7 +168,6 @@ WITH_LABELS = {
 }
 
 
-@pytest.mark.crossed(2)
 @every_classifier
 @pytest.mark.parametrize("what", WITH_LABELS)
 def test_classifiers_refuse(Model, what):

@@ -60,6 +60,7 @@ def test_a_true_model_needs_far_fewer_than_one_without_a_prior():
     assert abs(generative[1] - discriminative[1]) < 0.05
 
 
+@pytest.mark.slow
 def test_a_wrong_model_is_overtaken(crossed):
     assert crossed.best(120) == "GaussianNB"
     assert crossed.best() == crossed.best(4000) == "LogisticRegression"
@@ -69,6 +70,7 @@ def test_a_wrong_model_is_overtaken(crossed):
     assert repr(crossed).startswith(f"LogisticRegression has the lowest log loss from {crossed.crossing} rows on")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pima", pytest.param("vehicle", marks=pytest.mark.slow)])
 def test_real_tables_say_who_wins(table, name):
     data = table(name)

@@ -201,7 +201,6 @@ OTHERS = [
 ]
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(("Model", "options"), OTHERS, ids=named)
 def test_leave_one_out_is_a_refit_whatever_the_shape(Model, options, weighted):
@@ -211,7 +210,6 @@ def test_leave_one_out_is_a_refit_whatever_the_shape(Model, options, weighted):
     assert_left_out(Model(**options), X, y, weights(len(y)) if weighted else None, rows, 1e-5)
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("shrinkage", [None, 0.1, (0.3, 0.1), (0.3, 0.0)], ids=named)
 @pytest.mark.parametrize("covariance", ["full", "tied"])
 @pytest.mark.parametrize("few", [1, 2, 3, 4, 5])
@@ -333,7 +331,6 @@ def test_lda_says_what_sklearn_says(table, name, options):
         close(ours.covariance_, theirs.covariance_, np.abs(theirs.covariance_).max(axis=0), 1e-7)
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize(
     "options",
     [{}, {"reg_param": 0.3}, *[{"solver": "eigen", "shrinkage": a} for a in (None, 0.3, "auto")]],
@@ -396,7 +393,6 @@ def test_says_what_the_equations_say(table, name, covariance):
     close(model.covariances_, np.array(covariances), np.abs(covariances).max(), 1e-9)
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("options", [{}, {"shrink_threshold": 0.5}, {"priors": "empirical"}], ids=named)
 def test_nearest_centroids_say_what_sklearn_says(table, name, options):
@@ -416,6 +412,7 @@ def test_nearest_centroids_say_what_sklearn_says(table, name, options):
     assert (mine <= distance.min(axis=1) * (1 + 1e-9) + 1e-9).all(), "another centroid is nearer"
 
 
+@pytest.mark.slow_where(r"spambase-GaussianDiscriminant")
 @pytest.mark.crossed(3)
 @pytest.mark.parametrize("Model", [LDA, QDA, GD, NearestCentroid])
 @pytest.mark.parametrize("name", TABLES)
@@ -849,7 +846,7 @@ def test_types_of_numbers(Model):
     )
 
 
-@pytest.mark.slow_where(r"GaussianDiscriminant-pandas")
+@pytest.mark.slow_where(r"GaussianDiscriminant-pandas|GaussianDiscriminant-polars")
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 @pytest.mark.parametrize("Model", [LDA, QDA, GD, NearestCentroid])
 def test_frames(Model, library):
@@ -969,7 +966,6 @@ def test_prediction_marginalises_what_is_missing(covariance):
         assert why.total == pytest.approx(10 / np.log(10) * (expected[i, 1] - expected[i, 0]), abs=1e-7)
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize(
     ("Model", "options"),
     [(LDA, {}), (QDA, {}), *[(GD, {"covariance": c, "shrinkage": None, "predictive": False}) for c in WHOLE]],
@@ -1414,7 +1410,6 @@ def test_em_over_labels_never_goes_down(covariance):
     assert half.class_count_.sum() == pytest.approx(expected)
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize(("Model", "options"), FEW, ids=named)
 @pytest.mark.parametrize("gaps", [0.0, 0.1])
 def test_clusters(Model, options, gaps):

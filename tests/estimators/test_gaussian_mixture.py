@@ -57,7 +57,6 @@ def never_down(model):
 # ---------------------------------------------------------------------- as scikit-learn
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [1, 2, 12])
 @pytest.mark.parametrize("how", ["said", "kmeans", "random", "k-means++", "random_from_data"])

@@ -172,7 +172,6 @@ def inside_and_outside(seed):
     return X, np.repeat(["outside", "outside", "inside"], 80)
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("how", ["bic", "loo"])
 def test_the_number_of_components_is_found(how, seed):
@@ -650,7 +649,6 @@ def test_explaining_a_row_that_is_impossibly_far():
 
 
 @pytest.mark.slow_where(r"loo")
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     "options",
@@ -1295,7 +1293,7 @@ def test_marks_that_cannot_be():
         GaussianNB().fit(rows, np.eye(3)[truth], unlabelled=-1)
 
 
-@pytest.mark.crossed(2)
+@pytest.mark.slow_where(r"k-means")
 @pytest.mark.parametrize("init", ["kmeans", "k-means++"])
 @pytest.mark.parametrize("offset", [1e8, -(2.0**30)])
 def test_where_zero_is_makes_no_difference(init, offset):

@@ -135,7 +135,6 @@ BY_HAND = [
 ]
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(("model", "law", "name", "what", "holes", "options"), BY_HAND)
 def test_says_what_the_equations_say(table, model, law, name, what, holes, options, weighted):
@@ -293,7 +292,6 @@ def test_sums_are_the_same_whatever_order_categories_came_in(table):
     assert (a + b).model_.stats.same_as(CategoricalNB().fit(X, y).model_.stats)
 
 
-@pytest.mark.crossed(2)
 @every_sum
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 def test_batches_merges_and_forgetting_are_sums(table, model, name, what, options, holes, weighted, tmp_path):
@@ -343,7 +341,7 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.slow_where("pima|voting")
+@pytest.mark.slow_where("pima|voting|pendigits")
 @pytest.mark.parametrize(("model", "law", "name", "what", "n"), CHOSEN)
 def test_empirical_alpha_makes_the_data_most_likely(table, model, law, name, what, n, thorough):
     X, y = take(table, name, what, n)
@@ -364,7 +362,7 @@ def test_empirical_alpha_survives_a_constant_column(table):
     assert GaussianNB(alpha="empirical").fit(constant, y).alpha_ == pytest.approx(without, rel=0.1)
 
 
-@pytest.mark.crossed(2)
+@pytest.mark.slow_where(r"ComplementNB-letter")
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(
     ("model", "name", "what"),

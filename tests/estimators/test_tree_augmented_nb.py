@@ -51,7 +51,6 @@ def test_batches_merge_and_forget_under_the_tree_of_the_first(seed, cut):
     assert left.parents_.tolist() == whole.parents_.tolist()
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("alpha", [1.0, 0.2, [0.1, 1.0, 2.0, 0.5]], ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_leave_one_out_is_a_refit_with_the_tree_held(alpha, weighted):

@@ -70,7 +70,6 @@ def check(model, X, frame, base, run=None, **how):
     return none
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_database_says_what_the_model_says(name, base):
@@ -95,7 +94,6 @@ TABLES = [
 
 
 @pytest.mark.slow_where("letter|vehicle|pima|spambase|credit")  # models of every kind are asked above
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(("model", "name", "what"), TABLES, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_on_real_tables(table, model, name, what, base):

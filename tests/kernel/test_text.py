@@ -74,7 +74,7 @@ def unstream(ids, indptr):
 # ---- characters ----
 
 
-@pytest.mark.crossed(2)
+@pytest.mark.slow_where(r"spaces|words")
 @pytest.mark.parametrize("rule", sorted(RULES))
 @pytest.mark.parametrize("lower", [True, False])
 def test_every_character_is_lowered_and_classed_as_python_does(rule, lower, thorough):

@@ -308,6 +308,7 @@ def test_a_saved_model_that_only_answers_has_a_page(tmp_path):
     assert "this model answers, but does not learn" in found.text("curve")
 
 
+@pytest.mark.slow_where(r"target|dict")
 @pytest.mark.parametrize(
     "make",
     ["pandas", "dict", "target", *(pytest.param(m, marks=pytest.mark.slow) for m in ("polars", "pyarrow", "rows"))],

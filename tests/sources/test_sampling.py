@@ -51,7 +51,6 @@ def ending(request):
     return request.param
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("quoted_ends", [False, True], ids=["", "quoted ends"])
 def test_a_sample_is_spread_evenly_over_all_files_in_their_order(tmp_path, ending, quoted_ends, monkeypatch):
     monkeypatch.setattr("deciban.sources.blocks.BLOCK", 1 << 14)

@@ -212,6 +212,7 @@ MANY = (
 )
 
 
+@pytest.mark.slow_where(r"parquet")
 @pytest.mark.parametrize(
     "chosen", ["csv", "parquet", *(pytest.param(k, marks=pytest.mark.slow) for k in ("jsonl", "arrow"))]
 )

@@ -269,7 +269,6 @@ DROP = object()
 VALUES = (DROP, None, -1, 0, 1, 2.5, 10**9, -1e300, float("nan"), float("inf"), "", "x", [], {}, [1, 2], True, [[]])
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_damage_to_the_document(world, seed, thorough):
     """Whatever stands in it, the file is refused or the model answers."""
@@ -288,7 +287,6 @@ def test_random_damage_to_the_document(world, seed, thorough):
             raise AssertionError(f"{path} = {value!r}: {type(error).__name__}: {error}") from error
 
 
-@pytest.mark.crossed(2)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_damage_to_the_arrays(world, seed, thorough):
     model, new, y = world
