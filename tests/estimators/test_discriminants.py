@@ -49,7 +49,7 @@ def plugged(**options):
 
 
 SHAPES = "EII VII EEI VEI EVI VVI EEE VEE EVE VVE EEV VEV EVV VVV unit".split()  # noqa: SIM905 - a list to read
-EARLY = ("EII", "VEI", "EEE", "EVE", "VEV", "VVV", "unit")  # every letter at every place
+EARLY = ("EII", "VEI", "EVE", "VVV")  # every letter at every place
 
 
 def of_shapes(**options):

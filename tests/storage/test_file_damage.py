@@ -27,7 +27,7 @@ from deciban.errors import DecibanError, FileError
 from deciban.storage import container, files, packing
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "1"
-TIMES = {"corrupt": (500, 10_000), "forge": (170, 3_000)}  # in `make test`, and in `make test-all`
+TIMES = {"corrupt": (250, 10_000), "forge": (90, 3_000)}  # in `make test`, and in `make test-all`
 ROOM = 512 << 20  # bytes that a child may take on top of what the libraries do: far less than a size gone wild
 LONGEST = 30  # seconds that a file of some kilobytes may take, on a busy machine
 # Bytes that reading may take. A model is at most 64 times as large as its file, and while sums are checked there are at
