@@ -18,6 +18,8 @@ from sklearn.base import clone
 from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB
 from deciban.errors import ForgetError, SchemaError, ZeroEvidenceWarning
 
+pytestmark = pytest.mark.crossed(4)
+
 COUNTS = reading("counts")
 DISCRETE = [*COUNTS, *reading("bits"), CategoricalNB]  # a tree has tests of its own
 MODELS = [*reading("numbers"), *DISCRETE]

@@ -35,6 +35,7 @@ from deciban import (
 from deciban.storage import files
 
 pytestmark = [
+    pytest.mark.crossed(4),
     pytest.mark.filterwarnings("ignore::deciban.errors.SingularWarning"),
     pytest.mark.filterwarnings("ignore::deciban.errors.ZeroEvidenceWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

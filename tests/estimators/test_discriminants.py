@@ -36,6 +36,7 @@ from deciban.matrix import marks
 from deciban.pool import Folds
 
 pytestmark = [
+    pytest.mark.crossed(4),
     pytest.mark.filterwarnings("ignore::deciban.errors.SingularWarning"),
     pytest.mark.filterwarnings("ignore::deciban.errors.ZeroEvidenceWarning"),
 ]

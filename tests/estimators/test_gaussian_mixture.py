@@ -16,6 +16,7 @@ import deciban
 from deciban import ForgetError, GaussianMixture, InterruptedWarning, SchemaError, expect
 
 pytestmark = [
+    pytest.mark.crossed(4),
     pytest.mark.filterwarnings("ignore::deciban.errors.SingularWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]

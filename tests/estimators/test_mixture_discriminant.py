@@ -39,6 +39,8 @@ from deciban import (
 from deciban.errors import DecibanError, FileError
 from deciban.storage import files
 
+pytestmark = pytest.mark.crossed(4)
+
 DECIBANS = 10 / np.log(10)
 
 

@@ -728,6 +728,7 @@ def test_real_tables_are_told_apart(table, name, least):
 # ---------------------------------------------------------------------- scikit-learn
 
 
+@pytest.mark.slow_where(r"rest=")
 @pytest.mark.filterwarnings("ignore::deciban.SingularWarning")  # some of its tables have few rows
 @parametrize_with_checks([NaiveBayes(), NaiveBayes(rest="full"), NaiveBayes({0: "gaussian"}, rest="tied")])
 def test_estimator(estimator, check):

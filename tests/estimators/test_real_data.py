@@ -18,7 +18,7 @@ from deciban.corollaries.leave_one_out import together
 
 from . import brute_force as brute
 
-pytestmark = pytest.mark.filterwarnings("ignore::deciban.errors.ZeroEvidenceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::deciban.errors.ZeroEvidenceWarning"), pytest.mark.crossed(4)]
 
 
 def take(table, name, what="numbers", n=None, holes=0.0, lonely=False):
