@@ -72,7 +72,6 @@ def draws(make, rows, n, seeds, apart):
     return np.array(out)
 
 
-@pytest.mark.slow_where(r"-GaussianDiscriminant")
 @pytest.mark.parametrize(("make", "rows"), MODELS)
 @pytest.mark.parametrize("n", [30, 100])
 def test_labels_that_say_nothing(make, rows, n, request):

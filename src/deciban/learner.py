@@ -16,12 +16,14 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
-from deciban.corollaries.leave_one_out import LeaveOneOut, alone_in_class, shares_of
 from deciban.errors import DecibanError, ForgetError, NotAvailableError
 from deciban.joint import log_class_prior
 from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
 from deciban.show import Table, plain
+
+if TYPE_CHECKING:
+    from deciban.corollaries.leave_one_out import LeaveOneOut
 
 ROUNDING = 1e-9  # of a class's weight
 
@@ -160,6 +162,8 @@ class Learner(ABC):
         self, rows: Any, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None
     ) -> LeaveOneOut:
         """Every row's posterior under the sums that never saw it."""
+        from deciban.corollaries.leave_one_out import LeaveOneOut, alone_in_class, shares_of  # scoring needs none of it
+
         whole = self.check_learned(codes, weight)
         log_proba, way = self.log_posterior_without(rows, codes, weight, n_jobs, whole)
         alone = alone_in_class(self.weight, codes, weight)

@@ -63,14 +63,14 @@ class Split:
     @contextmanager
     def rows(self, table: pa.Table) -> Iterator[tuple[Any, Any, Any]]:
         """What is learned of a table: inputs, labels and weights. Errors inside count the table's rows."""
-        kept = None
-        if self.labelled and self.target is not None:
-            there = pc.invert(pc.is_null(self.labels(table), nan_is_null=True))
+        kept, labels = None, self.labels(table)
+        if self.labelled and labels is not None:
+            there = pc.invert(pc.is_null(labels, nan_is_null=True))
             if not pc.all(there, min_count=0).as_py():
                 kept = np.flatnonzero(there.to_numpy()).tolist()
-                table = table.filter(there)
+                table, labels = table.filter(there), labels.filter(there)
         with numbered(kept):
-            yield self.inputs(table), self.labels(table), self.weights(table)
+            yield self.inputs(table), labels, self.weights(table)
 
     def added_up(self, tables: Iterator[pa.Table], of: Callable[[Any, Any, Any], Sum]) -> Sum | None:
         """The sum of what is said of a partition's inputs, labels and weights, table by table; None without rows."""

@@ -65,6 +65,7 @@ def step(what: str, command: str, place: Path) -> None:
     bold, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
     typer.echo(f"\n{what}\n{bold}$ deciban {command}{end}")
     sys.stdout.flush()
-    done = subprocess.run([sys.executable, "-m", "deciban", *shlex.split(command)], cwd=place, check=False)  # noqa: S603
+    words = [sys.executable, "-m", "deciban", *shlex.split(command)]
+    done = subprocess.run(words, cwd=place, check=False)  # noqa: S603 - a command of our own
     if done.returncode:
         raise typer.Exit(done.returncode)
