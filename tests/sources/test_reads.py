@@ -8,13 +8,14 @@ import io
 import json
 import os
 from collections import Counter
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deciban.sources import in_order, open_source, parquet
 from deciban.sources import open as opening
-from deciban.sources import open_source
 
 ROWS = 3000
 
@@ -59,6 +60,11 @@ def read(monkeypatch):
             size = super().readinto(buffer)
             counts[os.path.basename(self.name)] += size
             return size
+
+        def read(self, size=-1):
+            data = super().read(size)
+            counts[os.path.basename(self.name)] += len(data)
+            return data
 
         def readall(self):
             data = super().readall()
@@ -118,9 +124,68 @@ def test_a_pass_that_was_broken_off_says_nothing_of_the_digest(write, tmp_path, 
     assert source.digests() == gone_through(open_source(names))
 
 
-def test_parquet_is_read_by_arrow_and_hashed_by_itself(tmp_path):
-    """Its columns are read one by one, and not all of its bytes."""
-    pq.write_table(pa.table({"x": range(ROWS)}), tmp_path / "a.parquet")
-    assert gone_through(open_source([tmp_path / "a.parquet"])) == [
-        hashlib.sha256((tmp_path / "a.parquet").read_bytes()).hexdigest()
-    ]
+def test_what_nobody_asks_for_is_not_hashed(tmp_path, monkeypatch):
+    source = open_source([tmp_path / as_csv(tmp_path)[0]])
+    source.hashes = False
+    monkeypatch.setattr(hashlib, "sha256", None)
+    assert sum(batch.table.num_rows for batch in source.batches()) == ROWS
+
+
+# ------------------------------------------------------------------ files that Arrow reads in an order of its own
+
+WIDE = pa.table({f"x{j}": [((i * 7919 + j) % 1000003) / 7 for i in range(ROWS)] for j in range(12)})
+
+
+def as_parquet(path, **how):
+    pq.write_table(WIDE, path, compression="none", use_dictionary=False, **how)
+
+
+def as_ipc(path, streamed=False):
+    with (pa.ipc.new_stream if streamed else pa.ipc.new_file)(path, WIDE.schema) as writer:
+        writer.write_table(WIDE, max_chunksize=400)
+
+
+ARROWS = {
+    "one group": partial(as_parquet, data_page_size=1000),
+    "many groups": partial(as_parquet, row_group_size=170, data_page_size=200),
+    "file": as_ipc,
+    "stream": partial(as_ipc, streamed=True),
+}
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 24])
+@pytest.mark.parametrize("how", ARROWS)
+def test_arrows_files_are_hashed_in_passing(how, kept, tmp_path, monkeypatch, read):
+    path = tmp_path / ("a.parquet" if "group" in how else "a.arrow")
+    ARROWS[how](path)
+    size, digest = path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()
+    monkeypatch.setattr(opening, "KEPT", kept)
+    monkeypatch.setattr(parquet, "BUFFER", 500)  # so that columns of a group are read by turns
+    monkeypatch.setattr(in_order, "PAGE", 1000)
+    monkeypatch.setattr(in_order, "NEAR", 1000)
+    source = open_source([path])
+    read.clear()
+    tables = [batch.table for batch in source.batches(100)]
+    assert source.digests() == [digest]
+    assert pa.concat_tables(tables).equals(WIDE)
+    if not kept:
+        assert size <= read["a.parquet" if "group" in how else "a.arrow"] <= 1.05 * size  # and the footer again
+
+
+def test_groups_larger_than_what_is_kept_are_read_again(tmp_path, monkeypatch):
+    ARROWS["one group"](tmp_path / "a.parquet")
+    for place, name, value in ((opening, "KEPT", 0), (parquet, "BUFFER", 500), (in_order, "MAX_KEPT", 3000)):
+        monkeypatch.setattr(place, name, value)
+    monkeypatch.setattr(in_order, "PAGE", 1000)
+    source = open_source([tmp_path / "a.parquet"])
+    assert pa.concat_tables([batch.table for batch in source.batches(100)]).equals(WIDE)
+    assert source.digests() == [hashlib.sha256((tmp_path / "a.parquet").read_bytes()).hexdigest()]
+
+
+def test_arrows_files_that_were_not_read_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "KEPT", 0)
+    for name, write in (("a.parquet", "many groups"), ("a.arrow", "file")):
+        ARROWS[write](tmp_path / name)
+        source = open_source([tmp_path / name])
+        next(source.batches(10))
+        assert source.digests() == [hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()]

@@ -84,6 +84,7 @@ def split_columns(
 
     for column in (target, text):
         check_column(engine, column)
+    engine.source.hashes = labelled  # a model remembers which files it has learned
     return ModelRows(engine, Split(target, text=text, labelled=labelled, classes=classes if labelled else None))
 
 

@@ -52,7 +52,7 @@ def stream(
     Parameters
     ----------
     rows : path, pattern or several of them; Arrow reader or dataset; iterator, or function that returns one
-        FileTables are what `deciban.sources.open_source` reads: CSV, Parquet, Arrow, JSON lines, compressed or not. An
+        Files are what `deciban.sources.open_source` reads: CSV, Parquet, Arrow, JSON lines, compressed or not. An
         iterator gives frames (Arrow, pandas, Polars, mappings of columns), or pairs (X, y). What has to go through the
         rows more than once (EM) needs a function that returns a new iterator each time.
     checkpoint : path, optional
@@ -330,7 +330,7 @@ class TableSource(ABC):
 
 
 class FileTables(TableSource):
-    """FileTables of tables or texts."""
+    """Files of tables or texts."""
 
     unit = "bytes"
 
@@ -375,7 +375,7 @@ class FileTables(TableSource):
 
 
 class FrameTables(TableSource):
-    """FrameTables as they come out of a function: anything that is, or can be made, an Arrow table."""
+    """Frames as they come out of a function: anything that is, or can be made, an Arrow table."""
 
     def __init__(self, again: Callable[[], Iterable[Any]], once: bool, name: str) -> None:
         import pyarrow as pa
@@ -522,7 +522,9 @@ def tables_of(rows: Any, how: dict[str, Any] | None = None) -> TableSource:
         from deciban.sources import open_source
 
         paths = [rows] if isinstance(rows, str | os.PathLike) else list(rows)
-        return FileTables(open_source(paths, **(how or {})), how)
+        source = open_source(paths, **(how or {}))
+        source.hashes = False
+        return FileTables(source, how)
     if how:
         raise DecibanError(f"{', '.join(map(repr, how))} is for files: leave it out here")
     kind = type(rows).__module__.partition(".")[0]

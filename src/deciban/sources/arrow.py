@@ -10,6 +10,7 @@ import pyarrow as pa
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.base import Piece
+from deciban.sources.in_order import arrow_file
 from deciban.sources.input_file import InputFile, Pass
 from deciban.sources.self_describing import SelfDescribing
 
@@ -35,10 +36,10 @@ class Arrow(SelfDescribing):
         self._settle(schemas, given)
 
     def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
-        del rows, one_pass  # batches are as they were written, and read by Arrow
+        del rows  # batches are as they were written
         before = 0
         for file in self.files:
-            with whole_arrow(file), record_batches(file) as (_, batches):
+            with whole_arrow(file), record_batches(file, one_pass) as (_, batches):
                 for batch, read in batches:
                     # What is damaged, or made to do harm, must not be followed beyond the end of memory.
                     batch.validate(full=True)
@@ -47,9 +48,11 @@ class Arrow(SelfDescribing):
 
 
 @contextmanager
-def record_batches(file: InputFile) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
+def record_batches(
+    file: InputFile, one_pass: Pass | None = None
+) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
     """The schema of a file and its batches, each with the bytes read so far."""
-    with file.arrow() as content:
+    with arrow_file(file, one_pass) as content:
         beginning = content.read(6)
         content.seek(0)
         if not beginning:

@@ -59,6 +59,7 @@ class Source(ABC):
         sizes = [file.size for file in self.files]
         self.size: int | None = None if None in sizes else sum(size for size in sizes if size is not None)
         self.rows_expected = 0  # as far as can be told without reading all
+        self.hashes = True  # in passing; whoever will not ask for `digests` spares the time
         self._digests: dict[Any, str] | None = None
 
     def __repr__(self) -> str:
@@ -103,12 +104,12 @@ class Source(ABC):
         return batches
 
     def _hashing(self) -> Pass:
-        """A pass that hashes what it reads, unless that is known."""
-        return Pass(self._group if self._digests is None else None)
+        """A pass that hashes what it reads, unless that is known or nobody will ask."""
+        return Pass(self._group if self.hashes and self._digests is None else None)
 
     def _read(self, one_pass: Pass) -> None:
         """All rows were read. Not all bytes need have been: of some formats, parts are left out or are read twice."""
-        if self._digests is None and one_pass.read == self.size:
+        if one_pass.hashes and one_pass.read == self.size:
             self._digests = one_pass.digests()
 
     def _group(self, file: InputFile) -> Any:
@@ -123,12 +124,12 @@ class Source(ABC):
         """The SHA-256 of each file, known without reading it again once all of `batches` was read.
 
         Of what can be read only once there is none before. Files are read for this alone where their digest is asked
-        for first (has the model learned them?), and where Arrow reads them in an order of its own (Parquet).
+        for first (has the model learned them?).
         """
         if self._digests is None:
             if self.size is None:
                 return []
-            one_pass = self._hashing()
+            one_pass = Pass(self._group)
             read_through(self.files, one_pass)
             self._digests = one_pass.digests()
         return self._named_digests(self._digests)

@@ -42,6 +42,11 @@ class Pass:
                 self._hashes[group] = hashlib.sha256()
             self._hashes[group].update(data)
 
+    @property
+    def hashes(self) -> bool:
+        """Whether what is read is hashed."""
+        return self._group is not None
+
     def digests(self) -> dict[Any, str]:
         """The SHA-256 of all bytes of each group, in the order in which they were read."""
         return {group: hashed.hexdigest() for group, hashed in self._hashes.items()}

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.base import Piece, spread
+from deciban.sources.in_order import arrow_file
 from deciban.sources.input_file import InputFile, Pass
 from deciban.sources.self_describing import SelfDescribing
 
@@ -38,25 +39,27 @@ class Parquet(SelfDescribing):
         self.rows_expected = sum(self._rows)
         self._settle(schemas, given)
 
-    def _open(self, file: InputFile) -> pq.ParquetFile:
-        # Names that come again and again are stored as codes, and can be read as such.
-        coded = [column for column in self.columns if pa.types.is_dictionary(self.types[column])]
-        return pq.ParquetFile(file.arrow(), read_dictionary=coded, buffer_size=BUFFER, pre_buffer=False)
-
     def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
-        del one_pass  # bytes are not read in their order
         before = 0
         for file, total in zip(self.files, self._rows, strict=True):
             done, size = 0, file.size or 0
-            for table in self._tables(file, rows):
+            for table in self._tables(file, rows, one_pass):
                 done += table.num_rows
                 yield Piece(table, file.name, before + size * done // max(1, total))
             before += size
 
-    def _tables(self, file: InputFile, rows: int, groups: Sequence[int] | None = None) -> Iterator[pa.Table]:
-        with whole_parquet(file.name), self._open(file) as opened:
-            for batch in opened.iter_batches(batch_size=rows, row_groups=groups, columns=list(self.columns)):
-                yield self._conformed(batch, file)
+    def _tables(
+        self, file: InputFile, rows: int, one_pass: Pass | None = None, groups: Sequence[int] | None = None
+    ) -> Iterator[pa.Table]:
+        # Names that come again and again are stored as codes, and can be read as such.
+        coded = [column for column in self.columns if pa.types.is_dictionary(self.types[column])]
+        how = {"read_dictionary": coded, "buffer_size": BUFFER, "pre_buffer": False}
+        with whole_parquet(file.name):
+            how["metadata"] = metadata = pq.read_metadata(file.arrow())  # apart, since it lies at the end
+            reading = arrow_file(file, one_pass, lambda: row_groups(metadata))
+            with reading as content, pq.ParquetFile(content, **how) as opened:
+                for batch in opened.iter_batches(batch_size=rows, row_groups=groups, columns=list(self.columns)):
+                    yield self._conformed(batch, file)
 
     def _found(self, rows: int) -> pa.Table:
         """From row groups spread evenly, if there are enough of them."""
@@ -78,7 +81,7 @@ class Parquet(SelfDescribing):
             wanted = sum(end - start for start, end in spans if before <= start < before + count)
             before += count
             if wanted:
-                tables.append(next(self._tables(file, wanted, [group])))
+                tables.append(next(self._tables(file, wanted, groups=[group])))
         return self._joined(tables)
 
     def row(self, number: int) -> pa.Table:
@@ -93,6 +96,21 @@ class Parquet(SelfDescribing):
                     left -= table.num_rows
             before += total
         return super().row(number)
+
+
+def row_groups(metadata: pq.FileMetaData) -> list[int]:
+    """Where row groups begin, and where the last one ends; nothing where they do not follow each other."""
+    places, end = [], 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        chunks = [group.column(i) for i in range(group.num_columns)]
+        begins = [min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset))) for chunk in chunks]
+        begin = min(begins, default=end)
+        if begin < end:
+            return []
+        places.append(begin)
+        end = max((b + chunk.total_compressed_size for b, chunk in zip(begins, chunks, strict=True)), default=end)
+    return [*places, end]
 
 
 @contextmanager
