@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from deciban.dialects import DIALECTS, FORMULAS, dialect_of
+from deciban.dialects import DIALECTS, FORMULA_DIALECTS, dialect_of
 from deciban.errors import DecibanError
 
 sqlglot = pytest.importorskip("sqlglot")
@@ -32,7 +32,7 @@ def test_a_text_is_read_as_what_it_is_or_is_not_written(name):
         quoted = DIALECTS[name].text(text)
         assert sqlglot.parse_one(f"SELECT {quoted}", read=READ.get(name, name)).find(sqlglot.exp.Literal).this == text
     assert DIALECTS[name].text("\ud800") is None
-    assert (DIALECTS[name].text("back\\slash") is None) == (name not in FORMULAS)
+    assert (DIALECTS[name].text("back\\slash") is None) == (name not in FORMULA_DIALECTS)
 
 
 def test_a_database_has_several_names():

@@ -1,6 +1,6 @@
-"""What databases say differently, once: names, texts, numbers, types, functions, and what one statement may hold.
+"""How SQL differs between databases: names, texts, numbers, types, functions, and limits of one statement.
 
-Every database is asked to add up (`engines.sql`); in some of them a model can answer as well (`export.sql`).
+Every database can compute sums (`engines.sql`); some can also score rows with a model (`export.sql`).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ QUOTE = "'"
 
 
 class SqlDialect:
-    """A kind of database. `name` is what people call it, `also` what drivers and others do."""
+    """A kind of database. `name` is our name for it, `aliases` those that drivers and others use."""
 
     name: ClassVar[str]
-    also: ClassVar[tuple[str, ...]] = ()
-    widest_result: ClassVar[int] = 1000  # columns of a result
-    parts: ClassVar[int] = 500  # SELECTs in one statement
-    sets: ClassVar[bool] = True  # whether it counts by several columns in one scan: GROUPING SETS
-    booleans: ClassVar[bool] = True  # whether there are true and false, rather than 1 and 0
-    nan: ClassVar[str] = ""  # how NaN is told: "equal" where it equals itself, "function" by IS_NAN, "" without any
-    exact: ClassVar[str] = ""  # the collation by which only what is the same text is equal; "" where it is the usual
+    aliases: ClassVar[tuple[str, ...]] = ()
+    max_result_columns: ClassVar[int] = 1000
+    max_selects: ClassVar[int] = 500  # in one statement
+    grouping_sets: ClassVar[bool] = True  # whether GROUPING SETS count by several columns in one scan
+    has_booleans: ClassVar[bool] = True  # whether there are TRUE and FALSE, rather than 1 and 0
+    nan: ClassVar[str] = ""  # how to test for NaN: "equal" (it equals itself), "function" (IS_NAN), "" (there is none)
+    exact_collation: ClassVar[str] = ""  # in which only identical texts are equal; "" where it is the default
     double: ClassVar[str] = "DOUBLE"
     string: ClassVar[str] = "TEXT"
     random: ClassVar[str] = "RANDOM()"
     quotes: ClassVar[tuple[str, str]] = ('"', '"')  # around a name
-    backslashes: ClassVar[bool] = False  # whether in a text a backslash escapes what comes after it
+    backslashes: ClassVar[bool] = False  # whether a backslash escapes the next character of a text
 
     # ------------------------------------------------------------------ names and values
 
@@ -45,11 +45,11 @@ class SqlDialect:
         return f"{first}{self.escaped(name)}{last}"
 
     def escaped(self, name: str) -> str:
-        """A name as it stands between its quotes."""
+        """A name as it is written between its quotes."""
         return name.replace(self.quotes[1], 2 * self.quotes[1])
 
     def text(self, value: str) -> str | None:
-        """A text in quotes; None where it is not sure to be read as the same."""
+        """A text in quotes; None where it may not be read back as the same."""
         return self.quoted(value) if sendable(value) and not set("\\\0") & set(value) else None
 
     def quoted(self, value: str) -> str:
@@ -62,23 +62,23 @@ class SqlDialect:
         return f"CAST({value} AS {self.string})"
 
     def constant(self, value: float) -> str:
-        """A double, to its last digit: 1.5 would be an exact decimal in some databases, 1.5e0 is none."""
+        """A double, to its last digit: in some databases 1.5 would be an exact decimal, 1.5e0 is not."""
         digits = repr(float(value))
         return self.as_double(digits if "e" in digits else digits + "e0")
 
     def limited(self, selected: str, rows: int) -> str:
-        """The first so many rows of a SELECT, `selected` being all that comes after the word."""
+        """The first `rows` rows of a SELECT; `selected` is everything after the word SELECT."""
         return f"SELECT {selected} LIMIT {rows}"
 
 
 class MySQL(SqlDialect):
     name = "mysql"
-    also = ("mariadb",)
-    widest_result = 4_000
-    parts = 60
-    sets = False
-    booleans = False
-    exact = "utf8mb4_0900_bin"
+    aliases = ("mariadb",)
+    max_result_columns = 4_000
+    max_selects = 60
+    grouping_sets = False
+    has_booleans = False
+    exact_collation = "utf8mb4_0900_bin"
     string = "CHAR"
     random = "RAND()"
     quotes = ("`", "`")
@@ -106,9 +106,9 @@ class BigQuery(SqlDialect):
 
 class SQLServer(SqlDialect):
     name = "mssql"
-    also = ("tsql",)
-    booleans = False
-    exact = "Latin1_General_100_BIN2"
+    aliases = ("tsql",)
+    has_booleans = False
+    exact_collation = "Latin1_General_100_BIN2"
     double = "FLOAT"
     string = "NVARCHAR(MAX)"
     random = "NEWID()"
@@ -119,25 +119,25 @@ class SQLServer(SqlDialect):
 
 
 class FormulaDialect(SqlDialect):
-    """DuckDB's SQL, in which formulas are written too, and of which others are variations."""
+    """DuckDB's SQL, in which formulas can be written too; the base of the other such dialects."""
 
     name = "duckdb"
-    widest_result = 10_000
+    max_result_columns = 10_000
     nan = "equal"
-    exact = '"binary"'
-    fence: ClassVar[str] = ""  # what keeps a step from being written out wherever it is used
-    widest: ClassVar[int] = 100_000  # columns of a step
-    deepest: ClassVar[int] = 200  # CASE inside of CASE
+    exact_collation = '"binary"'
+    fence: ClassVar[str] = ""  # keeps a step from being inlined wherever it is used
+    max_step_columns: ClassVar[int] = 100_000
+    max_case_depth: ClassVar[int] = 200  # of nested CASEs
     greatest: ClassVar[str] = "greatest"
     trim: ClassVar[str] = "trim"
-    zero: ClassVar[str | None] = "chr(0)"  # the character that no text in a statement can have
+    nul: ClassVar[str | None] = "chr(0)"  # the character that no literal can contain
 
     def text(self, value: str) -> str | None:
-        """A text in quotes, whatever is in it; None where no column can hold it."""
-        if not sendable(value) or ("\0" in value and self.zero is None):
+        """A text in quotes, whatever is in it; None where no column can contain it."""
+        if not sendable(value) or ("\0" in value and self.nul is None):
             return None
         parts = [self.quoted(part) for part in value.split("\0")]
-        return parts[0] if len(parts) == 1 else "(" + f" || {self.zero} || ".join(parts) + ")"
+        return parts[0] if len(parts) == 1 else "(" + f" || {self.nul} || ".join(parts) + ")"
 
     def number(self, value: float) -> str:
         """A double, to its last digit. (1.5 is an exact decimal in DuckDB, 1.5e0 a double.)"""
@@ -147,11 +147,11 @@ class FormulaDialect(SqlDialect):
         return digits if "e" in digits else digits + "e0"
 
     def whole(self, value: int) -> str:
-        """A whole number of 64 bits."""
+        """A 64-bit integer."""
         return f"{value}::BIGINT"
 
     def label(self, value: Any) -> str:
-        """A label as what it is."""
+        """A label as a literal of its own type."""
         value = plain(value)
         if isinstance(value, bool):
             return "TRUE" if value else "FALSE"
@@ -165,17 +165,17 @@ class FormulaDialect(SqlDialect):
         return text
 
     def best(self, values: Sequence[str]) -> str:
-        """The greatest of several; a function takes only so many arguments."""
-        named = list(values)
-        while len(named) > 1:
-            named = [
-                f"{self.greatest}({', '.join(some)})" if len(some) > 1 else some[0]
-                for some in (named[i : i + 50] for i in range(0, len(named), 50))
+        """The greatest of several values; functions take a limited number of arguments."""
+        expressions = list(values)
+        while len(expressions) > 1:
+            expressions = [
+                f"{self.greatest}({', '.join(group)})" if len(group) > 1 else group[0]
+                for group in (expressions[i : i + 50] for i in range(0, len(expressions), 50))
             ]
-        return named[0]
+        return expressions[0]
 
     def feature(self, name: str) -> str:
-        """The name of a table, a feature or an answer, in quotes."""
+        """The name of a table, a feature or an output column, in quotes."""
         if not name or "\0" in name or not sendable(name):
             raise DecibanError(
                 f"{one_line(name)!r} cannot be the name of a table or column in a database: give another with "
@@ -186,8 +186,8 @@ class FormulaDialect(SqlDialect):
     # ------------------------------------------------------------------ reading columns
 
     def read(self, one: Input, column: str) -> str:
-        """What is in a column, as the model reads it: a number, or a text; NULL where it is missing."""
-        ways: dict[str, Callable[[str], str]] = {
+        """A column as the model reads it: a number or a text; NULL where it is missing."""
+        by_kind: dict[str, Callable[[str], str]] = {
             "number": self.as_number,
             "boolean": self.as_boolean,
             "date": self.as_days,
@@ -195,10 +195,10 @@ class FormulaDialect(SqlDialect):
             "weekday": self.as_weekday,
             "text": self.as_text,
         }
-        value = ways[one.kind](f"t.{self.feature(column)}")
-        if not one.nothing:
+        value = by_kind[one.kind](f"t.{self.feature(column)}")
+        if not one.missing_texts:
             return value
-        words = " ".join(f"WHEN {self.quoted(word)} THEN NULL" for word in one.nothing)
+        words = " ".join(f"WHEN {self.quoted(word)} THEN NULL" for word in one.missing_texts)
         return f"CASE lower({self.trim}({value}, {self.quoted(SPACES)})) {words} ELSE {value} END"
 
     def as_number(self, column: str) -> str:
@@ -211,7 +211,7 @@ class FormulaDialect(SqlDialect):
         return f"CAST({column} AS VARCHAR)"
 
     def as_days(self, column: str, moment: str = "CAST({} AS TIMESTAMP)") -> str:
-        """Days since 1970; `moment` is how the column is made a point in time, "{}" where it is one already."""
+        """Days since 1970; `moment` is how the column is cast to a timestamp, "{}" where it is one already."""
         return f"epoch({moment.format(column)}) / 86400e0"
 
     def as_month(self, column: str) -> str:
@@ -225,17 +225,17 @@ class PostgreSQL(FormulaDialect):
     """PostgreSQL 12 and later."""
 
     name = "postgresql"
-    also = ("postgres",)
-    widest_result = 1_600
-    exact = '"C"'
+    aliases = ("postgres",)
+    max_result_columns = 1_600
+    exact_collation = '"C"'
     double = "DOUBLE PRECISION"
     fence = "MATERIALIZED "
-    widest = 1600
+    max_step_columns = 1600
     trim = "btrim"
-    zero = None  # no text here has it
+    nul = None  # no text can contain it
 
     def quoted(self, value: str) -> str:
-        """With backslashes doubled in a text that says so, whatever the server is set to."""
+        """Backslashes are doubled in an E'…' literal, which means the same under any server setting."""
         return ("E" if "\\" in value else "") + "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
     def number(self, value: float) -> str:
@@ -266,23 +266,23 @@ class SQLite(FormulaDialect):
     """SQLite 3.35 and later, built with its mathematical functions, as Python's and the command line's are."""
 
     name = "sqlite"
-    also = ("sqlite3",)
-    widest_result = 1_900
-    parts = 400
-    sets = False
-    booleans = False
+    aliases = ("sqlite3",)
+    max_result_columns = 1_900
+    max_selects = 400
+    grouping_sets = False
+    has_booleans = False
     nan = ""
-    exact = '"BINARY"'
+    exact_collation = '"BINARY"'
     double = "REAL"
     fence = "MATERIALIZED "
-    widest = 1900
-    deepest = 10  # its parser's stack is a hundred symbols high
+    max_step_columns = 1900
+    max_case_depth = 10  # its parser's stack holds a hundred symbols
     greatest = "max"
-    zero = "char(0)"
+    nul = "char(0)"
 
     def number(self, value: float) -> str:
         if math.isinf(value):
-            return "-9e999" if value < 0 else "9e999"  # what is too large is infinite
+            return "-9e999" if value < 0 else "9e999"  # numbers that are too large become infinite
         digits = repr(float(value))
         return digits if "e" in digits or "." in digits else digits + ".0"
 
@@ -290,7 +290,7 @@ class SQLite(FormulaDialect):
         return str(value)
 
     def as_number(self, column: str) -> str:
-        """A text that is no number is missing; SQLite itself would take it for 0."""
+        """A text that is not a number is missing; SQLite itself would read it as 0."""
         odd = f"typeof({column}) = 'text' AND ({column} GLOB '*[^-+.0-9eE ]*' OR {column} NOT GLOB '*[0-9]*')"
         return f"CASE WHEN {odd} THEN NULL ELSE CAST({column} AS REAL) END"
 
@@ -311,26 +311,26 @@ class SQLite(FormulaDialect):
         return f"substr('{DAYS}', 3 * CAST(strftime('%w', {column}) AS INTEGER) + 1, 3)"
 
 
-FORMULAS: dict[str, FormulaDialect] = {one.name: one for one in (FormulaDialect(), PostgreSQL(), SQLite())}
-OTHERS: tuple[SqlDialect, ...] = (MySQL(), Snowflake(), BigQuery(), SQLServer())
-DIALECTS: dict[str, SqlDialect] = {**FORMULAS, **{one.name: one for one in OTHERS}}
+FORMULA_DIALECTS: dict[str, FormulaDialect] = {one.name: one for one in (FormulaDialect(), PostgreSQL(), SQLite())}
+SUM_DIALECTS: tuple[SqlDialect, ...] = (MySQL(), Snowflake(), BigQuery(), SQLServer())
+DIALECTS: dict[str, SqlDialect] = {**FORMULA_DIALECTS, **{one.name: one for one in SUM_DIALECTS}}
 
 
 def dialect_of(name: str) -> SqlDialect:
-    """The dialect of a database, by our name for it or another's."""
+    """The dialect of a database, by its name or an alias."""
     for dialect in DIALECTS.values():
-        if name in (dialect.name, *dialect.also):
+        if name in (dialect.name, *dialect.aliases):
             return dialect
     raise DecibanError(f"dialect is {name!r}: it must be one of {', '.join(map(repr, DIALECTS))}")
 
 
 def backslashed(text: str, quote: str) -> str:
     """A text between such quotes, where backslashes escape."""
-    for plain_one, escaped in (("\\", "\\\\"), (quote, "\\" + quote), ("\n", "\\n"), ("\r", "\\r")):
-        text = text.replace(plain_one, escaped)
+    for raw, escaped in (("\\", "\\\\"), (quote, "\\" + quote), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(raw, escaped)
     return text
 
 
 def sendable(text: str) -> bool:
-    """Whether a text can be sent to a database at all: halves of characters cannot."""
+    """Whether a text can be sent to a database at all: lone surrogates cannot."""
     return not any("\ud800" <= c <= "\udfff" for c in text)

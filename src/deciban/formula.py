@@ -1,10 +1,10 @@
-"""What a model says of a row, spelled out: columns → places and coordinates → sums by class → Bayes' rule.
+"""A model's score of a row as a formula: columns → places and coordinates → sums by class → Bayes' rule.
 
-Families and experts say themselves in these words (`Family.term`, `Expert.term`), and the words are put into each
-language once (`export.sql`, `export.onnx`).
+Families and experts write their own terms (`Family.term`, `Expert.term`), and each language translates the terms once
+(`export.sql`, `export.onnx`).
 
-A *place* is where a column's value stands: 0 where it is missing, 1, 2, … for categories or intervals, and for
-categories one more past the last, for a value that was never seen.
+A *place* is the code of a column's value: 0 where it is missing, 1, 2, … for categories or intervals, and for
+categories one past the last, for a value that was never seen.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from deciban.schema import Bins, Columns
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A column of the table that is to be scored.
+    """A column of the table to be scored.
 
     `kind` is how it is read: "number", "boolean" (1 or 0), "date" (days since 1970), "month" and "weekday" (of the date
-    in column `source`, as in "Jan" and "Mon"), or "text". `nothing` are the texts, in lower case, that say that it is
-    missing.
+    in column `source`, as in "Jan" and "Mon"), or "text". `missing_texts` are the texts, in lower case, that stand for
+    a missing value.
     """
 
     name: str
     kind: str = "number"
     source: str = ""
-    nothing: tuple[str, ...] = ()
+    missing_texts: tuple[str, ...] = ()
 
     @property
     def column(self) -> str:
-        """The column that it is read from."""
+        """The column it is read from."""
         return self.source or self.name
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnPlace:
-    """Where a column's value stands among known values, or between cuts (x ≤ cuts[0] is place 1)."""
+    """The place of a column's value among known values, or between cuts (x ≤ cuts[0] is place 1)."""
 
     input: int
     values: tuple[Any, ...] = ()
@@ -55,26 +55,26 @@ class ColumnPlace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regrouped:
-    """Places under fewer numbers: `groups[place]`, 0 to `size` − 1."""
+    """Places mapped to fewer codes: `groups[place]`, 0 to `size` − 1."""
 
     place: int
     groups: Codes
     size: int
 
 
-Where: TypeAlias = "ColumnPlace | Regrouped"
+AnyPlace: TypeAlias = "ColumnPlace | Regrouped"
 
 
 @dataclass(frozen=True, slots=True)
 class AsIs:
-    """A number as it is. Where it is missing, nothing can be said of the row."""
+    """A number as it is. Where it is missing, the row has no score."""
 
     input: int
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """A number in units of `scale` from `mean`, none further than `far`; 0 where it is missing."""
+    """(x − mean)/scale, clipped at ±far; 0 where x is missing."""
 
     input: int
     mean: float
@@ -83,8 +83,8 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bent:
-    """A number on a line through (knots, heights), flat beyond them; 0 where it is missing."""
+class PiecewiseLinear:
+    """A number interpolated linearly through (knots, heights), constant beyond them; 0 where it is missing."""
 
     input: int
     knots: Floats
@@ -92,19 +92,19 @@ class Bent:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Marked:
+class PlaceValues:
     """A number for every place."""
 
     place: int
     values: Floats
 
 
-Coordinate: TypeAlias = "AsIs | Scaled | Bent | Marked"
+Coordinate: TypeAlias = "AsIs | Scaled | PiecewiseLinear | PlaceValues"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slopes:
-    """Σ_j zero_j + x_j·slope_j over the numbers that are there; −∞ where x_j > 0 and `never`. Tables are (k, d)."""
+    """Σ_j zero_j + x_j·slope_j over the numbers that are not missing; −∞ where x_j > 0 and `never`, all (k, d)."""
 
     inputs: tuple[int, ...]
     zero: Floats
@@ -113,10 +113,10 @@ class Slopes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bells:
-    """Σ_j constant_j − precision_j (x_j − mean_j)², or − power_j log(1 + …), over the numbers that are there.
+class ColumnGaussians:
+    """Σ_j constant_j − precision_j (x_j − mean_j)², or − power_j log(1 + …), over the numbers that are not missing.
 
-    Tables are (k, d).
+    Arrays are (k, d).
     """
 
     inputs: tuple[int, ...]
@@ -128,10 +128,10 @@ class Bells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walk:
-    """A law of one column given others: a way through a tree of contexts, and what the column says at its end.
+    """The law of one column given others: a path through a tree of contexts, and the log-probabilities at its end.
 
-    From node 0, step t goes on to steps[t][node, place of its column]; −1: it ends where it is. What the column then
-    says is values[node, its own place], (k,).
+    From node 0, step t goes on to steps[t][node, place of given[t]]; −1: it ends where it is. The term is then
+    values[node, own place], (k,).
     """
 
     given: tuple[int, ...]
@@ -141,37 +141,37 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Below:
-    """A column that hangs on one that is missing: what its place says of each of the other's values.
+class ChildOfHidden:
+    """A column whose parent is missing: the likelihood of its place for each of the parent's values.
 
-    Beside the most that it says of any, so that products of many keep their digits; 1 where it is missing as well.
+    Relative to the greatest of them, so that products of many keep their digits; 1 where it is missing as well.
     """
 
     own: int
     shares: Floats  # (values, places, k)
-    hidden: int = -1  # which one it is among those that something hangs on; −1: none
+    hidden: int = -1  # its index among the hidden parents; −1: it has no children
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HiddenParent:
-    """A column that others hang on, where it is missing: log Σ_v P(v | given) Π what they say of v.
+    """A column with children, where it is missing: log Σ_v P(v | given) Π_children P(child | v).
 
-    `laws` has P(v | given) for every place of the column that it hangs on itself; where that is missing too (place 0)
-    and `passes`, it is among those that speak there, and says nothing here.
+    `laws` has P(v | given) for every place of its own parent; where that is missing too (place 0) and `passes`, the
+    column is part of the parent's sum, and its own term is zero.
     """
 
     own: int
     given: int  # −1: none
     laws: Floats  # (places of the given, or 1, values, k)
     passes: bool
-    below: tuple[Below, ...]
+    below: tuple[ChildOfHidden, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walks:
-    """The sum of what several columns say.
+    """A sum over columns.
 
-    Where columns hang on others, `hidden` is what they say where some of those are missing; the deepest come first.
+    Where columns have parents, `hidden` are the terms for missing parents; the deepest come first.
     """
 
     walks: tuple[Walk, ...]
@@ -180,10 +180,10 @@ class Walks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Absent:
-    """What Gaussians say where one column's value was never seen: the law of the other coordinates.
+    """Gaussians where one column's value was never seen: the law of the other coordinates.
 
     With Λ = rootᵀ root and the column's coordinates N, their form is q − vᵀ Λ_NN⁻¹ v, v = Λ_N (x − mean), whatever x is
-    in N: so q − |turn (x − mean)|², by a turn of as many rows as N has.
+    in N: so q − |turn (x − mean)|², where `turn` has |N| rows.
     """
 
     place: int
@@ -194,10 +194,10 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forms:
+class QuadraticForms:
     """Gaussians over coordinates: constant − ½q, or constant − power·log(1 + scale·q), with q = |root (x − mean)|².
 
-    A class is the mixture of the parts that it owns, log Σ exp(share + …); one that owns none is ruled out.
+    A class is the mixture of the parts that it owns, log Σ exp(share + …); one without any is ruled out.
     """
 
     coordinates: tuple[int, ...]
@@ -208,18 +208,19 @@ class Forms:
     share: Floats  # (p,) log of its share in the class
     scale: Floats | None = None  # (p,)
     power: Floats | None = None  # (p,)
-    absent: tuple[Absent, ...] = ()  # where two of these are missing at once, nothing can be said of the row
+    absent: tuple[Absent, ...] = ()  # where two of these are unseen at once, the row has no score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitTrees:
-    """Trees of splits, and a value at every node: those at which a row ends, a node a tree, add up.
+    """Decision trees with a value at every node: the values of the nodes at which a row ends, one per tree, add up.
 
-    At a node that looks at some place, the row ends if `ends[place][where it is]`, and goes left if `lefts[node][…]`.
+    At a node that splits on a column, with the row at place p, it ends if `ends[column][p]`, and goes left if
+    `lefts[node][p]`.
     """
 
     trees: tuple[int, ...]  # where each begins, and the end
-    place: Codes  # (nodes,) what a node looks at, −1 at a leaf
+    place: Codes  # (nodes,) the column that a node splits on, −1 at a leaf
     left: Codes
     right: Codes
     lefts: tuple[Array, ...]  # (places,) each, empty at a leaf
@@ -227,16 +228,16 @@ class SplitTrees:
     values: Floats  # (nodes, k)
 
 
-Term: TypeAlias = "Slopes | Bells | Walks | Forms | SplitTrees"
+Term: TypeAlias = "Slopes | ColumnGaussians | Walks | QuadraticForms | SplitTrees"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedTerm:
-    """weight × a term; with `most`, the term about its mean over the classes, none further from it than that."""
+    """weight × a term; with `limit`, the term minus its mean over the classes, clipped at ±limit."""
 
     term: Term
     weight: float = 1.0
-    most: float | None = None
+    limit: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,51 +250,51 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formula:
-    """log P(y | x) up to what all classes share, and the prior where every class says −∞.
+    """log P(y | x) up to a constant; the prior where every class has −∞.
 
-    Where classes are made of components, `owner` has the class of each, and scores are those of components. `decided`
-    are other scores that the label goes by, where it does not go by these.
+    Where classes are made of components, `owner` has the class of each, and scores are those of components.
+    `label_scores` are the scores that the label is chosen by, where they are others than these.
     """
 
     classes: Array
     inputs: tuple[Input, ...]
-    places: tuple[Where, ...]
+    places: tuple[AnyPlace, ...]
     coordinates: tuple[Coordinate, ...]
     scores: Scores
     log_prior: Floats  # (k,)
-    features: tuple[str, ...]  # all columns of the table, in their order, whether they say something or not
+    features: tuple[str, ...]  # all columns of the table, in their order, used or not
     owner: Codes | None = None
-    decided: Scores | None = None
+    label_scores: Scores | None = None
 
     @property
     def cells(self) -> int:
-        """How many numbers it takes to write it down, about."""
-        scores = (self.scores,) if self.decided is None else (self.scores, self.decided)
+        """About how many numbers it takes to write it down."""
+        scores = (self.scores,) if self.label_scores is None else (self.scores, self.label_scores)
         return sum(cells_of(part.term) for each in scores for part in each.parts)
 
 
 def cells_of(term: Term) -> int:
-    """How many numbers a term has, about."""
-    if isinstance(term, Slopes | Bells):
-        return 3 * (term.mean if isinstance(term, Bells) else term.slope).size
+    """About how many numbers a term has."""
+    if isinstance(term, Slopes | ColumnGaussians):
+        return 3 * (term.mean if isinstance(term, ColumnGaussians) else term.slope).size
     if isinstance(term, Walks):
         hidden = sum(one.laws.size + sum(each.shares.size for each in one.below) for one in term.hidden)
         return sum(walk.values.size for walk in term.walks) + hidden
-    if isinstance(term, Forms):
+    if isinstance(term, QuadraticForms):
         return int(term.root.size + term.mean.size + sum(one.turn.size for one in term.absent))
     return int(term.values.size)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnReading:
-    """How a table's columns are read: what they are called, which are dates or booleans, which texts say nothing.
+    """How a table's columns are read: what they are called, which are dates or booleans, which texts mean missing.
 
-    `spell` is how a category that is no number is written in the table.
+    `spell` is how a category that is not a number is written in the table.
     """
 
     features: tuple[str, ...]
     kinds: Mapping[str, str] = field(default_factory=dict)
-    nothing: tuple[str, ...] = ()
+    missing_texts: tuple[str, ...] = ()
     spell: Callable[[Any], str] = str
 
     def number(self, name: str) -> Input:
@@ -302,31 +303,31 @@ class ColumnReading:
         return Input(name, kind if kind in ("date", "boolean") else "number")
 
     def text(self, name: str) -> Input:
-        return Input(name, "text", nothing=self.nothing)
+        return Input(name, "text", missing_texts=self.missing_texts)
 
 
 @dataclass(slots=True)
 class Sketch:
-    """A formula's columns, places and coordinates while terms are written, each once."""
+    """A formula under construction: its columns, places and coordinates, each added once."""
 
     reading: ColumnReading = field(default_factory=lambda: ColumnReading(()))
     inputs: list[Input] = field(default_factory=list)
-    places: list[Where] = field(default_factory=list)
+    places: list[AnyPlace] = field(default_factory=list)
     coordinates: list[Coordinate] = field(default_factory=list)
-    _at: dict[Input, int] = field(default_factory=dict)
+    _index: dict[Input, int] = field(default_factory=dict)
 
-    def input(self, one: Input) -> int:
-        if one not in self._at:
-            self._at[one] = len(self.inputs)
-            self.inputs.append(one)
-        return self._at[one]
+    def input(self, column: Input) -> int:
+        if column not in self._index:
+            self._index[column] = len(self.inputs)
+            self.inputs.append(column)
+        return self._index[column]
 
-    def place(self, where: Where) -> int:
-        self.places.append(where)
+    def place(self, place: AnyPlace) -> int:
+        self.places.append(place)
         return len(self.places) - 1
 
-    def coordinate(self, one: Coordinate) -> int:
-        self.coordinates.append(one)
+    def coordinate(self, coordinate: Coordinate) -> int:
+        self.coordinates.append(coordinate)
         return len(self.coordinates) - 1
 
     # ------------------------------------------------------------------ a block of columns
@@ -345,28 +346,28 @@ class Sketch:
         return columns.names or self.reading.features
 
     def _category(self, name: str, known: Any) -> ColumnPlace:
-        """Where a column's value stands: among intervals, numbers, booleans, or texts."""
-        how = self.reading
+        """The place of a column's value among intervals, numbers, booleans or texts."""
+        reading = self.reading
         if isinstance(known, Bins):
-            return ColumnPlace(self.input(how.number(name)), cuts=np.array(known.cuts))
+            return ColumnPlace(self.input(reading.number(name)), cuts=np.array(known.cuts))
         values = tuple(known)
         if values and all(isinstance(value, bool | np.bool_) for value in values):
             return ColumnPlace(self.input(Input(name, "boolean")), tuple(map(float, values)))
         if values and all(isinstance(value, int | float | np.number) and type(value) is not bool for value in values):
-            return ColumnPlace(self.input(how.number(name)), values)
-        return ColumnPlace(self.input(how.text(name)), tuple(map(how.spell, values)))
+            return ColumnPlace(self.input(reading.number(name)), values)
+        return ColumnPlace(self.input(reading.text(name)), tuple(map(reading.spell, values)))
 
 
-def alone(place: int, table: Floats) -> Walk:
-    """A column that depends on no other, from what each of its places says, (places, k)."""
+def independent_column(place: int, table: Floats) -> Walk:
+    """A column that depends on no other, from the log-probabilities of its places, (places, k)."""
     return Walk((), place, (), np.ascontiguousarray(table)[None])
 
 
-def live(term: Forms, k: int) -> Array:
-    """Which classes own a part."""
+def has_parts(term: QuadraticForms, k: int) -> Array:
+    """Which classes own a part, (k,)."""
     return np.isin(np.arange(k), term.owner)
 
 
-def spans(trees: tuple[int, ...]) -> list[range]:
+def nodes_by_tree(trees: tuple[int, ...]) -> list[range]:
     """The nodes of every tree."""
     return [range(start, stop) for start, stop in pairwise(trees)]

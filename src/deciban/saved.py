@@ -10,29 +10,34 @@ from deciban._typing import Array
 from deciban.learner import Learner
 from deciban.readers.base import Reader
 
-TABLES = ("Classifier",)
-TEXTS = ("SpamFilter", "TextClassifier")
-COUNTS = {"BernoulliNB": False, "ComplementNB": True, "MultinomialNB": True, "PoissonNB": True}  # never negative
+TABLE_MODELS = ("Classifier",)
+TEXT_MODELS = ("SpamFilter", "TextClassifier")
+COUNT_MODELS = {
+    "BernoulliNB": False,
+    "ComplementNB": True,
+    "MultinomialNB": True,
+    "PoissonNB": True,
+}  # whether negative values are an error
 
 
 def unpack(about: dict[str, Any], document: dict[str, Any], tensors: dict[str, Array]) -> Learner:
-    """The model that an estimator kept; what others need is not imported."""
+    """The model that an estimator saved; modules of other models are not imported."""
     name = about["model"]
-    if name in TABLES:
+    if name in TABLE_MODELS:
         from deciban.tables.model import TableModel
 
         return TableModel.unpack(document, tensors)
-    if name in TEXTS:
+    if name in TEXT_MODELS:
         from deciban.text import files
 
         return files.rebuild(document, tensors)
     if name == "MixtureDiscriminant":
         from deciban.components import ComponentModel
 
-        if "components" not in document:  # files of before had them beside the model
-            own = {"owner": "owner_", "labels": "labels_", "closed": "closed_"}
-            said = {key: about["state"].pop(kept) for key, kept in own.items()}
-            return ComponentModel.of_parts(document, tensors, **said)
+        if "components" not in document:  # older files had them beside the model
+            old_names = {"owner": "owner_", "labels": "labels_", "closed": "closed_"}
+            parts = {key: about["state"].pop(old_name) for key, old_name in old_names.items()}
+            return ComponentModel.of_parts(document, tensors, **parts)
         return ComponentModel.unpack(document, tensors)
     if name == "GaussianMixture":
         from deciban.components import MixtureModel
@@ -47,7 +52,7 @@ def reader_of(about: dict[str, Any], model: Any) -> Reader:
     """How the estimator read rows."""
     name, parameters = about["model"], about["parameters"]
     names = tuple(about.get("names") or ()) or None
-    if name in TABLES:
+    if name in TABLE_MODELS:
         from deciban.readers.tables import TableReader
 
         return TableReader(about["table"])
@@ -60,11 +65,11 @@ def reader_of(about: dict[str, Any], model: Any) -> Reader:
 
         headers = parameters["headers"]
         return MailReader(True, None if headers is None else tuple(map(str, headers)))
-    if name in COUNTS:
+    if name in COUNT_MODELS:
         from deciban.readers.counts import CountReader
 
         binary = getattr(model.joint.blocks[0].family, "threshold", 0.0) is None
-        return CountReader(names, name, COUNTS[name], binary)
+        return CountReader(names, name, COUNT_MODELS[name], binary)
     if name == "CategoricalNB":
         from deciban.readers.categories import CategoryReader
 
@@ -87,5 +92,5 @@ def reader_of(about: dict[str, Any], model: Any) -> Reader:
 
 def medians_of(about: dict[str, Any]) -> Array | None:
     """The centroids of a `NearestCentroid` that took medians."""
-    found = about.get("state", {}).get("medians_") if about["model"] == "NearestCentroid" else None
-    return None if found is None else np.asarray(found, dtype=np.float64)
+    medians = about.get("state", {}).get("medians_") if about["model"] == "NearestCentroid" else None
+    return None if medians is None else np.asarray(medians, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""A saved model to score with, where scikit-learn is not wanted: a service, a command line, a small container.
+"""A saved model to score with, without scikit-learn: in a service, on a command line, in a small container.
 
 `deciban.load` gives back the estimator, which goes on learning; this gives its model, which only answers.
 """
@@ -56,17 +56,17 @@ def read(path: str | os.PathLike[str], n_jobs: int | None = None) -> Scorer:
         costs = mail_costs(about["parameters"], model.classes) if name == "SpamFilter" else None
         names = tuple(about.get("names") or ()) or None
         features = None if "n_features" not in about else int(about["n_features"])
-        more: dict[str, Any] = {
+        details: dict[str, Any] = {
             "names": names,
             "features": features,
             "costs": costs,
             "medians": saved.medians_of(about),
         }
-    return Scorer(model, reader, name, origin, n_jobs, calibration_=calibration, **more)
+    return Scorer(model, reader, name, origin, n_jobs, calibration_=calibration, **details)
 
 
 def mail_costs(parameters: dict[str, Any], classes: Array) -> tuple[float, float, float]:
-    """Of a spam let through, of not knowing, of a ham lost."""
+    """The costs of a spam let through, of an unsure answer, and of a ham lost."""
     costs = (float(parameters["false_negative"]), float(parameters["unsure"]), float(parameters["false_positive"]))
     if not all(0.0 <= cost < np.inf for cost in costs) or classes.tolist() != ["ham", "spam"]:
         raise FileError("it is not a filter of ham and spam")
@@ -74,20 +74,20 @@ def mail_costs(parameters: dict[str, Any], classes: Array) -> tuple[float, float
 
 
 def mail_answers(proba: Floats, costs: tuple[float, float, float], learned: Floats) -> Array:
-    """What costs least on average, the first of (ham, unsure, spam) where several do; unsure until both were learned.
+    """The answer of least expected cost, the first of (ham, unsure, spam) if tied; unsure until both were learned.
 
-    `costs` are those of a spam let through, of not knowing, and of a ham lost.
+    `costs` are those of a spam let through, of an unsure answer, and of a ham lost.
     """
     if not learned.all():
         return np.full(len(proba), "unsure")
     let_through, unsure, lost = costs
-    each = np.stack([proba[:, 1] * let_through, np.full(len(proba), unsure), proba[:, 0] * lost])
-    return np.asarray(MAIL_ANSWERS[np.argmin(each, axis=0)])
+    expected_costs = np.stack([proba[:, 1] * let_through, np.full(len(proba), unsure), proba[:, 0] * lost])
+    return np.asarray(MAIL_ANSWERS[np.argmin(expected_costs, axis=0)])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scorer:
-    """What a saved model answers: the same numbers as the estimator's, bit for bit."""
+    """Predictions of a saved model: the same numbers as the estimator's, bit for bit."""
 
     model: Any  # a Learner
     reader: Reader
@@ -127,7 +127,7 @@ class Scorer:
         return self.model.scores(self._rows(X), "posterior", self.n_jobs)  # type: ignore[no-any-return]  # a Learner's
 
     def predict(self, X: Any) -> Array:
-        """The likeliest class of every row; of a filter what costs least, of centroids the nearest."""
+        """The likeliest class of every row; of a filter the answer that costs least, of centroids the nearest."""
         if self.costs is not None:
             return self.answers(self.predict_proba(X))
         if self.name == "NearestCentroid":
@@ -137,7 +137,7 @@ class Scorer:
         return np.asarray(self.classes_[self.model.scores(self._rows(X), "best", self.n_jobs)])
 
     def answers(self, proba: Floats) -> Array:
-        """What is predicted where the classes have these probabilities."""
+        """The predictions for these class probabilities."""
         if self.costs is None:
             return np.asarray(self.classes_[np.argmax(proba, axis=1)])
         return mail_answers(proba, self.costs, self.class_count_)
@@ -168,17 +168,19 @@ class Scorer:
     def explain(self, X: Any, target: Any = None, against: Any = None, by: str = "column") -> Evidence | list[Evidence]:
         """Why, in decibans, for `target` over `against`, or the likeliest class over the next; of mail, for spam."""
         rows = self._rows([X] if self.reader.form == "texts" and isinstance(X, str | bytes) else X)
-        one, two = (None if label is None else self._place(label) for label in (target, against))
-        one = 1 if self.costs is not None and one is None and two is None else one  # spam, whatever comes of it
-        out: list[Evidence] = self.model.explain_each(rows, one, two, by=by)
+        target_code, against_code = (None if label is None else self._place(label) for label in (target, against))
+        target_code = (
+            1 if self.costs is not None and target_code is None and against_code is None else target_code
+        )  # always spam
+        out: list[Evidence] = self.model.explain_each(rows, target_code, against_code, by=by)
         if not out:
             raise DecibanError("there is no row to explain")
         return out[0] if len(out) == 1 else out
 
     def top_evidence(self, n: int = 10) -> Table:
-        """What speaks most for each class against the others, by itself, in decibans."""
-        found: Table = self.model.strongest_table(n)
-        return found
+        """The strongest evidence for each class against the others, item by item, in decibans."""
+        table: Table = self.model.strongest_table(n)
+        return table
 
     def summary(self) -> Summary:
         """What a `Classifier` chose and why."""
@@ -189,14 +191,14 @@ class Scorer:
         return views.summary(self.model)
 
     def _place(self, label: Any) -> int:
-        called = [str(plain(known)) for known in self.classes_]
-        if label in called and not np.any(self.classes_ == label):  # from a command line, every label is a string
-            return called.index(label)
+        names = [str(plain(known)) for known in self.classes_]
+        if label in names and not np.any(self.classes_ == label):  # from a command line, every label is a string
+            return names.index(label)
         return int(self.model.code_of(label))
 
 
 def as_read(X: Any, form: str, names: tuple[str, ...] | None, features: int | None) -> Any:
-    """Rows of any make in the form that a reader takes; columns by name where they have names."""
+    """Rows of any type in the form that a reader takes; columns by name where they have names."""
     if form in ("any", "texts") or features is None:
         return X
     from deciban.reading.frames import Frame, read_frame
@@ -216,8 +218,8 @@ def as_read(X: Any, form: str, names: tuple[str, ...] | None, features: int | No
         return rows.astype(np.float64) if form == "matrix" and rows.dtype.kind not in "biuf" else rows
     if len(frame.columns) != features:
         raise DecibanError(f"X has {len(frame.columns)} features, but the model is expecting {features}")
-    called = names or tuple(f"x{j}" for j in range(features))
-    frame = Frame(called, frame.columns, frame.size, frame.notes)
+    column_names = names or tuple(f"x{j}" for j in range(features))
+    frame = Frame(column_names, frame.columns, frame.size, frame.notes)
     if form in ("table", "tree"):
         return frame
     from deciban.reading.native import as_array
@@ -236,5 +238,5 @@ def is_plain_matrix(X: Any) -> bool:
 
 
 def is_mixed(X: Any) -> bool:
-    """Whether NumPy would make strings of numbers beside them."""
+    """Whether NumPy would turn numbers into strings."""
     return not isinstance(X, np.ndarray) and any(isinstance(value, str) for row in X for value in row)

@@ -552,7 +552,7 @@ def test_statements_are_sql_in_every_dialect(name):
     ]
     for pivots in (shared, Pivots(tuple(question.schema.classes.tolist()), tuple(own_pivots))):
         for statement in Asked(pushed, question, pivots).statements():
-            assert ("GROUPING SETS" in statement) == database.sets
+            assert ("GROUPING SETS" in statement) == database.grouping_sets
             tree = sqlglot.parse_one(statement, read={"postgresql": "postgres", "mssql": "tsql"}.get(name, name))
             columns = {column.name for column in tree.find_all(sqlglot.exp.Column) if column.table == "t"}
             assert columns == set(table.column_names)

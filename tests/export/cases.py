@@ -1,4 +1,4 @@
-"""Models of every kind beside the rows they are asked about: holes, values never seen, names of all sorts."""
+"""Models of every kind and rows to score: missing values, values never seen, names of all sorts."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Case:
     frame: pd.DataFrame
 
 
-def matrix(model, X, y, asked):
-    asked = np.asarray(asked)
-    return Case(model.fit(X, y), asked, pd.DataFrame(asked, columns=[f"x{j}" for j in range(asked.shape[1])]))
+def matrix(model, X, y, scored):
+    scored = np.asarray(scored)
+    return Case(model.fit(X, y), scored, pd.DataFrame(scored, columns=[f"x{j}" for j in range(scored.shape[1])]))
 
 
-def table(model, frame, y, asked):
-    return Case(model.fit(frame, y), asked, asked)
+def table(model, frame, y, scored):
+    return Case(model.fit(frame, y), scored, scored)
 
 
-def holes(X, rng, share=0.15):
+def with_missing(X, rng, share=0.15):
     return np.where(rng.random(X.shape) < share, np.nan, X)
 
 
@@ -63,12 +63,12 @@ def reals(rng, n=150, d=4, k=3, far=0.0):
 
 
 def mixed_frame(rng, n=300):
-    """Numbers, counts, categories, booleans and dates, all with holes."""
+    """Numbers, counts, categories, booleans and dates, all with missing values."""
     y = rng.integers(0, 2, n)
     frame = pd.DataFrame(
         {
-            "height": holes(rng.normal(1.7 + 0.1 * y, 0.1), rng),
-            "goals": holes(rng.poisson(1.0 + y).astype(float), rng),
+            "height": with_missing(rng.normal(1.7 + 0.1 * y, 0.1), rng),
+            "goals": with_missing(rng.poisson(1.0 + y).astype(float), rng),
             "team": np.where(rng.random(n) < 0.2, None, rng.choice(["red", "blue", "green"], n)),
             "plays": pd.array(np.where(rng.random(n) < 0.1, None, rng.random(n) < 0.3 + 0.4 * y), dtype="boolean"),
             "born": pd.to_datetime("1970-01-01")
@@ -88,8 +88,8 @@ def categories(rng, n=150):
     return words, y.astype(bool)
 
 
-def hanging(rng, n=200):
-    """Seven columns of words, each leaning on the one before."""
+def dependent_words(rng, n=200):
+    """Seven columns of words, each dependent on the one before."""
     y = rng.integers(0, 3, n)
     rows = np.empty((n, 7), dtype=int)
     rows[:, 0] = rng.integers(0, 3, n)
@@ -98,41 +98,47 @@ def hanging(rng, n=200):
     return np.array(["p", "q", "r", "s"], dtype=object)[rows], y
 
 
-def gappy(rows, rng):
+def half_missing(rows, rng):
     """Half of the entries missing, and a few never seen."""
     chance = rng.random(rows.shape)
     return np.where(chance < 0.5, None, np.where(chance < 0.55, "new", rows))
 
 
 MAKERS = {
-    "gaussian": lambda r: matrix(GaussianNB(), *reals(r), holes(reals(r)[0], r)),
+    "gaussian": lambda r: matrix(GaussianNB(), *reals(r), with_missing(reals(r)[0], r)),
     "gaussian far from zero": lambda r: matrix(GaussianNB(), *reals(r, far=1e9), reals(r, far=1e9)[0]),
-    "gaussian predictive": lambda r: matrix(GaussianNB(alpha=1.0, predictive=True), *reals(r), holes(reals(r)[0], r)),
+    "gaussian predictive": lambda r: matrix(
+        GaussianNB(alpha=1.0, predictive=True), *reals(r), with_missing(reals(r)[0], r)
+    ),
     "gaussian, one class": lambda r: matrix(GaussianNB(), reals(r)[0], ["only"] * 150, reals(r)[0]),
-    "bernoulli": lambda r: matrix(BernoulliNB(), *counts(r), holes(counts(r)[0], r)),
-    "bernoulli, a threshold": lambda r: matrix(BernoulliNB(binarize=1.5), *counts(r), holes(counts(r)[0], r)),
-    "multinomial": lambda r: matrix(MultinomialNB(), *counts(r), holes(counts(r)[0], r)),
+    "bernoulli": lambda r: matrix(BernoulliNB(), *counts(r), with_missing(counts(r)[0], r)),
+    "bernoulli, a threshold": lambda r: matrix(BernoulliNB(binarize=1.5), *counts(r), with_missing(counts(r)[0], r)),
+    "multinomial": lambda r: matrix(MultinomialNB(), *counts(r), with_missing(counts(r)[0], r)),
     "multinomial, impossible words": lambda _: matrix(
         MultinomialNB(alpha=0.0), [[1, 0, 2], [0, 1, 0], [1, 1, 0]], ["a", "b", "b"], [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
     ),
-    "poisson": lambda r: matrix(PoissonNB(), *counts(r), holes(counts(r)[0], r)),
+    "poisson": lambda r: matrix(PoissonNB(), *counts(r), with_missing(counts(r)[0], r)),
     "poisson, impossible counts": lambda _: matrix(
         PoissonNB(alpha=0.0), [[1, 0], [2, 0], [0, 1]], [1, 1, 0], [[1, 0], [1, 1], [0, np.nan]]
     ),
-    "complement": lambda r: matrix(ComplementNB(), *counts(r), holes(counts(r)[0], r)),
+    "complement": lambda r: matrix(ComplementNB(), *counts(r), with_missing(counts(r)[0], r)),
     "complement, normalised": lambda r: matrix(ComplementNB(norm=True), *counts(r), counts(r)[0]),
     "categorical": lambda r: matrix(CategoricalNB(), *categories(r), categories(r)[0]),
     "categorical codes": lambda r: matrix(
-        CategoricalNB(alpha=0.5), counts(r)[0] % 4, counts(r)[1], holes(counts(r)[0] % 6, r)
+        CategoricalNB(alpha=0.5), counts(r)[0] % 4, counts(r)[1], with_missing(counts(r)[0] % 6, r)
     ),
     "tree": lambda r: matrix(TreeAugmentedNB(), *categories(r), categories(r)[0]),
     "tree with gaps": lambda r: matrix(
-        TreeAugmentedNB(parents=[-1, 0, 1, 1, 3, 3, 5], alpha=0.5), *hanging(r), gappy(hanging(r)[0], r)
+        TreeAugmentedNB(parents=[-1, 0, 1, 1, 3, 3, 5], alpha=0.5),
+        *dependent_words(r),
+        half_missing(dependent_words(r)[0], r),
     ),
     "tree with gaps, impossible values": lambda r: matrix(
-        TreeAugmentedNB(parents=[1, -1, 1, 2, 3, -1, 5], alpha=0.0), *hanging(r, 40), gappy(hanging(r)[0], r)
+        TreeAugmentedNB(parents=[1, -1, 1, 2, 3, -1, 5], alpha=0.0),
+        *dependent_words(r, 40),
+        half_missing(dependent_words(r)[0], r),
     ),
-    "tree of numbers": lambda r: matrix(TreeAugmentedNB(), *reals(r), holes(reals(r)[0], r)),
+    "tree of numbers": lambda r: matrix(TreeAugmentedNB(), *reals(r), with_missing(reals(r)[0], r)),
     "linear discriminant": lambda r: matrix(LinearDiscriminantAnalysis(), *reals(r), reals(r)[0]),
     "linear discriminant far from zero": lambda r: matrix(
         LinearDiscriminantAnalysis(), *reals(r, far=1e9), reals(r, far=1e9)[0]
@@ -140,9 +146,9 @@ MAKERS = {
     "quadratic discriminant": lambda r: matrix(QuadraticDiscriminantAnalysis(), *reals(r), reals(r)[0]),
     "gaussian discriminant": lambda r: matrix(GaussianDiscriminant(), *reals(r), reals(r)[0]),
     "gaussian discriminant, aligned": lambda r: matrix(
-        GaussianDiscriminant(covariance="diag"), *reals(r), holes(reals(r)[0], r)
+        GaussianDiscriminant(covariance="diag"), *reals(r), with_missing(reals(r)[0], r)
     ),
-    "nearest centroid": lambda r: matrix(NearestCentroid(), *reals(r), holes(reals(r)[0], r)),
+    "nearest centroid": lambda r: matrix(NearestCentroid(), *reals(r), with_missing(reals(r)[0], r)),
     "nearest centroid, priors": lambda r: matrix(NearestCentroid(priors="empirical"), *reals(r), reals(r)[0]),
     "mixture of components": lambda r: matrix(MixtureDiscriminant(random_state=0), *reals(r, n=300), reals(r)[0]),
     "gaussian mixture": lambda r: matrix(GaussianMixture(2, random_state=0), *reals(r), reals(r)[0]),
@@ -153,7 +159,7 @@ MAKERS = {
         NaiveBayes({1: "drop", (0, 2): "full"}), *reals(r), reals(r)[0]
     ),
     "classifier": lambda r: table(Classifier(n_jobs=1), *mixed_frame(r), other_rows(r)),
-    "classifier of numbers": lambda r: matrix(Classifier(n_jobs=1), *reals(r), holes(reals(r)[0], r)),
+    "classifier of numbers": lambda r: matrix(Classifier(n_jobs=1), *reals(r), with_missing(reals(r)[0], r)),
 }
 
 
@@ -173,24 +179,24 @@ def case(name: str) -> Case:
 
 
 def in_duckdb(statement: str, frame: pd.DataFrame, name: str = "data") -> pd.DataFrame:
-    with duckdb.connect(config={"threads": 1}) as base:
-        base.register("rows", frame)
-        base.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM rows")
-        base.unregister("rows")
-        return base.execute(statement).df()
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("rows", frame)
+        connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM rows")
+        connection.unregister("rows")
+        return connection.execute(statement).df()
 
 
 def in_sqlite(statement: str, frame: pd.DataFrame, name: str = "data") -> pd.DataFrame:
-    base = sqlite3.connect(":memory:")
+    connection = sqlite3.connect(":memory:")
     columns = ", ".join(quoted(column) for column in frame.columns)
-    base.execute(f"CREATE TABLE {quoted(name)} ({columns})")
+    connection.execute(f"CREATE TABLE {quoted(name)} ({columns})")
     marks = ", ".join("?" * frame.shape[1])
-    base.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", list(cells(frame)))
-    found = base.execute(statement)
-    return pd.DataFrame(found.fetchall(), columns=[one[0] for one in found.description])
+    connection.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", list(cells(frame)))
+    cursor = connection.execute(statement)
+    return pd.DataFrame(cursor.fetchall(), columns=[field[0] for field in cursor.description])
 
 
-BASES = {"duckdb": in_duckdb, "sqlite": in_sqlite}
+DATABASES = {"duckdb": in_duckdb, "sqlite": in_sqlite}
 
 
 def quoted(name: str) -> str:
@@ -212,8 +218,8 @@ def cells(frame: pd.DataFrame):
         )
 
 
-def strange(model, X) -> np.ndarray:
-    """Which rows have two values or more that were never seen, of which Gaussians can say nothing elsewhere."""
+def unscorable(model, X) -> np.ndarray:
+    """Which rows have two values or more that were never seen: exported Gaussians have no score for them."""
     n = len(X)
     if not isinstance(model, Classifier):
         return np.zeros(n, dtype=bool)

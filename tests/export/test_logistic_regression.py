@@ -41,8 +41,8 @@ def rows(model, k):
     if isinstance(model, LinearDiscriminantAnalysis | GaussianDiscriminant | NearestCentroid):
         return reals(rng, k=k)
     X, y = counts(rng, k=3)
-    some = np.isin(y, ["red", "green", "blue"][:k])
-    return (X[some] > 0 if isinstance(model, BernoulliNB) else X[some]).astype(float), y[some]
+    chosen = np.isin(y, ["red", "green", "blue"][:k])
+    return (X[chosen] > 0 if isinstance(model, BernoulliNB) else X[chosen]).astype(float), y[chosen]
 
 
 @pytest.mark.parametrize("k", [2, 3])

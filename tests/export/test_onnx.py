@@ -1,7 +1,7 @@
-"""Graphs are run by onnxruntime and say what the model says, in double precision.
+"""Graphs run by onnxruntime give the model's probabilities, in double precision.
 
-Tolerance: what is promised is 1e-5. Everything is added up in doubles, in another order, and trees only say where a row
-ends; so 1e-10 is what is asked for, as of SQL.
+Tolerance: 1e-5 is promised. Everything is added up in doubles, in another order, and trees only return the node where a
+row ends; so 1e-10 is required, as of SQL.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from deciban.errors import DecibanError
 from deciban.export.onnx import to_onnx
 from deciban.formula import Formula, Input, Scores, SplitTrees, WeightedTerm
 
-from .cases import MAKERS, case, reals, strange
+from .cases import MAKERS, case, reals, unscorable
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::deciban.errors.ZeroEvidenceWarning"),
     pytest.mark.filterwarnings("ignore::deciban.errors.SingularWarning"),
 ]
-CLOSE = 1e-10
+TOLERANCE = 1e-10
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -43,26 +43,26 @@ def run(model, frame, **how):
     settings.intra_op_num_threads = 1
     graph = model.to_onnx(**how)
     session = runtime.InferenceSession(graph.SerializeToString(), settings, providers=["CPUExecutionProvider"])
-    asked = session.get_inputs()
+    inputs = session.get_inputs()
     assert [one.name for one in session.get_outputs()] == ["label", "probabilities"]
-    if [one.name for one in asked] == ["X"]:
-        assert asked[0].type == "tensor(double)"
+    if [one.name for one in inputs] == ["X"]:
+        assert inputs[0].type == "tensor(double)"
         feed = {"X": frame.to_numpy(dtype=float)}
     else:
-        feed = {one.name: fed(frame, one) for one in asked}
+        feed = {one.name: input_values(frame, one) for one in inputs}
     return session.run(["label", "probabilities"], feed)
 
 
-def fed(frame, one):
+def input_values(frame, node):
     """A column as an input takes it, (n, 1)."""
-    name, _, part = one.name.partition(" (")
+    name, _, part = node.name.partition(" (")
     column = frame[name]
     if part:  # of a date
         names, at = (MONTHS, column.dt.month - 1) if part == "month)" else (DAYS, column.dt.day_of_week)
         values = ["" if pd.isna(i) else names[int(i)] for i in at]
     elif column.dtype.kind == "M":
         values = (column - pd.Timestamp(0)) / pd.Timedelta(1, "D")
-    elif one.type == "tensor(string)":
+    elif node.type == "tensor(string)":
         values = ["" if pd.isna(value) else str(value) for value in column]
     else:
         values = (
@@ -70,23 +70,23 @@ def fed(frame, one):
             if column.dtype != "boolean"
             else column.astype("Float64").to_numpy(float, na_value=np.nan)
         )
-    kind = object if one.type == "tensor(string)" else np.float64
+    kind = object if node.type == "tensor(string)" else np.float64
     return np.asarray(values, dtype=kind).reshape(-1, 1)
 
 
 def check(model, X, frame, **how):
-    labels, said = run(model, frame, **how)
-    expected, none = model.predict_proba(X), strange(model, X)
-    assert np.isnan(said[none]).all()
-    assert np.abs(said - expected)[~none].max(initial=0.0) <= CLOSE
+    labels, proba = run(model, frame, **how)
+    expected, unscored = model.predict_proba(X), unscorable(model, X)
+    assert np.isnan(proba[unscored]).all()
+    assert np.abs(proba - expected)[~unscored].max(initial=0.0) <= TOLERANCE
     top = np.sort(expected, axis=1)
-    clear = (top[:, -1] - top[:, -2] > CLOSE) if expected.shape[1] > 1 else np.ones(len(expected), dtype=bool)
-    clear &= ~none
+    clear = (top[:, -1] - top[:, -2] > TOLERANCE) if expected.shape[1] > 1 else np.ones(len(expected), dtype=bool)
+    clear &= ~unscored
     assert (labels.astype(model.classes_.dtype)[clear] == model.predict(X)[clear]).all()
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_graph_says_what_the_model_says(name):
+def test_a_graph_gives_the_models_probabilities(name):
     one = case(name)
     check(one.model, one.X, one.frame)
 
@@ -122,12 +122,12 @@ def test_on_real_tables(table, model, name):
 
 
 def test_far_from_zero_no_digits_are_lost():
-    """A mean of 1e9 and a spread of 1: single precision would not tell any two rows apart."""
+    """A mean of 1e9 and a spread of 1: single precision could not distinguish any two rows."""
     X, y = reals(np.random.default_rng(0), far=1e9)
     for model in (GaussianNB(), LinearDiscriminantAnalysis()):
-        _, said = run(model.fit(X, y), pd.DataFrame(X))
-        assert np.abs(said - model.predict_proba(X)).max() <= CLOSE
-        assert said.max(axis=0).min() > 0.9
+        _, proba = run(model.fit(X, y), pd.DataFrame(X))
+        assert np.abs(proba - model.predict_proba(X)).max() <= TOLERANCE
+        assert proba.max(axis=0).min() > 0.9
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_far_from_zero_no_digits_are_lost():
     [(["a", "é", "雪"], "tensor(string)"), ([3, 5, -1], "tensor(int64)"), ([False, True], "tensor(bool)"),
      ([0.0, 1.0], "tensor(double)")],
 )  # fmt: skip
-def test_labels_are_what_they_are(labels, kind):
+def test_labels_keep_their_type(labels, kind):
     rng = np.random.default_rng(0)
     y = np.array(labels)[np.arange(30) % len(labels)]
     X = rng.normal(size=(30, 2)) + 3 * (np.arange(30) % len(labels))[:, None]
@@ -149,28 +149,28 @@ def test_a_gap_where_columns_depend_on_each_other_has_no_answer():
     X, y = reals(np.random.default_rng(0))
     model = LinearDiscriminantAnalysis().fit(X, y)
     X[3, 2] = np.nan
-    _, said = run(model, pd.DataFrame(X))
-    assert np.isnan(said[3]).all()
-    assert np.isfinite(np.delete(said, 3, axis=0)).all()
+    _, proba = run(model, pd.DataFrame(X))
+    assert np.isnan(proba[3]).all()
+    assert np.isfinite(np.delete(proba, 3, axis=0)).all()
 
 
-def test_what_no_class_can_have_said_is_answered_by_the_prior():
+def test_rows_impossible_in_every_class_get_the_prior():
     model = MultinomialNB(alpha=0.0).fit([[1, 0, 2], [0, 1, 0], [1, 1, 0]], ["a", "b", "b"])
-    labels, said = run(model, pd.DataFrame([[0, 1, 1]]))
-    np.testing.assert_allclose(said, [[1 / 3, 2 / 3]])
+    labels, proba = run(model, pd.DataFrame([[0, 1, 1]]))
+    np.testing.assert_allclose(proba, [[1 / 3, 2 / 3]])
     assert labels.tolist() == ["b"]
 
 
-def test_trees_that_found_nothing_to_split_on():
-    """Two trees of a leaf each say the same of every row."""
+def test_trees_without_a_split():
+    """Two trees of one leaf each give every row the same score."""
     values = np.log([[0.5, 0.2], [0.4, 0.5]])
     none = np.full(2, -1, dtype=np.int32)
     trees = SplitTrees((0, 1, 2), none, none, none, (np.zeros(0, dtype=bool),) * 2, {}, values)
     scores = Scores((WeightedTerm(trees),), np.zeros(2))
     formula = Formula(np.array(["a", "b"]), (Input("x"),), (), (), scores, np.log([0.5, 0.5]), ("x",))
     session = runtime.InferenceSession(to_onnx(formula).SerializeToString(), providers=["CPUExecutionProvider"])
-    _, said = session.run(None, {"X": np.zeros((3, 1))})
-    np.testing.assert_allclose(said, [[2 / 3, 1 / 3]] * 3)
+    _, proba = session.run(None, {"X": np.zeros((3, 1))})
+    np.testing.assert_allclose(proba, [[2 / 3, 1 / 3]] * 3)
 
 
 def test_inputs_can_be_called_something_else():
@@ -183,7 +183,7 @@ def test_inputs_can_be_called_something_else():
         model.to_onnx(columns={"label": ""})
 
 
-def test_categories_of_halves_of_characters_are_left_out():
+def test_categories_with_lone_surrogates_are_left_out():
     model = CategoricalNB().fit(np.array([["\ud800"], ["b"]], dtype=object), [0, 1])
     check(model, np.array([["b"], ["c"]], dtype=object), pd.DataFrame({"x0": ["b", "c"]}))
 

@@ -37,10 +37,10 @@ class Server:
         self.folder, self.who = folder, {"user": "nobody"} if os.geteuid() == 0 else {}
         if self.who:
             shutil.chown(folder, "nobody")
-        data, here = os.path.join(folder, "data"), {"cwd": folder, "stdout": subprocess.DEVNULL, **self.who}
-        subprocess.run(["initdb", "-D", data, "-U", "postgres", "-E", "UTF8", "--no-locale"], check=True, **here)
+        data, options = os.path.join(folder, "data"), {"cwd": folder, "stdout": subprocess.DEVNULL, **self.who}
+        subprocess.run(["initdb", "-D", data, "-U", "postgres", "-E", "UTF8", "--no-locale"], check=True, **options)
         listen = ["-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"]
-        self.process = subprocess.Popen(["postgres", "-D", data, *listen], stderr=subprocess.DEVNULL, **here)
+        self.process = subprocess.Popen(["postgres", "-D", data, *listen], stderr=subprocess.DEVNULL, **options)
         for _ in range(200):
             if subprocess.run(["pg_isready", "-q", "-h", folder], check=False).returncode == 0:
                 return
@@ -63,9 +63,9 @@ class Server:
             f"COPY ({statement}) TO STDOUT WITH (FORMAT csv, HEADER, NULL '\\N');\n"
         )
         options = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-U", "postgres", "-d", "postgres"]
-        found = subprocess.run(["psql", *options], input=script.encode(), capture_output=True, check=False)
-        assert found.returncode == 0, found.stderr.decode()[-2000:]
-        out = pd.read_csv(io.StringIO(found.stdout.decode()), na_values=["\\N"], keep_default_na=False)
+        result = subprocess.run(["psql", *options], input=script.encode(), capture_output=True, check=False)
+        assert result.returncode == 0, result.stderr.decode()[-2000:]
+        out = pd.read_csv(io.StringIO(result.stdout.decode()), na_values=["\\N"], keep_default_na=False)
         return out.replace({"t": True, "f": False}) if set(out["label"]) <= {"t", "f"} else out
 
 
@@ -73,13 +73,13 @@ class Server:
 def server():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        found = Server(folder)
-        yield found
-        found.stop()
+        running = Server(folder)
+        yield running
+        running.stop()
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_server_says_what_the_model_says(server, name):
+def test_a_server_gives_the_models_probabilities(server, name):
     one = case(name)
     check(one.model, one.X, one.frame, "postgresql", run=server.run)
 
@@ -99,6 +99,6 @@ def test_hostile_names(server):
     X = np.array([[v, w] for v in values for w in values[::5]], dtype=object)
     model = CategoricalNB().fit(X, np.array(names)[np.arange(len(X)) % len(names)])
     frame = pd.DataFrame(X, columns=['x"; --', "\\'y"])
-    said, labels = answers(model, frame, "postgresql", server.run, columns=list(frame.columns))
-    assert np.abs(said - model.predict_proba(X)).max() <= 1e-10
+    proba, labels = answers(model, frame, "postgresql", server.run, columns=list(frame.columns))
+    assert np.abs(proba - model.predict_proba(X)).max() <= 1e-10
     assert labels.tolist() == model.predict(X).tolist()

@@ -1,4 +1,4 @@
-"""SQL that scores rows is run, in DuckDB and SQLite (and PostgreSQL, where there is one), and says what the model says.
+"""SQL that scores rows gives the model's probabilities in DuckDB and SQLite (and PostgreSQL, where there is one).
 
 Tolerance: scores are sums of the same doubles in another order, of a few hundred terms up to a few hundred nats, each
 rounded to 2⁻⁵² of itself; a probability is off by as much as its log-odds. That is below 1e-10.
@@ -29,20 +29,20 @@ from deciban import (
     TextClassifier,
     TreeAugmentedNB,
 )
-from deciban.dialects import FORMULAS
+from deciban.dialects import FORMULA_DIALECTS
 from deciban.errors import DecibanError
 from deciban.estimators.exported import formula_of
 from deciban.export import sql
 from deciban.families import Multinomial
 from deciban.pool import Pool
 
-from .cases import BASES, MAKERS, case, in_duckdb, in_sqlite, reals, strange
+from .cases import DATABASES, MAKERS, case, in_duckdb, in_sqlite, reals, unscorable
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::deciban.errors.ZeroEvidenceWarning"),
     pytest.mark.filterwarnings("ignore::deciban.errors.SingularWarning"),
 ]
-CLOSE = 1e-10
+TOLERANCE = 1e-10
 
 
 def with_key(frame):
@@ -52,27 +52,27 @@ def with_key(frame):
 def answers(model, frame, base, run=None, **how):
     """Probabilities and labels in the order of the rows."""
     statement = model.to_sql("data", base, output="all", keep=["key"], **how)
-    found = (run or BASES[base])(statement, with_key(frame)).sort_values("key", ascending=False)
-    assert found.columns.tolist() == ["key", *(f"proba_{label}" for label in model.classes_), "label"]
-    return found.iloc[:, 1:-1].to_numpy(dtype=float), found["label"].to_numpy()
+    result = (run or DATABASES[base])(statement, with_key(frame)).sort_values("key", ascending=False)
+    assert result.columns.tolist() == ["key", *(f"proba_{label}" for label in model.classes_), "label"]
+    return result.iloc[:, 1:-1].to_numpy(dtype=float), result["label"].to_numpy()
 
 
 def check(model, X, frame, base, run=None, **how):
-    """Probabilities to the tolerance, the same labels where two are not as likely; nothing where rows are `strange`."""
-    said, labels = answers(model, frame, base, run, **how)
-    expected, none = model.predict_proba(X), strange(model, X)
-    assert np.isnan(said[none]).all()
-    assert np.abs(said - expected)[~none].max(initial=0.0) <= CLOSE
+    """Probabilities to the tolerance, the same labels unless two are as likely; NULL where rows are `unscorable`."""
+    proba, labels = answers(model, frame, base, run, **how)
+    expected, unscored = model.predict_proba(X), unscorable(model, X)
+    assert np.isnan(proba[unscored]).all()
+    assert np.abs(proba - expected)[~unscored].max(initial=0.0) <= TOLERANCE
     top = np.sort(expected, axis=1)
-    clear = (top[:, -1] - top[:, -2] > CLOSE) if expected.shape[1] > 1 else np.ones(len(expected), dtype=bool)
-    clear &= ~none
+    clear = (top[:, -1] - top[:, -2] > TOLERANCE) if expected.shape[1] > 1 else np.ones(len(expected), dtype=bool)
+    clear &= ~unscored
     assert (labels[clear].astype(model.classes_.dtype) == model.predict(X)[clear]).all()
-    return none
+    return unscored
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", DATABASES)
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_database_says_what_the_model_says(name, base):
+def test_a_database_gives_the_models_probabilities(name, base):
     one = case(name)
     check(one.model, one.X, one.frame, base)
 
@@ -94,10 +94,10 @@ TABLES = [
 
 
 @pytest.mark.slow_where("letter|vehicle|pima|spambase|credit")  # models of every kind are asked above
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", DATABASES)
 @pytest.mark.parametrize(("model", "name", "what"), TABLES, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_on_real_tables(table, model, name, what, base):
-    """Learned from half of the rows, asked about others: with holes, and with categories that were never seen."""
+    """Learned from half of the rows, scored on others, with missing values and categories never seen."""
     data, rng = table(name), np.random.default_rng(0)
     parts = []
     if what != "categories" and data.numbers is not None:
@@ -122,32 +122,32 @@ def test_on_real_tables(table, model, name, what, base):
 # ------------------------------------------------------------------ what is missing, and what is impossible
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", DATABASES)
 def test_where_columns_depend_on_each_other_a_gap_has_no_answer(base):
     X, y = reals(np.random.default_rng(0))
     model = LinearDiscriminantAnalysis().fit(X, y)
     frame = pd.DataFrame(X, columns=["x0", "x1", "x2", "x3"])
     frame.loc[3, "x2"] = np.nan
-    said, labels = answers(model, frame, base)
-    assert np.isnan(said[3]).all()
+    proba, labels = answers(model, frame, base)
+    assert np.isnan(proba[3]).all()
     assert pd.isna(labels[3])
-    assert np.isfinite(np.delete(said, 3, axis=0)).all()
+    assert np.isfinite(np.delete(proba, 3, axis=0)).all()
 
 
-@pytest.mark.parametrize("base", BASES)
-def test_what_no_class_can_have_said_is_answered_by_the_prior(base):
+@pytest.mark.parametrize("base", DATABASES)
+def test_rows_impossible_in_every_class_get_the_prior(base):
     model = MultinomialNB(alpha=0.0).fit([[1, 0, 2], [0, 1, 0], [1, 1, 0]], ["a", "b", "b"])
-    said, labels = answers(model, pd.DataFrame([[0, 1, 1]], columns=["x0", "x1", "x2"]), base)
-    np.testing.assert_allclose(said, [[1 / 3, 2 / 3]])
+    proba, labels = answers(model, pd.DataFrame([[0, 1, 1]], columns=["x0", "x1", "x2"]), base)
+    np.testing.assert_allclose(proba, [[1 / 3, 2 / 3]])
     assert labels.tolist() == ["b"]
 
 
-def test_what_says_that_nothing_is_there():
+def test_texts_and_numbers_that_mean_missing():
     """A NaN in DuckDB is missing as a NULL is; so are texts that the table's own rules call missing."""
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 9.0] * 10, "c": ["a", "b", "b", None] * 10})
     model = Classifier(n_jobs=1).fit(frame, np.arange(40) % 2)
-    asked = pd.DataFrame({"x": [np.nan, 2.0, 2.0, 2.0], "c": ["a", "?", " NaN\n", ""]})
-    check(model, asked, asked, "duckdb")
+    scored = pd.DataFrame({"x": [np.nan, 2.0, 2.0, 2.0], "c": ["a", "?", " NaN\n", ""]})
+    check(model, scored, scored, "duckdb")
     statement = model.to_sql("t")
     values = "(VALUES ('nan'::DOUBLE, 'a'), (NULL, 'a')) AS t(x, c)"
     one, two = duckdb.sql(statement.replace('"t" AS t', f"(SELECT * FROM {values}) AS t")).fetchall()
@@ -183,18 +183,18 @@ HOSTILE = [
 )
 def test_names_cannot_break_out(columns, values, labels, name):
     """Whatever columns, categories, labels and the table are called."""
-    held = [v for v in values if "\0" not in v and v.isprintable()] or ["a"]
+    storable = [v for v in values if "\0" not in v and v.isprintable()] or ["a"]
     rng = np.random.default_rng(0)
     X = rng.choice(np.array(values, dtype=object), (12, len(columns)))
     y = np.array(labels, dtype=object)[np.arange(12) % len(labels)]
     model = CategoricalNB().fit(X, y)
-    asked = rng.choice(np.array([*held, "never"], dtype=object), (6, len(columns)))
-    frame = pd.DataFrame(asked, columns=columns)
+    scored = rng.choice(np.array([*storable, "never"], dtype=object), (6, len(columns)))
+    frame = pd.DataFrame(scored, columns=columns)
     for run, base in ((in_duckdb, "duckdb"), (in_sqlite, "sqlite")):
         statement = model.to_sql(name, base, columns=columns, output="all")
-        found = run(statement, frame, name)
-        assert np.abs(found.iloc[:, :-1].to_numpy(dtype=float) - model.predict_proba(asked)).max() <= CLOSE
-        assert set(found["label"]) <= set(labels)
+        result = run(statement, frame, name)
+        assert np.abs(result.iloc[:, :-1].to_numpy(dtype=float) - model.predict_proba(scored)).max() <= TOLERANCE
+        assert set(result["label"]) <= set(labels)
 
 
 @pytest.mark.parametrize("bad", ["", "a\0b", "\ud800"])
@@ -205,11 +205,11 @@ def test_names_that_no_database_has(bad):
             model.to_sql(**how)
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", DATABASES)
 def test_a_category_that_a_statement_cannot_hold_as_it_is(base):
     model = CategoricalNB().fit(np.array([["a\0b"], ["\ud800"], ["c"]], dtype=object), [0, 1, 2])
-    asked = np.array([["a\0b"], ["c"]], dtype=object)
-    check(model, asked, pd.DataFrame(asked, columns=["x0"]), base)
+    scored = np.array([["a\0b"], ["c"]], dtype=object)
+    check(model, scored, pd.DataFrame(scored, columns=["x0"]), base)
 
 
 # ------------------------------------------------------------------ large models
@@ -222,12 +222,12 @@ def test_deep_trees(base):
     frame = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
     model = only(Classifier(n_jobs=1).fit(frame, rng.random(200) < 0.5), "trees")
     forest = formula_of(model).scores.parts[1].term
-    assert max(depths(forest)) > FORMULAS["sqlite"].deepest
+    assert max(depths(forest)) > FORMULA_DIALECTS["sqlite"].max_case_depth
     check(model, frame, frame, base)
 
 
 def only(model, name):
-    """The model with one of its experts alone."""
+    """The model with only one of its experts."""
     weights = [float(expert.name == name) for expert in model.model_.experts]
     weights += [0.0] * len(model.model_.encoding.names)
     model.model_ = replace(model.model_, pool=Pool(np.array(weights), model.model_.pool.offsets))
@@ -235,14 +235,14 @@ def only(model, name):
 
 
 def depths(forest):
-    deep = np.zeros(len(forest.place), dtype=int)
+    depth = np.zeros(len(forest.place), dtype=int)
     for node in np.flatnonzero(forest.place >= 0):  # parents come first
-        deep[forest.left[node]] = deep[forest.right[node]] = deep[node] + 1
-    return deep
+        depth[forest.left[node]] = depth[forest.right[node]] = depth[node] + 1
+    return depth
 
 
 def test_models_too_large_are_refused_before_they_are_written():
-    model = GaussianNB().fit(np.random.default_rng(0).normal(size=(4, sql.MOST_NUMBERS // 6 + 1)), [0, 1, 0, 1])
+    model = GaussianNB().fit(np.random.default_rng(0).normal(size=(4, sql.MAX_NUMBERS // 6 + 1)), [0, 1, 0, 1])
     with pytest.raises(DecibanError, match=r"about 400,00\d numbers .* fewer columns"):
         model.to_sql()
 
@@ -252,11 +252,11 @@ def test_sums_are_never_deep():
     X = np.random.default_rng(0).poisson(0.2, (6, 400))
     model = MultinomialNB().fit(X, np.arange(6) % 2)
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(400)])
-    with duckdb.connect(config={"threads": 1}) as base:
-        base.register("data", frame)
-        base.execute("SET max_expression_depth TO 60")
-        said = np.array(base.execute(model.to_sql()).fetchall())
-    assert np.abs(said - model.predict_proba(X)).max() <= CLOSE
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("data", frame)
+        connection.execute("SET max_expression_depth TO 60")
+        proba = np.array(connection.execute(model.to_sql()).fetchall())
+    assert np.abs(proba - model.predict_proba(X)).max() <= TOLERANCE
 
 
 # ------------------------------------------------------------------ asking wrongly

@@ -1,1 +1,1 @@
-"""Models in other languages: a model is a sum, and SQL and ONNX can add up. `formula` is what they both speak from."""
+"""Models in other languages: a model is a sum, and SQL and ONNX can add. Both are written from `formula`."""

@@ -1,4 +1,4 @@
-"""A joint of families as a formula: each family says its own term, and Bayes' rule adds them up."""
+"""A joint of families as a formula: each family writes its own term, and Bayes' rule adds them up."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from deciban.joint import Model
 from deciban.reading.columns import as_name
 
 
-def formula_of_joint(model: Model, reading: ColumnReading, decided: Model | None = None) -> Formula:
-    """What the model says of a row; `decided` is another over the same columns, where the label goes by that one."""
+def formula_of_joint(model: Model, reading: ColumnReading, label_model: Model | None = None) -> Formula:
+    """The model's score of a row; `label_model` is another over the same columns to take the label from."""
     sketch = Sketch(replace(reading, spell=as_name))
     scores = scores_of(model, sketch)
     return Formula(
@@ -23,7 +23,7 @@ def formula_of_joint(model: Model, reading: ColumnReading, decided: Model | None
         scores,
         model.log_prior,
         reading.features,
-        decided=None if decided is None else scores_of(decided, sketch),
+        label_scores=None if label_model is None else scores_of(label_model, sketch),
     )
 
 

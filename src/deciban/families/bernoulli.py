@@ -114,12 +114,12 @@ class Bernoulli(Family):
 
     def term(self, params: BernoulliParams, columns: Columns, sketch: Sketch) -> Term:
         """A word is missing, absent or present: three places."""
-        from deciban.formula import ColumnPlace, Walks, alone
+        from deciban.formula import ColumnPlace, Walks, independent_column
 
         cuts = np.array([self.threshold or 0.0])
         places = [sketch.place(ColumnPlace(one, cuts=cuts)) for one in sketch.numbers(columns)]
         table = np.stack([np.zeros_like(params.log_absent), params.log_absent, params.log_present])  # (3, k, d)
-        return Walks(tuple(alone(place, table[:, :, j]) for j, place in enumerate(places)))
+        return Walks(tuple(independent_column(place, table[:, :, j]) for j, place in enumerate(places)))
 
 
 def laws_without(present: Floats, seen: Floats, pseudo: Floats, weight: float) -> tuple[Floats, Floats]:

@@ -147,13 +147,13 @@ class Categorical(Family):
         return self._cells(columns), params.log_theta, np.zeros(len(params.log_theta))
 
     def term(self, params: CategoricalParams, columns: Columns, sketch: Sketch) -> Term:
-        from deciban.formula import Walks, alone
+        from deciban.formula import Walks, independent_column
 
         assert columns.categories is not None
         cells = np.split(params.log_theta, columns.offsets[1:-1], axis=1)
         unseen = np.split(params.log_unseen, columns.size, axis=1)
         tables = map(by_own_place, cells, unseen, columns.categories)
-        return Walks(tuple(map(alone, sketch.categories(columns), tables)))
+        return Walks(tuple(map(independent_column, sketch.categories(columns), tables)))
 
     @staticmethod
     def _cells(columns: Columns) -> list[str]:

@@ -260,9 +260,9 @@ class Gaussian(Family):
         return {"mean": params.mean, "variance": params.variance}
 
     def term(self, params: GaussianParams, columns: Columns, sketch: Sketch) -> Term:
-        from deciban.formula import Bells
+        from deciban.formula import ColumnGaussians
 
-        return Bells(sketch.numbers(columns), *self._kernel_form(params))
+        return ColumnGaussians(sketch.numbers(columns), *self._kernel_form(params))
 
     def _kernel_form(self, params: GaussianParams) -> tuple[Floats, Floats, Floats, Floats | None]:
         """mean, precision, constant and (Student-t) power of constant − precision·t² or power·log(1 + …)."""

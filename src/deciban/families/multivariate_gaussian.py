@@ -451,14 +451,14 @@ class MultivariateGaussian(Family):
     def term(self, params: MultivariateParams, columns: Columns, sketch: Sketch) -> Term:
         if params.roots is None:
             return Gaussian().term(self.columnwise(params), columns, sketch)
-        from deciban.formula import AsIs, Forms
+        from deciban.formula import AsIs, QuadraticForms
 
         coordinates = tuple(sketch.coordinate(AsIs(one)) for one in sketch.numbers(columns))
         k, scale, power = len(params.mean), None, None
         if params.rows is not None:
             _, scale, power = self._student(params, params.roots)
         constant, own = self._constant(params, params.roots), np.arange(k, dtype=np.int32)
-        return Forms(coordinates, params.mean, params.roots.root, constant, own, np.zeros(k), scale, power)
+        return QuadraticForms(coordinates, params.mean, params.roots.root, constant, own, np.zeros(k), scale, power)
 
     # ------------------------------------------------------------------ how it is done
 

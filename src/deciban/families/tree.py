@@ -222,7 +222,7 @@ def hidden_parents(
     pairs: Pairs, places: tuple[int, ...], walks: list[Walk], laws: list[Floats]
 ) -> tuple[HiddenParent, ...]:
     """What a formula says where a column is missing that others hang on, from the leaves to the roots."""
-    from deciban.formula import Below, HiddenParent
+    from deciban.formula import ChildOfHidden, HiddenParent
 
     hanging: dict[int, list[int]] = {}
     for j, parent in enumerate(pairs.parents):
@@ -232,7 +232,7 @@ def hidden_parents(
     hidden = []
     for j in order:
         below = [
-            Below(places[i], shares_of(walks[i].values, pairs.sizes[j]), order.index(i) if i in hanging else -1)
+            ChildOfHidden(places[i], shares_of(walks[i].values, pairs.sizes[j]), order.index(i) if i in hanging else -1)
             for i in hanging[j]
         ]
         parent = pairs.parents[j]

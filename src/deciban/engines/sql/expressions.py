@@ -25,7 +25,7 @@ def as_number(dialect: SqlDialect, column: str, kind: pa.DataType) -> str:
         return dialect.as_days(value, "{}") if getattr(kind, "tz", None) is not None else dialect.as_days(value)
     if dialect.name == "sqlite":  # any column may hold a text, which CAST would take for 0
         return f"CASE WHEN TYPEOF({value}) IN ('text', 'blob') THEN NULL ELSE {double} END"
-    if pa.types.is_boolean(kind) and dialect.booleans:
+    if pa.types.is_boolean(kind) and dialect.has_booleans:
         return f"CASE WHEN {value} THEN {dialect.constant(1.0)} WHEN NOT {value} THEN {dialect.constant(0.0)} END"
     if not pa.types.is_floating(kind) or not dialect.nan:
         return double
@@ -37,7 +37,7 @@ def as_number(dialect: SqlDialect, column: str, kind: pa.DataType) -> str:
 def as_exact_text(dialect: SqlDialect, column: str) -> str:
     """A column as a text that equals no other."""
     text = dialect.as_string(column_of_rows(dialect, column))
-    return f"{text} COLLATE {dialect.exact}" if dialect.exact else text
+    return f"{text} COLLATE {dialect.exact_collation}" if dialect.exact_collation else text
 
 
 def as_label(dialect: SqlDialect, column: str, kind: pa.DataType) -> str:

@@ -178,7 +178,7 @@ class Asked:
     @cached_property
     def parts(self) -> list[list[SumByClass]]:
         """The sums, in parts that are no wider than a result can be."""
-        room = self.about.database.widest_result - len(HEAD) - FIRST - len(self.whole)
+        room = self.about.database.max_result_columns - len(HEAD) - FIRST - len(self.whole)
         sums = list(self._sums())
         return [sums[i : i + room] for i in range(0, len(sums), room)] or [[]]
 
@@ -213,9 +213,9 @@ class Asked:
         """One; several where a database takes only so many SELECTs at once."""
         width = FIRST + max(map(len, self.parts))
         selects = [self._summed(p, part, width) for p, part in enumerate(self.parts)]
-        step = MOST_SETS if self.about.database.sets else 1
+        step = MOST_SETS if self.about.database.grouping_sets else 1
         selects += [self._counted(self.counts[i : i + step], i, width) for i in range(0, len(self.counts), step)]
-        most = self.about.database.parts
+        most = self.about.database.max_selects
         return ["\nUNION ALL\n".join(selects[i : i + most]) for i in range(0, len(selects), most)]
 
     def _summed(self, part: int, sums: Sequence[SumByClass], width: int) -> str:
@@ -300,7 +300,7 @@ class Asked:
         value, database = plain(label), self.about.database
         if isinstance(value, str):
             return database.text(value) or "NULL"  # what cannot be written is not among the classes here
-        return ("TRUE" if value else "FALSE") if isinstance(value, bool) and database.booleans else str(int(value))
+        return ("TRUE" if value else "FALSE") if isinstance(value, bool) and database.has_booleans else str(int(value))
 
     def _number(self, column: str) -> str:
         return as_number(self.about.database, column, self.about.kind(column))
