@@ -8,7 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deciban.cli.benchmark import FULL, QUICK, Bench, Sizes, bench, best, documents, mixed, numbers, seconds, times
+from deciban.cli.benchmark import (
+    FULL,
+    QUICK,
+    Bench,
+    Sizes,
+    bench,
+    best_times,
+    documents,
+    duration_text,
+    gaussian_table,
+    mixed_table,
+    ratio_text,
+)
 
 TINY = Sizes(rows=400, columns=3, documents=60, table=200, repeats=1, refits=2, threads=1)
 
@@ -21,8 +33,8 @@ def told():
 @pytest.fixture(scope="module")
 def result(told) -> Bench:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deciban.cli.benchmark.ENOUGH", 0.0)
-        return bench(sizes=TINY, begin=told.append)
+        patch.setattr("deciban.cli.benchmark.MIN_SECONDS", 0.0)
+        return bench(sizes=TINY, on_step=told.append)
 
 
 def test_every_pair_was_timed(result):
@@ -87,7 +99,7 @@ def test_quick_is_less_of_everything():
 @pytest.mark.parametrize(("load", "threads"), [(0.1, None), (1e6, 1)])
 def test_on_a_busy_machine_everything_keeps_to_one_thread(monkeypatch, load, threads):
     measured: list[Sizes] = []
-    for part in ("gaussian", "words", "contest"):
+    for part in ("gaussian_pairs", "word_pairs", "contenders_on_mixed_table"):
         monkeypatch.setattr(f"deciban.cli.benchmark.{part}", lambda sizes: measured.append(sizes) or [])
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load), raising=False)
     said = " ".join(repr(bench(quick=True)).split())
@@ -115,32 +127,32 @@ def clock(monkeypatch):
 
 
 def test_the_best_of_several_runs_counts(clock, monkeypatch):
-    monkeypatch.setattr("deciban.cli.benchmark.PATIENCE", 100.0)
-    monkeypatch.setattr("deciban.cli.benchmark.ENOUGH", 0.0)
+    monkeypatch.setattr("deciban.cli.benchmark.MAX_SECONDS", 100.0)
+    monkeypatch.setattr("deciban.cli.benchmark.MIN_SECONDS", 0.0)
     waits = iter([5.0, 1.0, 3.0])
-    assert best(3, lambda: clock.sleep(next(waits))) == [1.0]
+    assert best_times(3, lambda: clock.sleep(next(waits))) == [1.0]
 
 
 def test_what_takes_long_is_run_once(clock):
     said: list[str] = []
-    best(5, lambda: clock.sleep(1000.0), lambda: said.append("once"))
+    best_times(5, lambda: clock.sleep(1000.0), lambda: said.append("once"))
     assert said == ["once"]
 
 
 def test_everything_takes_its_turn():
     said: list[str] = []
-    assert len(best(2, lambda: said.append("a"), lambda: said.append("b"))) == 2
+    assert len(best_times(2, lambda: said.append("a"), lambda: said.append("b"))) == 2
     assert said[:4] == ["a", "b", "a", "b"]
 
 
 def test_generated_data_are_what_they_are_called():
-    X, y = numbers(40, 3)
+    X, y = gaussian_table(40, 3)
     assert X.shape == (40, 3)
     assert np.bincount(y).tolist() == [10, 10, 10, 10]
     texts, labels = documents(10)
     assert len(texts) == len(labels) == 10
     assert all(40 <= len(text.split()) < 120 for text in texts)
-    table = mixed(2000)
+    table = mixed_table(2000)
     share = np.isnan(table.array()).mean()
     assert 0.04 < share < 0.06  # of 28,000 entries one in twenty: four standard deviations are 0.005
     said = table.columns()
@@ -153,8 +165,8 @@ def test_generated_data_are_what_they_are_called():
     ("value", "said"), [(2e-6, "2 µs"), (0.0123, "12.3 ms"), (1.5, "1.5 s"), (90.0, "1.5 min"), (7200.0, "2 h")]
 )
 def test_times_as_people_say_them(value, said):
-    assert seconds(value) == said
+    assert duration_text(value) == said
 
 
 def test_ratios_as_people_say_them():
-    assert [times(0.52), times(3.25), times(12345.6)] == ["0.52×", "3.2×", "12,346×"]
+    assert [ratio_text(0.52), ratio_text(3.25), ratio_text(12345.6)] == ["0.52×", "3.2×", "12,346×"]

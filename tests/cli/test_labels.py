@@ -25,7 +25,7 @@ def test_numbers_that_are_no_whole_numbers_stay_what_they_are():
 
 @pytest.mark.parametrize("most", [200_000, 40])
 def test_rows_without_a_label_are_counted_once(most, inside, monkeypatch):
-    monkeypatch.setattr(model_rows, "AT_ONCE", most)
+    monkeypatch.setattr(model_rows, "MAX_ROWS_IN_MEMORY", most)
     y = np.where(np.random.default_rng(0).permutation(120) < 40, np.nan, np.arange(120) % 2)
     pq.write_table(pa.table({"x": np.arange(120.0) % 7, "y": y}), inside.folder / "t.parquet", row_group_size=30)
     done = well(inside("train", "t.parquet", "-t", "y", "--json"))
@@ -41,7 +41,7 @@ def test_a_fraction_that_the_sample_did_not_have(inside):
 
 
 def test_line_breaks_in_quotes_make_no_classes(inside, monkeypatch):
-    monkeypatch.setattr(model_rows, "AT_ONCE", 1000)
+    monkeypatch.setattr(model_rows, "MAX_ROWS_IN_MEMORY", 1000)
     lines = [f'"Smith, north\nRoad {i % 5}, Town\nEngland",{"ab"[i % 2]}' for i in range(30_000)]
     (inside.folder / "t.csv").write_text("address,y\n" + "\n".join(lines) + "\n")
     done = well(inside("train", "t.csv", "-t", "y", "--schema", "address=category", "--json"))
@@ -50,12 +50,12 @@ def test_line_breaks_in_quotes_make_no_classes(inside, monkeypatch):
 
 def test_long_texts_are_learned_in_batches(inside, monkeypatch):
     """However few they are: what is held at once is counted in bytes too."""
-    monkeypatch.setattr(model_rows, "AT_ONCE_BYTES", 1 << 16)
+    monkeypatch.setattr(model_rows, "MAX_BYTES_IN_MEMORY", 1 << 16)
     words = {"a": "lunch noon meeting ", "b": "money prize claim "}
     lines = [json.dumps({"text": words["ab"[i % 2]] * 40 + str(i), "y": "ab"[i % 2]}) for i in range(400)]
     (inside.folder / "t.jsonl").write_text("\n".join(lines))
     engine = FileOptions().open([str(inside.folder / "t.jsonl")])
-    assert model_rows.split_columns(engine, "y", "text").whole() is None
+    assert model_rows.split_columns(engine, "y", "text").all_rows() is None
     assert well(inside("train", "t.jsonl", "-t", "y", "--json")).json()["classes"] == {"a": 200, "b": 200}
 
 

@@ -33,7 +33,7 @@ def loss(model, X, y) -> float:
 
 @pytest.fixture
 def little_memory(monkeypatch):
-    monkeypatch.setattr(model_rows, "AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(model_rows, "MAX_ROWS_IN_MEMORY", AT_ONCE)
     monkeypatch.setattr(learn, "SAMPLE", AT_ONCE)
 
 
@@ -61,7 +61,7 @@ def test_simple_models_are_the_same_in_batches(kind, large, held_out, inside, mo
     well(inside("train", large, "-t", "leaves", "--model", kind, "-o", "streamed.deciban"))
     streamed = api.load(inside.folder / "streamed.deciban")
     assert streamed.class_count_.sum() == ROWS
-    monkeypatch.setattr(model_rows, "AT_ONCE", 10 * ROWS)
+    monkeypatch.setattr(model_rows, "MAX_ROWS_IN_MEMORY", 10 * ROWS)
     well(inside("train", large, "-t", "leaves", "--model", kind, "-o", "whole.deciban"))
     whole = api.load(inside.folder / "whole.deciban")
     X, y = held_out
@@ -71,7 +71,7 @@ def test_simple_models_are_the_same_in_batches(kind, large, held_out, inside, mo
 
 @pytest.mark.usefixtures("little_memory")
 def test_streamed_texts_are_weighed_in_the_end(shop, inside, monkeypatch):
-    monkeypatch.setattr(model_rows, "AT_ONCE", 100)
+    monkeypatch.setattr(model_rows, "MAX_ROWS_IN_MEMORY", 100)
     monkeypatch.setattr(learn, "SAMPLE", 100)
     well(inside("train", shop.messages, "-t", "label", "-o", "m.deciban"))
     model, texts = api.load(inside.folder / "m.deciban"), pd.read_csv(shop.messages, comment="#")
@@ -92,7 +92,7 @@ import sys
 from deciban.cli import rows as model_rows
 from deciban.cli.run import run
 from deciban.engines import learn
-model_rows.AT_ONCE = learn.SAMPLE = {AT_ONCE}
+model_rows.MAX_ROWS_IN_MEMORY = learn.SAMPLE = {AT_ONCE}
 sys.exit(run(["train", "-", "-t", "leaves", "-o", "m.deciban"]))
 """
     done = deciban_with(code, inside.folder, path.read_bytes())
@@ -124,7 +124,7 @@ def deciban_with(code, folder, given):
 @pytest.mark.slow
 def test_more_rows_than_are_learned_at_once(tmp_path):
     """The limit as it is, in a process of its own."""
-    rows = model_rows.AT_ONCE + 50_000
+    rows = model_rows.MAX_ROWS_IN_MEMORY + 50_000
     y = np.arange(rows) % 2
     x = np.random.default_rng(0).normal(size=rows) + y
     with open(tmp_path / "t.csv", "w") as file:

@@ -14,7 +14,7 @@ import pytest
 
 import deciban as api
 from deciban.cli.app import COMMANDS
-from deciban.cli.screen import fitting, on_screen
+from deciban.cli.screen import fit_columns, screen_table
 
 from .customers import people, write_people
 from .shell import COLOUR, PATIENCE, command, environment, everything_in, lines_of, on_a_terminal, well
@@ -112,12 +112,12 @@ def test_what_was_asked_for_is_shown_where_room_is_short():
 
     columns = {f"column {i}": ["some longer text"] * 3 for i in range(9)}
     table = pa.table({**columns, "prediction": ["yes", "no", "yes"], "probability": [0.5, 0.123456, 1.0]})
-    shown = on_screen(table, "3 rows", ["prediction", "probability"], width=80)
+    shown = screen_table(table, "3 rows", ["prediction", "probability"], width=80)
     assert shown.columns[0] == "row"
     assert shown.columns[-2:] == ("prediction", "probability")
     assert [row[-1] for row in shown.rows] == ["0.5000", "0.1235", "1.0000"]
     assert re.fullmatch(r"3 rows \(\d more columns\)", shown.title)
-    wide = on_screen(table, "3 rows", ["prediction", "probability"], width=400)
+    wide = screen_table(table, "3 rows", ["prediction", "probability"], width=400)
     assert wide.title == "3 rows"
     assert wide.columns == ("row", *table.column_names)
     assert wide.rows[0][1] == "some longer text"
@@ -126,7 +126,7 @@ def test_what_was_asked_for_is_shown_where_room_is_short():
 @pytest.mark.parametrize("width", [25, 40, 80, 120, 300])
 def test_columns_never_take_more_than_there_is(width):
     wanted = {"row": 3, "a": 50, "bee": 9, "a long name of a column": 5, "c": 1, "answer": 12}
-    given = fitting(wanted, ("row", "answer"), width)
+    given = fit_columns(wanted, ("row", "answer"), width)
     assert sum(given.values()) + 3 * len(given) + 1 <= width
     assert {"row", "answer"} <= set(given)
     assert all(len(name) <= given[name] <= wanted[name] or given[name] == len(name) for name in given)

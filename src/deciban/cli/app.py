@@ -1,4 +1,4 @@
-"""The commands, in the order a newcomer needs them. Only the one that is called is imported, for that takes time."""
+"""The commands, in the order a newcomer needs them. Only the called one is imported, to save time."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ Every command has its own --help. `deciban demo` shows them at work."""
 
 
 def app(arguments: Sequence[str]) -> typer.Typer:
-    """The command line: with the command that is called, or with all where it is not clear which."""
+    """The command line: with the command that is called, or with all of them if none is recognised."""
     called = arguments[0] if arguments and arguments[0] in COMMANDS else None
-    made = typer.Typer(
+    typer_app = typer.Typer(
         help="Classify texts and tables with models that are sums: they learn, explain, forget and merge.",
         epilog=EPILOG,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    made.callback()(deciban)
+    typer_app.callback()(deciban)
     for name in COMMANDS if called is None else [called]:
         command = getattr(importlib.import_module(f"deciban.cli.commands.{name}"), name)
-        made.command(name, help=flowing(command.__doc__ or ""))(command)
-    return made
+        typer_app.command(name, help=unwrapped(command.__doc__ or ""))(command)
+    return typer_app
 
 
-def version(asked: bool) -> None:
-    if asked:
+def print_version(requested: bool) -> None:
+    if requested:
         import deciban
 
         typer.echo(f"deciban {deciban.__version__}")
@@ -66,13 +66,14 @@ def version(asked: bool) -> None:
 
 def deciban(
     show_version: Annotated[
-        bool, typer.Option("--version", "-V", callback=version, is_eager=True, help="Print the version and leave.")
+        bool,
+        typer.Option("--version", "-V", callback=print_version, is_eager=True, help="Print the version and leave."),
     ] = False,
 ) -> None:
     del show_version
 
 
-def flowing(help_text: str) -> str:
-    """Paragraphs as one line each, which a terminal of any width breaks for itself; examples as they stand."""
+def unwrapped(help_text: str) -> str:
+    """Paragraphs as one line each, for the terminal to wrap to its width; examples unchanged."""
     paragraphs = cleandoc(help_text).split("\n\n")
     return "\n\n".join(part if part.startswith("\b") else " ".join(part.split("\n")) for part in paragraphs)

@@ -1,7 +1,7 @@
-"""`deciban bench`: how fast, and how good, beside scikit-learn on this machine, within a minute.
+"""`deciban bench`: speed and accuracy beside scikit-learn on this machine, within a minute.
 
-Data are generated, so that anybody can run it anywhere. Every pair takes turns and the best run of each counts, so that
-a busy machine slows both.
+Data are generated, so it runs anywhere. The two of a pair take turns and the best run of each counts, so that a busy
+machine slows both.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from deciban._typing import Array, Floats
 from deciban.show import Result, Table
 
 BATCHES = 20  # of partial_fit
-ENOUGH = 0.3  # seconds up to which runs are repeated more often than they have to be: short times are noisy
-PATIENCE = 4.0  # seconds after which they are not repeated any more: a busy machine must not take all day
+MIN_SECONDS = 0.3  # runs are repeated up to 10 × `repeats` times until they took this long: short times are noisy
+MAX_SECONDS = 4.0  # no more repeats after this: a busy machine must not take all day
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Sizes:
     columns: int
     documents: int
     table: int  # rows of the mixed table to learn; as many again are predicted
-    repeats: int  # of every pair, where that is neither short nor long; the best counts
-    refits: int  # of leave-one-out, from which the cost of all of them is estimated
-    threads: int | None = None  # of everything; None leaves it to each
+    repeats: int  # of every pair, unless it is very short or long; the best counts
+    refits: int  # timed for leave-one-out; the cost of all n is extrapolated
+    threads: int | None = None  # for both libraries; None is the default of each
 
 
 FULL = Sizes(rows=200_000, columns=32, documents=8_000, table=4_000, repeats=5, refits=3)
@@ -45,13 +45,13 @@ QUICK = Sizes(rows=50_000, columns=32, documents=2_000, table=1_000, repeats=3, 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The same work done by both: seconds, and how far apart what they say is."""
+    """The same work done by both: seconds, and the difference of their results."""
 
     what: str
     ours: float
     theirs: float
-    apart: float | None = None  # the largest difference of two probabilities; None where nothing is said
-    estimated: bool = False  # theirs, from a few of the many refits it takes
+    apart: float | None = None  # the largest difference of two probabilities; None where none are computed
+    estimated: bool = False  # whether `theirs` is extrapolated from a few refits
 
     @property
     def ratio(self) -> float:
@@ -60,7 +60,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A model of the mixed table: how long it takes, and how good it is on rows it has not seen."""
+    """A model of the mixed table: its times in seconds, and its accuracy and log loss on new rows."""
 
     model: str
     fit: float
@@ -81,7 +81,13 @@ class Bench(Result):
     def to_table(self) -> Table:
         """The same work, by deciban and by scikit-learn."""
         rows = [
-            (p.what, seconds(p.ours), ("≈ " if p.estimated else "") + seconds(p.theirs), times(p.ratio), about(p.apart))
+            (
+                p.what,
+                duration_text(p.ours),
+                ("≈ " if p.estimated else "") + duration_text(p.theirs),
+                ratio_text(p.ratio),
+                rounded_difference(p.apart),
+            )
             for p in self.pairs
         ]
         columns = ("the same work", "deciban", "scikit-learn", "ratio", "apart")
@@ -89,7 +95,9 @@ class Bench(Result):
 
     def to_contest(self) -> Table:
         """The mixed table under each model."""
-        rows = [(c.model, seconds(c.fit), seconds(c.predict), c.accuracy, c.log_loss) for c in self.contenders]
+        rows = [
+            (c.model, duration_text(c.fit), duration_text(c.predict), c.accuracy, c.log_loss) for c in self.contenders
+        ]
         return Table("", ("a mixed table", "fit", "predict", "accuracy", "log loss"), rows, right=("fit", "predict"))
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,113 +133,113 @@ class Bench(Result):
         ]
 
 
-def bench(quick: bool = False, sizes: Sizes | None = None, begin: Callable[[str], object] | None = None) -> Bench:
+def bench(quick: bool = False, sizes: Sizes | None = None, on_step: Callable[[str], object] | None = None) -> Bench:
     """Time deciban beside scikit-learn: about a minute, or ten seconds if `quick`.
 
-    `begin` is told what comes next, for whoever waits.
+    `on_step` is called with the name of each part before it starts.
     """
     import sklearn
 
-    sizes = sizes or replace(QUICK if quick else FULL, threads=1 if busy() else None)
-    begin = begin or (lambda what: None)  # noqa: ARG005 - nobody waits
+    sizes = sizes or replace(QUICK if quick else FULL, threads=1 if machine_is_busy() else None)
+    on_step = on_step or (lambda what: None)  # noqa: ARG005 - nothing to report
     with threadpool_limits(sizes.threads):
-        begin("Gaussian naive Bayes")
-        pairs = gaussian(sizes)
-        begin("words")
-        pairs += words(sizes)
-        begin("a mixed table")
-        contenders = contest(sizes)
+        on_step("Gaussian naive Bayes")
+        pairs = gaussian_pairs(sizes)
+        on_step("words")
+        pairs += word_pairs(sizes)
+        on_step("a mixed table")
+        results = contenders_on_mixed_table(sizes)
     processors = os.cpu_count() or 1
     machine = (
         f"{platform.system()} {platform.machine()}, {processors} processor{'s' * (processors > 1)}, "
         f"Python {platform.python_version()}, deciban {deciban.__version__}, scikit-learn {sklearn.__version__}"
     )
-    return Bench(sizes, machine, tuple(pairs), tuple(contenders))
+    return Bench(sizes, machine, tuple(pairs), tuple(results))
 
 
-def busy() -> bool:
-    """Whether others keep the processors busy: then threads wait for each other, and that is all one would measure."""
+def machine_is_busy() -> bool:
+    """Whether other processes keep the cores busy: then timings of several threads measure the waiting."""
     return hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
-def best(repeats: int, *runs: Callable[[], object]) -> list[float]:
-    """The best wall time of each, taking turns: so often, more often where it is short and less where it is long."""
-    least, spent, turns = [float("inf")] * len(runs), 0.0, 0
-    while turns == 0 or (turns < repeats and spent < PATIENCE) or (turns < 10 * repeats and spent < ENOUGH):
+def best_times(repeats: int, *runs: Callable[[], object]) -> list[float]:
+    """The best wall time of each, taking turns: `repeats` runs, more if they are short and fewer if they are long."""
+    best, spent, turns = [float("inf")] * len(runs), 0.0, 0
+    while turns == 0 or (turns < repeats and spent < MAX_SECONDS) or (turns < 10 * repeats and spent < MIN_SECONDS):
         for i, run in enumerate(runs):
             start = time.perf_counter()
             run()
             took = time.perf_counter() - start
-            least[i], spent = min(least[i], took), spent + took
+            best[i], spent = min(best[i], took), spent + took
         turns += 1
-    return least
+    return best
 
 
 def side_by_side(sizes: Sizes, ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float]:
-    mine, other = best(sizes.repeats, ours, theirs)
-    return mine, other
+    our_seconds, their_seconds = best_times(sizes.repeats, ours, theirs)
+    return our_seconds, their_seconds
 
 
 # ---------------------------------------------------------------------- numbers
 
 
-def gaussian(sizes: Sizes) -> list[Pair]:
+def gaussian_pairs(sizes: Sizes) -> list[Pair]:
     """GaussianNB: fit, predict_proba, partial_fit, and leave-one-out beside refitting."""
     from sklearn.naive_bayes import GaussianNB
 
-    X, y = numbers(sizes.rows, sizes.columns)
+    X, y = gaussian_table(sizes.rows, sizes.columns)
     ours, theirs = deciban.GaussianNB(n_jobs=sizes.threads), GaussianNB()
     shape = f"{len(X):,} × {X.shape[1]}"
     fit = side_by_side(sizes, lambda: ours.fit(X, y), lambda: theirs.fit(X, y))
     predict = side_by_side(sizes, lambda: ours.predict_proba(X), lambda: theirs.predict_proba(X))
-    apart = furthest(ours.predict_proba(X), theirs.predict_proba(X))
+    difference = largest_difference(ours.predict_proba(X), theirs.predict_proba(X))
     parts = np.array_split(np.arange(len(X)), BATCHES)
     batches = [(X[part], y[part]) for part in parts]
-    online = side_by_side(
+    partial_fit = side_by_side(
         sizes,
-        lambda: in_batches(deciban.GaussianNB(n_jobs=sizes.threads), batches, np.unique(y)),
-        lambda: in_batches(GaussianNB(), batches, np.unique(y)),
+        lambda: fit_in_batches(deciban.GaussianNB(n_jobs=sizes.threads), batches, np.unique(y)),
+        lambda: fit_in_batches(GaussianNB(), batches, np.unique(y)),
     )
     return [
         Pair(f"GaussianNB {shape}, fit", *fit),
-        Pair("  predict_proba", *predict, apart),
-        Pair(f"  partial_fit, {BATCHES} batches", *online),
-        left_out(X, y, ours, theirs, sizes),
+        Pair("  predict_proba", *predict, difference),
+        Pair(f"  partial_fit, {BATCHES} batches", *partial_fit),
+        leave_one_out_pair(X, y, ours, theirs, sizes),
     ]
 
 
-def numbers(n: int, d: int) -> tuple[Floats, Array]:
+def gaussian_table(n: int, d: int) -> tuple[Floats, Array]:
     """Four classes of Gaussian columns, a little apart."""
     rng = np.random.default_rng(1)
     y = np.arange(n) % 4
     return rng.normal(size=(n, d)) * rng.uniform(0.5, 2.0, d) + 0.3 * rng.normal(size=(4, d))[y], y
 
 
-def in_batches(model: Any, batches: list[tuple[Floats, Array]], classes: Array) -> None:
+def fit_in_batches(model: Any, batches: list[tuple[Floats, Array]], classes: Array) -> None:
     for X, y in batches:
         model.partial_fit(X, y, classes)
 
 
-def left_out(X: Floats, y: Array, ours: Any, theirs: Any, sizes: Sizes) -> Pair:
-    """Every row's posterior without itself: exactly in one pass, or by as many refits as there are rows."""
+def leave_one_out_pair(X: Floats, y: Array, ours: Any, theirs: Any, sizes: Sizes) -> Pair:
+    """Every row's posterior without itself: exactly in one pass, or by one refit per row."""
     exact = ours.leave_one_out(X, y)
-    mine = best(sizes.repeats, lambda: ours.leave_one_out(X, y))[0]
-    refit, apart = float("inf"), 0.0
+    our_seconds = best_times(sizes.repeats, lambda: ours.leave_one_out(X, y))[0]
+    refit_seconds, apart = float("inf"), 0.0
     for i in np.random.default_rng(2).choice(len(X), sizes.refits, replace=False):
         others = np.arange(len(X)) != i
-        X_left, y_left = X[others], y[others]  # copied outside the clock
+        X_others, y_others = X[others], y[others]  # copied outside the clock
         start = time.perf_counter()
-        theirs_alone = theirs.fit(X_left, y_left).predict_proba(X[[i]])
-        refit = min(refit, time.perf_counter() - start)
-        apart = max(apart, furthest(exact.proba[[i]], theirs_alone))
-    return Pair("  leave-one-out of every row", mine, refit * len(X), apart, estimated=True)
+        without_row = theirs.fit(X_others, y_others).predict_proba(X[[i]])
+        refit_seconds = min(refit_seconds, time.perf_counter() - start)
+        apart = max(apart, largest_difference(exact.proba[[i]], without_row))
+    return Pair("  leave-one-out of every row", our_seconds, refit_seconds * len(X), apart, estimated=True)
 
 
 # ---------------------------------------------------------------------- words
 
 
-def words(sizes: Sizes) -> list[Pair]:
-    """Texts counted and learned: CountVectorizer and MultinomialNB of both."""
+def word_pairs(sizes: Sizes) -> list[Pair]:
+    """Texts counted and learned: CountVectorizer and MultinomialNB of both libraries."""
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.naive_bayes import MultinomialNB
 
@@ -239,16 +247,20 @@ def words(sizes: Sizes) -> list[Pair]:
     new, _ = documents(max(1, sizes.documents // 4), seed=4)
     ours = (deciban.CountVectorizer(n_jobs=sizes.threads), deciban.MultinomialNB(n_jobs=sizes.threads))
     theirs = (CountVectorizer(), MultinomialNB())
-    fit = side_by_side(sizes, lambda: learn(*ours, texts, y), lambda: learn(*theirs, texts, y))
-    predict = side_by_side(sizes, lambda: judge(*ours, new), lambda: judge(*theirs, new))
+    fit = side_by_side(sizes, lambda: fit_counts(*ours, texts, y), lambda: fit_counts(*theirs, texts, y))
+    predict = side_by_side(sizes, lambda: predict_proba(*ours, new), lambda: predict_proba(*theirs, new))
     return [
         Pair(f"MultinomialNB {len(texts):,} texts, fit", *fit),
-        Pair(f"  predict_proba of {len(new):,}", *predict, furthest(judge(*ours, new), judge(*theirs, new))),
+        Pair(
+            f"  predict_proba of {len(new):,}",
+            *predict,
+            largest_difference(predict_proba(*ours, new), predict_proba(*theirs, new)),
+        ),
     ]
 
 
 def documents(n: int, seed: int = 3) -> tuple[list[str], Array]:
-    """Texts of made-up words, about eighty each, as often as words are (Zipf); two classes prefer some."""
+    """Texts of about eighty made-up words with Zipf frequencies; the two classes differ in some of them."""
     rng, vocabulary = np.random.default_rng(seed), made_up_words()
     y = np.arange(n) % 2
     sizes = rng.integers(40, 120, n)
@@ -266,12 +278,12 @@ def made_up_words() -> Array:
     return np.array([letters[end - length : end] for end, length in zip(ends, lengths, strict=True)])
 
 
-def learn(counter: Any, model: Any, texts: list[str], y: Array) -> None:
-    model.fit(counter.fit_transform(texts), y)
+def fit_counts(vectorizer: Any, model: Any, texts: list[str], y: Array) -> None:
+    model.fit(vectorizer.fit_transform(texts), y)
 
 
-def judge(counter: Any, model: Any, texts: list[str]) -> Floats:
-    return np.asarray(model.predict_proba(counter.transform(texts)))
+def predict_proba(vectorizer: Any, model: Any, texts: list[str]) -> Floats:
+    return np.asarray(model.predict_proba(vectorizer.transform(texts)))
 
 
 # ---------------------------------------------------------------------- a mixed table
@@ -289,19 +301,19 @@ class Mixed:
         return Mixed(self.numbers[where], self.codes[where], self.y[where])
 
     def columns(self) -> dict[str, Any]:
-        """As people have it: categories are words."""
+        """As data frames have it: categories are strings."""
         columns: dict[str, Any] = {f"number_{j}": column for j, column in enumerate(self.numbers.T)}
         for j, column in enumerate(self.codes.T):
             columns[f"category_{j}"] = [None if np.isnan(code) else f"value {code:.0f}" for code in column]
         return columns
 
     def array(self) -> Floats:
-        """As scikit-learn wants it: numbers first, then codes."""
+        """As scikit-learn takes it: numbers first, then codes."""
         return np.hstack([self.numbers, self.codes])
 
 
-def mixed(n: int) -> Mixed:
-    """Three classes of two clusters each: eight numbers that hang together, six categories, one entry in 20 missing."""
+def mixed_table(n: int) -> Mixed:
+    """Three classes of two clusters each: eight correlated numbers, six categories, one entry in 20 missing."""
     rng = np.random.default_rng(5)
     cluster = rng.integers(0, 6, n)
     centres, mixing = rng.normal(size=(6, 8)), rng.normal(size=(6, 8, 8)) / np.sqrt(8)
@@ -314,7 +326,7 @@ def mixed(n: int) -> Mixed:
     return Mixed(values, codes, cluster % 3)
 
 
-def contest(sizes: Sizes) -> list[Contender]:
+def contenders_on_mixed_table(sizes: Sizes) -> list[Contender]:
     """deciban's Classifier, gradient boosting and logistic regression on one mixed table."""
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -323,53 +335,54 @@ def contest(sizes: Sizes) -> list[Contender]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    data = mixed(2 * sizes.table)
-    known, new = data.rows(slice(sizes.table)), data.rows(slice(sizes.table, None))
-    first = np.arange(known.numbers.shape[1])
-    rest = len(first) + np.arange(known.codes.shape[1])
+    table = mixed_table(2 * sizes.table)
+    train, test = table.rows(slice(sizes.table)), table.rows(slice(sizes.table, None))
+    number_columns = np.arange(train.numbers.shape[1])
+    category_columns = len(number_columns) + np.arange(train.codes.shape[1])
     prepare = make_column_transformer(
-        (make_pipeline(SimpleImputer(), StandardScaler()), first), (OneHotEncoder(handle_unknown="ignore"), rest)
+        (make_pipeline(SimpleImputer(), StandardScaler()), number_columns),
+        (OneHotEncoder(handle_unknown="ignore"), category_columns),
     )
-    boosting = HistGradientBoostingClassifier(categorical_features=rest, random_state=0)
+    boosting = HistGradientBoostingClassifier(categorical_features=category_columns, random_state=0)
     regression = make_pipeline(prepare, LogisticRegression(max_iter=1000))
     ours = deciban.Classifier(n_jobs=sizes.threads)
     return [
-        entered("deciban Classifier", ours, known.columns(), known.y, new.columns(), new.y, sizes),
-        entered("HistGradientBoosting", boosting, known.array(), known.y, new.array(), new.y, sizes),
-        entered("LogisticRegression", regression, known.array(), known.y, new.array(), new.y, sizes),
+        contender("deciban Classifier", ours, train.columns(), train.y, test.columns(), test.y, sizes),
+        contender("HistGradientBoosting", boosting, train.array(), train.y, test.array(), test.y, sizes),
+        contender("LogisticRegression", regression, train.array(), train.y, test.array(), test.y, sizes),
     ]
 
 
-def entered(name: str, model: Any, X: Any, y: Array, X_new: Any, y_new: Array, sizes: Sizes) -> Contender:
-    fit = best(sizes.repeats, lambda: model.fit(X, y))[0]
-    predict = best(sizes.repeats, lambda: model.predict_proba(X_new))[0]
+def contender(name: str, model: Any, X: Any, y: Array, X_new: Any, y_new: Array, sizes: Sizes) -> Contender:
+    fit = best_times(sizes.repeats, lambda: model.fit(X, y))[0]
+    predict = best_times(sizes.repeats, lambda: model.predict_proba(X_new))[0]
     proba = np.asarray(model.predict_proba(X_new))
-    own = np.searchsorted(model.classes_, y_new)
-    accuracy = float(np.mean(np.argmax(proba, axis=1) == own))
+    truth = np.searchsorted(model.classes_, y_new)
+    accuracy = float(np.mean(np.argmax(proba, axis=1) == truth))
     with np.errstate(divide="ignore"):
-        losses = -np.log(proba[np.arange(len(own)), own])
+        losses = -np.log(proba[np.arange(len(truth)), truth])
     return Contender(name, fit, predict, accuracy, float(np.mean(losses)))
 
 
-# ---------------------------------------------------------------------- in words
+# ---------------------------------------------------------------------- formatting
 
 
-def furthest(a: Any, b: Any) -> float:
+def largest_difference(a: Any, b: Any) -> float:
     """The largest difference of two tables of probabilities."""
     return float(np.abs(np.asarray(a) - np.asarray(b)).max())
 
 
-def seconds(value: float) -> str:
-    """A time as people say it, three digits: 1.23 ms, 4.56 s, 7.8 h."""
+def duration_text(value: float) -> str:
+    """A time in a suitable unit, to three digits: 1.23 ms, 4.56 s, 7.8 h."""
     for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms")):
         if value >= size:
             return f"{value / size:.3g} {unit}"
     return f"{value * 1e6:.3g} µs"
 
 
-def about(value: float | None) -> str | None:
+def rounded_difference(value: float | None) -> str | None:
     return None if value is None else f"{value:.0e}"
 
 
-def times(ratio: float) -> str:
+def ratio_text(ratio: float) -> str:
     return f"{ratio:.2g}×" if ratio < 10 else f"{ratio:,.0f}×"

@@ -1,4 +1,4 @@
-"""Where rows are, as the command line says it: in files, in a database, on a cluster."""
+"""Options that say where rows are: in files, in a database, on a cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from deciban.engines.stream import Stream
 
 ENGINES = ("stream", "duckdb", "sql", "dask", "spark")
-CLUSTERS = ("duckdb", "dask", "spark")  # who reads files in their own way
+OWN_READERS = ("duckdb", "dask", "spark")  # engines that read files themselves
 
 
 @dataclass(frozen=True)
@@ -27,28 +27,28 @@ class FileOptions:
     encoding: str = "utf-8"
     missing: Sequence[str] | None = None
 
-    def given(self) -> dict[str, Any]:
-        """What `deciban.sources.open_source` takes."""
+    def keywords(self) -> dict[str, Any]:
+        """Keyword arguments of `deciban.sources.open_source`."""
         return {**vars(self), "missing": self.missing or None}
 
     def open(self, paths: Sequence[str], jobs: int | None = None, checkpoint: str | None = None) -> Stream:
-        """The files' rows."""
+        """An engine over the rows of files."""
         from deciban.engines.stream import stream
 
-        return stream(list(paths), checkpoint=checkpoint, n_jobs=jobs, **self.given())
+        return stream(list(paths), checkpoint=checkpoint, n_jobs=jobs, **self.keywords())
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What adds up, and of which rows."""
+    """Which engine adds up, and which rows."""
 
     engine: str | None = None
     table: str | None = None
     query: str | None = None
     checkpoint: str | None = None
 
-    def given(self, data: list[str]) -> bool:
-        """Whether rows are anywhere but in files, or are to be added up in another way."""
+    def any_given(self, data: list[str]) -> bool:
+        """Whether any option or URL asks for more than reading files in the default way."""
         return any((self.engine, self.table, self.query, self.checkpoint)) or any("://" in path for path in data)
 
     def open(self, data: list[str], jobs: int | None, files: FileOptions) -> Engine:
@@ -56,7 +56,7 @@ class EngineOptions:
         if self.engine is not None and self.engine not in ENGINES:
             raise DecibanError(f"--engine {visible(self.engine)} is not known: it is one of {', '.join(ENGINES)}")
         urls = [path for path in data if "://" in path]
-        if self.engine == "sql" or (urls and self.engine not in CLUSTERS):  # which read from s3:// and the like
+        if self.engine == "sql" or (urls and self.engine not in OWN_READERS):  # which read from s3:// and the like
             return self._database(data, urls)
         if self.table is not None or self.query is not None:
             raise DecibanError("--table and --query are for databases: give a URL of one, and no --engine")
@@ -64,7 +64,7 @@ class EngineOptions:
             raise DecibanError(f"--checkpoint is for --engine stream: {self.engine} tries lost partitions again itself")
         if self.engine in (None, "stream"):
             return files.open(data, jobs, self.checkpoint)
-        unused = [f"--{name}" for name, value in files.given().items() if value not in (None, "utf-8")]
+        unused = [f"--{name}" for name, value in files.keywords().items() if value not in (None, "utf-8")]
         if unused:
             raise DecibanError(f"{unused[0]} is for files that are read here: leave it out, or leave out --engine")
         from deciban.engines.dispatch import engine_of
@@ -88,14 +88,14 @@ class EngineOptions:
 
 
 def join_cluster() -> None:
-    """The cluster that DASK_SCHEDULER_ADDRESS names, if it does; otherwise threads of this process do."""
+    """Connect to the scheduler in DASK_SCHEDULER_ADDRESS, if set; otherwise Dask uses threads of this process."""
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     if not address:
         return
     from distributed import Client
 
     try:
-        Client(address)  # type: ignore[no-untyped-call,unused-ignore]  # from here on, all is computed there
+        Client(address)  # type: ignore[no-untyped-call,unused-ignore]  # becomes the default for all computations
     except (OSError, ValueError) as error:
         raise DecibanError(
             "there is no Dask scheduler at {file}: {problem}", file=visible(address), problem=error

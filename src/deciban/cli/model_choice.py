@@ -1,4 +1,4 @@
-"""Which model suits the data, and an estimator of it that has learned nothing."""
+"""Choose a model for the data, and make an unfitted estimator of it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def read_schema(given: list[str] | None, columns: tuple[str, ...]) -> dict[str, 
     return schema
 
 
-def guess(kind: str, X: Any, y: Array, schema: list[str] | None) -> str:
-    """The model that suits the data."""
+def choose_model(kind: str, X: Any, y: Array, schema: list[str] | None) -> str:
+    """The name of the model for these data: "spam", "text" or "classifier"."""
     if kind == "mail" and set(np.unique(y).tolist()) <= {"ham", "spam"}:
         return "spam"
     if kind != "table":
@@ -37,7 +37,7 @@ def guess(kind: str, X: Any, y: Array, schema: list[str] | None) -> str:
 
 
 def used_kinds(X: Any, schema: list[str] | None) -> dict[str, str]:
-    """What the columns are that a model of the table would look at."""
+    """The columns that a model of the table would use, and the kind of each."""
     from deciban.reading.frames import read_frame
     from deciban.reading.table import TableColumns
 
@@ -45,7 +45,7 @@ def used_kinds(X: Any, schema: list[str] | None) -> dict[str, str]:
     return {kind.name: kind.kind for kind in reader.used}
 
 
-def the_text_column(X: Any, schema: list[str] | None) -> str:
+def only_text_column(X: Any, schema: list[str] | None) -> str:
     texts = [name for name, kind in used_kinds(X, schema).items() if kind == "text"]
     if len(texts) != 1:
         has = f"there are {len(texts)} of them" if texts else "no column holds texts"
@@ -53,29 +53,31 @@ def the_text_column(X: Any, schema: list[str] | None) -> str:
     return texts[0]
 
 
-def make(how: str, schema: dict[str, str], jobs: int | None) -> Any:
-    """An estimator that has learned nothing."""
-    if schema and how in ("text", "spam", "tree"):
+def new_estimator(model: str, schema: dict[str, str], jobs: int | None) -> Any:
+    """An unfitted estimator."""
+    if schema and model in ("text", "spam", "tree"):
         raise DecibanError("--schema is for tables: leave it out, or give --model classifier")
-    if how == "classifier":
+    if model == "classifier":
         from deciban.estimators.tables import Classifier
 
         return Classifier(schema=schema or None, n_jobs=jobs)
-    if how == "naive-bayes":
+    if model == "naive-bayes":
         from deciban.estimators.naive_bayes.mixed import NaiveBayes
 
         laws = {"number": "gaussian", "count": "poisson", "category": "categorical", "boolean": "categorical"}
-        odd = [kind for kind in schema.values() if kind not in (*laws, "skip")]
-        if odd:
+        unsupported = [kind for kind in schema.values() if kind not in (*laws, "skip")]
+        if unsupported:
             raise DecibanError(
-                "naive-bayes takes no column of kind {value!r}: give {laws} or skip", value=odd[0], laws=", ".join(laws)
+                "naive-bayes takes no column of kind {value!r}: give {laws} or skip",
+                value=unsupported[0],
+                laws=", ".join(laws),
             )
         return NaiveBayes({name: laws.get(kind, "drop") for name, kind in schema.items()}, n_jobs=jobs)
-    if how == "tree":
+    if model == "tree":
         from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
 
         return TreeAugmentedNB(n_jobs=jobs)
-    if how == "spam":
+    if model == "spam":
         from deciban.estimators.spam import SpamFilter
 
         return SpamFilter(n_jobs=jobs)

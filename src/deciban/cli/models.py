@@ -1,4 +1,4 @@
-"""Model files for commands: to answer with, quickly, or to go on learning."""
+"""Model files for commands: loaded to predict with, or to learn more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXT_MODELS = ("TextClassifier", "SpamFilter")
 
 
 def open_model(path: str) -> Any:
-    """A model to answer with, without scikit-learn."""
+    """A model to predict with, loaded without importing scikit-learn."""
     from deciban import scorer
 
     return scorer.read(path)
@@ -32,7 +32,7 @@ def origin_of(model: Any) -> dict[str, Any]:
 def rows_for(
     model: Any, paths: list[str], files: FileOptions, target: str | None = None, labelled: bool = True
 ) -> ModelRows:
-    """What a model takes of files; with labels, from the column that it was trained on unless another is named."""
+    """The columns of files that a model uses; labels come from its training target unless another is named."""
     engine, origin = files.open(paths), origin_of(model)
     columns, kind = engine.schema.names, engine.source.kind
     text = None
@@ -43,8 +43,8 @@ def rows_for(
         if text not in columns and len(columns) == 1:
             text = columns[0]
     if not labelled:
-        known = target or origin.get("target")
-        return split_columns(engine, known if known in columns else None, text, labelled=False)
+        target_column = target or origin.get("target")
+        return split_columns(engine, target_column if target_column in columns else None, text, labelled=False)
     target = target or (LABEL if kind != "table" else None) or origin.get("target")
     if target is None:
         raise DecibanError("name the column of {rows} that holds the classes, with --target", rows=engine.rows_named)
@@ -52,10 +52,10 @@ def rows_for(
 
 
 def learned_before(model: Any, rows: ModelRows) -> bool:
-    """Whether the model has learned these very files; of a pipe nobody knows.
+    """Whether the model has learned these files, by their digests; False for a pipe.
 
-    Files that are too large to be kept in memory are read for this, before any row is: how rows are judged depends on
-    it. A model that remembers no file spares that.
+    Files too large for memory are read once more for this, before any row is judged. A model that lists no learned
+    file needs no such pass.
     """
     origin = origin_of(model)
     if rows.engine.once or not (origin.get("learned") or origin.get("partly")):
@@ -89,7 +89,7 @@ def class_of(model: Any, label: str) -> Any:
 
 
 def columns_of(model: Any) -> dict[str, str | None]:
-    """The columns that a model of a table looks at, and what they are."""
+    """The columns that a model of a table uses, and their kinds."""
     if hasattr(model, "model") and hasattr(model.model, "reader"):
         return {kind.name: kind.kind for kind in model.model.reader.used}
     return dict.fromkeys(map(str, getattr(model, "feature_names_in_", ())))

@@ -1,4 +1,4 @@
-"""Files that commands write: where they go, and that nothing is lost."""
+"""Files that commands write: their paths, and checks that nothing is overwritten by accident."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deciban.errors import DecibanError
 
 
 def output_path(output: str | None, data: list[str]) -> str:
-    """Where the model goes. A name that was not asked for overwrites nothing, and no name the data."""
+    """The path to write to. A default name never overwrites a file, and no name overwrites the data."""
     if output is not None:
         check_not_among(output, data)
         if os.path.isdir(output):
@@ -36,7 +36,7 @@ def output_path(output: str | None, data: list[str]) -> str:
 
 
 def check_not_among(output: str | None, inputs: Sequence[str]) -> None:
-    """What is read is not overwritten."""
+    """Refuse an output that is one of the inputs."""
     for path in inputs:
         for name in (path, path.partition("=")[2]):
             if output and name and os.path.exists(output) and os.path.exists(name) and os.path.samefile(output, name):
@@ -46,5 +46,5 @@ def check_not_among(output: str | None, inputs: Sequence[str]) -> None:
 
 
 def without_folders(name: str) -> str:
-    """What a source is called in a model file: without the folders, which are nobody's business there."""
+    """The name of a source as stored in a model file: without its folders, which are private."""
     return os.path.basename(name.rstrip("/")) or name

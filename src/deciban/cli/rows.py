@@ -1,4 +1,4 @@
-"""The rows of files, as a model takes them: some, all, or batch by batch."""
+"""The rows of files as a model takes them: all, a sample, or batch by batch."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from deciban.engines.stream import Stream
     from deciban.sources import Batch
 
-AT_ONCE = 200_000  # rows that are held in memory; of more, a sample makes the choices and batches are learned
-AT_ONCE_BYTES = 1 << 28  # of them, however few rows they are
-TEXT, LABEL = "text", "label"  # the columns of folders and mail
+MAX_ROWS_IN_MEMORY = 200_000  # of more rows, choices are made on a sample and rows are learned in batches
+MAX_BYTES_IN_MEMORY = 1 << 28  # of those rows
+TEXT, LABEL = "text", "label"  # columns of a source of folders or mail
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class ModelRows:
-    """Files, and what a model takes of their columns: all but that of the labels, or one of texts."""
+    """Files, split into the label column and the inputs of a model: all other columns, or one of texts."""
 
     engine: Stream
     split: Split
@@ -34,18 +34,18 @@ class ModelRows:
     def name(self) -> str:
         return self.engine.rows_named
 
-    def whole(self) -> Any:
-        """All rows, if memory holds them."""
-        return self.engine.whole(AT_ONCE, AT_ONCE_BYTES)
+    def all_rows(self) -> Any:
+        """All rows, or None if they do not fit in memory."""
+        return self.engine.whole(MAX_ROWS_IN_MEMORY, MAX_BYTES_IN_MEMORY)
 
-    def some(self, most: int) -> tuple[Any, bool]:
-        """All rows if there are no more than so many, else a sample from all over; and whether they are all."""
-        table = self.engine.whole(most, AT_ONCE_BYTES)
-        return (self.engine.sample(most), False) if table is None else (table, True)
+    def all_or_sample(self, max_rows: int) -> tuple[Any, bool]:
+        """All rows if there are at most `max_rows`, else a sample spread over the files; and whether they are all."""
+        table = self.engine.whole(max_rows, MAX_BYTES_IN_MEMORY)
+        return (self.engine.sample(max_rows), False) if table is None else (table, True)
 
     @contextmanager
     def labelled(self, table: Any, all_here: bool = True) -> Iterator[tuple[Any, Array]]:
-        """What is learned of a table: inputs and labels. Inside, rows are called by their numbers in the files."""
+        """Inputs and labels of a table. Inside, errors name rows by their numbers in the files."""
         from deciban.reading.labels import label_array
 
         with numbered(range(1, table.num_rows + 1) if all_here else None), self.split.rows(table) as (X, y, _):
@@ -62,24 +62,24 @@ class ModelRows:
         return str(self.split.target)
 
     def each(self, work: Callable[[Any, Any], Result], watch: Callable[[int], None] | None = None) -> Iterator[Result]:
-        """What comes of the labelled rows of every batch: work(inputs, labels)."""
-        for result in self.engine.each(partial(self._worked, work), watch):
+        """work(inputs, labels) for every batch that has labelled rows."""
+        for result in self.engine.each(partial(self._apply, work), watch):
             if result is not None:
                 yield result
 
-    def _worked(self, work: Callable[[Any, Any], Result], batch: Batch) -> Result | None:
+    def _apply(self, work: Callable[[Any, Any], Result], batch: Batch) -> Result | None:
         with self.split.rows(batch.table) as (X, y, _):
             return work(X, y) if len(y) else None
 
     def digests(self) -> list[str]:
-        """What files are known by once they were learned: what is in them, and which column was the label."""
+        """What identifies learned files in a model: the digest of each, and the label column."""
         return [f"{digest} {self.split.target}" for digest in self.engine.source.digests()]
 
 
 def split_columns(
     engine: Stream, target: str | None, text: str | None = None, classes: Array | None = None, labelled: bool = True
 ) -> ModelRows:
-    """Rows of which one column holds labels, and perhaps one the texts, checked against those there are."""
+    """Rows split into labels and inputs, or texts; the columns must exist."""
     from deciban.engines.split import Split
 
     for column in (target, text):
@@ -97,7 +97,7 @@ def check_column(engine: Any, column: str | None) -> None:
 
 
 def check_target(engine: Any, target: str | None) -> str:
-    """The column of labels, which must be named."""
+    """The label column, or an error if none is named."""
     if target is None:
         raise DecibanError(
             "name the column that holds the classes, with --target: {rows} has {columns}",
@@ -108,7 +108,7 @@ def check_target(engine: Any, target: str | None) -> str:
 
 
 def check_classes(column: Any, target: str) -> None:
-    """Quantities are no classes, nor are values that hardly ever come twice."""
+    """Refuse a target of real numbers, or of values that are nearly all distinct."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""What a person sees: results on standard output, everything else on standard error."""
+"""Output of commands: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ COLOURS = {"error": "\x1b[31m", "note": "\x1b[33m"}
 
 
 def note(kind: str, text: str) -> None:
-    """One line on standard error, coloured on a terminal that wants it."""
+    """One line on standard error, coloured on a terminal unless NO_COLOR is set."""
     head = f"deciban: {kind}: "
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         head = f"{COLOURS[kind]}{head}\x1b[0m"
-    print(head + one_line(text), file=sys.stderr)  # noqa: T201 - this is where the command line speaks
+    print(head + one_line(text), file=sys.stderr)  # noqa: T201 - the command line prints here
 
 
-def say(text: str = "") -> None:
-    """A line on standard output; on a terminal as many as it takes, broken between words."""
-    shown = one_line(text)
+def print_line(text: str = "") -> None:
+    """A line on standard output, wrapped between words on a terminal."""
+    line = one_line(text)
     if sys.stdout.isatty():
-        shown = textwrap.fill(shown, shutil.get_terminal_size().columns, break_on_hyphens=False)
-    print(shown)  # noqa: T201 - likewise
+        line = textwrap.fill(line, shutil.get_terminal_size().columns, break_on_hyphens=False)
+    print(line)  # noqa: T201 - likewise
 
 
 def show(result: Any) -> None:
@@ -36,7 +36,7 @@ def show(result: Any) -> None:
     if sys.stdout.isatty():
         from rich.console import Console
 
-        # By itself rich leaves out colours where they are not wanted, and goes on sending codes for bold.
+        # With NO_COLOR rich drops colours but still sends codes for bold.
         Console(color_system=None if os.environ.get("NO_COLOR") else "auto").print(result)
     else:
         print(result)  # noqa: T201 - likewise
@@ -48,7 +48,7 @@ def show_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON has it: what is not a finite number is null."""
+    """A value for JSON: NaN and infinity become null."""
     value = plain(value)
     if isinstance(value, dict):
         return {str(key): as_json(inner) for key, inner in value.items()}
@@ -63,20 +63,20 @@ def as_json(value: Any) -> Any:
     return str(value)
 
 
-def several(n: float, what: str) -> str:
-    """A number of things, in words: 1 row, 2,000 rows."""
+def pluralize(n: float, noun: str) -> str:
+    """A count with its noun: 1 row, 2,000 rows."""
     number = f"{round(n):,}" if float(n).is_integer() else f"{n:,.1f}"
-    return f"{number} {what}" if n == 1 else f"{number} {what}es" if what.endswith("s") else f"{number} {what}s"
+    return f"{number} {noun}" if n == 1 else f"{number} {noun}es" if noun.endswith("s") else f"{number} {noun}s"
 
 
-def counted(weight: float) -> float | int:
-    """A number of rows: whole, unless some have faded."""
-    return int(weight) if float(weight).is_integer() else float(weight)
+def int_if_whole(rows: float) -> float | int:
+    """A number of rows as an int, unless decayed weights make it fractional."""
+    return int(rows) if float(rows).is_integer() else float(rows)
 
 
-def bytes_in_words(size: int) -> str:
+def format_bytes(size: int) -> str:
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
             return f"{size:.3g} {unit}" if unit != "bytes" else f"{size} bytes"
-        size /= 1000  # type: ignore[assignment]  # from here on it is a fraction
+        size /= 1000  # type: ignore[assignment]  # a float from here on
     return f"{size:.3g} GB"

@@ -1,4 +1,4 @@
-"""What `learn` and `forget` share: a model file changed by rows. It is the old one or the new one, whole."""
+"""What `learn` and `forget` share: update a model file with rows. The file is replaced as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from deciban.cli.engines import FileOptions
 from deciban.cli.models import origin_of, rows_for
 from deciban.cli.output_files import output_path, without_folders
-from deciban.cli.terminal import note, say, several, show_json
+from deciban.cli.terminal import note, pluralize, print_line, show_json
 from deciban.errors import DecibanError
 from deciban.show import plain
 
@@ -19,10 +19,10 @@ def update(
     from deciban.estimators.load import load
     from deciban.storage.files import exclusively
 
-    place = path if output is None else output_path(output, data)
-    with exclusively(path):  # so that of two that change it at once, neither is lost
+    destination = path if output is None else output_path(output, data)
+    with exclusively(path):  # so that of two concurrent updates neither is lost
         estimator = load(path)
-        before, known = float(estimator.class_count_.sum()), {plain(label) for label in estimator.classes_}
+        before, known_classes = float(estimator.class_count_.sum()), {plain(label) for label in estimator.classes_}
         rows = rows_for(estimator, data, files, target)
         change = on_engines.forget if forget else on_engines.learn_more
         change(estimator, rows.engine, rows.target, text=rows.split.text, labelled=True)
@@ -36,22 +36,22 @@ def update(
             )
         name = without_folders(rows.name)
         estimator.origin_ = changed_origin(origin_of(estimator), rows.digests(), name, forget)
-        estimator.save(place)
+        estimator.save(destination)
     unlabelled = rows.engine.rows_read - changed
     if unlabelled:
-        note("note", f"{several(unlabelled, 'row')} without a label were left out")
+        note("note", f"{pluralize(unlabelled, 'row')} without a label were left out")
     for label in estimator.classes_:
-        if plain(label) not in known:
+        if plain(label) not in known_classes:
             note("note", f"class {plain(label)!r} is new to the model")
     if json:
-        show_json({"file": place, "rows": changed, "before": before, "after": after})
+        show_json({"file": destination, "rows": changed, "before": before, "after": after})
     else:
-        what = "Forgot" if forget else "Learned"
-        say(f"{what} {several(changed, 'row')}; {place} has learned {several(after, 'row')}.")
+        verb = "Forgot" if forget else "Learned"
+        print_line(f"{verb} {pluralize(changed, 'row')}; {destination} has learned {pluralize(after, 'row')}.")
 
 
 def changed_origin(origin: dict[str, Any], digests: list[str], name: str, forget: bool) -> dict[str, Any]:
-    """What is known of where rows came from, after some more came or went."""
+    """The origin of the model's rows, after learning or forgetting some."""
     learned, names = list(origin.get("learned", [])), list(origin.get("names", []))
     if not forget:
         return {**origin, "learned": [*learned, *digests], "names": [*names, name][-100:]}
@@ -59,5 +59,5 @@ def changed_origin(origin: dict[str, Any], digests: list[str], name: str, forget
         for digest in digests:
             learned.remove(digest)
         return {**origin, "learned": learned, "names": [known for known in names if known != name]}
-    # Of which file the rows were is not known: none is as it was learned.
+    # Which file the rows came from is unknown: none counts as fully learned any more.
     return {**origin, "learned": [], "partly": [*origin.get("partly", []), *learned]}

@@ -1,4 +1,4 @@
-"""`deciban compare`: who needs how many rows, a generative model or logistic regression."""
+"""`deciban compare`: learning curves of a generative model and of logistic regression."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
-from deciban.cli.model_choice import guess, the_text_column, used_kinds
+from deciban.cli.model_choice import choose_model, only_text_column, used_kinds
 from deciban.cli.rows import LABEL, TEXT, check_classes, check_target, split_columns
-from deciban.cli.terminal import note, several, show, show_json
+from deciban.cli.terminal import note, pluralize, show, show_json
 from deciban.errors import DecibanError
 
-COMPARED = 20_000  # rows that learning curves are drawn on
+MAX_ROWS_COMPARED = 20_000  # of more rows, learning curves are drawn on a sample
 
 
 def compare(
@@ -46,12 +46,12 @@ def compare(
     kind = engine.source.kind
     target = check_target(engine, target or (LABEL if kind != "table" else None))
     rows = split_columns(engine, target, TEXT if kind != "table" else None)
-    table, all_here = rows.some(COMPARED)
+    table, all_here = rows.all_or_sample(MAX_ROWS_COMPARED)
     check_classes(table[target], target)
     with rows.labelled(table, all_here) as (X, y):
         if not all_here:
-            note("note", f"compared on {several(len(y), 'row')} from all over {rows.name}")
-        text = rows.split.text or (the_text_column(X, None) if guess(kind, X, y, None) == "text" else None)
+            note("note", f"compared on {pluralize(len(y), 'row')} from all over {rows.name}")
+        text = rows.split.text or (only_text_column(X, None) if choose_model(kind, X, y, None) == "text" else None)
         if text is not None:
             texts = split_columns(engine, target, text)
             with texts.labelled(table, all_here) as (documents, _):

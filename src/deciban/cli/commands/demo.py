@@ -1,4 +1,4 @@
-"""`deciban demo`: see it at work."""
+"""`deciban demo`: a guided example."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Annotated
 
 import typer
 
-from deciban.cli.terminal import say
+from deciban.cli.terminal import print_line
 
-NEW = "Free tickets for the meeting, claim your prize now"
+EXAMPLE_TEXT = "Free tickets for the meeting, claim your prize now"
 
 
 def demo(
@@ -30,15 +30,15 @@ def demo(
       deciban demo
       deciban demo --folder demo
     """
-    place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="deciban-demo-"))
-    place.mkdir(parents=True, exist_ok=True)
+    directory = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="deciban-demo-"))
+    directory.mkdir(parents=True, exist_ok=True)
     messages = resources.files("deciban").joinpath("demo/messages.csv").read_text(encoding="utf-8")
-    (place / "messages.csv").write_text(messages, encoding="utf-8")
+    (directory / "messages.csv").write_text(messages, encoding="utf-8")
     lines = messages.splitlines()
     header = next(i for i, line in enumerate(lines) if not line.startswith("#"))
-    (place / "one.csv").write_text(f"{lines[header]}\n{lines[header + 2]}\n", encoding="utf-8")
-    say("400 short messages, written for this project, half of them spam. What deciban does with them:")
-    for what, command in (
+    (directory / "one.csv").write_text(f"{lines[header]}\n{lines[header + 2]}\n", encoding="utf-8")
+    print_line("400 short messages, written for this project, half of them spam. What deciban does with them:")
+    for explanation, command in (
         (
             "Learn them: one pass, one sum for every word and class.",
             "train messages.csv --target label -o spam.deciban",
@@ -46,7 +46,7 @@ def demo(
         ("How good is it? Each message is judged by the model without it.", "evaluate spam.deciban messages.csv"),
         (
             "Why is this one spam? Evidence adds up, in decibans: 10 dB is ten to one.",
-            f'explain spam.deciban --text "{NEW}"',
+            f'explain spam.deciban --text "{EXAMPLE_TEXT}"',
         ),
         ("Forget one message, as if it had never been seen.", "forget spam.deciban one.csv -o without.deciban"),
         (
@@ -55,17 +55,17 @@ def demo(
         ),
         ("And all of it on one page.", "report spam.deciban messages.csv -o report.html"),
     ):
-        step(what, command, place)
-    say()
-    say(f"The page is {place / 'report.html'}. Try your own: deciban train FILE.csv --target COLUMN")
+        step(explanation, command, directory)
+    print_line()
+    print_line(f"The page is {directory / 'report.html'}. Try your own: deciban train FILE.csv --target COLUMN")
 
 
-def step(what: str, command: str, place: Path) -> None:
+def step(explanation: str, command: str, directory: Path) -> None:
     """A command, shown and run as a person would run it."""
     bold, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
-    typer.echo(f"\n{what}\n{bold}$ deciban {command}{end}")
+    typer.echo(f"\n{explanation}\n{bold}$ deciban {command}{end}")
     sys.stdout.flush()
-    words = [sys.executable, "-m", "deciban", *shlex.split(command)]
-    done = subprocess.run(words, cwd=place, check=False)  # noqa: S603 - a command of our own
-    if done.returncode:
-        raise typer.Exit(done.returncode)
+    argv = [sys.executable, "-m", "deciban", *shlex.split(command)]
+    finished = subprocess.run(argv, cwd=directory, check=False)  # noqa: S603 - a command of our own
+    if finished.returncode:
+        raise typer.Exit(finished.returncode)

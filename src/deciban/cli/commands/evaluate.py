@@ -1,4 +1,4 @@
-"""`deciban evaluate`: how good a model is."""
+"""`deciban evaluate`: measure a model on labelled rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deciban.cli import options
 from deciban.cli.engines import FileOptions
 from deciban.cli.models import kind_of, learned_before, open_model, origin_of, rows_for
 from deciban.cli.rows import ModelRows
-from deciban.cli.terminal import note, several, show, show_json
+from deciban.cli.terminal import note, pluralize, show, show_json
 from deciban.errors import DecibanError
 from deciban.show import bar
 
@@ -54,24 +54,24 @@ def evaluate(
     unlabelled = rows.engine.rows_read - len(judged.proba)
     sets = judged_sets(judged, getattr(loaded, "calibration_", None), coverage, by_class)
     if unlabelled:
-        note("note", f"{several(unlabelled, 'row')} without a label were left out")
+        note("note", f"{pluralize(unlabelled, 'row')} without a label were left out")
     unsure = None
     if kind_of(loaded) == "SpamFilter":
         unsure = float(np.mean(loaded.answers(judged.proba[judged.counted]) == "unsure"))
     if json:
-        facts = {**judged.to_dict(), "prediction_sets": None if sets is None else sets.to_dict()}
-        show_json(facts if unsure is None else {**facts, "unsure": unsure})
+        figures = {**judged.to_dict(), "prediction_sets": None if sets is None else sets.to_dict()}
+        show_json(figures if unsure is None else {**figures, "unsure": unsure})
         return
-    words = [] if sets is None else [sets.in_words()]
+    sentences = [] if sets is None else [sets.in_words()]
     if unsure is not None:
-        words.append(
+        sentences.append(
             f"The filter is unsure of {unsure:.1%} of these mails; above, each counts as the likelier of ham and spam."
         )
-    show(Details((*judged.details().parts, *words)))
+    show(Details((*judged.details().parts, *sentences)))
 
 
 def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -> Any:
-    """What the model says of rows whose class is known, each without itself where it has learned them."""
+    """Evaluate the model on labelled rows, by leave-one-out if it has learned them."""
     if leave_one_out is None:
         leave_one_out = learned_before(loaded, rows)
         if not leave_one_out and not origin_of(loaded).get("learned"):
@@ -99,7 +99,7 @@ def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -
 
 
 class JudgedBatch:
-    """What a model says of rows, and what they are."""
+    """Log-probabilities and true labels of a batch."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -111,7 +111,7 @@ class JudgedBatch:
 
 
 class LogProba:
-    """Probabilities that are known already, as a model that gives them."""
+    """Log-probabilities computed before, wrapped as a model for `evaluate`."""
 
     def __init__(self, classes: Array, log_proba: Floats) -> None:
         self.classes_, self.log_proba = classes, log_proba

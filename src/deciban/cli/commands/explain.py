@@ -1,4 +1,4 @@
-"""`deciban explain`: why a row is judged as it is."""
+"""`deciban explain`: the evidence behind a prediction."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def explain(
     else:
         rows = rows_for(loaded, data or [], FileOptions(format, delimiter, encoding, missing), labelled=False)
         X = rows.split.inputs(rows.engine.source.row(row - 1))
-        X = X.to_pylist()[0] if texts else X.to_pydict()  # as arrays, pyarrow would import pandas first
+        X = X.to_pylist()[0] if texts else X.to_pydict()  # from arrays pyarrow would import pandas first
     if by == "expert" and kind_of(loaded) != "Classifier":
         raise DecibanError(
             "{file!r} has no experts: --by expert is for a model of a table that weighs several", file=model
@@ -75,7 +75,7 @@ def explain(
 
 
 def text_row(model: Any, text: str) -> dict[str, list[Any]]:
-    """A row of which only the text is known, where the table has one column of texts."""
+    """A row with a text and nothing else, for a table with one text column."""
     columns = columns_of(model)
     texts = [name for name, kind in columns.items() if kind == "text"]
     if len(texts) != 1:
@@ -88,14 +88,14 @@ def text_row(model: Any, text: str) -> dict[str, list[Any]]:
 
 
 def row_of(model: Any, given: list[str]) -> dict[str, list[Any]]:
-    """A row from COLUMN=VALUE; what is not named is missing."""
+    """A row from COLUMN=VALUE; other columns are missing."""
     columns = columns_of(model)
     row: dict[str, list[Any]] = {name: [None] for name in columns}
     for item in given:
         name, equals, value = item.partition("=")
         while equals and name not in columns and "=" in value:  # a column may have the sign in its name
-            more, equals, value = value.partition("=")
-            name = f"{name}={more}"
+            rest, equals, value = value.partition("=")
+            name = f"{name}={rest}"
         if not equals:
             raise DecibanError("--set {value!r}: write COLUMN=VALUE, as in --set age=41", value=item)
         if name not in columns:
@@ -109,7 +109,7 @@ def row_of(model: Any, given: list[str]) -> dict[str, list[Any]]:
 
 
 def value_of(name: str, value: str, kind: str | None) -> Any:
-    """A value as its column has it; what kind the column is, a simple model does not say."""
+    """A value parsed for its column; simple models do not know the kind."""
     if kind == "boolean" and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if kind not in ("number", "count", None):

@@ -1,4 +1,4 @@
-"""`deciban export`: take a model elsewhere, as ONNX or as SQL."""
+"""`deciban export`: write a model as ONNX or SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.output_files import output_path
-from deciban.cli.terminal import bytes_in_words, say
+from deciban.cli.terminal import format_bytes, print_line
 from deciban.errors import DecibanError
 from deciban.show import visible
 
@@ -37,15 +37,15 @@ def export(
 
     loaded = load(model)
     if output == "-" or output.endswith(".sql"):
-        written = loaded.to_sql(table, dialect, output="all", keep=tuple(keep or ()))
+        sql = loaded.to_sql(table, dialect, output="all", keep=tuple(keep or ()))
         if output == "-":
-            typer.echo(visible(written) if sys.stdout.isatty() else written)  # labels may hold control characters
+            typer.echo(visible(sql) if sys.stdout.isatty() else sql)  # labels may hold control characters
             return
-        content = written.encode()
+        content = sql.encode()
     elif output.endswith(".onnx"):
         content = loaded.to_onnx().SerializeToString()
     else:
         raise DecibanError("{file!r}: the name ends in .onnx or .sql, which says what to write", file=output)
     path = output_path(output, [model])
     write_atomically(Path(path), content)
-    say(f"Wrote {path} ({bytes_in_words(len(content))}).")
+    print_line(f"Wrote {path} ({format_bytes(len(content))}).")

@@ -1,4 +1,4 @@
-"""`deciban forget`: rows that a model is to unlearn."""
+"""`deciban forget`: unlearn rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deciban learn`: more rows for a model."""
+"""`deciban learn`: update a model with more rows."""
 
 from __future__ import annotations
 

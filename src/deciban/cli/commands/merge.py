@@ -9,7 +9,7 @@ import typer
 from deciban.cli import options
 from deciban.cli.models import origin_of
 from deciban.cli.output_files import output_path
-from deciban.cli.terminal import say, several, show_json
+from deciban.cli.terminal import pluralize, print_line, show_json
 from deciban.errors import ChoiceError, DecibanError
 
 
@@ -32,7 +32,7 @@ def merge(
 
     if len(models) < 2:
         raise DecibanError("give two model files or more: one is the sum already")
-    place = output_path(output, [])
+    destination = output_path(output, [])
     loaded = [load(path) for path in models]
     total = loaded[0]
     for path, estimator in zip(models[1:], loaded[1:], strict=True):
@@ -59,9 +59,9 @@ def merge(
         **{key: [one for origin in origins for one in origin.get(key, [])] for key in ("learned", "partly")},
         "names": [name for origin in origins for name in origin.get("names", [])][-100:],
     }
-    total.save(place)
+    total.save(destination)
     rows = float(total.class_count_.sum())
     if json:
-        show_json({"file": place, "rows": rows, "models": len(loaded)})
+        show_json({"file": destination, "rows": rows, "models": len(loaded)})
     else:
-        say(f"Wrote {place}: {several(len(loaded), 'model')}, {several(rows, 'row')}.")
+        print_line(f"Wrote {destination}: {pluralize(len(loaded), 'model')}, {pluralize(rows, 'row')}.")

@@ -1,4 +1,4 @@
-"""`deciban predict`: what a model says of rows."""
+"""`deciban predict`: predict the class of each row."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from deciban.cli.engines import FileOptions
 from deciban.cli.models import learned_before, open_model, rows_for
 from deciban.cli.output_files import check_not_among
 from deciban.cli.rows import ModelRows
-from deciban.cli.screen import on_screen
-from deciban.cli.terminal import note, several, show
+from deciban.cli.screen import screen_table
+from deciban.cli.terminal import note, pluralize, show
 from deciban.errors import DecibanError
 from deciban.show import Table, bar, plain
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deciban.corollaries.conformal import PredictionSets
     from deciban.sources import Batch
 
-SHOWN = 20  # rows of predictions on a terminal
+MAX_ROWS_SHOWN = 20  # on a terminal
 
 
 def predict(
@@ -70,21 +70,21 @@ def predict(
     check_not_among(output, [model, *data, *(rows or [])])
     loaded, files = open_model(model), FileOptions(format, delimiter, encoding, missing)
     new = rows_for(loaded, data, files, labelled=False)
-    sets = sets_of(loaded, model, coverage, by_class, rows, files)
+    sets = prediction_set_function(loaded, model, coverage, by_class, rows, files)
     answers = Answers(loaded, new, not only, proba, sets)
     if output is None and not json and sys.stdout.isatty():
-        many = (2 + (sets is not None)) + proba * len(loaded.classes_) * (1 + (sets is not None))
-        show(first_rows(answers.tables(), many))
+        n_answers = (2 + (sets is not None)) + proba * len(loaded.classes_) * (1 + (sets is not None))
+        show(first_rows(answers.tables(), n_answers))
         return
     with bar("judging", new.engine.size) as watch:
         tables = answers.tables(watch)
         write_rows(output, tables, format="jsonl" if json and output is None else None)
 
 
-def sets_of(
+def prediction_set_function(
     loaded: Any, path: str, coverage: float | None, by_class: bool, rows: list[str] | None, files: FileOptions
 ) -> Callable[[Any], PredictionSets] | None:
-    """What gives prediction sets of rows, where they are asked for; what they promise is said once."""
+    """A function from rows to prediction sets, or None without --coverage; notes the guarantee once."""
     if coverage is None:
         if rows or by_class:
             raise DecibanError("--rows and --by-class go with --coverage, the share of rows whose class is in the set")
@@ -105,7 +105,7 @@ def sets_of(
 
     estimator = load(path)
     learned = rows_for(estimator, rows, files)
-    table, all_here = learned.some(KEPT_ROWS)
+    table, all_here = learned.all_or_sample(KEPT_ROWS)
     if not all_here and not estimator._sums_decide():
         raise DecibanError(
             f"{{rows}} has more than {KEPT_ROWS:,} rows, too many to fit the model anew without a part of them: leave "
@@ -115,23 +115,23 @@ def sets_of(
     if not learned_before(estimator, learned):
         note("note", f"the model was not trained on {learned.name}: sets promise nothing for other rows")
     with learned.labelled(table, all_here) as (X, y):
-        compared = estimator.compared_with((X, y))
-    note("note", promise(compared.way, coverage, by_class, compared.rows, compared.folds))
-    return lambda X: estimator.predict_set(X, coverage, by_class=by_class, rows=compared)
+        prepared = estimator.compared_with((X, y))
+    note("note", promise(prepared.way, coverage, by_class, prepared.rows, prepared.folds))
+    return lambda X: estimator.predict_set(X, coverage, by_class=by_class, rows=prepared)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Rows with what is predicted of them."""
+    """Rows with their predictions."""
 
     model: Any
     rows: ModelRows
-    beside: bool  # the columns of the rows
+    keep_columns: bool  # whether to keep the columns of the rows
     proba: bool = False
     sets: Callable[[Any], PredictionSets] | None = None
 
     def tables(self, watch: Callable[[int], None] | None = None) -> Iterator[Any]:
-        """A table for every batch; where there are no rows, one without any, which has the columns."""
+        """A table per batch; without any rows, one empty table with the columns."""
         table = None
         for table in self.rows.engine.each(self.table, watch):
             yield table
@@ -147,7 +147,7 @@ class Answers:
         proba = model.predict_proba(X)
         predictions = model.answers(proba) if hasattr(model, "answers") else model.predict(X)
         columns: dict[str, Any] = {}
-        if self.beside:
+        if self.keep_columns:
             columns = {name: batch.table[name] for name in batch.table.column_names}
             if batch.names is not None:
                 columns.pop(self.rows.split.text or "", None)
@@ -166,16 +166,16 @@ class Answers:
 
 
 def unused(name: str, columns: dict[str, Any]) -> str:
-    """A name that no column has."""
+    """The name, with underscores appended until no column has it."""
     while name in columns:
         name += "_"
     return name
 
 
-def first_rows(tables: Iterator[Any], answers: int) -> Table:
-    """The first rows of all, to look at; so many columns at the end are what was asked for."""
+def first_rows(tables: Iterator[Any], n_answers: int) -> Table:
+    """The first rows as a table for the terminal; the last `n_answers` columns are the predictions."""
     first = next(tables)
-    more = first.num_rows > SHOWN or next(tables, None) is not None
-    shown = first.slice(0, SHOWN)
-    title = f"the first {SHOWN} rows; -o FILE writes all of them" if more else several(shown.num_rows, "row")
-    return on_screen(shown, title, first.column_names[-answers:])
+    more = first.num_rows > MAX_ROWS_SHOWN or next(tables, None) is not None
+    shown = first.slice(0, MAX_ROWS_SHOWN)
+    title = f"the first {MAX_ROWS_SHOWN} rows; -o FILE writes all of them" if more else pluralize(shown.num_rows, "row")
+    return screen_table(shown, title, first.column_names[-n_answers:])

@@ -1,4 +1,4 @@
-"""`deciban report`: one page about a model."""
+"""`deciban report`: an HTML page about a model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from deciban.cli import options
 from deciban.cli.engines import FileOptions
 from deciban.cli.models import kind_of, learned_before, origin_of, rows_for
 from deciban.cli.output_files import output_path
-from deciban.cli.terminal import note, say, several, show_json
+from deciban.cli.terminal import note, pluralize, print_line, show_json
 
-IN_REPORT = 20_000  # rows of data that a report looks at
+MAX_ROWS_IN_REPORT = 20_000  # of more rows, a sample is used
 
 
 def report(
@@ -54,11 +54,11 @@ def report(
     if data:
         rows = rows_for(estimator, data, FileOptions(format, delimiter, encoding, missing), target)
         learned = learned_before(estimator, rows) if leave_one_out is None else leave_one_out
-        table, all_here = rows.some(IN_REPORT)
+        table, all_here = rows.all_or_sample(MAX_ROWS_IN_REPORT)
         about["data"] = rows.name
         with rows.labelled(table, all_here) as (X, y):
             if not all_here:
-                note("note", f"the report looks at {several(len(y), 'row')} from all over {rows.name}")
+                note("note", f"the report looks at {pluralize(len(y), 'row')} from all over {rows.name}")
             X = X.to_pylist() if rows.split.text is not None else X
     content = page(
         estimator,
@@ -73,4 +73,4 @@ def report(
     if json:
         show_json({"file": output, "bytes": os.path.getsize(output), "rows": 0 if y is None else len(y)})
     else:
-        say(f"Wrote {output}: open it in a browser.")
+        print_line(f"Wrote {output}: open it in a browser.")

@@ -10,8 +10,8 @@ import typer
 from deciban.cli import options
 from deciban.cli.models import TEXT_MODELS, class_of, columns_of, kind_of, origin_of
 from deciban.cli.output_files import check_not_among
-from deciban.cli.screen import on_screen
-from deciban.cli.terminal import several, show
+from deciban.cli.screen import screen_table
+from deciban.cli.terminal import pluralize, show
 from deciban.errors import NotAvailableError
 from deciban.show import plain
 
@@ -62,6 +62,6 @@ def sample(
     target = origin.get("target") or "label"
     table = pa.table({**columns, target: [plain(label) for label in y.tolist()]})
     if output is None and not json and sys.stdout.isatty():
-        show(on_screen(table, several(n, "row") + " as the model imagines them", [target]))
+        show(screen_table(table, pluralize(n, "row") + " as the model imagines them", [target]))
         return
     write_rows(output, [table], format="jsonl" if json and output is None else None)

@@ -1,4 +1,4 @@
-"""`deciban show`: look inside a model."""
+"""`deciban show`: print what a model has learned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.models import kind_of, open_model, origin_of
-from deciban.cli.terminal import bytes_in_words, counted, say, several, show_json
+from deciban.cli.terminal import format_bytes, int_if_whole, pluralize, print_line, show_json
 from deciban.cli.terminal import show as show_result
 from deciban.show import Table, plain
 
@@ -30,7 +30,7 @@ def show(
     loaded = open_model(model)
     strongest = loaded.top_evidence(evidence)
     summary = loaded.summary() if kind_of(loaded) == "Classifier" else None
-    counts = [(plain(label), counted(n)) for label, n in zip(loaded.classes_, loaded.class_count_, strict=True)]
+    counts = [(plain(label), int_if_whole(n)) for label, n in zip(loaded.classes_, loaded.class_count_, strict=True)]
     origin = origin_of(loaded)
     if json:
         show_json(
@@ -45,24 +45,24 @@ def show(
             }
         )
         return
-    size = bytes_in_words(os.path.getsize(model))
+    size = format_bytes(os.path.getsize(model))
     total = sum(n for _, n in counts)
-    say(f"{model}: a {kind_of(loaded)} ({size}) that has learned {several(total, 'row')}.")
+    print_line(f"{model}: a {kind_of(loaded)} ({size}) that has learned {pluralize(total, 'row')}.")
     if origin.get("names"):
         what = f"column {origin.get('target')!r}" + (
             f" from the texts in {origin['text']!r}" if origin.get("text") else ""
         )
-        say(f"It tells {what}; learned from {', '.join(map(str, origin['names'][:5]))}.")
-    say()
+        print_line(f"It tells {what}; learned from {', '.join(map(str, origin['names'][:5]))}.")
+    print_line()
     rows = [(label, n, f"{n / total:.1%}" if total else "") for label, n in counts]
     show_result(Table("classes", ("class", "rows", "share"), rows, right=("share",)))
     if summary is not None:
-        say()
+        print_line()
         show_result(summary)
     elif hasattr(loaded, "blocks_"):
-        say()
+        print_line()
         show_result(loaded.blocks_)
     if evidence:
-        say()
+        print_line()
         shown = [(label, item, f"{decibans:+.1f}") for label, item, decibans in strongest.rows]
         show_result(replace(strongest, rows=shown, right=("dB",)))

@@ -1,4 +1,4 @@
-"""`deciban train`: from rows to a model."""
+"""`deciban train`: learn a model from data."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.engines import EngineOptions, FileOptions
-from deciban.cli.model_choice import MODELS, guess, make, read_schema, the_text_column
+from deciban.cli.model_choice import MODELS, choose_model, new_estimator, only_text_column, read_schema
 from deciban.cli.output_files import output_path, without_folders
 from deciban.cli.rows import LABEL, TEXT, ModelRows, check_classes, check_column, check_target, split_columns
-from deciban.cli.terminal import bytes_in_words, counted, note, say, several, show_json
+from deciban.cli.terminal import format_bytes, int_if_whole, note, pluralize, print_line, show_json
 from deciban.errors import DecibanError, ForgetError
 from deciban.show import bar, plain
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from deciban._typing import Array
     from deciban.engines.base import Engine
 
-GUESSED = 2000  # rows of a database or a cluster by which a model is chosen
-JUDGED = 20_000  # texts that are left one out to say how good the model is
+MAX_ROWS_TO_CHOOSE_MODEL = 2000  # of a database or a cluster
+MAX_ROWS_JUDGED = 20_000  # of more rows, leave-one-out takes too long
 
 
 def train(
@@ -82,15 +82,15 @@ def train(
     if model not in MODELS:
         raise typer.BadParameter(f"{model!r} is none of {', '.join(MODELS)}", param_hint="--model")
     where, files = EngineOptions(engine, table, query, checkpoint), FileOptions(format, delimiter, encoding, missing)
-    if like is not None and where.given(data):
+    if like is not None and where.any_given(data):
         raise DecibanError("--like is for rows that are read here: leave out --engine and the like")
     opened = where.open(data, jobs, files)
     path = output_path(output, data if all("://" not in one for one in data) else ["model"])
     if opened.name == "stream":
         learned = learn_files(opened, target, text, model, schema, jobs, like, at_once=checkpoint is None)
     else:
-        learned = learn_there(opened, target, text, model, schema, jobs)
-    finish(*learned, path, json)
+        learned = learn_with_engine(opened, target, text, model, schema, jobs)
+    save_and_report(*learned, path, json)
 
 
 def learn_files(
@@ -103,9 +103,9 @@ def learn_files(
     like: str | None,
     at_once: bool,
 ) -> tuple[Any, Any, int]:
-    """The estimator that has learned files, how good it is where that is at hand, and how many rows have no label.
+    """The fitted estimator, its leave-one-out figures where they are cheap, and how many rows have no label.
 
-    Files are read once where memory holds their rows (`at_once`); otherwise a sample is read first, since choices are
+    Files are read once if their rows fit in memory (`at_once`); otherwise a sample is read first, since choices are
     made before rows are added up.
     """
     from deciban.engines import learn
@@ -116,33 +116,35 @@ def learn_files(
     target = check_target(engine, target)
     named = text is not None and kind == "table"
     rows = split_columns(engine, target, text if kind != "table" or model in ("text", "spam") else None)
-    table = rows.whole() if at_once else None
+    table = rows.all_rows() if at_once else None
     all_here = table is not None
     table = engine.sample(learn.SAMPLE) if table is None else table
     check_classes(table[target], target)
     with rows.labelled(table, all_here) as (X, y):
         if like is not None:
-            estimator, how = without_rows(like), "like"
+            estimator, chosen_model = empty_like(like), "like"
         else:
-            how = model if model != "auto" else "text" if named else guess(kind, X, y, schema)
-            if how in ("text", "spam") and rows.split.text is None:
-                rows = split_columns(engine, target, text or the_text_column(X, schema))
-            estimator = make(how, read_schema(schema, tuple(engine.schema.names)), jobs)
+            chosen_model = model if model != "auto" else "text" if named else choose_model(kind, X, y, schema)
+            if chosen_model in ("text", "spam") and rows.split.text is None:
+                rows = split_columns(engine, target, text or only_text_column(X, schema))
+            estimator = new_estimator(chosen_model, read_schema(schema, tuple(engine.schema.names)), jobs)
     with rows.labelled(table, all_here) as (X, y):
-        if all_here and how != "like":
+        if all_here and chosen_model != "like":
             with bar("learning", engine.size):
                 estimator.fit(X, y)
         else:
-            add_up(estimator, rows, how, y)
+            learn_in_batches(estimator, rows, chosen_model, y)
         calibrate(estimator, X, y)
-        judged = judge(estimator, X, y, how == "classifier" or (all_here and how != "like"))
+        figures = leave_one_out_figures(
+            estimator, X, y, chosen_model == "classifier" or (all_here and chosen_model != "like")
+        )
     learned = table.num_rows if all_here else engine.rows_read
     estimator.origin_ = origin(engine, target, rows.split.text, kind, rows.digests())
-    return estimator, judged, round(learned - estimator.class_count_.sum())
+    return estimator, figures, round(learned - estimator.class_count_.sum())
 
 
-def without_rows(path: str) -> Any:
-    """The choices of a model, with nothing learned."""
+def empty_like(path: str) -> Any:
+    """An estimator with the choices of a saved model and no rows."""
     from deciban.estimators.load import load
 
     estimator = load(path)
@@ -155,106 +157,110 @@ def without_rows(path: str) -> Any:
     return estimator.empty()
 
 
-def add_up(estimator: Any, rows: ModelRows, how: str, y: Array) -> None:
-    """Learn all rows batch by batch; y are the labels of the sample that choices are made on."""
+def learn_in_batches(estimator: Any, rows: ModelRows, chosen_model: str, y: Array) -> None:
+    """Learn all rows in batches; y are the labels of the sample on which choices are made."""
     from deciban.estimators import on_engines
 
-    learn = on_engines.learn_more if how == "like" else on_engines.fit
+    learn = on_engines.learn_more if chosen_model == "like" else on_engines.fit
     learn(estimator, rows.engine, rows.target, text=rows.split.text, labelled=True)
-    later = [plain(label) for label in estimator.classes_ if label not in y] if how == "classifier" else []
-    if later:
+    unseen = [plain(label) for label in estimator.classes_ if label not in y] if chosen_model == "classifier" else []
+    if unseen:
         note(
             "note",
-            f"class {later[0]!r} was not in the sample that the choices were made on: put the rows in random "
+            f"class {unseen[0]!r} was not in the sample that the choices were made on: put the rows in random "
             "order, or give files instead of a pipe",
         )
 
 
-def learn_there(
+def learn_with_engine(
     engine: Engine, target: str | None, text: str | None, model: str, schema: list[str] | None, jobs: int | None
 ) -> tuple[Any, Any, int]:
-    """The same for rows of a database or a cluster, which says nothing of those without a label."""
+    """The same for a database or a cluster, where rows without a label are not counted."""
     from deciban.estimators import on_engines
 
     target = check_target(engine, target)
     check_column(engine, target)
     if model == "auto":
-        some = engine.sample(GUESSED)
-        model = "text" if text is not None else guess("table", some.drop_columns([target]), some[target], schema)
-    estimator = make(model, read_schema(schema, tuple(engine.schema.names)), jobs)
+        sampled = engine.sample(MAX_ROWS_TO_CHOOSE_MODEL)
+        model = (
+            "text"
+            if text is not None
+            else choose_model("table", sampled.drop_columns([target]), sampled[target], schema)
+        )
+    estimator = new_estimator(model, read_schema(schema, tuple(engine.schema.names)), jobs)
     on_engines.fit(estimator, engine, target, text=text if model in ("text", "spam") else None, labelled=True)
     estimator.origin_ = origin(engine, target, getattr(estimator, "text_", None), "table", [])
-    return estimator, judge(estimator, None, estimator.classes_, model == "classifier"), 0
+    return estimator, leave_one_out_figures(estimator, None, estimator.classes_, model == "classifier"), 0
 
 
 def origin(engine: Engine, target: str, text: str | None, kind: str, digests: list[str]) -> dict[str, Any]:
-    """Where the rows came from: what a model file says of it."""
+    """Where the rows came from, as stored in the model file."""
     name = without_folders(engine.rows_named)
     return {"target": target, "text": text, "kind": kind, "names": [name], "learned": digests}
 
 
 def calibrate(estimator: Any, X: Any, y: Array) -> None:
-    """Scores for prediction sets, by leave-one-out over some of the rows, where that can be done."""
+    """Scores for prediction sets, by leave-one-out over some of the rows, where possible."""
     with contextlib.suppress(ForgetError):
         estimator.calibrate(X, y)
 
 
-def judge(estimator: Any, X: Any, y: Array, at_hand: bool) -> Any:
-    """What new rows would see: as `fit` found it, or found now where that is quick."""
-    if len(estimator.classes_) < 2 or not at_hand:
+def leave_one_out_figures(estimator: Any, X: Any, y: Array, cheap: bool) -> Any:
+    """Accuracy and log loss to expect on new rows: from `fit`, or computed now if that is quick."""
+    if len(estimator.classes_) < 2 or not cheap:
         return None
     if hasattr(estimator, "summary") and (summary := estimator.summary()).judged:
         return {"accuracy": summary.accuracy, "log_loss": summary.loss, "how": summary.how}
-    if X is None or len(y) > JUDGED:
+    if X is None or len(y) > MAX_ROWS_JUDGED:
         return None
-    left = estimator.leave_one_out(X, y)
-    figures = {"accuracy": left.accuracy, "log_loss": left.log_loss} if left.judged else {}
-    return {**figures, "how": left.how, **({"note": left.note} if left.note else {})}
+    judged = estimator.leave_one_out(X, y)
+    figures = {"accuracy": judged.accuracy, "log_loss": judged.log_loss} if judged.judged else {}
+    return {**figures, "how": judged.how, **({"note": judged.note} if judged.note else {})}
 
 
-def finish(estimator: Any, judged: Any, unlabelled: int, path: str, json: bool) -> None:
-    """Write the model, and say what was learned."""
+def save_and_report(estimator: Any, figures: Any, unlabelled: int, path: str, json: bool) -> None:
+    """Write the model, and print what was learned."""
     estimator.save(path)
-    facts, target = described(estimator, path, judged), estimator.origin_["target"]
+    facts, target = training_facts(estimator, path, figures), estimator.origin_["target"]
     if len(estimator.classes_) < 2:
         note("note", f"column {target!r} holds one class only: until others are learned, it is the answer to every row")
     if unlabelled:
-        note("note", f"{several(unlabelled, 'row')} without a label in column {target!r} were left out")
+        note("note", f"{pluralize(unlabelled, 'row')} without a label in column {target!r} were left out")
     if json:
         show_json(facts)
     else:
-        tell(facts)
+        print_facts(facts)
 
 
-def described(estimator: Any, path: str, judged: Any) -> dict[str, Any]:
-    """What was learned, in facts."""
+def training_facts(estimator: Any, path: str, figures: Any) -> dict[str, Any]:
+    """What was learned, for --json."""
     counts = {
-        str(plain(label)): counted(n) for label, n in zip(estimator.classes_, estimator.class_count_, strict=True)
+        str(plain(label)): int_if_whole(n) for label, n in zip(estimator.classes_, estimator.class_count_, strict=True)
     }
     facts = {
         "model": type(estimator).__name__,
         "file": path,
         "bytes": os.path.getsize(path),
-        "rows": counted(sum(counts.values())),
+        "rows": int_if_whole(sum(counts.values())),
         "classes": counts,
         "target": estimator.origin_["target"],
         "text": estimator.origin_["text"],
     }
-    if judged is not None:
-        facts["leave_one_out"] = judged
+    if figures is not None:
+        facts["leave_one_out"] = figures
     return facts
 
 
-def tell(facts: dict[str, Any]) -> None:
-    most = sorted(facts["classes"].items(), key=lambda item: -item[1])
-    shares = ", ".join(f"{label} {n:,.10g}" for label, n in most[:8])
-    more = f" and {len(most) - 8} more" if len(most) > 8 else ""
-    say(f"Learned {several(facts['rows'], 'row')} of {several(len(most), 'class')}: {shares}{more}.")
+def print_facts(facts: dict[str, Any]) -> None:
+    by_size = sorted(facts["classes"].items(), key=lambda item: -item[1])
+    shares = ", ".join(f"{label} {n:,.10g}" for label, n in by_size[:8])
+    rest = f" and {len(by_size) - 8} more" if len(by_size) > 8 else ""
+    print_line(f"Learned {pluralize(facts['rows'], 'row')} of {pluralize(len(by_size), 'class')}: {shares}{rest}.")
     if "leave_one_out" in facts:
         figures = facts["leave_one_out"]
         if "log_loss" in figures:
             way = figures["how"].capitalize()
-            say(f"{way}: accuracy {figures['accuracy']:.1%}, log loss {figures['log_loss']:.4g} nats.")
+            print_line(f"{way}: accuracy {figures['accuracy']:.1%}, log loss {figures['log_loss']:.4g} nats.")
         if "note" in figures:
-            say(figures["note"])
-    say(f"Wrote {facts['file']} ({facts['model']}, {bytes_in_words(facts['bytes'])}).")
+            print_line(figures["note"])
+    print_line(f"Wrote {facts['file']} ({facts['model']}, {format_bytes(facts['bytes'])}).")
