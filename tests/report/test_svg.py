@@ -16,7 +16,7 @@ from deciban.report.markup import count, cut, data, decibans, number, percent, t
 @given(st.floats(-1e12, 1e12), st.floats(1e-9, 1e12))
 def test_ticks_are_few_round_and_inside(low, width):
     high = low + width
-    found = svg.ticks(low, high)
+    found = svg.tick_values(low, high)
     assert 0 < len(found) <= 6 or not high > low or width < 1e-9 * abs(low)
     slack = 1e-6 * width + 1e-11 * max(abs(low), abs(high))  # a tick is written to twelve digits
     assert all(low - slack <= tick <= high + slack for tick in found)
@@ -34,7 +34,10 @@ def test_a_plane_puts_points_where_they_belong():
 
 
 def test_a_line_is_broken_where_a_number_is_not_finite():
-    assert svg.through(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, np.inf, 2.0, 3.0])) == "M0.0 0.0M2.0 2.0L3.0 3.0"
+    assert (
+        svg.path_through(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, np.inf, 2.0, 3.0]))
+        == "M0.0 0.0M2.0 2.0L3.0 3.0"
+    )
 
 
 def test_a_curve_is_thinned_and_keeps_its_ends():
@@ -63,9 +66,9 @@ def test_regions_cover_the_plane_once():
 def test_a_bar_has_its_length():
     assert 'width="25.00"' in svg.bar(0.25)
     assert 'width="100.00"' in svg.bar(7.0)
-    assert 'x="25.00"' in svg.swing(-0.5)
-    assert "against" in svg.swing(-0.5)
-    assert 'x="50.00"' in svg.swing(0.5)
+    assert 'x="25.00"' in svg.signed_bar(-0.5)
+    assert "against" in svg.signed_bar(-0.5)
+    assert 'x="50.00"' in svg.signed_bar(0.5)
 
 
 # ------------------------------ markup

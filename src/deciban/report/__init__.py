@@ -1,4 +1,4 @@
-"""One page about a model, with everything in it: what it learned, how good it is, and why it says what it says."""
+"""An HTML page about a model: what it learned, how good it is, and the evidence behind its predictions."""
 
 from deciban.report.page import page
 

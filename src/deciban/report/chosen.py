@@ -14,7 +14,7 @@ from deciban.report.markup import (
     is_number,
     number,
     paragraph,
-    several,
+    pluralize,
     table,
 )
 from deciban.report.rows import Material
@@ -22,24 +22,24 @@ from deciban.report.svg import bar
 from deciban.results.summary import Summary
 from deciban.show import Table, plain
 
-MAX_CANDIDATES = 5  # candidates that were not chosen
-MAX_COLUMNS_LISTED = 40  # columns of the data that are listed
-MAX_PARAMETER_ROWS = 12  # rows of a table of parameters
-MAX_PARAMETER_COLUMNS = 9  # columns of it
+MAX_CANDIDATES = 5  # of those that were not chosen
+MAX_COLUMNS_LISTED = 40  # of the data
+MAX_PARAMETER_ROWS = 12  # of a table of parameters
+MAX_PARAMETER_COLUMNS = 9  # of such a table
 
 
 def summary_of(model: Any) -> Summary | None:
-    """What the model says that it chose, where it chooses."""
-    say = getattr(model, "summary", None)
-    found = say() if callable(say) and hasattr(model, "kinds_") else None
-    return found if isinstance(found, Summary) else None
+    """The summary of a model that makes choices, else None."""
+    summarize = getattr(model, "summary", None)
+    summary = summarize() if callable(summarize) and hasattr(model, "kinds_") else None
+    return summary if isinstance(summary, Summary) else None
 
 
 def chosen_section(material: Material) -> list[Markup]:
-    """The laws and why they were chosen; or the law, where there was no choice."""
+    """The laws and why they were chosen; or the law of a model without choices."""
     summary = summary_of(material.model)
     if summary is None:
-        return the_law(material)
+        return law_section(material)
     return [
         paragraph(
             "Several experts look at each row, each in its own way. How far each of them is believed was judged by "
@@ -59,15 +59,15 @@ def chosen_section(material: Material) -> list[Markup]:
 
 
 def column_table(summary: Summary) -> Markup:
-    """Columns by what each tells, with its law."""
+    """Columns by how informative they are, with their laws."""
     columns = summary.columns.to_dict()
     order = sorted(range(len(columns["column"])), key=lambda i: -(columns["dB"][i] or 0.0))
-    most = max((db for db in columns["dB"] if db), default=1.0)
+    largest = max((db for db in columns["dB"] if db), default=1.0)
     lines: list[tuple[Any, ...]] = [
         (
             data(columns["column"][i], 60),
             number(columns["dB"][i], 3),
-            bar((columns["dB"][i] or 0.0) / most),
+            bar((columns["dB"][i] or 0.0) / largest),
             columns["kind"][i],
             columns["law"][i] or "",
         )
@@ -79,11 +79,11 @@ def column_table(summary: Summary) -> Markup:
 
 
 def candidate_table(summary: Summary) -> Markup:
-    """Those in use, and the best of the others."""
+    """The candidates in use, and the best of the others."""
     candidates = summary.candidates.to_dict()
-    places = range(len(candidates["candidate"]))
-    used = [i for i in places if candidates["chosen"][i]]
-    others = sorted((i for i in places if not candidates["chosen"][i]), key=lambda i: candidates["log loss"][i] or 0.0)
+    indices = range(len(candidates["candidate"]))
+    used = [i for i in indices if candidates["chosen"][i]]
+    others = sorted((i for i in indices if not candidates["chosen"][i]), key=lambda i: candidates["log loss"][i] or 0.0)
     lines: list[tuple[Any, ...]] = [
         (
             candidates["candidate"][i],
@@ -99,33 +99,36 @@ def candidate_table(summary: Summary) -> Markup:
     return table(("expert", "setting", "log loss", "weight", ""), lines, "What was tried")
 
 
-def the_law(material: Material) -> list[Markup]:
-    """What a model without a choice says of itself: its first sentence, and its parameters."""
+def law_section(material: Material) -> list[Markup]:
+    """A model without choices: the first sentence of its docstring, and its parameters."""
     model = material.model
-    first = (inspect.getdoc(type(model)) or "").split("\n\n")[0].replace("\n", " ")
-    out = [paragraph(f"{material.name}. {first}" if first else material.name)]
+    first_sentence = (inspect.getdoc(type(model)) or "").split("\n\n")[0].replace("\n", " ")
+    out = [paragraph(f"{material.name}. {first_sentence}" if first_sentence else material.name)]
     for name in ("blocks_", "reliability_", "params"):
-        found = getattr(model, name, None)
-        if isinstance(found, Table) and found.rows:
-            return [*out, heading(found.title.replace("_", " ").capitalize()), plain_table(found)]
+        parameters = getattr(model, name, None)
+        if isinstance(parameters, Table) and parameters.rows:
+            return [*out, heading(parameters.title.replace("_", " ").capitalize()), parameter_table(parameters)]
     return out
 
 
-def plain_table(found: Table) -> Markup:
-    """A result's table, as far as a page has room."""
-    rows = [tuple(cell(value) for value in row[:MAX_PARAMETER_COLUMNS]) for row in found.rows[:MAX_PARAMETER_ROWS]]
-    if len(found.rows) > MAX_PARAMETER_ROWS:
+def parameter_table(parameters: Table) -> Markup:
+    """The first rows and columns of a table of parameters."""
+    rows = [
+        tuple(cell_markup(value) for value in row[:MAX_PARAMETER_COLUMNS])
+        for row in parameters.rows[:MAX_PARAMETER_ROWS]
+    ]
+    if len(parameters.rows) > MAX_PARAMETER_ROWS:
         rows.append(
             (
-                f"… and {several(len(found.rows) - MAX_PARAMETER_ROWS, 'row')} more",
-                *[""] * (len(found.columns[:MAX_PARAMETER_COLUMNS]) - 1),
+                f"… and {pluralize(len(parameters.rows) - MAX_PARAMETER_ROWS, 'row')} more",
+                *[""] * (len(parameters.columns[:MAX_PARAMETER_COLUMNS]) - 1),
             )
         )
-    head = [data(name, 40) for name in found.columns[:MAX_PARAMETER_COLUMNS]]
-    return table(head, rows, found.title)
+    head = [data(name, 40) for name in parameters.columns[:MAX_PARAMETER_COLUMNS]]
+    return table(head, rows, parameters.title)
 
 
-def cell(value: Any) -> Any:
+def cell_markup(value: Any) -> Any:
     value = plain(value)
     if value is None:
         return ""

@@ -1,4 +1,4 @@
-"""Would more rows help? The model learns anew from a few rows, from more, and from more still."""
+"""The learning curve: would more rows help? The model is refitted on growing numbers of rows."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from deciban._typing import Array, Floats
 from deciban.reading.given import Rows
-from deciban.report.markup import Markup, count, figure, number, paragraph, percent, several, table, tag
+from deciban.report.markup import Markup, count, figure, number, paragraph, percent, pluralize, table, tag
 from deciban.report.rows import Material
 from deciban.report.svg import Plane
 from deciban.results.comparison import MIN_ROWS_PER_CLASS, Comparison, learning_curves, standard_error
 
-MAX_ROWS_OF_CURVE = 2000  # that the curve is drawn on
-MIN_ROWS_OF_CURVE = 60  # with which a curve says something
+MAX_ROWS_OF_CURVE = 2000  # a larger table is sampled
+MIN_ROWS_OF_CURVE = 60  # fewer rows give no meaningful curve
 N_SIZES, N_REPEATS = 5, 3
-SLOW_SECONDS, TOO_SLOW_SECONDS = 1.0, 5.0  # seconds a fit
-MAX_LOSS_RATIO = 2.0  # times the log loss of the class shares: what is higher is off the picture
+SLOW_SECONDS, TOO_SLOW_SECONDS = 1.0, 5.0  # of one fit
+MAX_LOSS_RATIO = 2.0  # of the class shares: losses above this are drawn at the edge
 MODEL_NAME, SHARES_NAME = "the model", "class shares alone"
 
 
-class Anew:
-    """A model of the same settings that learns from rows, given by number."""
+class Refit:
+    """A new model with the same settings, fitted on rows given by index."""
 
     def __init__(self, model: Any, rows: Rows) -> None:
         self.model, self.rows = model, rows
@@ -33,125 +33,127 @@ class Anew:
     def classes_(self) -> Any:
         return self.model.classes_
 
-    def fit(self, X: Array, y: Array) -> Anew:
+    def fit(self, X: Array, y: Array) -> Refit:
         self.model = type(self.model)(**self.model.get_params(deep=False)).fit(self.rows.take(X), y)
         return self
 
     def predict_log_proba(self, X: Array) -> Any:
         return self.model.predict_log_proba(self.rows.take(X))
 
-    predict_proba = predict_log_proba  # never asked: the logarithm is there
+    predict_proba = predict_log_proba  # never called, since predict_log_proba exists
 
-    def __deepcopy__(self, memo: Any) -> Anew:
-        """The rows are shared, and the model is made anew."""
-        return Anew(self.model, self.rows)
+    def __deepcopy__(self, memo: Any) -> Refit:
+        """Share the rows; `fit` makes a new model."""
+        return Refit(self.model, self.rows)
 
 
 class ClassShares:
-    """What can be said without looking at a row, with one more row of each class."""
+    """The baseline: class shares alone, smoothed by one row per class."""
 
     def fit(self, X: Any, y: Array) -> ClassShares:
         del X
         self.classes_, rows = np.unique(y, return_counts=True)
-        self.said: Floats = np.log((rows + 1.0) / (rows + 1.0).sum())
+        self.log_shares: Floats = np.log((rows + 1.0) / (rows + 1.0).sum())
         return self
 
     def predict_log_proba(self, X: Any) -> Floats:
-        return np.tile(self.said, (len(X), 1))
+        return np.tile(self.log_shares, (len(X), 1))
 
     def predict_proba(self, X: Any) -> Floats:
         return np.exp(self.predict_log_proba(X))
 
 
-def curve_section(material: Material, wanted: bool) -> list[Markup]:
+def curve_section(material: Material, requested: bool) -> list[Markup]:
     """A learning curve on some of the rows, or why there is none."""
-    if not wanted:
+    if not requested:
         return [left_out("it was not asked for")]
     if material.rows is None or material.labels is None or material.judged is None:
         return [left_out("there are no rows with labels")]
     if not hasattr(material.model, "get_params"):
         return [left_out("this model answers, but does not learn")]
     truth, k = material.judged.truth, len(material.judged.classes)
-    rows = chosen_rows(truth, k)
+    rows = sample_rows(truth, k)
     present = len(np.unique(truth[rows]))
     if present < 2 or len(rows) < max(MIN_ROWS_OF_CURVE, 6 * present):
-        have = f"{several(len(rows), 'row')} of {several(present, 'class', 'classes')} that have three or more"
-        return [left_out(f"there are too few rows of each class ({have})")]
+        available = f"{pluralize(len(rows), 'row')} of {pluralize(present, 'class', 'classes')} that have three or more"
+        return [left_out(f"there are too few rows of each class ({available})")]
     labels = np.array([material.labels[i] for i in rows])
     try:
-        found, note = drawn_curve(material.model, Rows.of(material.rows.take(rows)), labels, present)
+        comparison, note = learning_curve(material.model, Rows.of(material.rows.take(rows)), labels, present)
     except ValueError as error:  # such as a prior for classes that are not among these rows
         return [left_out(f"the model could not learn from some of the rows ({error})")]
-    if found is None:
+    if comparison is None:
         return [left_out(note)]
     if len(rows) < material.size:
         note += f" Drawn on {count(len(rows))} of the {count(material.size)} rows."
-    return shown(found, note)
+    return curve_markup(comparison, note)
 
 
 def left_out(why: str) -> Markup:
     return paragraph(f"Left out: {why}.", class_="note")
 
 
-def chosen_rows(truth: Array, k: int) -> Array:
-    """At most so many rows, of classes that have enough."""
+def sample_rows(truth: Array, k: int) -> Array:
+    """At most MAX_ROWS_OF_CURVE random rows, of classes that have enough of them."""
     rng = np.random.default_rng(0)
     rows = rng.permutation(len(truth))[:MAX_ROWS_OF_CURVE]
-    counted = np.bincount(truth[rows], minlength=k)
-    return np.sort(rows[counted[truth[rows]] > MIN_ROWS_PER_CLASS])
+    class_counts = np.bincount(truth[rows], minlength=k)
+    return np.sort(rows[class_counts[truth[rows]] > MIN_ROWS_PER_CLASS])
 
 
-def drawn_curve(model: Any, rows: Rows, labels: Array, k: int) -> tuple[Comparison | None, str]:
-    """The curve of a model, and what to say of it. How often it learns depends on how long that takes."""
+def learning_curve(model: Any, rows: Rows, labels: Array, k: int) -> tuple[Comparison | None, str]:
+    """The learning curve of a model, and a note on it. The number of fits depends on how long one takes."""
     held_out = rows.size // 3
-    most = rows.size - held_out
+    n_train = rows.size - held_out
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of few rows, which is the point
-        began = time.perf_counter()
-        Anew(model, rows).fit(np.arange(most), labels[:most])
-        took = time.perf_counter() - began
-        if took > TOO_SLOW_SECONDS:
-            return None, f"to learn {several(most, 'row')} once takes {number(took, 2)} seconds"
-        sizes, repeats = (N_SIZES, N_REPEATS) if took < SLOW_SECONDS else (3, 1)
-        asked = np.unique(np.geomspace(max(MIN_ROWS_PER_CLASS * k, most // 2**sizes), most, sizes).astype(int)).tolist()
-        found = learning_curves(
-            {MODEL_NAME: Anew(model, rows), SHARES_NAME: ClassShares()},
+        warnings.simplefilter("ignore")  # about few rows, which are intended here
+        start = time.perf_counter()
+        Refit(model, rows).fit(np.arange(n_train), labels[:n_train])
+        seconds = time.perf_counter() - start
+        if seconds > TOO_SLOW_SECONDS:
+            return None, f"to learn {pluralize(n_train, 'row')} once takes {number(seconds, 2)} seconds"
+        sizes, repeats = (N_SIZES, N_REPEATS) if seconds < SLOW_SECONDS else (3, 1)
+        train_sizes = np.unique(
+            np.geomspace(max(MIN_ROWS_PER_CLASS * k, n_train // 2**sizes), n_train, sizes).astype(int)
+        ).tolist()
+        comparison = learning_curves(
+            {MODEL_NAME: Refit(model, rows), SHARES_NAME: ClassShares()},
             np.arange(rows.size),
             labels,
-            asked,
+            train_sizes,
             held_out=held_out,
             repeats=repeats,
             rng=np.random.default_rng(0),
         )
-    spread = f"the band is one standard error of {repeats} draws" if repeats > 1 else "one draw"
-    return found, f"Judged by {several(held_out, 'row')} that were held out; {spread}."
+    error_note = f"the band is one standard error of {repeats} draws" if repeats > 1 else "one draw"
+    return comparison, f"Judged by {pluralize(held_out, 'row')} that were held out; {error_note}."
 
 
-def shown(found: Comparison, note: str) -> list[Markup]:
-    """The curve, what it says, and its numbers."""
-    loss, error = found.log_loss.mean(axis=2), standard_error(found.log_loss)
-    hits = found.accuracy.mean(axis=2)
-    x = np.array(found.sizes, dtype=float)
+def curve_markup(comparison: Comparison, note: str) -> list[Markup]:
+    """The curve, its conclusion, and its numbers."""
+    loss, error = comparison.log_loss.mean(axis=2), standard_error(comparison.log_loss)
+    accuracy = comparison.accuracy.mean(axis=2)
+    x = np.array(comparison.sizes, dtype=float)
     finite = loss[np.isfinite(loss)]
     high = min(float(finite.max(initial=0.0)), MAX_LOSS_RATIO * float(loss[1].max())) * 1.1 or 1.0
     plane = Plane((x[0], x[-1]), (0.0, high), "rows learned", "log loss", log_x=True, width=520, height=300)
     for m, (name, style) in enumerate(((MODEL_NAME, "s0"), (SHARES_NAME, "s1 dashed"))):
-        drawn = np.minimum(loss[m], high)
+        visible = np.minimum(loss[m], high)
         if np.isfinite(error[m]).all():
             plane.band(x, np.clip(loss[m] - error[m], 0.0, high), np.clip(loss[m] + error[m], 0.0, high), f"c{m}")
-        plane.line(x, drawn, style)
-        plane.dots(x, drawn, f"c{m}", m)
-        plane.label(x[-1], float(drawn[-1]), name, f"name s{m}", "end", -9.0)
+        plane.line(x, visible, style)
+        plane.dots(x, visible, f"c{m}", m)
+        plane.label(x[-1], float(visible[-1]), name, f"name s{m}", "end", -9.0)
     if (loss > high).any():
         note += " What lies above the picture is drawn at its edge."
-    about = "; ".join(f"{n} rows: {number(value)}" for n, value in zip(found.sizes, loss[0], strict=True))
-    picture = plane.finished("Learning curve", about, x_ticks=x.tolist())
+    description = "; ".join(f"{n} rows: {number(value)}" for n, value in zip(comparison.sizes, loss[0], strict=True))
+    picture = plane.to_svg("Learning curve", description, x_ticks=x.tolist())
     lines = [
-        (several(n, "row"), number(loss[0, s]), number(loss[1, s]), percent(float(hits[0, s])))
-        for s, n in enumerate(found.sizes)
+        (pluralize(n, "row"), number(loss[0, s]), number(loss[1, s]), percent(float(accuracy[0, s])))
+        for s, n in enumerate(comparison.sizes)
     ]
     return [
-        paragraph(in_words(loss[0], error[0])),
+        paragraph(conclusion(loss[0], error[0])),
         figure(picture, note),
         tag(
             "details",
@@ -161,7 +163,7 @@ def shown(found: Comparison, note: str) -> list[Markup]:
     ]
 
 
-def in_words(loss: Floats, error: Floats) -> str:
+def conclusion(loss: Floats, error: Floats) -> str:
     """Whether more rows would help."""
     if len(loss) < 2 or not np.isfinite(loss[-2:]).all():
         return "With few rows, some classes are thought impossible: more rows help."

@@ -1,4 +1,4 @@
-"""Why: what speaks for each class, one row in full, the worst mistakes, and the least typical rows."""
+"""Evidence: the strongest for each class, one row in full, the worst mistakes, and the least typical rows."""
 
 from __future__ import annotations
 
@@ -21,52 +21,54 @@ from deciban.report.markup import (
     number,
     paragraph,
     percent,
+    pluralize,
     prose,
-    several,
     table,
     tag,
 )
-from deciban.report.rows import Material, Seen, shown_value
-from deciban.report.svg import bar, swing
+from deciban.report.rows import Material, ReadColumn, shown_value
+from deciban.report.svg import bar, signed_bar
 from deciban.results.evidence import Evidence
 from deciban.show import plain
 from deciban.text.evidence import STRONG, WEAK, TextEvidence
 
-MAX_CLASSES_SHOWN = 6  # whose evidence is shown
-MAX_CLASSES = 200  # past this, to find it would take longer than the rest of the page
-MAX_ITEMS = 10  # of a class
-MAX_STEPS = 10  # of an explanation, besides the prior and the rest
-MAX_STEPS_OF_SEVERAL = 6  # of one among several
-MAX_ROWS_SHOWN = 5  # that are shown of many
-MAX_ODD_VALUES = 6  # values of a row that is unlike others
-MAX_TEXT_CHARACTERS = 700  # characters of a text
+MAX_CLASSES_SHOWN = 6  # the largest
+MAX_CLASSES = 200  # for more, computing it takes longer than the rest of the page
+MAX_ITEMS = 10  # per class
+MAX_STEPS = 10  # of the example, besides the prior and the rest
+MAX_STEPS_OF_SEVERAL = 6  # of each mistake
+MAX_ROWS_SHOWN = 5  # mistakes, and untypical rows
+MAX_RARE_VALUES = 6  # of an untypical row
+MAX_TEXT_CHARACTERS = 700  # of the example
 
 
 def strongest_section(material: Material) -> list[Markup]:
-    """The strongest evidence for each class, by itself."""
-    ask = getattr(material.model, "top_evidence", None)
+    """The strongest single items of evidence for each class."""
+    top_evidence = getattr(material.model, "top_evidence", None)
     k = len(material.classes)
-    if ask is None or k < 2:
+    if top_evidence is None or k < 2:
         why = "there is only one class" if k < 2 else "this model has none to show"
         return [paragraph(f"Left out: {why}.", class_="note")]
     if k > MAX_CLASSES:
         return [paragraph(f"Left out: there are {count(k)} classes. top_evidence() lists it for each.", class_="note")]
     named = material.names is not None and not hasattr(material.model, "kinds_")
-    found = ask(MAX_ITEMS, names=list(material.names or ())) if named else ask(MAX_ITEMS)
+    strongest = top_evidence(MAX_ITEMS, names=list(material.names or ())) if named else top_evidence(MAX_ITEMS)
     by_class: dict[Any, list[tuple[Any, float]]] = {}
-    for label, item, db in found.rows:
+    for label, item, db in strongest.rows:
         by_class.setdefault(plain(label), []).append((item, float(db)))
-    counted = dict(zip(map(plain, material.classes), getattr(material.model, "class_count_", np.ones(k)), strict=True))
-    largest = sorted(by_class, key=lambda label: -float(counted.get(label, 0.0)))[:MAX_CLASSES_SHOWN]
+    class_counts = dict(
+        zip(map(plain, material.classes), getattr(material.model, "class_count_", np.ones(k)), strict=True)
+    )
+    largest = sorted(by_class, key=lambda label: -float(class_counts.get(label, 0.0)))[:MAX_CLASSES_SHOWN]
     shown = [label for label in by_class if label in largest]
-    top = max((db for label in shown for _, db in by_class[label] if math.isfinite(db)), default=1.0)
+    longest = max((db for label in shown for _, db in by_class[label] if math.isfinite(db)), default=1.0)
     blocks = [
-        tag("div", heading("For ", data(label, 40)), evidence_bars(by_class[label], top, label), class_="card")
+        tag("div", heading("For ", data(label, 40)), evidence_bars(by_class[label], longest, label), class_="card")
         for label in shown
     ]
-    which = f" The {len(shown)} largest of {count(k)} classes." if len(by_class) > len(shown) else ""
+    which_classes = f" The {len(shown)} largest of {count(k)} classes." if len(by_class) > len(shown) else ""
     return [
-        paragraph(f"What speaks most for a class against the others, each by itself, in decibans.{which}"),
+        paragraph(f"What speaks most for a class against the others, each by itself, in decibans.{which_classes}"),
         columns(*blocks),
     ]
 
@@ -80,7 +82,7 @@ def evidence_bars(items: Sequence[tuple[Any, float]], top: float, label: Any) ->
 
 
 def example_section(material: Material) -> list[Markup]:
-    """One row in full: its probability, and what it is made of."""
+    """One row in full: its probability and the evidence behind it."""
     if material.rows is None or material.size == 0:
         return [paragraph("Left out: no rows were given.", class_="note")]
     i, judged = typical_row(material), material.judged
@@ -88,52 +90,52 @@ def example_section(material: Material) -> list[Markup]:
         return [paragraph("Left out: there is only one class.", class_="note")]
     prediction = plain(material.classes[int(np.argmax(material.model.predict_log_proba(material.row(i))[0]))])
     why = material.explain(i, target=prediction)
-    said: list[Any] = [
+    sentence: list[Any] = [
         f"Row {count(material.number(i))} (rows are counted from 1), a typical one. The model takes it for "
     ]
-    said.append(data(prediction, 40))
+    sentence.append(data(prediction, 40))
     if judged is not None:
         truth = plain(judged.classes[judged.truth[i]])
-        said += [", and so it is"] if truth == prediction else [", but it is ", data(truth, 40)]
-    said.append(".")
+        sentence += [", and so it is"] if truth == prediction else [", but it is ", data(truth, 40)]
+    sentence.append(".")
     return [
-        paragraph(*said),
-        answer(why),
-        explanation(why, MAX_STEPS),
+        paragraph(*sentence),
+        probability_line(why),
+        evidence_table(why, MAX_STEPS),
         paragraph(
             "The prior odds, before the row is looked at, and the evidence of each part of it add up to the total, and "
             "the total is the odds: 10 dB is ten to one.",
             class_="note",
         ),
-        *text_of(why),
-        *without_itself(material, i, why),
+        *marked_text(why),
+        *without_row_note(material, i, why),
     ]
 
 
 def typical_row(material: Material) -> int:
-    """A row that is right, and about as sure as half of all rows are."""
+    """A correctly predicted row of median confidence."""
     judged = material.judged
     if judged is None:
         return 0
-    sure = judged.log_proba.max(axis=1)
+    confidence = judged.log_proba.max(axis=1)
     right = np.flatnonzero(judged.right)
-    rows = right if len(right) else np.arange(len(sure))
-    middle = np.median(sure[rows])
-    return int(rows[np.argmin(np.abs(sure[rows] - middle))])
+    rows = right if len(right) else np.arange(len(confidence))
+    middle = np.median(confidence[rows])
+    return int(rows[np.argmin(np.abs(confidence[rows] - middle))])
 
 
-def answer(why: Evidence) -> Markup:
-    """The probability, so that nobody has to look for it."""
+def probability_line(why: Evidence) -> Markup:
+    """The probability and the odds, in one prominent line."""
     odds = 10.0 ** (min(abs(why.total), 90.0) / 10.0)
     odds_text = f"over {odds:,.0f}" if abs(why.total) > 90.0 else f"{odds:,.0f}" if odds >= 100 else number(odds, 3)
-    side, other = (why.target, why.against) if why.total >= 0 else (why.against, why.target)
+    favoured, other = (why.target, why.against) if why.total >= 0 else (why.against, why.target)
     return tag(
         "p",
         tag("b", "P(", data(why.target, 40), f") = {why.probability:.4f}"),
         tag(
             "span",
             f"{percent(why.probability)} probability; {decibans(why.total)} dB, odds of {odds_text} to 1 for ",
-            data(side, 40),
+            data(favoured, 40),
             " over ",
             data(other, 40),
         ),
@@ -141,23 +143,23 @@ def answer(why: Evidence) -> Markup:
     )
 
 
-def explanation(why: Evidence, most: int) -> Markup:
-    """Bars of evidence: the prior, the strongest items, the rest, and what they come to."""
-    shown = why.items[:most]
-    rest = why.items[most:]
+def evidence_table(why: Evidence, max_items: int) -> Markup:
+    """Bars of evidence: the prior, the strongest items, the rest, and their total."""
+    shown = why.items[:max_items]
+    rest = why.items[max_items:]
     lines: list[tuple[Any, Any, float]] = [("prior odds", "", why.prior)]
     lines += [(name, value, db) for name, value, db in shown]
     if rest:
-        left = float(sum(db for _, _, db in rest))
-        lines.append((f"{count(len(rest))} more", "", 0.0 if math.isnan(left) else left))
+        rest_total = float(sum(db for _, _, db in rest))
+        lines.append((f"{count(len(rest))} more", "", 0.0 if math.isnan(rest_total) else rest_total))
     lines.append(("total", "", why.total))
-    top = max((abs(db) for *_, db in lines if math.isfinite(db)), default=0.0) or 1.0
+    longest = max((abs(db) for *_, db in lines if math.isfinite(db)), default=0.0) or 1.0
     cells = [
         (
             data(name, 60),
-            value_of(value),
+            value_markup(value),
             decibans(db),
-            swing(db / top if math.isfinite(db) else math.copysign(1.0, db)),
+            signed_bar(db / longest if math.isfinite(db) else math.copysign(1.0, db)),
         )
         for name, value, db in lines
     ]
@@ -167,25 +169,25 @@ def explanation(why: Evidence, most: int) -> Markup:
         "dB",
         joined([tag("span", "← ", data(why.against, 24)), tag("span", data(why.target, 24), " →")]),
     )
-    about = f"Evidence for {why.target} over {why.against}"
-    return table(head, cells, about, "bars evidence")
+    caption = f"Evidence for {why.target} over {why.against}"
+    return table(head, cells, caption, "bars evidence")
 
 
-def value_of(value: Any) -> Any:
+def value_markup(value: Any) -> Any:
     value = plain(value)
     if isinstance(value, float):
         return tag("span", number(value))
     return data(value, 40) if str(value) else ""
 
 
-def text_of(why: Evidence, most: int = MAX_TEXT_CHARACTERS) -> list[Markup]:
-    """A text with what its words say: what speaks for is underlined, what speaks against is underlined with dots."""
+def marked_text(why: Evidence, max_characters: int = MAX_TEXT_CHARACTERS) -> list[Markup]:
+    """A text with its evidence marked: underlined if for the target, dotted if against it."""
     if not isinstance(why, TextEvidence) or not why.text:
         return []
     parts: list[Any] = []
     at = 0
     for start, end, db in why.spans:
-        if start >= most:
+        if start >= max_characters:
             break
         if abs(db) >= WEAK:
             parts.append(prose(why.text[at:start]))
@@ -193,10 +195,10 @@ def text_of(why: Evidence, most: int = MAX_TEXT_CHARACTERS) -> list[Markup]:
             strong = " strong" if abs(db) >= STRONG else ""
             parts.append(tag("mark", prose(why.text[start:end][:80]), class_=side + strong, title=f"{decibans(db)} dB"))
             at = end
-    parts.append(prose(why.text[at : max(at, most)]))
-    if len(why.text) > most:
+    parts.append(prose(why.text[at : max(at, max_characters)]))
+    if len(why.text) > max_characters:
         parts.append(f"… ({count(len(why.text))} characters)")
-    key = paragraph(
+    legend = paragraph(
         tag("mark", "speaks for", class_="pro"),
         " ",
         data(why.target, 40),
@@ -205,20 +207,20 @@ def text_of(why: Evidence, most: int = MAX_TEXT_CHARACTERS) -> list[Markup]:
         " · fainter: less than 6 dB",
         class_="note",
     )
-    return [tag("blockquote", *parts), key]
+    return [tag("blockquote", *parts), legend]
 
 
-def without_itself(material: Material, i: int, why: Evidence) -> list[Markup]:
-    """Where the row has been learned: what the model would say of it if it had not."""
+def without_row_note(material: Material, i: int, why: Evidence) -> list[Markup]:
+    """For a learned row: its leave-one-out probability."""
     if not material.learned or material.judged is None:
         return []
-    place = {plain(label): c for c, label in enumerate(material.judged.classes)}
-    alone = float(material.judged.proba[i, place[plain(why.target)]])
+    code_of = {plain(label): c for c, label in enumerate(material.judged.classes)}
+    p_without_row = float(material.judged.proba[i, code_of[plain(why.target)]])
     return [
         paragraph(
             "The row is one of those that were learned. Without it the model would say P(",
             data(why.target, 40),
-            f") = {alone:.4f}.",
+            f") = {p_without_row:.4f}.",
             class_="note",
         )
     ]
@@ -228,7 +230,7 @@ def without_itself(material: Material, i: int, why: Evidence) -> list[Markup]:
 
 
 def mistakes_section(material: Material) -> list[Markup]:
-    """The rows that surprised the model most, and why it thought otherwise."""
+    """The mistakes with the highest log loss, each with its evidence."""
     judged = material.judged
     if judged is None or not len(judged.truth):
         return [paragraph("Left out: there are no rows with labels.", class_="note")]
@@ -239,8 +241,8 @@ def mistakes_section(material: Material) -> list[Markup]:
     known = set(map(plain, material.classes))
     out = [
         paragraph(
-            f"Of {several(len(wrong), 'mistake')}, those in which the true class seemed least likely. They are worth a "
-            "look: some will be wrong labels, others are rows for which the model lacks something."
+            f"Of {pluralize(len(wrong), 'mistake')}, those in which the true class seemed least likely. They are worth "
+            "a look: some will be wrong labels, others are rows for which the model lacks something."
         )
     ]
     if material.learned:
@@ -253,8 +255,8 @@ def mistakes_section(material: Material) -> list[Markup]:
         )
     for i in worst.tolist():
         truth, prediction = plain(judged.classes[judged.truth[i]]), plain(judged.predictions[i])
-        chance = float(judged.proba[i, judged.truth[i]])
-        said_p = float(judged.proba[i].max())
+        true_p = float(judged.proba[i, judged.truth[i]])
+        predicted_p = float(judged.proba[i].max())
         title = tag(
             "h3",
             f"Row {count(material.number(i))}: ",
@@ -265,45 +267,45 @@ def mistakes_section(material: Material) -> list[Markup]:
         about = paragraph(
             "P(",
             data(prediction, 40),
-            f") = {said_p:.4f}, P(",
+            f") = {predicted_p:.4f}, P(",
             data(truth, 40),
-            f") = {chance:.4f}." if chance >= 5e-5 or chance == 0.0 else f") = {chance:.1e}.",
+            f") = {true_p:.4f}." if true_p >= 5e-5 or true_p == 0.0 else f") = {true_p:.1e}.",
         )
         block: list[Any] = [title, about]
         if truth in known and truth != prediction:
             why = material.explain(i, target=prediction, against=truth)
-            block += [explanation(why, MAX_STEPS_OF_SEVERAL), *text_of(why, 300)]
+            block += [evidence_table(why, MAX_STEPS_OF_SEVERAL), *marked_text(why, 300)]
         else:
             block.append(paragraph("The model does not know this class.", class_="note"))
         out.append(tag("div", *block, class_="case"))
     return out
 
 
-# ------------------------------------------------------------------ unlike the others
+# ------------------------------------------------------------------ least typical rows
 
 
 def untypical_section(material: Material) -> list[Markup]:
-    """Rows of the lowest p(x): those that are unlike anything learned."""
+    """Rows with the lowest p(x)."""
     if material.rows is None or material.size == 0:
         return [paragraph("Left out: no rows were given.", class_="note")]
-    score = getattr(material.model, "score_samples", None)
-    if score is None:
+    score_samples = getattr(material.model, "score_samples", None)
+    if score_samples is None:
         return [
             paragraph(
                 f"Left out: {material.name} says how likely a class is given a row, and not how likely the row is.",
                 class_="note",
             )
         ]
-    density = np.asarray(score(material.rows.X), dtype=np.float64) * DECIBANS
-    below = np.median(density) - density
-    order = np.argsort(density, kind="stable")[:MAX_ROWS_SHOWN]
-    seen = material.seen
+    log_density = np.asarray(score_samples(material.rows.X), dtype=np.float64) * DECIBANS
+    deficit = np.median(log_density) - log_density
+    order = np.argsort(log_density, kind="stable")[:MAX_ROWS_SHOWN]
+    read_columns = material.read_columns
     lines = []
     for i in order.tolist():
-        odd = odd_values(seen, i) if seen else text_start(material, i)
+        details = rarest_values(read_columns, i) if read_columns else text_start(material, i)
         label = data(plain(material.labels[i]), 30) if material.labels is not None else ""
-        lines.append((f"{count(material.number(i))}", label, decibans(-below[i]), odd))
-    head = ("row", "class", "dB", "its rarest values" if seen else "how it begins")
+        lines.append((f"{count(material.number(i))}", label, decibans(-deficit[i]), details))
+    head = ("row", "class", "dB", "its rarest values" if read_columns else "how it begins")
     return [
         paragraph(
             "Rows that are least likely to be drawn from what was learned. dB: how far p(x) is from that of the row in "
@@ -313,24 +315,24 @@ def untypical_section(material: Material) -> list[Markup]:
     ]
 
 
-def odd_values(seen: Sequence[Seen], i: int) -> Markup:
-    """A row's rarest values, each with how rare it is."""
-    found = []
-    for own in seen:
-        if own.used and own.kind != "text":
-            share, how = rarity(own, i)
-            found.append((share, own, how))
-    found.sort(key=lambda one: one[0])
+def rarest_values(read_columns: Sequence[ReadColumn], i: int) -> Markup:
+    """A row's rarest values, each with its frequency."""
+    rarities = []
+    for col in read_columns:
+        if col.used and col.kind != "text":
+            share, description = value_rarity(col, i)
+            rarities.append((share, col, description))
+    rarities.sort(key=lambda one: one[0])
     parts = [
-        tag("li", data(own.name, 40), " = ", data(shown_value(own.column, i), 30), tag("span", f" {how}"))
-        for _, own, how in found[:MAX_ODD_VALUES]
+        tag("li", data(col.name, 40), " = ", data(shown_value(col.column, i), 30), tag("span", f" {description}"))
+        for _, col, description in rarities[:MAX_RARE_VALUES]
     ]
     return tag("ul", *parts, class_="values")
 
 
-def rarity(own: Seen, i: int) -> tuple[float, str]:
-    """How rare a value is: the share of rows that have it, or lie as far out."""
-    column, n = own.column, max(1, len(own.column))
+def value_rarity(col: ReadColumn, i: int) -> tuple[float, str]:
+    """The share of rows that have this value or one as extreme, and the share in words."""
+    column, n = col.column, max(1, len(col.column))
     if bool(column.missing[i]):
         share = float(column.missing.mean())
         return share, f"in {percent(share)}"

@@ -1,4 +1,4 @@
-"""How good the model is: in words first, then in numbers and pictures."""
+"""Accuracy and calibration of the model: in words first, then in numbers and pictures."""
 
 from __future__ import annotations
 
@@ -22,45 +22,43 @@ from deciban.report.markup import (
     number,
     paragraph,
     percent,
-    several,
+    pluralize,
     table,
     tag,
 )
 from deciban.report.rows import Material
-from deciban.report.svg import Plane, heat, thinned
+from deciban.report.svg import Plane, heat_map, thinned
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD, Evaluation, Judged
 from deciban.show import plain
 
-MAX_CLASSES_WRITTEN = 12  # classes whose confusions are written out
-MAX_CLASSES_DRAWN = 60  # classes whose confusions are drawn
-MAX_CLASSES_LISTED = 20  # classes that are listed
-SMALL_CALIBRATION_ERROR = 0.03  # a calibration error that is seldom worth a thought
-SET_COVERAGE = 0.9  # of the prediction sets that are judged
-# How rows were judged that the model had learned.
-WAY_IN_WORDS = {
+MAX_CLASSES_WRITTEN = 12  # in a confusion matrix of numbers
+MAX_CLASSES_DRAWN = 60  # in a confusion matrix of shades
+MAX_CLASSES_LISTED = 20  # in the table of precision and recall
+SMALL_CALIBRATION_ERROR = 0.03  # below this, an error is called small
+SET_COVERAGE = 0.9  # of the prediction sets
+# How rows that the model has learned were judged.
+JUDGED_HOW = {
     EXACT: "Every row is judged by the model without it (leave-one-out). ",
     CROSS_FITTED: "Every row is judged by the model without it, under choices made without it (cross-fitted "
     "leave-one-out). ",
     HELD: "Every row is judged by the model without it, under choices it had a part in (leave-one-out, choices held): "
     "new rows may do a little worse. ",
 }
-MAX_EXCESS_LOSS = (
-    0.02  # of the log loss of the class shares: by so little more, probabilities are still as good as those
-)
-MIN_TIMES_CHANCE = 1.5  # a calibration error that is less than so many times what chance makes is no error
+MAX_EXCESS_LOSS = 0.02  # relative to the class shares: up to here, probabilities are as good as those
+MIN_TIMES_CHANCE = 1.5  # a calibration error below this multiple of its expectation by chance is none
 
 
 def verdict(material: Material) -> Markup:
-    """The answer in two sentences."""
+    """The accuracy in two sentences."""
     judged, summary = material.judged, summary_of(material.model)
     if judged is not None and judged.judged:
         how = "each judged by the model without it" if material.learned else "taken to be new to it"
-        top = int(np.argmax(judged.shares))
+        majority = int(np.argmax(judged.shares))
         return joined(
             [
-                f"Right on {percent(judged.accuracy)} of {several(judged.judged, 'row')}, {how}. Always answering ",
-                data(plain(judged.classes[top]), 40),
-                f" would be right on {percent(judged.shares[top])}.",
+                f"Right on {percent(judged.accuracy)} of {pluralize(judged.judged, 'row')}, {how}. Always answering ",
+                data(plain(judged.classes[majority]), 40),
+                f" would be right on {percent(judged.shares[majority])}.",
             ]
         )
     if summary is not None and math.isfinite(summary.accuracy):
@@ -71,44 +69,46 @@ def verdict(material: Material) -> Markup:
 
 
 def figures(material: Material) -> Markup | None:
-    """The numbers that most people ask for."""
+    """The main measures."""
     judged, summary = material.judged, summary_of(material.model)
-    shown: list[tuple[str, Any, str]] = []
+    entries: list[tuple[str, Any, str]] = []
     if judged is not None and judged.judged:
-        shown = [
+        entries = [
             ("accuracy", percent(judged.accuracy), f"± {percent(standard_error(judged))}"),
             ("log loss", number(judged.log_loss, 3), f"{number(judged.baseline, 3)} by class shares alone"),
             ("probabilities are off by", percent(judged.calibration_error), "on average"),
         ]
         if judged.auc is not None and math.isfinite(judged.auc):
-            shown.append(("AUC", number(judged.auc, 3), "0.5 is chance, 1 is perfect"))
+            entries.append(("AUC", number(judged.auc, 3), "0.5 is chance, 1 is perfect"))
     elif summary is not None and math.isfinite(summary.loss):
-        shown = [
+        entries = [
             ("accuracy", percent(summary.accuracy), f"by {summary.how}, when it was fitted"),
             ("log loss", number(summary.loss, 3), f"{number(summary.baseline, 3)} by class shares alone"),
         ]
-    if not shown:
+    if not entries:
         return None
-    cells = [tag("div", tag("dt", name), tag("dd", tag("b", value), tag("span", note))) for name, value, note in shown]
+    cells = [
+        tag("div", tag("dt", name), tag("dd", tag("b", value), tag("span", note))) for name, value, note in entries
+    ]
     return tag("dl", *cells, class_="figures")
 
 
 def standard_error(judged: Judged) -> float:
-    """Of the accuracy."""
+    """The standard error of the accuracy."""
     n = max(1, judged.judged)
     return math.sqrt(judged.accuracy * (1.0 - judged.accuracy) / n)
 
 
 def goodness_section(material: Material) -> list[Markup]:
-    """How good: words, measures, each class, and what is taken for what."""
+    """Accuracy in words, measures, and each class."""
     judged = material.judged
     if judged is None or not judged.judged:
-        return without_rows(material)
-    out = [paragraph(*in_words(judged, material.learned)), paragraph(*about_probabilities(judged))]
+        return summary_paragraphs(material)
+    out = [paragraph(*accuracy_sentences(judged, material.learned)), paragraph(*calibration_sentences(judged))]
     if isinstance(judged, Evaluation) and judged.unknown:
         out.append(
             paragraph(
-                f"{several(judged.unknown_rows, 'row')} of classes that the model does not know (",
+                f"{pluralize(judged.unknown_rows, 'row')} of classes that the model does not know (",
                 listed(judged.unknown),
                 ") count as mistakes, of infinite log loss; measures without them are in brackets.",
                 class_="note",
@@ -123,8 +123,8 @@ def goodness_section(material: Material) -> list[Markup]:
     return out
 
 
-def without_rows(material: Material) -> list[Markup]:
-    """What is known without rows to judge by."""
+def summary_paragraphs(material: Material) -> list[Markup]:
+    """The figures that the model stored when it was fitted."""
     summary = summary_of(material.model)
     why = material.why_not_judged or "No rows were given to judge it by."
     if summary is None or not math.isfinite(summary.loss):
@@ -141,12 +141,13 @@ def without_rows(material: Material) -> list[Markup]:
     ]
 
 
-def in_words(judged: Judged, learned: bool) -> list[Any]:
-    """Accuracy and log loss for somebody who has never heard of them."""
+def accuracy_sentences(judged: Judged, learned: bool) -> list[Any]:
+    """Accuracy and log loss in plain words."""
     mistakes = int(np.count_nonzero(~judged.right & judged.counted))
-    said: list[Any] = [
-        WAY_IN_WORDS.get(judged.how, "") if learned else "The rows are taken to be new to the model. ",
-        f"It is wrong on {count(mistakes)} of {several(judged.judged, 'row')}, one in {judged.judged / mistakes:,.0f}. "
+    sentences: list[Any] = [
+        JUDGED_HOW.get(judged.how, "") if learned else "The rows are taken to be new to the model. ",
+        f"It is wrong on {count(mistakes)} of {pluralize(judged.judged, 'row')}, "
+        f"one in {judged.judged / mistakes:,.0f}. "
         if mistakes
         else "It is wrong on none of them. ",
     ]
@@ -154,40 +155,46 @@ def in_words(judged: Judged, learned: bool) -> list[Any]:
     gain = (judged.baseline - loss) * DECIBANS
     if math.isfinite(gain):
         worse = loss > judged.baseline * (1.0 + MAX_EXCESS_LOSS)
-        said.append(
+        sentences.append(
             f"To look at a row is worth {number(gain, 3)} dB of evidence about its class, on average."
             if loss < judged.baseline * (1.0 - 1e-9)
             else "Its probabilities are worse than the class shares alone: they should not be used as they are."
             if worse
             else "Its probabilities are the class shares: it has found nothing else to go by."
         )
-    return said
+    return sentences
 
 
-def about_probabilities(judged: Judged) -> list[Any]:
-    """Whether probabilities can be taken at their word."""
-    said, found, rows, error = judged.reliability()
-    if not len(said):
+def calibration_sentences(judged: Judged) -> list[Any]:
+    """Whether probabilities are calibrated, in words."""
+    confidence, accuracy, rows, error = judged.reliability()
+    if not len(confidence):
         return []
-    off, total = judged.calibration_error, rows.sum()
-    chance = float(np.sum(rows * error) / total) * math.sqrt(2.0 / math.pi)  # the mean of |a normal deviate|
-    sure = float(np.sum(rows * (said - found)) / total)
-    if off <= MIN_TIMES_CHANCE * chance:
-        return [f"Its probabilities mean what they say, as closely as {several(judged.judged, 'row')} can tell."]
-    much = "a little " if off < SMALL_CALIBRATION_ERROR else ""
-    lean = f"{much}too sure of itself" if sure > off / 2 else f"{much}too cautious" if sure < -off / 2 else ""
+    calibration_error, total = judged.calibration_error, rows.sum()
+    expected_error = float(np.sum(rows * error) / total) * math.sqrt(2.0 / math.pi)  # the mean of |a normal deviate|
+    overconfidence = float(np.sum(rows * (confidence - accuracy)) / total)
+    if calibration_error <= MIN_TIMES_CHANCE * expected_error:
+        return [f"Its probabilities mean what they say, as closely as {pluralize(judged.judged, 'row')} can tell."]
+    degree = "a little " if calibration_error < SMALL_CALIBRATION_ERROR else ""
+    tendency = (
+        f"{degree}too sure of itself"
+        if overconfidence > calibration_error / 2
+        else f"{degree}too cautious"
+        if overconfidence < -calibration_error / 2
+        else ""
+    )
     return [
-        f"Its probabilities are off by {percent(off)} on average",
-        f": it is {lean}." if lean else ", sometimes too high and sometimes too low.",
+        f"Its probabilities are off by {percent(calibration_error)} on average",
+        f": it is {tendency}." if tendency else ", sometimes too high and sometimes too low.",
     ]
 
 
 def measure_table(judged: Judged, model: Any) -> Markup:
-    """Every measure, beside what it means."""
+    """Every measure, with its meaning."""
     known = judged.known() if isinstance(judged, Evaluation) and judged.unknown else None
     top = int(np.argmax(judged.shares))
 
-    def both(measure: str, share: bool = False) -> str:
+    def with_known(measure: str, share: bool = False) -> str:
         """A measure, and in brackets that of the rows whose label the model knows."""
         write = percent if share else number
         own = write(getattr(judged, measure))
@@ -196,7 +203,7 @@ def measure_table(judged: Judged, model: Any) -> Markup:
     lines: list[tuple[Any, ...]] = [
         (
             "Accuracy",
-            both("accuracy", True),
+            with_known("accuracy", True),
             joined(
                 [
                     "the share of rows that are predicted right; always ",
@@ -207,14 +214,14 @@ def measure_table(judged: Judged, model: Any) -> Markup:
         ),
         (
             "Log loss",
-            both("log_loss"),
+            with_known("log_loss"),
             f"−log of the probability of the true class, in nats; the class shares alone have "
             f"{number(judged.baseline)}, lower is better",
         ),
-        ("Brier score", both("brier"), "the squared error of the probabilities; lower is better, 0 is best"),
+        ("Brier score", with_known("brier"), "the squared error of the probabilities; lower is better, 0 is best"),
         (
             "Calibration error",
-            both("calibration_error", True),
+            with_known("calibration_error", True),
             "how far the probability of the prediction is from the share that is right, on average over ten groups",
         ),
     ]
@@ -224,16 +231,16 @@ def measure_table(judged: Judged, model: Any) -> Markup:
             (
                 "… of the others",
                 number(judged.possible_log_loss),
-                f"without {several(judged.impossible, 'row')} whose class was given no probability at all",
+                f"without {pluralize(judged.impossible, 'row')} whose class was given no probability at all",
             ),
         )
     of_two = known if known is not None and known.auc is not None else judged
     if of_two.auc is not None and math.isfinite(of_two.auc):
         first, second = (data(plain(name), 30) for name in of_two.classes)
-        about = joined(
+        explanation = joined(
             ["of a row of ", second, " and one of ", first, ", how often the first has more probability of ", second]
         )
-        lines.append(("AUC", number(of_two.auc), about))
+        lines.append(("AUC", number(of_two.auc), explanation))
     sets = judged_sets(judged, getattr(model, "calibration_", None), SET_COVERAGE, by_class=False)
     if sets is not None:
         size = (
@@ -259,7 +266,7 @@ def class_table(judged: Judged) -> Markup:
 
 
 def confusion_section(material: Material) -> list[Markup]:
-    """What is taken for what."""
+    """The confusion matrix."""
     judged = material.judged
     if judged is None or not judged.judged:
         return [paragraph("Left out: there are no rows with labels.", class_="note")]
@@ -274,7 +281,7 @@ def confusion_section(material: Material) -> list[Markup]:
         total = judged.confusion.sum(axis=1, keepdims=True)
         shares = judged.confusion / np.where(total > 0, total, 1.0)
         names = [str(plain(name)) for name in judged.classes]
-        drawn = heat(
+        drawn = heat_map(
             shares,
             names,
             "Confusions",
@@ -293,9 +300,9 @@ def confusion_section(material: Material) -> list[Markup]:
 
 
 def confusion_table(judged: Judged) -> Markup:
-    """A heat map that can be read: numbers in shaded cells."""
-    found = judged.confusion
-    total = found.sum(axis=1)
+    """The confusion matrix as numbers in shaded cells."""
+    confusion = judged.confusion
+    total = confusion.sum(axis=1)
     names = [data(plain(name), 24) for name in judged.classes]
     head = tag(
         "tr",
@@ -305,22 +312,22 @@ def confusion_table(judged: Judged) -> Markup:
     body = []
     for i, name in enumerate(names):
         cells = []
-        for j, n in enumerate(found[i].tolist()):
+        for j, n in enumerate(confusion[i].tolist()):
             share = n / total[i] if total[i] else 0.0
             what = "right" if i == j else "wrong"
             shade = f"--shade:{100 * share:.0f}%" if n else None
-            inside = (tag("b", count(n)), tag("span", percent(share, 0))) if n else (tag("b", "·"),)
-            cells.append(tag("td", *inside, class_=what, style=shade))
+            content = (tag("b", count(n)), tag("span", percent(share, 0))) if n else (tag("b", "·"),)
+            cells.append(tag("td", *content, class_=what, style=shade))
         body.append(tag("tr", tag("th", name, scope="row"), *cells))
-    whole = tag("table", tag("caption", "Confusions"), tag("thead", head), tag("tbody", *body), class_="confusion")
-    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label="Confusions")
+    inner = tag("table", tag("caption", "Confusions"), tag("thead", head), tag("tbody", *body), class_="confusion")
+    return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label="Confusions")
 
 
 # ------------------------------------------------------------------ curves
 
 
 def calibration_section(material: Material) -> list[Markup]:
-    """Whether probabilities are what they say; and for two classes, what other thresholds would give."""
+    """Calibration; and for two classes, ROC and precision–recall curves."""
     judged = material.judged
     if judged is None or not judged.judged:
         return [paragraph("Left out: there are no rows with labels.", class_="note")]
@@ -334,36 +341,36 @@ def calibration_section(material: Material) -> list[Markup]:
 
 
 def reliability_figure(judged: Judged) -> Markup:
-    said, found, rows, error = judged.reliability()
-    low = min(float(min(said.min(), (found - error).min())), 0.9)
+    confidence, accuracy, rows, error = judged.reliability()
+    low = min(float(min(confidence.min(), (accuracy - error).min())), 0.9)
     low = max(0.0, math.floor(low * 10.0) / 10.0)
     plane = Plane((low, 1.0), (low, 1.0), "how sure it was", "how often it was right")
     plane.line(np.array([low, 1.0]), np.array([low, 1.0]), "guide")
-    plane.upright(said, np.maximum(low, found - 2 * error), np.minimum(1.0, found + 2 * error), "error")
-    plane.line(said, np.maximum(low, found), "s0")
-    plane.dots(said, np.maximum(low, found), "c0")
-    about = "; ".join(f"said {percent(s)}, right {percent(f)}" for s, f in zip(said, found, strict=True))
-    drawn = plane.finished("Reliability", about, share=True)
-    each = several(float(rows[0]), "row") if len(rows) else "rows"
+    plane.error_bars(confidence, np.maximum(low, accuracy - 2 * error), np.minimum(1.0, accuracy + 2 * error), "error")
+    plane.line(confidence, np.maximum(low, accuracy), "s0")
+    plane.dots(confidence, np.maximum(low, accuracy), "c0")
+    description = "; ".join(f"said {percent(s)}, right {percent(f)}" for s, f in zip(confidence, accuracy, strict=True))
+    drawing = plane.to_svg("Reliability", description, share=True)
+    group_size = pluralize(float(rows[0]), "row") if len(rows) else "rows"
     return figure(
-        drawn,
+        drawing,
         "On the dashed line its probabilities are true; below it, they are too high. Each point is about "
-        f"{each}; bars are two standard errors.",
+        f"{group_size}; bars are two standard errors.",
     )
 
 
 def reliability_table(judged: Judged) -> Markup:
     """The same in numbers."""
-    said, found, rows, error = judged.reliability()
+    confidence, accuracy, rows, error = judged.reliability()
     lines = [
         (percent(s), percent(f), f"± {percent(2 * e)}", count(n))
-        for s, f, e, n in zip(said.tolist(), found.tolist(), error.tolist(), rows.tolist(), strict=True)
+        for s, f, e, n in zip(confidence.tolist(), accuracy.tolist(), error.tolist(), rows.tolist(), strict=True)
     ]
     return table(("said", "right", "", "rows"), lines, "Reliability")
 
 
 def two_class_figures(judged: Judged) -> list[Markup]:
-    """What is found, and at what price, as the threshold moves."""
+    """ROC and precision–recall curves."""
     if judged.auc is None or not math.isfinite(judged.auc):
         return []
     first, second = (data(plain(name), 30) for name in judged.classes)
@@ -372,7 +379,7 @@ def two_class_figures(judged: Judged) -> list[Markup]:
     plane.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), "guide")
     plane.line(false, true, "s0")
     roc = figure(
-        plane.finished("ROC curve", f"Area under the curve {number(judged.auc)}", share=True),
+        plane.to_svg("ROC curve", f"Area under the curve {number(judged.auc)}", share=True),
         tag("b", f"ROC, area {number(judged.auc, 3)}. "),
         "How much of ",
         second,
@@ -387,7 +394,7 @@ def two_class_figures(judged: Judged) -> list[Markup]:
     plane.line(recall, precision, "s0")
     average = judged.average_precision
     pr = figure(
-        plane.finished("Precision and recall", f"Average precision {number(average)}", share=True),
+        plane.to_svg("Precision and recall", f"Average precision {number(average)}", share=True),
         tag("b", f"Precision and recall, on average {number(average, 3)}. "),
         "How much of what is called ",
         second,

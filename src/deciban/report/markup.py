@@ -1,4 +1,4 @@
-"""Elements of a page. What is not markup is text, and text is escaped: there is no other way in."""
+"""Elements of a page. Whatever is not `Markup` is escaped."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from deciban.show import one_line, plain, visible
 
-VOID_TAGS = {"meta", "link", "br"}  # elements without an end
-MAX_CHARACTERS_SHOWN = 100  # characters of a word or a value that are shown
+VOID_TAGS = {"meta", "link", "br"}  # elements without an end tag
+MAX_CHARACTERS_SHOWN = 100  # of a word or a value
 
 
 class Markup(str):
@@ -20,7 +20,7 @@ class Markup(str):
 
 
 def text(value: Any) -> Markup:
-    """Anything as text: whatever could steer a page, a terminal or the direction of writing is shown, not obeyed."""
+    """Anything as escaped text: control characters and markup are shown, never interpreted."""
     return value if isinstance(value, Markup) else escaped(value)
 
 
@@ -39,13 +39,13 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
     >>> tag("p", "1 < 2 ", tag("b", "so"), class_="note")
     '<p class="note">1 &lt; 2 <b>so</b></p>'
     """
-    said = "".join(
+    attribute_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    inside = "".join(text(child) for child in children if child is not None)
-    return Markup(f"<{name}{said}>" if name in VOID_TAGS else f"<{name}{said}>{inside}</{name}>")
+    content = "".join(text(child) for child in children if child is not None)
+    return Markup(f"<{name}{attribute_text}>" if name in VOID_TAGS else f"<{name}{attribute_text}>{content}</{name}>")
 
 
 def joined(parts: Iterable[Any]) -> Markup:
@@ -53,21 +53,21 @@ def joined(parts: Iterable[Any]) -> Markup:
     return Markup("".join(text(part) for part in parts if part is not None))
 
 
-def cut(value: Any, most: int = MAX_CHARACTERS_SHOWN) -> str:
-    """A text without its middle, where it is longer than anybody reads.
+def cut(value: Any, max_characters: int = MAX_CHARACTERS_SHOWN) -> str:
+    """A text, with the middle left out if it is long.
 
     >>> cut("a-very-long-name = 12", 12)
     'a-very-…= 12'
     """
-    shown, end = str(plain(value)), most // 3
-    return shown if len(shown) <= most else f"{shown[: most - 1 - end]}…{shown[len(shown) - end :]}"
+    shown, end = str(plain(value)), max_characters // 3
+    return shown if len(shown) <= max_characters else f"{shown[: max_characters - 1 - end]}…{shown[len(shown) - end :]}"
 
 
-def data(value: Any, most: int = MAX_CHARACTERS_SHOWN) -> Markup:
-    """Something from the data: a label, a name, a word. Its direction of writing stays its own."""
+def data(value: Any, max_characters: int = MAX_CHARACTERS_SHOWN) -> Markup:
+    """A value from the data: a label, a name, a word. Its writing direction is isolated from the page's."""
     shown = str(plain(value))
-    title = f"{len(shown):,} characters" if len(shown) > most else None
-    return tag("bdi", cut(shown, most), title=title) if shown.strip() else tag("i", "(empty)")
+    title = f"{len(shown):,} characters" if len(shown) > max_characters else None
+    return tag("bdi", cut(shown, max_characters), title=title) if shown.strip() else tag("i", "(empty)")
 
 
 def paragraph(*children: Any, class_: str | None = None) -> Markup:
@@ -84,14 +84,14 @@ def columns(*blocks: Markup | None, class_: str = "columns") -> Markup:
 
 
 def figure(drawing: Markup, *caption: Any) -> Markup:
-    """A drawing, with what it shows."""
+    """A drawing with a caption."""
     return tag("figure", drawing, tag("figcaption", *caption) if caption else None)
 
 
 def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], about: str, class_: str | None = None) -> Markup:
-    """A table that scrolls by itself where the page is too narrow; the first cell of a row says what it is about.
+    """A table that scrolls horizontally where the page is too narrow; the first cell of a row is its header.
 
-    Numbers stand to the right.
+    Numbers are right-aligned.
     """
     rows, about = list(rows), cut(about)
     right = [j > 0 and any(is_number(row[j]) for row in rows) for j in range(len(head))]
@@ -116,7 +116,7 @@ class Number(str):
     __slots__ = ()
 
 
-# ------------------------------------------------------------------ numbers in words
+# ------------------------------------------------------------------ formatting numbers
 
 
 def count(n: float) -> Number:
@@ -124,17 +124,17 @@ def count(n: float) -> Number:
     return Number(f"{n:,.0f}" if float(n).is_integer() else f"{n:,.1f}")
 
 
-def several(n: float, what: str, plural: str | None = None) -> str:
-    """How many of something.
+def pluralize(n: float, noun: str, plural: str | None = None) -> str:
+    """A count with its noun.
 
     >>> several(1, "row"), several(1200, "row"), several(2, "class", "classes")
     ('1 row', '1,200 rows', '2 classes')
     """
-    return f"{count(n)} {what if n == 1 else plural or what + 's'}"
+    return f"{count(n)} {noun if n == 1 else plural or noun + 's'}"
 
 
 def number(value: float | None, digits: int = 4) -> Number:
-    """A number to so many digits; ∞ is written so, and what is not there is a dash.
+    """A number to `digits` digits; infinity as ∞, a missing value as a dash.
 
     >>> number(0.123456), number(float("inf")), number(None)
     ('0.1235', '∞', '–')
@@ -145,7 +145,7 @@ def number(value: float | None, digits: int = 4) -> Number:
 
 
 def percent(share: float | None, digits: int = 1) -> Number:
-    """A share. What is nearly all, or nearly none, is not said to be so.
+    """A share in per cent. Nearly all or nearly none is not rounded to 100% or 0%.
 
     >>> percent(0.1234), percent(0.99999), percent(1.0), percent(0.0004)
     ('12.3%', 'over 99.9%', '100%', 'under 0.1%')
@@ -154,11 +154,11 @@ def percent(share: float | None, digits: int = 1) -> Number:
         return Number("–")
     if share in (0.0, 1.0):
         return Number(f"{share:.0%}")
-    least = 10.0 ** -(digits + 2)
-    if share < least:
-        return Number(f"under {least:.{digits}%}")
-    if share > 1.0 - least:
-        return Number(f"over {1.0 - least:.{digits}%}")
+    smallest = 10.0 ** -(digits + 2)
+    if share < smallest:
+        return Number(f"under {smallest:.{digits}%}")
+    if share > 1.0 - smallest:
+        return Number(f"over {1.0 - smallest:.{digits}%}")
     return Number(f"{share:.{digits}%}")
 
 
@@ -173,10 +173,10 @@ def decibans(db: float) -> Number:
     return Number(f"{db:+.1f}".replace("-", "−"))
 
 
-def listed(names: Sequence[Any], most: int = 4) -> Markup:
+def listed(names: Sequence[Any], max_names: int = 4) -> Markup:
     """A few names in a line."""
     shown: list[Any] = []
-    for i, name in enumerate(names[:most]):
+    for i, name in enumerate(names[:max_names]):
         last = i == len(names) - 1
         shown += [" and " if last and i else ", " if i else "", data(name, 40)]
-    return joined([*shown, f" and {count(len(names) - most)} more" if len(names) > most else ""])
+    return joined([*shown, f" and {count(len(names) - max_names)} more" if len(names) > max_names else ""])

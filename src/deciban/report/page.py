@@ -1,4 +1,4 @@
-"""The page: its sections in order, in one file that asks the network for nothing."""
+"""The page: its sections in order, in one file that loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from deciban.report.curve import curve_section
 from deciban.report.data import data_section
 from deciban.report.evidence import example_section, mistakes_section, strongest_section, untypical_section
 from deciban.report.goodness import calibration_section, confusion_section, figures, goodness_section, verdict
-from deciban.report.markup import Markup, cut, data, joined, listed, paragraph, several, tag
-from deciban.report.rows import Material, read, with_columns
+from deciban.report.markup import Markup, cut, data, joined, listed, paragraph, pluralize, tag
+from deciban.report.rows import Material, read_rows, with_columns
 from deciban.results.evaluation import Judged, evaluate
 from deciban.show import plain
 
@@ -38,28 +38,28 @@ def page(
     curve: bool = True,
     names: Sequence[Any] | None = None,
 ) -> str:
-    """A page of HTML about a model: what it learned, how good it is, and why it says what it says.
+    """A page of HTML about a model: what it learned, how good it is, and the evidence behind its predictions.
 
-    It is one file: no scripts, fonts or pictures come from elsewhere. Whatever comes from the data is shown and never
-    obeyed. Of more than 20,000 rows it looks at so many from all over, and says so.
+    It is one file: no scripts, and no fonts or pictures from the network. Values from the data are escaped. Of more
+    than 20,000 rows, a random sample of so many is used, and the page says so.
 
     Parameters
     ----------
     model : a fitted deciban classifier
-        With what it does not have, such as p(x), a section is left out, and the page says why.
+        A section that the model cannot fill, such as one on p(x), is left out, and the page says why.
     X : rows as the model takes them, optional
-        Without, the page shows what the model knows by itself.
+        Without rows, the page shows what the model itself stores.
     y : labels, or the name of a column of X, optional
-        Rows without a label are left out. Without any, nothing is judged.
+        Rows without a label are left out. Without any labels, nothing is evaluated.
     title : str, optional
     learned : bool, default=False
-        Whether the model has learned these very rows, so that each is judged by leave-one-out.
+        Whether the model has learned these rows, so that each is judged by leave-one-out.
     origin : mapping, optional
         How the page came to be, such as {"data": "customers.csv", "date": "2026-07-01"}; shown as it is.
     curve : bool, default=True
-        Whether to draw a learning curve, for which the model learns anew from some of the rows, for some seconds.
+        Whether to draw a learning curve, for which the model is refitted on some of the rows; takes some seconds.
     names : sequence, optional
-        What columns are called where X has no names.
+        Names of the columns, if X has none.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def page(
     """
     if not hasattr(model, "classes_") or not hasattr(model, "predict_log_proba"):
         raise DecibanError(f"a report is about a classifier that has learned something, and this is {model!r}")
-    material = gathered(model, X, y, learned, None if names is None else tuple(map(str, names)))
+    material = read_material(model, X, y, learned, None if names is None else tuple(map(str, names)))
     sections: list[tuple[str, str, Section]] = [
         ("goodness", "How good it is", goodness_section),
         ("confusions", "What is taken for what", confusion_section),
@@ -88,7 +88,7 @@ def page(
         ("decibans", "How to read decibans", lambda _: DECIBAN_SCALE),
         ("origin", "How this page was made", lambda m: origin_section(m, origin or {})),
     ]
-    heading = title or f"{material.name} of {several(len(material.classes), 'class', 'classes')}"
+    heading = title or f"{material.name} of {pluralize(len(material.classes), 'class', 'classes')}"
     body = [
         tag(
             "header",
@@ -103,11 +103,11 @@ def page(
     return document(heading, body)
 
 
-def gathered(model: Any, X: Any, y: Any, learned: bool, names: tuple[str, ...] | None) -> Material:
-    """Rows, labels, and what the model says of them."""
+def read_material(model: Any, X: Any, y: Any, learned: bool, names: tuple[str, ...] | None) -> Material:
+    """Rows, labels, and the model's predictions for them."""
     if X is None:
         return Material(model, names=names)
-    rows, labels, where, given, unlabelled = read(X, y)
+    rows, labels, where, given, unlabelled = read_rows(X, y)
     judged: Judged | None = None
     why = ""
     if labels is None:
@@ -117,7 +117,7 @@ def gathered(model: Any, X: Any, y: Any, learned: bool, names: tuple[str, ...] |
     elif learned:
         try:
             judged = model.leave_one_out(rows.X, labels)
-        except ForgetError as error:  # such as of a mixture, whose rows had a part in each other's
+        except ForgetError as error:  # e.g. a mixture, whose rows share responsibilities
             why = f"Its rows cannot be taken out one by one: {error}."
     else:
         judged = evaluate(model, rows.X, labels)
@@ -142,27 +142,27 @@ DECIBAN_SCALE = [
 
 
 def origin_section(material: Material, origin: Mapping[str, Any]) -> list[Markup]:
-    """What made the page, and of what. A date is the caller's to give, so that the same input makes the same page."""
-    said: list[tuple[str, Any]] = [("made by", f"deciban {version('deciban')}"), ("model", material.name)]
-    said.append(("classes", listed([plain(label) for label in material.classes], 6)))
+    """How the page was made. A date must come from the caller, so that the same input makes the same page."""
+    facts: list[tuple[str, Any]] = [("made by", f"deciban {version('deciban')}"), ("model", material.name)]
+    facts.append(("classes", listed([plain(label) for label in material.classes], 6)))
     learned = float(np.sum(getattr(material.model, "class_count_", 0.0)))
-    said += [("rows learned", f"{learned:,.6g}")] if learned else []
+    facts += [("rows learned", f"{learned:,.6g}")] if learned else []
     if material.rows is not None:
         how = "not judged" if material.judged is None else material.judged.how
-        said.append(("rows on this page", f"{material.size:,} of {material.given:,} given, {how}"))
-    said += [(str(key), value) for key, value in origin.items() if shown(value)]
-    lines = [tag("div", tag("dt", data(key, 40)), tag("dd", written(value))) for key, value in said]
+        facts.append(("rows on this page", f"{material.size:,} of {material.given:,} given, {how}"))
+    facts += [(str(key), value) for key, value in origin.items() if is_printable(value)]
+    lines = [tag("div", tag("dt", data(key, 40)), tag("dd", fact_markup(value))) for key, value in facts]
     return [tag("dl", *lines, class_="facts")]
 
 
-def shown(value: Any) -> bool:
-    """What is worth a line: texts, numbers and dates, or a few of them."""
+def is_printable(value: Any) -> bool:
+    """Whether a value can be shown in a line: a text, a number, a date, or a list of these."""
     if isinstance(value, list | tuple):
-        return bool(value) and all(map(shown, value))
+        return bool(value) and all(map(is_printable, value))
     return isinstance(value, str | int | float | datetime.date) and str(value) != ""
 
 
-def written(value: Any) -> Markup:
+def fact_markup(value: Any) -> Markup:
     if isinstance(value, Markup):
         return value
     return listed(value) if isinstance(value, list | tuple) else data(value, 200)

@@ -1,4 +1,4 @@
-"""Rows to judge by, and their columns as a person would look at them."""
+"""The rows of a report, and their columns with kinds and values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from deciban.reading.missing import is_missing
 from deciban.results.evaluation import Judged
 from deciban.show import Table
 
-MAX_ROWS_LOOKED_AT = 20_000  # rows that are looked at: of more, so many from all over
+MAX_ROWS_LOOKED_AT = 20_000  # of more rows, a random sample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
-    """A column as it was read: what it is and why, and its values."""
+class ReadColumn:
+    """A column as it was read: its kind, the reason for it, and its values."""
 
     name: str
     kind: str
@@ -43,19 +43,19 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Material:
-    """What a page is made of. Everything but the model may be missing."""
+    """Everything a page is made from. All but the model may be missing."""
 
     model: Any
     rows: Rows | None = None
     where: Array | None = None  # the rows' numbers in the data as given
-    labels: Array | None = None  # their classes, where these are known
+    labels: Array | None = None  # their classes, if known
     judged: Judged | None = None
     names: tuple[str, ...] | None = None  # of the columns
-    given: int = 0  # rows, before some were chosen
-    unlabelled: int = 0  # rows that were left out for want of a label
+    given: int = 0  # number of rows before sampling
+    unlabelled: int = 0  # rows left out because they have no label
     learned: bool = False
     why_not_judged: str = ""
-    seen: tuple[Seen, ...] = ()  # the columns, one by one
+    read_columns: tuple[ReadColumn, ...] = ()  # the columns that the model uses
 
     @property
     def name(self) -> str:
@@ -80,15 +80,15 @@ class Material:
         return 1 + int(i if self.where is None else self.where[i])
 
     def explain(self, i: int, target: Any = None, against: Any = None) -> Any:
-        """Why a row is what the model says."""
-        more = {} if self.names is None or hasattr(self.model, "kinds_") else {"names": list(self.names)}
-        return self.model.explain(self.row(i), target=target, against=against, **more)
+        """The evidence for a row's prediction."""
+        options = {} if self.names is None or hasattr(self.model, "kinds_") else {"names": list(self.names)}
+        return self.model.explain(self.row(i), target=target, against=against, **options)
 
 
-def read(X: Any, y: Any) -> tuple[Rows, Array | None, Array, int, int]:
-    """Rows that can be judged, their labels and numbers; how many were given, and how many had no label.
+def read_rows(X: Any, y: Any) -> tuple[Rows, Array | None, Array, int, int]:
+    """Labelled rows, their labels and row numbers; how many rows were given, and how many had no label.
 
-    Where there are very many, some from all over.
+    Of very many, a random sample.
     """
     if isinstance(y, str):
         X, y = split_target(X, y)
@@ -98,8 +98,8 @@ def read(X: Any, y: Any) -> tuple[Rows, Array | None, Array, int, int]:
         raise DecibanError(f"X has {rows.size} rows, but y has {len(labels)} labels: one label a row is needed")
     known = np.arange(rows.size)
     if labels is not None:
-        gone = np.fromiter((is_missing(label) for label in labels.tolist()), dtype=bool, count=len(labels))
-        known = np.flatnonzero(~gone)
+        unlabelled_mask = np.fromiter((is_missing(label) for label in labels.tolist()), dtype=bool, count=len(labels))
+        known = np.flatnonzero(~unlabelled_mask)
     unlabelled = rows.size - len(known)
     chosen = known
     if len(known) > MAX_ROWS_LOOKED_AT:
@@ -114,7 +114,7 @@ def read(X: Any, y: Any) -> tuple[Rows, Array | None, Array, int, int]:
 
 
 def with_columns(material: Material) -> Material:
-    """The same with the columns that the model reads, of the rows at hand."""
+    """The same, with the columns that the model uses."""
     frame = None if material.rows is None else material.rows.frame()
     if frame is None:
         return material
@@ -124,21 +124,21 @@ def with_columns(material: Material) -> Material:
         frame = Frame(tuple(names), frame.columns, frame.size, frame.notes)
     if names and set(names) <= set(frame.names):
         frame = frame.select(names)
-    seen = []
+    read_columns = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of values that are not of their kind: the model itself has said so
+        warnings.simplefilter("ignore")  # about values of another kind: the model has warned already
         for name, column in zip(frame.names, frame.columns, strict=True):
             if name in known:
                 kind, why = known[name]
             else:
                 (guess,) = infer(frame.select([name]))
                 kind, why = guess.kind, guess.why
-            seen.append(Seen(name, kind, why, as_kind(column, kind, name)))
-    return replace(material, seen=tuple(seen))
+            read_columns.append(ReadColumn(name, kind, why, as_kind(column, kind, name)))
+    return replace(material, read_columns=tuple(read_columns))
 
 
 def known_kinds(model: Any) -> dict[str, tuple[str, str]]:
-    """What the model takes its columns to be, and why, where it says so."""
+    """The kind of each column and the reason, from the model's `kinds_`."""
     kinds = getattr(model, "kinds_", None)
     if not isinstance(kinds, Table):
         return {}
@@ -147,7 +147,7 @@ def known_kinds(model: Any) -> dict[str, tuple[str, str]]:
 
 
 def positional(material: Material) -> bool:
-    """Whether columns have places rather than names."""
+    """Whether columns are given by position, without names."""
     X = None if material.rows is None else material.rows.X
     if isinstance(X, np.ndarray):
         return X.dtype.names is None

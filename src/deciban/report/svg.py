@@ -1,6 +1,6 @@
-"""Drawings: a few kinds of charts as inline SVG, in the page's own colours, each with a title and a description.
+"""Charts as inline SVG, in the page's colours, each with a title and a description.
 
-Widths are in pixels of a phone: a chart is shown at about its own size, so that its letters are as large as the page's.
+Charts are as wide as a phone, so that they are shown at their own size and their letters match the page's.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 from deciban._typing import Array, Floats
 from deciban.report.markup import Markup, cut, tag
 
-N_COLOURS = 6  # classes of a colour and a mark of their own
+N_COLOURS = 6  # classes with their own colour and mark
 CHART_WIDTH, CHART_HEIGHT = 340, 280  # of a chart
 LEFT_MARGIN, RIGHT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 46, 20, 28, 40  # around it
-MAX_POINTS_PER_SIDE = 400  # points that can be told apart along a side
+MAX_POINTS_PER_SIDE = 400  # more points along a side cannot be distinguished
 MIN_CELL_SIZE = 5  # of a heat map, at least
 MAX_NAME_LETTERS = 10  # letters of a class's name beside a heat map
 LETTER_WIDTH = 6.2  # the width of a letter at the size of labels
 
 
 def svg(width: float, height: float, title: str, about: str, *children: Markup | None) -> Markup:
-    """A drawing that says what it is."""
+    """A drawing with a title and a description."""
     return tag(
         "svg",
         tag("title", cut(title)),
@@ -38,16 +38,16 @@ def svg(width: float, height: float, title: str, about: str, *children: Markup |
     )
 
 
-def words(x: float, y: float, said: Any, anchor: str = "start", class_: str | None = None) -> Markup:
-    return tag("text", said, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
+def text_element(x: float, y: float, content: Any, anchor: str = "start", class_: str | None = None) -> Markup:
+    return tag("text", content, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
 
 
 def path(d: str, class_: str, **more: Any) -> Markup:
     return tag("path", d=d, class_=class_, **more)
 
 
-def through(x: Floats, y: Floats) -> str:
-    """A line through points; where a number is not finite, it is broken."""
+def path_through(x: Floats, y: Floats) -> str:
+    """A line through points, broken where a coordinate is not finite."""
     out, draw = [], False
     for a, b in zip(x.tolist(), y.tolist(), strict=True):
         if not (math.isfinite(a) and math.isfinite(b)):
@@ -58,7 +58,7 @@ def through(x: Floats, y: Floats) -> str:
     return "".join(out)
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
+def tick_values(low: float, high: float, max_ticks: int = 5) -> list[float]:
     """Round numbers between two others.
 
     >>> ticks(0.0, 1.0), ticks(3.0, 118.0)
@@ -66,7 +66,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     """
     if not high > low:
         return [low]
-    rough = (high - low) / most
+    rough = (high - low) / max_ticks
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(s * power for s in (1.0, 2.0, 2.5, 5.0, 10.0) if s * power >= rough * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
@@ -75,7 +75,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 @dataclass
 class Plane:
-    """Axes to draw on: what lies where, and the frame around it."""
+    """Axes to draw on: the coordinate system, and the frame around it."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -97,16 +97,16 @@ class Plane:
         return LEFT_MARGIN + a * (right - LEFT_MARGIN), bottom - b * (bottom - TOP_MARGIN)
 
     def line(self, x: Floats, y: Floats, class_: str) -> None:
-        self.drawn.append(path(through(*self.at(x, y)), f"line {class_}"))
+        self.drawn.append(path(path_through(*self.at(x, y)), f"line {class_}"))
 
     def band(self, x: Floats, low: Floats, high: Floats, class_: str) -> None:
-        """What lies between two lines."""
+        """The area between two lines."""
         if np.isfinite(low).all() and np.isfinite(high).all():
             a, b = self.at(np.append(x, x[::-1]), np.append(low, high[::-1]))
-            self.drawn.append(path(through(a, b) + "Z", f"band {class_}"))
+            self.drawn.append(path(path_through(a, b) + "Z", f"band {class_}"))
 
-    def upright(self, x: Floats, low: Floats, high: Floats, class_: str) -> None:
-        """A line up and down at every x, such as an error."""
+    def error_bars(self, x: Floats, low: Floats, high: Floats, class_: str) -> None:
+        """A vertical line at every x, from low to high."""
         a, b = self.at(x, low)
         _, c = self.at(x, high)
         d = "".join(f"M{p:.1f} {q:.1f}V{r:.1f}" for p, q, r in zip(a, b, c, strict=True))
@@ -115,29 +115,29 @@ class Plane:
     def dots(self, x: Floats, y: Floats, class_: str, mark: int = 0, size: float = 3.5) -> None:
         self.drawn.append(path(marks(*self.at(x, y), mark, size), class_))
 
-    def label(self, x: float, y: float, said: str, class_: str, anchor: str = "start", up: float = -6.0) -> None:
+    def label(self, x: float, y: float, text: str, class_: str, anchor: str = "start", up: float = -6.0) -> None:
         a, b = self.at(x, y)
-        self.drawn.append(words(float(a), float(b) + up, said, anchor, class_))
+        self.drawn.append(text_element(float(a), float(b) + up, text, anchor, class_))
 
-    def finished(self, title: str, about: str, x_ticks: Sequence[float] | None = None, share: bool = False) -> Markup:
-        """The drawing, with its frame behind it. `share`: axes are of shares, and written in per cent."""
+    def to_svg(self, title: str, about: str, x_ticks: Sequence[float] | None = None, share: bool = False) -> Markup:
+        """The drawing, with its frame behind it. With `share`, axes are labelled in per cent."""
         right, bottom = self.width - RIGHT_MARGIN, self.height - BOTTOM_MARGIN
         behind: list[Markup] = []
-        for value in ticks(*self.y):
+        for value in tick_values(*self.y):
             _, b = self.at(self.x[0], value)
             behind.append(path(f"M{LEFT_MARGIN} {float(b):.1f}H{right:.1f}", "rule"))
-            behind.append(words(LEFT_MARGIN - 6, float(b) + 4, written(value, share), "end"))
-        for value in ticks(*self.x) if x_ticks is None else x_ticks:
+            behind.append(text_element(LEFT_MARGIN - 6, float(b) + 4, tick_label(value, share), "end"))
+        for value in tick_values(*self.x) if x_ticks is None else x_ticks:
             a, _ = self.at(value, self.y[0])
             behind.append(path(f"M{float(a):.1f} {bottom:.1f}v4", "axis"))
-            behind.append(words(float(a), bottom + 16, written(value, share), "middle"))
+            behind.append(text_element(float(a), bottom + 16, tick_label(value, share), "middle"))
         behind.append(path(f"M{LEFT_MARGIN} {bottom:.1f}H{right:.1f}", "axis"))
-        behind.append(words(right, self.height - 6, f"{self.x_label} →", "end", "label"))
-        behind.append(words(0, 10, f"↑ {self.y_label}", "start", "label"))
+        behind.append(text_element(right, self.height - 6, f"{self.x_label} →", "end", "label"))
+        behind.append(text_element(0, 10, f"↑ {self.y_label}", "start", "label"))
         return svg(self.width, self.height, title, about, *behind, *self.drawn)
 
 
-def written(value: float, share: bool) -> str:
+def tick_label(value: float, share: bool) -> str:
     """A number beside an axis."""
     if share:
         return f"{value:.0%}"
@@ -145,7 +145,7 @@ def written(value: float, share: bool) -> str:
 
 
 def marks(x: Floats, y: Floats, mark: int, size: float) -> str:
-    """Points as marks that are told apart by their shape too: circle, square, triangle, diamond, cross, bar."""
+    """Points as marks that differ in shape as well as colour: circle, square, triangle, diamond, cross, bar."""
     s = size
     shape = (
         f"m-{s} 0a{s} {s} 0 1 0 {2 * s} 0a{s} {s} 0 1 0 -{2 * s} 0",
@@ -159,14 +159,14 @@ def marks(x: Floats, y: Floats, mark: int, size: float) -> str:
     return "".join(f"M{a:.1f} {b:.1f}{shape}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
 
 
-def sign(mark: int) -> Markup:
-    """A class's mark in a line of text."""
+def legend_mark(mark: int) -> Markup:
+    """A class's mark, to be shown in a line of text."""
     drawn = path(marks(np.array([6.0]), np.array([6.0]), mark, 4.0), f"c{mark % N_COLOURS}")
     return tag("svg", drawn, viewBox="0 0 12 12", width="12", height="12", aria_hidden="true", class_="sign")
 
 
 def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """A curve without the points that cannot be told from those before; its ends stay."""
+    """A curve without points that fall into the same pixel as the one before; its ends stay."""
     cells = np.round(np.column_stack([x, y]) * MAX_POINTS_PER_SIDE)
     kept = np.append(True, (np.diff(cells, axis=0) != 0).any(axis=1)) if len(x) else np.zeros(0, dtype=bool)
     kept[-1:] = True
@@ -177,32 +177,32 @@ def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def bar(share: float, class_: str = "c0") -> Markup:
-    """A bar of a table: so much of what is the longest."""
-    long = 100.0 * min(1.0, max(0.0, share))
-    drawn = tag("rect", x="0", y="1", width=f"{long:.2f}", height="8", class_=class_)
-    return stretched(drawn)
+    """A bar in a table, as a share of the longest."""
+    length = 100.0 * min(1.0, max(0.0, share))
+    drawn = tag("rect", x="0", y="1", width=f"{length:.2f}", height="8", class_=class_)
+    return cell_svg(drawn)
 
 
-def swing(part: float) -> Markup:
-    """A bar to the right of the middle where it speaks for, to the left where it speaks against: −1 to 1."""
-    long = 50.0 * min(1.0, abs(part))
-    start = 50.0 if part >= 0 else 50.0 - long
+def signed_bar(value: float) -> Markup:
+    """A bar from the middle: to the right for positive values, to the left for negative ones; from −1 to 1."""
+    length = 50.0 * min(1.0, abs(value))
+    start = 50.0 if value >= 0 else 50.0 - length
     drawn = tag(
-        "rect", x=f"{start:.2f}", y="1", width=f"{long:.2f}", height="8", class_="for" if part >= 0 else "against"
+        "rect", x=f"{start:.2f}", y="1", width=f"{length:.2f}", height="8", class_="for" if value >= 0 else "against"
     )
-    return stretched(drawn, path("M50 0V10", "axis", vector_effect="non-scaling-stroke"))
+    return cell_svg(drawn, path("M50 0V10", "axis", vector_effect="non-scaling-stroke"))
 
 
-def stretched(*children: Markup) -> Markup:
-    """As wide as its cell. The cell beside it says the same in a number."""
+def cell_svg(*children: Markup) -> Markup:
+    """An SVG as wide as its cell. The cell beside it has the number."""
     return tag("svg", *children, viewBox="0 0 100 10", preserveAspectRatio="none", class_="bar", aria_hidden="true")
 
 
 # ------------------------------------------------------------------ columns of a table, by class
 
 
-def strips(shares: Floats, names: Sequence[str], ends: tuple[str, str], title: str, about: str) -> Markup:
-    """Histograms one below the other, a class each, on one scale: `shares` is (classes, bins)."""
+def histograms(shares: Floats, names: Sequence[str], ends: tuple[str, str], title: str, about: str) -> Markup:
+    """Histograms below each other, one per class, on one scale: `shares` is (classes, bins)."""
     left, high, gap = 92.0, 26.0, 6.0
     k, bins = shares.shape
     width, wide = CHART_WIDTH, (CHART_WIDTH - left) / bins
@@ -218,23 +218,23 @@ def strips(shares: Floats, names: Sequence[str], ends: tuple[str, str], title: s
         )
         drawn.append(path(d, f"c{c % N_COLOURS}"))
         drawn.append(path(f"M{left} {floor:.1f}H{width}", "rule"))
-        drawn.append(words(left - 8, floor - 5, cut(names[c], 13), "end"))
+        drawn.append(text_element(left - 8, floor - 5, cut(names[c], 13), "end"))
     height = 4 + k * high + (k - 1) * gap + (18 if any(ends) else 2)
-    drawn.append(words(left, height - 4, ends[0], "start", "tick"))
-    drawn.append(words(width, height - 4, ends[1], "end", "tick"))
+    drawn.append(text_element(left, height - 4, ends[0], "start", "tick"))
+    drawn.append(text_element(width, height - 4, ends[1], "end", "tick"))
     return svg(width, height, title, about, *drawn)
 
 
-# ------------------------------------------------------------------ many classes at once
+# ------------------------------------------------------------------ confusion matrix of many classes
 
 
-def heat(shares: Floats, names: Sequence[str], title: str, about: str) -> Markup:
-    """A matrix in shades: `shares` is (k, k), each row of it a whole; the truth down, the prediction across."""
+def heat_map(shares: Floats, names: Sequence[str], title: str, about: str) -> Markup:
+    """A shaded matrix: `shares` is (k, k), each row sums to 1; the truth down, the prediction across."""
     k = len(shares)
     cell = max(MIN_CELL_SIZE, 480 / k)
     named = cell >= LETTER_WIDTH * 1.8
-    most = max(map(len, names)) if named else 0
-    edge = 32 + LETTER_WIDTH * min(most, MAX_NAME_LETTERS)
+    longest_name = max(map(len, names)) if named else 0
+    edge = 32 + LETTER_WIDTH * min(longest_name, MAX_NAME_LETTERS)
     drawn = [
         tag(
             "rect",
@@ -251,25 +251,28 @@ def heat(shares: Floats, names: Sequence[str], title: str, about: str) -> Markup
     frame = tag("rect", x=f"{edge:.1f}", y=f"{edge:.1f}", width=f"{side:.1f}", height=f"{side:.1f}", class_="frame")
     for c, name in enumerate(names if named else ()):
         middle = edge + (c + 0.5) * cell + 4
-        drawn.append(words(edge - 5, middle, cut(name, MAX_NAME_LETTERS), "end"))
-        drawn.append(turned(middle, edge - 5, words(0, 0, cut(name, MAX_NAME_LETTERS))))
-    across, down = words(edge, 12, "prediction →", "start", "label"), words(0, 0, "truth →", "end", "label")
-    return svg(edge + side + 2, edge + side + 2, title, about, frame, *drawn, across, turned(10, edge, down))
+        drawn.append(text_element(edge - 5, middle, cut(name, MAX_NAME_LETTERS), "end"))
+        drawn.append(rotated(middle, edge - 5, text_element(0, 0, cut(name, MAX_NAME_LETTERS))))
+    across, down = (
+        text_element(edge, 12, "prediction →", "start", "label"),
+        text_element(0, 0, "truth →", "end", "label"),
+    )
+    return svg(edge + side + 2, edge + side + 2, title, about, frame, *drawn, across, rotated(10, edge, down))
 
 
-def turned(x: float, y: float, said: Markup) -> Markup:
-    """Words that are read from the bottom up."""
-    return tag("g", said, transform=f"translate({x:.1f} {y:.1f}) rotate(-90)")
+def rotated(x: float, y: float, content: Markup) -> Markup:
+    """Text that reads from the bottom up."""
+    return tag("g", content, transform=f"translate({x:.1f} {y:.1f}) rotate(-90)")
 
 
-# ------------------------------------------------------------------ a plane cut up by a model
+# ------------------------------------------------------------------ decision regions
 
 
-def regions(plane: Plane, classes: Array, sure: Floats, k: int) -> list[Markup]:
-    """What is predicted where, (rows, columns) of a grid from the bottom left up: the surer, the stronger."""
+def regions(plane: Plane, classes: Array, confidence: Floats, k: int) -> list[Markup]:
+    """The predicted class in each cell of a grid, (rows, columns) from the bottom left; stronger where more certain."""
     high, wide = classes.shape
     (left, right), (low, top) = plane.x, plane.y
-    bands = np.digitize(sure, (0.75, 0.95))
+    bands = np.digitize(confidence, (0.75, 0.95))
     drawn = []
     edges_x = np.linspace(left, right, wide + 1)
     edges_y = np.linspace(low, top, high + 1)
