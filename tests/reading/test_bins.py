@@ -1,4 +1,4 @@
-"""Intervals: about equal in weight, atoms by themselves, every number in the one its cuts say."""
+"""Intervals: of about equal weight, heavy values alone, every number between the right cuts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_cuts_that_are_given_stand_even_where_nothing_lies():
     assert list(bins) == ["≤ 0", "0 to 1", "1 to 2", "> 2"]
 
 
-def test_a_neighbour_in_the_last_digit_is_told_apart():
+def test_values_that_differ_in_the_last_digit_are_separated():
     low = 1.0
     high = np.nextafter(low, 2.0)
     assert quantile_bins(np.array([low, high]), np.ones(2), 4).codes(np.array([low, high])).tolist() == [0, 1]

@@ -1,4 +1,4 @@
-"""Tables of any make read to the same columns, and bad ones are refused in words."""
+"""Tables of any type are read as the same columns, and bad ones are refused with a message."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TABLE = {
     "nothing": [None, None, None],
 }
 NAN = np.nan
-READ = {  # written down by hand: values, whole, dates; or codes, levels
+EXPECTED = {  # written down by hand: values, whole, dates; or codes, levels
     "whole": ([1.0, 2.0, -3.0], True, None),
     "real": ([1.5, NAN, 2.0], False, None),
     "name": ([0, -1, 1], ("b", "a")),
@@ -53,7 +53,7 @@ READ = {  # written down by hand: values, whole, dates; or codes, levels
 }
 
 
-def told(frame: Frame) -> dict:
+def as_values(frame: Frame) -> dict:
     """A frame as plain values; as text they compare with NaN equal to itself and 1 unlike 1.0 and True."""
     out = {}
     for name, column in zip(frame.names, frame.columns, strict=True):
@@ -67,8 +67,8 @@ def told(frame: Frame) -> dict:
     return out
 
 
-def makes(table: dict) -> dict:
-    """One table by many names."""
+def table_types(table: dict) -> dict:
+    """One table in many types."""
     pa, pd, pl = (pytest.importorskip(name) for name in ("pyarrow", "pandas", "polars"))
     arrow, rows = pa.table(table), list(zip(*table.values(), strict=True))
     objects = np.empty((len(rows), len(table)), dtype=object)
@@ -103,12 +103,12 @@ def makes(table: dict) -> dict:
     }
 
 
-def test_a_table_by_any_name():
-    for make, table in makes(TABLE).items():
+def test_a_table_of_any_type():
+    for table_type, table in table_types(TABLE).items():
         frame = read_frame(table)
-        assert told(frame) == {name: repr(value) for name, value in READ.items()}, make
-        assert frame.size == 3, make
-        assert not frame.notes, make
+        assert as_values(frame) == {name: repr(value) for name, value in EXPECTED.items()}, table_type
+        assert frame.size == 3, table_type
+        assert not frame.notes, table_type
 
 
 def columns_of(size):
@@ -133,14 +133,14 @@ def columns_of(size):
 
 
 @given(st.integers(0, 5).flatmap(columns_of))
-def test_any_table_by_any_name(table):
-    expected = told(read_frame(table))
-    for make, same in makes(table).items():
-        assert told(read_frame(same)) == expected, make
+def test_any_table_of_any_type(table):
+    expected = as_values(read_frame(table))
+    for table_type, same in table_types(table).items():
+        assert as_values(read_frame(same)) == expected, table_type
 
 
 @given(st.integers(0, 5).flatmap(columns_of))
-def test_there_and_back(table):
+def test_round_trip(table):
     frame = read_frame(table)
     for like in ("pandas", "polars", "pyarrow", "dict"):
         back = to_native(like, frame.names, frame.columns)
@@ -155,7 +155,7 @@ def test_there_and_back(table):
                 assert (one.dates, one.whole) == (two.dates, two.whole), (like, name)
 
 
-def test_there_and_back_as_an_array():
+def test_round_trip_as_an_array():
     whole = to_native("numpy", ("a", "b"), (Numbers(np.array([1.0, 2.0]), whole=True),) * 2)
     assert whole.dtype == np.int64
     assert whole.tolist() == [[1, 1], [2, 2]]
@@ -173,15 +173,18 @@ def test_missing_values_of_every_library():
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     nothing = [None, NAN, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), decimal.Decimal("nan")]
     for value in nothing:
-        assert told(read_frame({"a": [value, "x"]})) == {"a": repr(([-1, 0], ("x",)))}, repr(value)
-        assert told(read_frame({"a": [value, 1.5]})) == {"a": repr(([NAN, 1.5], False, None))}, repr(value)
-        assert told(read_frame({"a": [value, True]})) == {"a": repr(([-1, 1], (False, True)))}, repr(value)
-        assert told(read_frame({"a": [value, dt.date(1970, 1, 2)]})) == {"a": repr(([NAN, 1.0], False, "days"))}
+        assert as_values(read_frame({"a": [value, "x"]})) == {"a": repr(([-1, 0], ("x",)))}, repr(value)
+        assert as_values(read_frame({"a": [value, 1.5]})) == {"a": repr(([NAN, 1.5], False, None))}, repr(value)
+        assert as_values(read_frame({"a": [value, True]})) == {"a": repr(([-1, 1], (False, True)))}, repr(value)
+        assert as_values(read_frame({"a": [value, dt.date(1970, 1, 2)]})) == {"a": repr(([NAN, 1.0], False, "days"))}
     masked = np.ma.array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]])
-    assert told(read_frame(masked))["x1"] == repr(([NAN, 4.0], False, None))
-    assert told(read_frame(pl.DataFrame({"a": [1.0, NAN, None]})))["a"] == repr(([1.0, NAN, NAN], False, None))
+    assert as_values(read_frame(masked))["x1"] == repr(([NAN, 4.0], False, None))
+    assert as_values(read_frame(pl.DataFrame({"a": [1.0, NAN, None]})))["a"] == repr(([1.0, NAN, NAN], False, None))
     nullable = pd.DataFrame({"a": pd.array([1, pd.NA], dtype="Int64"), "b": pd.array([True, pd.NA], dtype="boolean")})
-    assert told(read_frame(nullable)) == {"a": repr(([1.0, NAN], True, None)), "b": repr(([1, -1], (False, True)))}
+    assert as_values(read_frame(nullable)) == {
+        "a": repr(([1.0, NAN], True, None)),
+        "b": repr(([1, -1], (False, True))),
+    }
 
 
 def test_categories_keep_their_order_without_unused_ones():
@@ -198,11 +201,11 @@ def test_categories_keep_their_order_without_unused_ones():
         pa.table({"a": split}),
         pa.table({"a": encoded}).to_pandas(types_mapper=pd.ArrowDtype),
     ):
-        assert told(read_frame(table))["a"] == expected, table
+        assert as_values(read_frame(table))["a"] == expected, table
     numbers = pd.DataFrame({"a": pd.Categorical([3, 1, None]), "b": pd.cut([1.0, 5.0, 9.0], [0, 4, 8])})
-    assert told(read_frame(numbers))["a"] == repr(([1, 0, -1], (1, 3)))
+    assert as_values(read_frame(numbers))["a"] == repr(([1, 0, -1], (1, 3)))
     assert read_frame(numbers)["b"].levels == ("(0, 4]", "(4, 8]")
-    assert told(read_frame(pd.DataFrame({"a": pd.Categorical(["", "x"])})))["a"] == repr(([-1, 0], ("x",)))
+    assert as_values(read_frame(pd.DataFrame({"a": pd.Categorical(["", "x"])})))["a"] == repr(([-1, 0], ("x",)))
 
 
 def test_arrays():
@@ -211,14 +214,14 @@ def test_arrays():
             X = np.array([[1, 2], [3, 4], [5, 6]], dtype=dtype, order=order)
             frame = read_frame(X)
             whole = X.dtype.kind in "iu"
-            assert told(frame) == {
+            assert as_values(frame) == {
                 "x0": repr(([1.0, 3.0, 5.0], whole, None)),
                 "x1": repr(([2.0, 4.0, 6.0], whole, None)),
             }
     booleans = read_frame(np.array([[True, False]]))
-    assert told(booleans) == {"x0": repr(([1], (False, True))), "x1": repr(([0], (False, True)))}
-    assert told(read_frame(np.array([["a", "b"], ["a", ""]])))["x1"] == repr(([0, -1], ("b",)))
-    assert told(read_frame(np.array([["1970-01-02", "NaT"]], dtype="M8[s]")))["x1"] == repr(([NAN], False, "days"))
+    assert as_values(booleans) == {"x0": repr(([1], (False, True))), "x1": repr(([0], (False, True)))}
+    assert as_values(read_frame(np.array([["a", "b"], ["a", ""]])))["x1"] == repr(([0, -1], ("b",)))
+    assert as_values(read_frame(np.array([["1970-01-02", "NaT"]], dtype="M8[s]")))["x1"] == repr(([NAN], False, "days"))
     for unit, expected in {"Y": 1096, "M": 90, "W": 21, "D": 3, "h": 1 / 8, "m": 1 / 480, "10s": 1 / 2880}.items():
         later = np.datetime64("1970", "Y").astype(f"M8[{unit}]") + np.array([3], dtype=f"m8[{unit}]")
         assert read_frame({"a": later})["a"].values.tolist() == [expected], unit
@@ -226,7 +229,7 @@ def test_arrays():
         assert read_frame({"a": np.array(["1970-01-02T12"], dtype=f"M8[{unit}]")})["a"].values.tolist() == [1.5], unit
     assert read_frame(np.array([[1, "x"], [None, "y"]], dtype=object))["x0"].values[0] == 1.0
     structured = np.array([(1, 2.5, "x"), (3, 4.5, "")], dtype=[("a", "i4"), ("b", "f4"), ("c", "U3")])
-    assert told(read_frame(structured)) == {
+    assert as_values(read_frame(structured)) == {
         "a": repr(([1.0, 3.0], True, None)),
         "b": repr(([2.5, 4.5], False, None)),
         "c": repr(([0, -1], ("x",))),
@@ -271,7 +274,7 @@ def test_no_columns_and_no_rows():
     assert read_frame(np.empty((5, 0))).size == read_frame(pd.DataFrame(index=range(5))).size == 5
     pa = pytest.importorskip("pyarrow")
     empty = pa.schema([("a", pa.string()), ("b", pa.dictionary(pa.int8(), pa.string()))]).empty_table()
-    assert told(read_frame(empty)) == {"a": "([], ())", "b": "([], ())"}
+    assert as_values(read_frame(empty)) == {"a": "([], ())", "b": "([], ())"}
 
 
 def test_a_frame_is_cut():
@@ -310,12 +313,12 @@ def test_numbers_of_every_type():
     assert read_frame({"a": values})["a"].values.tolist() == [1.0, 2.0, 2.5, 1.5, 3.0, 0.5, 0.25, 2.0**60]
     assert read_frame({"a": [np.int8(3), 2, None]})["a"].whole
     pl = pytest.importorskip("polars")
-    assert told(read_frame(pl.DataFrame({"a": pl.Series([1, None], dtype=pl.Int128)})))["a"] == repr(
+    assert as_values(read_frame(pl.DataFrame({"a": pl.Series([1, None], dtype=pl.Int128)})))["a"] == repr(
         ([1.0, NAN], True, None)
     )
     pd = pytest.importorskip("pandas")
     sparse = pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.0, 0.0])})
-    assert told(read_frame(sparse))["a"] == repr(([0.0, 1.0, 0.0], False, None))
+    assert as_values(read_frame(sparse))["a"] == repr(([0.0, 1.0, 0.0], False, None))
 
 
 @pytest.mark.parametrize(
@@ -351,7 +354,7 @@ def test_bad_tables(table, message):
         read_frame(table)
 
 
-def test_infinities_are_named_as_the_person_named_them():
+def test_infinities_are_named_by_the_users_names():
     pd = pytest.importorskip("pandas")
     X = np.array([[0.0, 1.0], [0.0, np.inf]])
     for read in (
@@ -385,7 +388,7 @@ def test_bad_tables_of_libraries():
 
 
 def test_the_target_is_split_off():
-    for make, table in makes(TABLE).items():
+    for make, table in table_types(TABLE).items():
         rest, y = split_target(table, "name")
         assert isinstance(y, np.ndarray), make
         assert [v for v in y.tolist() if v] == ["b", "a"], make
@@ -400,7 +403,7 @@ def test_the_target_is_split_off():
 
 
 def test_a_target_that_is_not_there():
-    for make, table in makes(TABLE).items():
+    for make, table in table_types(TABLE).items():
         with pytest.raises(DecibanError, match="no column 'nmae': did you mean 'name'"):
             split_target(table, "nmae")
         assert make

@@ -1,4 +1,4 @@
-"""What columns are: each rule, what a person says instead, and real tables."""
+"""Kinds of columns: each rule, kinds given by the user, and real tables."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def sentences(words: int, distinct: int, rows: int = N) -> list[str]:
 
 
 def kind_of(values, name: str = "column") -> ColumnKind:
-    (found,) = infer(read_frame({name: values}))
-    return found
+    (kind,) = infer(read_frame({name: values}))
+    return kind
 
 
 CASES = {
@@ -94,10 +94,10 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_rules(case):
     values, kind = CASES[case]
-    found = kind_of(values)
-    assert found.kind == kind, found
-    assert found.why
-    assert found.name == "column"
+    column = kind_of(values)
+    assert column.kind == kind, column
+    assert column.why
+    assert column.name == "column"
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_years_in_a_row_are_no_identifiers():
 
 
 def test_counts_of_values():
-    found = kind_of(["a", "b", "?", None, "", "a"])
-    assert (found.distinct, found.missing) == (2, 3)
-    assert found.why == "2 distinct values in 6 rows"
+    column = kind_of(["a", "b", "?", None, "", "a"])
+    assert (column.distinct, column.missing) == (2, 3)
+    assert column.why == "2 distinct values in 6 rows"
     assert (kind_of([1, 5, 5, None]).distinct, kind_of([1.5, 2.5, None]).missing) == (2, 1)
     word = kind_of(["1.5", "none", "?"])
     assert (word.distinct, word.missing, word.why) == (2, 1, "2 distinct values in 3 rows")
@@ -163,7 +163,7 @@ def test_the_kinds_agree_in_every_library():
         assert infer(read_frame(make)) == expected
 
 
-def test_what_a_person_says():
+def test_given_kinds():
     frame = read_frame({"a": [1, 2, 3], "b": ["1", "2", "x"], "c": ["2020-01-01", None, "?"], "d": ["x y", "z", ""]})
     kinds = infer(frame, {"a": "category", "b": "skip", "c": "text", "d": "identifier"})
     assert [own.kind for own in kinds] == ["category", "skip", "text", "identifier"]
@@ -189,17 +189,17 @@ def test_what_a_person_says():
         (["1", "inf"], "number", "column 'a' holds inf in row 1: infinite numbers"),
     ],
 )
-def test_what_a_person_says_must_fit(values, kind, message):
+def test_given_kinds_must_fit(values, kind, message):
     with pytest.raises(DecibanError, match=message):
         infer(read_frame({"a": values}), {"a": kind})
 
 
-def test_a_person_names_a_column_that_is_not_there():
+def test_a_kind_for_a_column_that_does_not_exist():
     with pytest.raises(DecibanError, match="no column 'agee': did you mean 'age'"):
         infer(read_frame({"age": [1]}), {"agee": "number"})
 
 
-def test_columns_as_their_kind_wants_them():
+def test_columns_converted_to_their_kind():
     strings = read_frame({"a": ["1", "2.5", "?", "x"]})["a"]
     with pytest.warns(UserWarning, match=r"column 'a': 1 value is not a number \('x' in row 3\), and taken as missing"):
         numbers = as_kind(strings, "number", "a")
@@ -228,7 +228,7 @@ def test_levels_as_they_were_learned():
 
 
 def test_learning_and_prediction_read_alike():
-    """Kinds found on a table, and the columns they want, are the same for any part of it: nothing is learned anew."""
+    """The kinds of a table and the converted columns are the same for any part of it."""
     table = {case: values for case, (values, _) in CASES.items() if len(values) == N}
     frame = read_frame(table)
     kinds = infer(frame)
@@ -290,10 +290,10 @@ def test_real_tables(name):
     files = sorted((DATA / name).glob("*.csv"))
     table = pd.concat([pd.read_csv(f, keep_default_na=False, dtype=str) for f in files])
     fits = {"numeric": ("number", "count"), "nominal": ("category", "boolean")}
-    found = {own.name: own for own in infer(read_frame(table))}
-    assert set(found) == set(schema)
-    wrong = {own.name for own in found.values() if own.kind not in fits[schema[own.name]]}
-    assert wrong == set(EXCEPTIONS.get(name, ())), [found[column] for column in sorted(wrong)]
+    by_name = {own.name: own for own in infer(read_frame(table))}
+    assert set(by_name) == set(schema)
+    wrong = {own.name for own in by_name.values() if own.kind not in fits[schema[own.name]]}
+    assert wrong == set(EXCEPTIONS.get(name, ())), [by_name[column] for column in sorted(wrong)]
 
 
 def test_real_texts():

@@ -15,7 +15,7 @@ from deciban.families import Family
 from deciban.joint import Block, Joint
 
 ALPHA_MIN = 1e-10  # scikit-learn's bound, kept for force_alpha=False
-LARGEST_ALPHA = 1e100  # pseudo-counts past this leave nothing to the data
+MAX_ALPHA = 1e100  # pseudo-counts past this leave nothing to the data
 
 COUNT_CONSTRAINTS: dict[str, Any] = {
     "alpha": [Interval(Real, 0, None, closed="left"), "array-like", StrOptions({"empirical", "loo"})],
@@ -48,7 +48,7 @@ def pseudo_counts(estimator: Any) -> float | str | Array:
     if np.size(alpha) == 0:
         raise ValueError("alpha is empty: give a number, one a feature, or one a class and feature")
     lowest = float(np.min(alpha))
-    if float(np.max(alpha)) > LARGEST_ALPHA:
+    if float(np.max(alpha)) > MAX_ALPHA:
         raise ValueError(f"alpha is {float(np.max(alpha)):g}: pseudo-counts this large leave nothing to the data")
     if isinstance(alpha, np.ndarray):
         if alpha.ndim not in (1, 2) or alpha.shape[-1] != estimator.n_features_in_:

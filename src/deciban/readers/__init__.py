@@ -1,1 +1,1 @@
-"""How rows become what a model learns from and is asked about: one file for each way of reading them."""
+"""How rows become what a model learns from and scores: one file for each way of reading them."""

@@ -1,4 +1,4 @@
-"""What every reader does: rows to learn from, rows to score, and rows that were drawn as a person has them."""
+"""What every reader does: read rows to learn from and rows to score, and return sampled rows as the user has them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Reader(ABC):
 
     @abstractmethod
     def score(self, X: Any, model: Any) -> Any:
-        """Rows to ask a model about."""
+        """Rows to score."""
 
     @abstractmethod
     def native(self, rows: Any, model: Any) -> Any:
-        """Rows that a model drew, as a person has them."""
+        """Rows sampled from a model, as the user has them."""
 
     def kinds(self, names: tuple[str, ...], model: Any) -> dict[str, str] | None:
-        """What each column is to a database that adds up by itself; None where it cannot."""
+        """How a database reads each column to compute the sums itself; None where it cannot."""
         del model
         return dict.fromkeys(names, "number")

@@ -21,10 +21,10 @@ from deciban.schema import Columns
 
 @dataclass(frozen=True, slots=True)
 class CategoryReader(Reader):
-    """Categories. `least` is how many integer codes each column has in any case, where that was asked for."""
+    """Categories. `least` is the least number of integer codes of each column, if given."""
 
     names: tuple[str, ...] | None
-    asker: str
+    model_name: str
     least: tuple[int, ...] | None = None
 
     form: ClassVar[str] = "objects"
@@ -37,24 +37,24 @@ class CategoryReader(Reader):
         if is_codes(X) and (before is None or all(isinstance(values, range) for values in before)):
             codes = as_codes(X)
             least = np.zeros(d, dtype=np.int64) if self.least is None else np.array(self.least, dtype=np.int64)
-            sizes = code_sizes(codes, self.asker, least)
+            sizes = code_sizes(codes, self.model_name, least)
             categories: tuple[Categories, ...] = tuple(range(int(size)) for size in sizes)
             return Entries([codes], (Columns(d, self.names, categories),))
         if self.least is not None:
             raise DecibanError("min_categories counts integer codes; these columns have labels, so leave it out")
         X = X.toarray() if issparse(X) else X
         matrix = np.empty((len(X), d), dtype=np.int32, order="F")
-        found: list[Categories] = []
+        learned: list[Categories] = []
         for j in range(d):
             matrix[:, j], values = learn_labels(X[:, j], before[j] if before is not None else ())
-            found.append(values)
-        return Entries([matrix], (Columns(d, self.names, tuple(found)),))
+            learned.append(values)
+        return Entries([matrix], (Columns(d, self.names, tuple(learned)),))
 
     def score(self, X: Any, model: Any) -> Entries:
         columns = model.columns()
         if is_codes(X) and all(isinstance(values, range) for values in columns.categories):
             codes = as_codes(X)
-            check_codes(codes, self.asker)
+            check_codes(codes, self.model_name)
             return Entries([codes], (columns,))
         X = X.toarray() if issparse(X) else X
         matrix = np.empty((X.shape[0], columns.size), dtype=np.int32, order="F")
@@ -77,7 +77,7 @@ def is_codes(X: Any) -> bool:
 
 
 def as_codes(X: Any) -> Array:
-    """Numbers as a type the kernels count; sparse rows spelled out in the smallest."""
+    """Numbers of a type that the kernels count; sparse rows become dense, of the smallest type."""
     if issparse(X):
         low, high = value_range(X.data) if X.nnz else (0.0, 0.0)
         small = 0 <= low <= high < 256 and not np.isnan(X.data.sum())

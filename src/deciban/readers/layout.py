@@ -1,4 +1,4 @@
-"""Which columns go into which block: a person's words for columns and laws, made into groups."""
+"""Which columns go into which block: the parameters `columns` and `rest` as groups of columns."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from deciban.errors import DecibanError
 from deciban.families import FAMILIES, Family, Multinomial
 from deciban.storage.files import rebuild_family
 
-AUTO = ("gaussian", "categorical")  # what columns have by themselves: numbers, and all others
+AUTO = ("gaussian", "categorical")  # the default laws: of numbers, and of all other columns
 LAWS = {word: law for family in FAMILIES.values() for word, law in family.laws().items()}
-WORDS: dict[str, Family] = {word: LAWS[word] for word in AUTO} | LAWS
-READABLE = tuple(dict.fromkeys(type(law) for law in WORDS.values()))
-LARGEST = 1e100  # pseudo-counts past this leave nothing to the data
+NAMED_LAWS: dict[str, Family] = {word: LAWS[word] for word in AUTO} | LAWS
+LAW_TYPES = tuple(dict.fromkeys(type(law) for law in NAMED_LAWS.values()))
+MAX_ALPHA = 1e100  # pseudo-counts past this leave nothing to the data
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A block to be: columns, their law, and how strong its prior is (a number, "empirical" or "loo")."""
+    """A future block: columns, their law, and the strength of its prior (a number, "empirical" or "loo")."""
 
     names: tuple[str, ...]
     family: Family
@@ -35,40 +35,40 @@ def lay_out(
 ) -> tuple[Group, ...]:
     """Groups of columns, the same whatever order the columns come in.
 
-    `kinds` says of each column whether it holds numbers or something else, for those that no key names. Columns
-    given one by one that have the same law are one block: it is quicker, and says the same.
+    `kinds` are the kinds of the columns, for those that no key names. Columns given one by one that have the same law
+    are one block, which is faster and gives the same model.
     """
     groups: list[Group] = []
     single: dict[tuple[Family, float | str], list[str]] = {}
     taken = named_columns(columns or {}, names)
-    for key, mine in taken.items():
+    for key, matched in taken.items():
         law = read_law((columns or {})[key], alpha)
         if law is None:
             continue
         if is_group(key, names) or not law[0].by_column:
-            groups.append(group(mine, *law))
+            groups.append(group(matched, *law))
         else:
-            single.setdefault(law, []).extend(mine)
-    left = sorted(set(names).difference(*taken.values()))
-    if left and is_word(rest, "error"):
+            single.setdefault(law, []).extend(matched)
+    unnamed = sorted(set(names).difference(*taken.values()))
+    if unnamed and is_word(rest, "error"):
         raise DecibanError(
-            f"columns= says nothing of {listed(left)}: name a law for it, or say what becomes of others by rest="
+            f"columns= says nothing of {listed(unnamed)}: name a law for it, or say what becomes of others by rest="
         )
     if is_word(rest, "auto"):
         kind_of = dict(zip(names, kinds, strict=True))
-        for name in left:
+        for name in unnamed:
             law = read_law(AUTO[kind_of[name] not in ("number", "date")], alpha)
             assert law is not None
             single.setdefault(law, []).append(name)
-    elif left and (law := read_law("drop" if is_word(rest, "error") else rest, alpha)) is not None:
+    elif unnamed and (law := read_law("drop" if is_word(rest, "error") else rest, alpha)) is not None:
         if law[0].by_column:
-            single.setdefault(law, []).extend(left)
+            single.setdefault(law, []).extend(unnamed)
         else:
-            groups.append(group(tuple(left), *law))
-    groups += [group(tuple(sorted(mine)), *law) for law, mine in single.items()]
+            groups.append(group(tuple(unnamed), *law))
+    groups += [group(tuple(sorted(matched)), *law) for law, matched in single.items()]
     if not groups:
         raise DecibanError("no column is left to learn from: columns= and rest= drop them all")
-    return tuple(sorted(groups, key=lambda found: found.names))
+    return tuple(sorted(groups, key=lambda group: group.names))
 
 
 def group(names: tuple[str, ...], family: Family, alpha: float | str) -> Group:
@@ -81,7 +81,7 @@ def group(names: tuple[str, ...], family: Family, alpha: float | str) -> Group:
 
 
 def read_law(value: Any, alpha: float | str) -> tuple[Family, float | str] | None:
-    """A family and the strength of its prior from a word, a family, or a pair of either and a strength; None: drop."""
+    """A family and the strength of its prior, from a name, a family, or a pair of either and a strength; None: drop."""
     if isinstance(value, tuple | list):
         if len(value) != 2:
             raise DecibanError(f"{value!r} is not a law: give a family, or a pair (family, alpha)")
@@ -89,36 +89,36 @@ def read_law(value: Any, alpha: float | str) -> tuple[Family, float | str] | Non
     if is_word(value, "drop"):
         return None
     if isinstance(value, str):
-        if value not in WORDS:
-            raise DecibanError(f"{value!r} is not a law: choose from {', '.join(map(repr, [*WORDS, 'drop']))}")
-        return WORDS[value], read_alpha(alpha)
-    if type(value) not in READABLE:
-        what = f"the family {value.name!r}" if isinstance(value, Family) else f"{value!r}"
-        known = ", ".join(family.__name__ for family in READABLE)
-        raise DecibanError(f"{what} is no law for the columns of a mixed table: give a word, or one of {known}")
+        if value not in NAMED_LAWS:
+            raise DecibanError(f"{value!r} is not a law: choose from {', '.join(map(repr, [*NAMED_LAWS, 'drop']))}")
+        return NAMED_LAWS[value], read_alpha(alpha)
+    if type(value) not in LAW_TYPES:
+        description = f"the family {value.name!r}" if isinstance(value, Family) else f"{value!r}"
+        known = ", ".join(family.__name__ for family in LAW_TYPES)
+        raise DecibanError(f"{description} is no law for the columns of a mixed table: give a word, or one of {known}")
     return value, read_alpha(alpha)
 
 
 def read_alpha(alpha: Any) -> float | str:
     if isinstance(alpha, str) and alpha in ("empirical", "loo"):
         return alpha
-    if isinstance(alpha, Real) and not isinstance(alpha, bool) and 0.0 <= float(alpha) <= LARGEST:
+    if isinstance(alpha, Real) and not isinstance(alpha, bool) and 0.0 <= float(alpha) <= MAX_ALPHA:
         return float(alpha)
-    raise DecibanError(f"alpha is {alpha!r}: it must be a number from 0 to {LARGEST:g}, 'empirical' or 'loo'")
+    raise DecibanError(f"alpha is {alpha!r}: it must be a number from 0 to {MAX_ALPHA:g}, 'empirical' or 'loo'")
 
 
 def named_columns(columns: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, tuple[str, ...]]:
-    """The columns that each key names. A pattern takes those that no key names by themselves."""
+    """The columns that each key names. A pattern matches those that no key names directly."""
     known = set(names)
     owner: dict[str, Any] = {}
-    found: dict[Any, dict[Any, list[str]]] = {key: {} for key in columns}
+    by_key: dict[Any, dict[Any, list[str]]] = {key: {} for key in columns}
 
-    def take(key: Any, part: Any, mine: Iterable[str]) -> None:
-        for name in mine:
+    def take(key: Any, part: Any, matched: Iterable[str]) -> None:
+        for name in matched:
             if name in owner:
                 raise DecibanError(f"columns= names {name!r} twice: by {owner[name]!r} and by {key!r}")
             owner[name] = key
-            found[key].setdefault(part, []).append(name)
+            by_key[key].setdefault(part, []).append(name)
 
     for key in columns:
         for part in parts_of(key):
@@ -128,13 +128,13 @@ def named_columns(columns: Mapping[Any, Any], names: Sequence[str]) -> dict[Any,
     for key in columns:
         for part in parts_of(key):
             if is_pattern(part, known):
-                mine = [name for name in sorted(names) if fnmatchcase(name, part) and name not in exact]
-                if not mine:
+                matched = [name for name in sorted(names) if fnmatchcase(name, part) and name not in exact]
+                if not matched:
                     raise DecibanError(
                         f"no column that has no law of its own is like {part!r}: there are {listed(names)}"
                     )
-                take(key, part, mine)
-    return {key: tuple(name for part in parts_of(key) for name in found[key][part]) for key in columns}
+                take(key, part, matched)
+    return {key: tuple(name for part in parts_of(key) for name in by_key[key][part]) for key in columns}
 
 
 def parts_of(key: Any) -> tuple[Any, ...]:
@@ -150,12 +150,12 @@ def is_group(key: Any, names: Sequence[str]) -> bool:
 
 
 def is_pattern(part: Any, names: set[str]) -> bool:
-    """A string with *, ? or [ in it is a pattern, unless a column has that very name."""
+    """A string with *, ? or [ in it is a pattern, unless a column has this name."""
     return isinstance(part, str) and part not in names and any(mark in part for mark in "*?[")
 
 
 def column_name(part: Any, names: Sequence[str]) -> str:
-    """The column that a name or an index means."""
+    """The column of a name or an index."""
     if isinstance(part, str):
         if part in names:
             return part
@@ -181,16 +181,16 @@ def listed(names: Sequence[str]) -> str:
 
 
 def columns_out(columns: Mapping[Any, Any] | None) -> Any:
-    """The parameter as a file has it: JSON knows neither tuples as keys nor families."""
+    """The parameter as it is stored in a file: JSON has neither tuples as keys nor families."""
     if columns is None:
         return None
     return [[list(key) if isinstance(key, tuple) else key, law_out(value)] for key, value in columns.items()]
 
 
-def columns_in(said: Any) -> dict[Any, Any] | None:
-    if said is None:
+def columns_in(stored: Any) -> dict[Any, Any] | None:
+    if stored is None:
         return None
-    return {tuple(key) if isinstance(key, list) else key: law_in(value) for key, value in said}
+    return {tuple(key) if isinstance(key, list) else key: law_in(value) for key, value in stored}
 
 
 def law_out(value: Any) -> Any:
@@ -201,7 +201,7 @@ def law_out(value: Any) -> Any:
     return value
 
 
-def law_in(said: Any) -> Any:
-    if isinstance(said, dict):
-        return rebuild_family(said["family"], said["settings"])
-    return tuple(law_in(part) for part in said) if isinstance(said, list) else said
+def law_in(stored: Any) -> Any:
+    if isinstance(stored, dict):
+        return rebuild_family(stored["family"], stored["settings"])
+    return tuple(law_in(part) for part in stored) if isinstance(stored, list) else stored

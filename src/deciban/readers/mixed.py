@@ -24,11 +24,11 @@ KINDS = ("number", "date", "boolean", "category")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixedReader(Reader):
-    """Columns by name, in the groups that laws are for. `features` are what they are: a name and one of KINDS each."""
+    """Columns by name, in groups of one law. `features` has the kind of each column, one of KINDS, by its name."""
 
-    groups: Callable[[], tuple[Group, ...]]  # called where rows are learned: to score, the model has them
+    groups: Callable[[], tuple[Group, ...]]  # called to learn; to score, the model has them
     features: Mapping[str, str]
-    like: str = "dict"  # what kind of table a person has
+    like: str = "dict"  # the user's kind of table
 
     form: ClassVar[str] = "table"
     strings: ClassVar[bool] = True
@@ -41,12 +41,12 @@ class MixedReader(Reader):
             if group.family.values == "categories":
                 before = None if known is None else known.schema.blocks[b].categories
                 codes = np.empty((X.size, size), dtype=np.int32, order="F")
-                found: list[Categories] = []
+                learned: list[Categories] = []
                 for j, (column, name) in enumerate(zip(columns, group.names, strict=True)):
                     codes[:, j], values = learn_codes(column, before[j] if before is not None else (), name, weight)
-                    found.append(values)
+                    learned.append(values)
                 data.append(codes)
-                blocks.append(Columns(size, group.names, tuple(found)))
+                blocks.append(Columns(size, group.names, tuple(learned)))
             else:
                 rows = numbers(columns, group.names, group.family)
                 data.append(rows)
@@ -69,13 +69,13 @@ class MixedReader(Reader):
 
     def native(self, rows: Data, model: Any) -> Any:
         """A table like the one that was learned, of the columns that have a law."""
-        made = {}
+        by_name = {}
         for X, columns, block in zip(rows, model.schema.blocks, model.joint.blocks, strict=True):
             for j, name in enumerate(columns.names or ()):
                 values = () if columns.categories is None else tuple(columns.categories[j])
-                made[name] = as_column(X[:, j], block.family, values, self.features[name])
-        names = [name for name in self.features if name in made]
-        return to_native(self.like, names, [made[name] for name in names])
+                by_name[name] = as_column(X[:, j], block.family, values, self.features[name])
+        names = [name for name in self.features if name in by_name]
+        return to_native(self.like, names, [by_name[name] for name in names])
 
     def kinds(self, names: tuple[str, ...], model: Any) -> dict[str, str]:
         del names, model
@@ -84,15 +84,15 @@ class MixedReader(Reader):
 
 def columns_of(X: Frame, names: tuple[str, ...] | None) -> list[Column]:
     """The columns of these names."""
-    there = dict(zip(X.names, X.columns, strict=True))
+    by_name = dict(zip(X.names, X.columns, strict=True))
     for name in names or ():
-        if name not in there:
+        if name not in by_name:
             raise DecibanError(
                 "column {column!r} is not there, and the model was fitted with it: give it, with None where it is not "
                 "known",
                 column=name,
             )
-    return [there[name] for name in names or ()]
+    return [by_name[name] for name in names or ()]
 
 
 def kind_of(column: Column) -> str:
@@ -103,7 +103,7 @@ def kind_of(column: Column) -> str:
 
 
 def numbers(columns: list[Column], names: tuple[str, ...] | None, family: Family) -> Floats:
-    """Columns as the rows of a law of numbers, (n, d)."""
+    """Columns as a matrix of numbers, (n, d)."""
     out = np.empty((len(columns[0]), len(columns)), order="F")
     for j, (column, name) in enumerate(zip(columns, names or (), strict=True)):
         out[:, j] = as_numbers(column, name, family)
@@ -140,21 +140,21 @@ def levels_of(column: Column, weight: Floats | None = None) -> tuple[Codes, tupl
     """Codes, −1 where missing or without weight, and the values they stand for, each of which occurs."""
     if isinstance(column, Numbers):
         codes = np.full(len(column), -1, dtype=np.int32)
-        there = ~column.missing if weight is None else ~column.missing & (weight > 0)
-        found, codes[there] = np.unique(column.values[there], return_inverse=True)
-        return codes, tuple(int(value) if value.is_integer() else value for value in found.tolist())
+        present = ~column.missing if weight is None else ~column.missing & (weight > 0)
+        values, codes[present] = np.unique(column.values[present], return_inverse=True)
+        return codes, tuple(int(value) if value.is_integer() else value for value in values.tolist())
     codes = column.codes if weight is None else np.where(weight > 0, column.codes, np.int32(-1))
     used = np.bincount(codes + 1, minlength=len(column.levels) + 1)[1:] > 0
     if used.all():
         return codes, column.levels
-    place = np.append(np.cumsum(used) - 1, -1).astype(np.int32)
-    return place[codes], tuple(level for level, use in zip(column.levels, used, strict=True) if use)
+    new_code = np.append(np.cumsum(used) - 1, -1).astype(np.int32)
+    return new_code[codes], tuple(level for level, use in zip(column.levels, used, strict=True) if use)
 
 
 def learn_codes(column: Column, known: Categories, name: str, weight: Floats | None) -> tuple[Codes, tuple[Any, ...]]:
-    """Codes of a column's values, −1 where missing; values not known yet are added behind the known ones.
+    """Codes of a column's values, −1 where missing; new values are added after the known ones.
 
-    A row of no weight teaches no category: it is as if it were not there.
+    A row of no weight adds no category, as if it were not there.
     """
     codes, levels = levels_of(column, weight)
     check_alike(levels, known, name)

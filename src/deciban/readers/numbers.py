@@ -14,13 +14,13 @@ from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
 from deciban.schema import Columns
 
-LEADING_ROWS = 64  # rows of a class whose mean is its pivot: near the centre is near enough
-MOSTLY_ZERO = 0.25  # share of entries that are stored, up to which sparse rows stay so
+LEADING_ROWS = 64  # rows of a class whose mean is its pivot, which need only be near the centre
+MAX_SPARSE_SHARE = 0.25  # share of stored entries up to which sparse rows stay sparse
 
 
 @dataclass(frozen=True, slots=True)
 class NumberReader(Reader):
-    """Real numbers. `dense`: columns depend on each other, so that sparse rows are spelled out."""
+    """Real numbers. `dense`: columns depend on each other, so sparse rows become dense."""
 
     names: tuple[str, ...] | None
     dense: bool
@@ -38,16 +38,16 @@ class NumberReader(Reader):
         return np.asarray(rows[0])
 
     def floats(self, X: Matrix) -> Matrix:
-        """Rows that need no column of their own to be read."""
+        """Rows as floats."""
         X = self.plain(X)
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
     def plain(self, X: Matrix) -> Matrix:
-        """Sparse rows stay so only if most entries are zero: otherwise pivots keep more digits than sums about zero."""
+        """Sparse rows stay sparse only if most entries are zero: about pivots, dense sums keep more digits than about zero."""
         if not issparse(X):
             return X
-        spelled_out = self.dense or X.nnz > MOSTLY_ZERO * X.shape[0] * X.shape[1]
-        return X.toarray() if spelled_out else X.tocsr()
+        make_dense = self.dense or X.nnz > MAX_SPARSE_SHARE * X.shape[0] * X.shape[1]
+        return X.toarray() if make_dense else X.tocsr()
 
 
 def pivots(X: Matrix, labels: Labels, weight: Floats | None) -> Floats:
@@ -55,14 +55,14 @@ def pivots(X: Matrix, labels: Labels, weight: Floats | None) -> Floats:
     k, d = len(labels.classes), X.shape[1]
     if issparse(X) or X.shape[0] == 0:
         return np.zeros((k, d))
-    some = np.arange(min(LEADING_ROWS, len(X))) if weight is None else np.flatnonzero(weight)[:LEADING_ROWS]
-    overall = leading_mean(X, some, np.zeros(d))
+    leading = np.arange(min(LEADING_ROWS, len(X))) if weight is None else np.flatnonzero(weight)[:LEADING_ROWS]
+    overall = leading_mean(X, leading, np.zeros(d))
     pivot = np.tile(overall, (k, 1))
     for c in range(k):
         if labels.soft is not None:
             rows = np.argsort(-labels.soft[:, c] * (1.0 if weight is None else weight), kind="stable")
         else:
-            head = slice(0, 64 * LEADING_ROWS)  # most classes show up early: a look at the head spares one at all rows
+            head = slice(0, 64 * LEADING_ROWS)  # most classes occur early, so all rows need not be searched
             rows = np.flatnonzero(labels.codes[head] == c)
             if len(rows) < LEADING_ROWS:
                 rows = np.flatnonzero(labels.codes == c)
@@ -74,17 +74,17 @@ def pivots(X: Matrix, labels: Labels, weight: Floats | None) -> Floats:
 
 
 def leading_mean(X: Array, rows: Array, otherwise: Floats) -> Floats:
-    """The mean of each column's first values among these rows, taken as differences so that far values keep digits."""
+    """The mean of each column's first values among these rows, from differences, so that large values keep digits."""
     values = X[rows[:LEADING_ROWS]].astype(np.float64)
-    good = np.isfinite(values)
-    count = good.sum(axis=0)
-    first = values[np.argmax(good, axis=0), np.arange(values.shape[1])]
+    is_finite = np.isfinite(values)
+    count = is_finite.sum(axis=0)
+    first = values[np.argmax(is_finite, axis=0), np.arange(values.shape[1])]
     with np.errstate(invalid="ignore", over="ignore"):
-        mean = first + np.where(good, values - first, 0.0).sum(axis=0) / np.maximum(count, 1)
+        mean = first + np.where(is_finite, values - first, 0.0).sum(axis=0) / np.maximum(count, 1)
     mean = np.where((count > 0) & np.isfinite(mean), mean, otherwise)
     if len(rows) > LEADING_ROWS:
-        for j in np.flatnonzero(count == 0):  # a column that starts with missing values: its first that is there
-            there = np.flatnonzero(np.isfinite(X[rows, j]))
-            if len(there):
-                mean[j] = X[rows[there[0]], j]
+        for j in np.flatnonzero(count == 0):  # a column that starts with missing values: its first other one
+            present = np.flatnonzero(np.isfinite(X[rows, j]))
+            if len(present):
+                mean[j] = X[rows[present[0]], j]
     return mean

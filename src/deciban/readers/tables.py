@@ -14,11 +14,11 @@ from deciban.reading.native import to_native
 
 @dataclass(frozen=True, slots=True)
 class TableReader(Reader):
-    """A table; `like` is what kind of table a person has: pandas, polars, pyarrow, numpy or dict."""
+    """A table; `like` is the user's kind of table: pandas, polars, pyarrow, numpy or dict."""
 
     like: str = "dict"
 
-    form: ClassVar[str] = "any"  # the model reads them itself
+    form: ClassVar[str] = "any"  # the model reads the rows itself
     strings: ClassVar[bool] = True
 
     def learn(self, X: Frame, known: Any, labels: Labels, weight: Floats | None) -> Frame:
@@ -34,5 +34,5 @@ class TableReader(Reader):
         return to_native(self.like, names, [rows[name] for name in names])
 
     def kinds(self, names: tuple[str, ...], model: Any) -> None:
-        """No database adds up what experts learn."""
+        """No database computes the sums of experts."""
         del names, model

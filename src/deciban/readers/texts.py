@@ -16,7 +16,7 @@ from deciban.text.documents import Texts
 
 @dataclass(frozen=True, slots=True)
 class TextReader(Reader):
-    """Documents of any make. A single string is one text where something is to be explained."""
+    """Documents of any type. To explain, a single string is one text."""
 
     lower: bool = True
 
@@ -40,7 +40,7 @@ class TextReader(Reader):
         return rows
 
     def kinds(self, names: tuple[str, ...], model: Any) -> None:
-        """No database cuts texts into words as we do."""
+        """No database splits texts into words as we do."""
         del names, model
 
 
@@ -54,7 +54,7 @@ class MailReader(TextReader):
         return X if isinstance(X, Texts) else Texts([self.text(message) for message in self.opened(X)], self.lower)
 
     def opened(self, mails: Any) -> Iterator[Any]:
-        """One mail after the other, of whatever holds them."""
+        """The mails of a mailbox, a list, a column, or a single one."""
         from deciban.text import mail
 
         if isinstance(mails, os.PathLike):

@@ -1,4 +1,4 @@
-"""Tables whose columns are all categories: values as they are, numbers in intervals; and which hangs on which."""
+"""Tables whose columns are all categories, values as they are and numbers in intervals; and the columns' parents."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from deciban.reading.frames import Column, Frame, Levels, Numbers
 from deciban.reading.labels import Labels
 from deciban.schema import Bins, Columns
 
-FEW_VALUES = 10  # distinct whole numbers that are taken for categories
+MAX_INTEGER_CATEGORIES = 10  # distinct integers that are still categories
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeReader(Reader):
-    """Codes of categories and intervals. `bins` are how many, or each column's cuts; `parents` are those given."""
+    """Codes of categories and intervals. `bins` is their number, or each column's cuts; `parents` are those given."""
 
     names: tuple[str, ...] | None
     bins: int | list[Any] | None = None
@@ -42,7 +42,7 @@ class TreeReader(Reader):
         before: Sequence[Categories] = ((),) * d
         if columns is not None and columns.categories is not None:
             before = columns.categories
-        counted = X if mass.all() else X.take(mass > 0)  # a row of weight zero is as good as none
+        counted = X if mass.all() else X.take(mass > 0)  # a row of weight zero counts as none
         mass = mass[mass > 0]
         categories = tuple(
             learn(column, values, mass, self.bins[j] if isinstance(self.bins, list) else self.bins)
@@ -65,49 +65,49 @@ class TreeReader(Reader):
     def native(self, rows: Data, model: Any) -> Array:
         """Codes back to values; an interval's is its median."""
         known = model.columns().categories or ()
-        values = [mine.middles if isinstance(mine, Bins) else mine for mine in known]
+        values = [categories.middles if isinstance(categories, Bins) else categories for categories in known]
         numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for column in values for v in column)
         return from_codes(rows[0], values).astype(np.float64 if numbers else object)
 
     def kinds(self, names: tuple[str, ...], model: Any) -> dict[str, str] | None:
         known = model.columns().categories or ()
-        if any(isinstance(values, Bins) for values in known):  # numbers are cut here, and not in a database
+        if any(isinstance(values, Bins) for values in known):  # intervals are computed here, not in a database
             return None
         return dict.fromkeys(names, "category")
 
 
 def find_parents(codes: Codes, columns: Columns, labels: Labels, weight: Floats | None) -> tuple[int, ...]:
-    """The tree of greatest information given the class."""
+    """The tree of greatest mutual information given the class."""
     y = labels.codes
-    if labels.soft is not None:  # a row for each class that it may be of
+    if labels.soft is not None:  # a row for each of its classes
         rows, classes = np.nonzero(labels.soft)
         weight = labels.soft[rows, classes] * (1.0 if weight is None else weight[rows])
         codes, y = codes[rows], classes.astype(np.int32)
     if len(labels.classes) == 0 or not (y >= 0).any():
-        return (-1,) * columns.size  # nothing says what the columns tell of each other beyond the class
+        return (-1,) * columns.size  # without labels, nothing is known of columns given the class
     return chow_liu(codes, np.diff(columns.offsets), y, weight, len(labels.classes))
 
 
 def learn(column: Column, known: Categories, weight: Floats, bins: Any) -> Categories:
-    """A column's categories: those known, and new ones; chosen where nothing is known. `bins` is how many, or cuts."""
+    """A column's categories: the known ones, then new ones; chosen if none are known. `bins`: their number, or cuts."""
     if isinstance(known, Bins):
         return known
-    there = ~column.missing
+    present = ~column.missing
     if isinstance(column, Levels):
-        used = np.bincount(column.codes[there], minlength=len(column.levels)) > 0
-        found = [level for level, some in zip(column.levels, used, strict=True) if some]
+        used = np.bincount(column.codes[present], minlength=len(column.levels)) > 0
+        present_values = [level for level, occurs in zip(column.levels, used, strict=True) if occurs]
     else:
-        values, mass = column.values[there], weight[there]
+        values, mass = column.values[present], weight[present]
         if bins is not None and not isinstance(bins, Integral):
             return bins_at(np.asarray(bins, dtype=np.float64), values, mass)
         distinct = np.unique(values)
         whole = bool((distinct == np.floor(distinct)).all())
-        most = int(bins) if bins is not None else usual_bins(float(mass.sum()))
-        if len(known) == 0 and not (whole and len(distinct) <= max(FEW_VALUES, most)):
-            return quantile_bins(values, mass, most)
-        found = [int(v) if v.is_integer() else v for v in distinct.tolist()]
-    new = [value for value in found if value not in set(known)]
-    with contextlib.suppress(TypeError):  # kinds that do not compare keep the order they came in
+        n_bins = int(bins) if bins is not None else usual_bins(float(mass.sum()))
+        if len(known) == 0 and not (whole and len(distinct) <= max(MAX_INTEGER_CATEGORIES, n_bins)):
+            return quantile_bins(values, mass, n_bins)
+        present_values = [int(v) if v.is_integer() else v for v in distinct.tolist()]
+    new = [value for value in present_values if value not in set(known)]
+    with contextlib.suppress(TypeError):  # types that do not compare keep the order they came in
         new = sorted(new)
     return (*known, *new)
 
@@ -130,17 +130,17 @@ def read_codes(frame: Frame, columns: Columns) -> Codes:
 def code_numbers(column: Numbers, known: Categories) -> Codes:
     if isinstance(known, Bins):
         return known.codes(column.values)
-    places = sorted((float(value), code) for code, value in enumerate(known) if not isinstance(value, str))
-    if not places:
+    by_value = sorted((float(value), code) for code, value in enumerate(known) if not isinstance(value, str))
+    if not by_value:
         return np.where(column.missing, -1, len(known)).astype(np.int32)
-    values, codes = np.array([value for value, _ in places]), np.array([code for _, code in places], dtype=np.int32)
-    at = np.minimum(np.searchsorted(values, column.values), len(values) - 1)
-    out = np.where(values[at] == column.values, codes[at], np.int32(len(known)))
+    values, codes = np.array([value for value, _ in by_value]), np.array([code for _, code in by_value], dtype=np.int32)
+    index = np.minimum(np.searchsorted(values, column.values), len(values) - 1)
+    out = np.where(values[index] == column.values, codes[index], np.int32(len(known)))
     out[column.missing] = -1
     return out
 
 
 def code_levels(column: Levels, known: Categories) -> Codes:
-    place = {value: code for code, value in enumerate(known)}
-    of_level = np.array([*(place.get(level, len(known)) for level in column.levels), -1], dtype=np.int32)
-    return np.asarray(of_level[column.codes])  # a missing one, −1, is the last
+    code_of = {value: code for code, value in enumerate(known)}
+    of_level = np.array([*(code_of.get(level, len(known)) for level in column.levels), -1], dtype=np.int32)
+    return np.asarray(of_level[column.codes])  # −1, a missing value, is the last

@@ -1,1 +1,1 @@
-"""Whatever people have: labels, weights and tables of any make, as arrays of numbers and of levels, and back."""
+"""Labels, weights and tables of any type as arrays of numbers and of levels, and back."""

@@ -18,40 +18,40 @@ def usual_bins(rows: float) -> int:
 
 
 def quantile_bins(values: Floats, weight: Floats, bins: int) -> Bins:
-    """About so many intervals of equal weight; a value that alone weighs as much as one has its own.
+    """About `bins` intervals of equal weight; a value as heavy as an interval gets its own.
 
     >>> list(quantile_bins(np.array([0, 0, 0, 0, 1, 2, 3, 4.0]), np.ones(8), 3))
     ['≤ 0.5', '0.5 to 2.5', '> 2.5']
     """
-    distinct, place = np.unique(values, return_inverse=True)
-    mass = np.bincount(place.ravel(), weights=weight, minlength=len(distinct))
-    opens = np.ones(len(distinct), dtype=bool)
+    distinct, index = np.unique(values, return_inverse=True)
+    mass = np.bincount(index.ravel(), weights=weight, minlength=len(distinct))
+    starts = np.ones(len(distinct), dtype=bool)
     if len(distinct) > bins:
         heavy = mass >= mass.sum() / bins
         light = np.where(heavy, 0.0, mass)
-        each = light.sum() / max(1, bins - int(heavy.sum()))
-        part = np.floor((np.cumsum(light) - light / 2) / each) if each > 0 else np.zeros(len(distinct))
-        opens[1:] = (np.diff(part) > 0) | heavy[1:] | heavy[:-1]
-    first = np.flatnonzero(opens)[1:]
+        share = light.sum() / max(1, bins - int(heavy.sum()))
+        interval = np.floor((np.cumsum(light) - light / 2) / share) if share > 0 else np.zeros(len(distinct))
+        starts[1:] = (np.diff(interval) > 0) | heavy[1:] | heavy[:-1]
+    first = np.flatnonzero(starts)[1:]
     return bins_at(between(distinct[first - 1], distinct[first]), values, weight)
 
 
 def between(low: Floats, high: Floats) -> Floats:
-    """Halfway, or the lower one where there is nothing between the two: a cut belongs to the interval below it."""
+    """Halfway, or `low` where no float is between the two: a cut belongs to the interval below it."""
     middle = low / 2 + high / 2
     return np.where((low <= middle) & (middle < high), middle, low)
 
 
 def bins_at(cuts: Array, values: Floats, weight: Floats) -> Bins:
-    """Intervals that end at these cuts. The median of its values stands for an interval, or an end of an empty one."""
-    place = np.searchsorted(cuts, values)
-    order = np.lexsort((values, place))
+    """Intervals that end at these cuts, each represented by the median of its values, or by an end if it is empty."""
+    interval = np.searchsorted(cuts, values)
+    order = np.lexsort((values, interval))
     middles = []
     for b in range(len(cuts) + 1):
-        mine = order[np.searchsorted(place[order], b) : np.searchsorted(place[order], b, side="right")]
-        heap = np.cumsum(weight[mine])
-        if len(mine) and heap[-1] > 0:
-            middles.append(float(values[mine[np.searchsorted(heap, heap[-1] / 2)]]))
+        members = order[np.searchsorted(interval[order], b) : np.searchsorted(interval[order], b, side="right")]
+        cumulative = np.cumsum(weight[members])
+        if len(members) and cumulative[-1] > 0:
+            middles.append(float(values[members[np.searchsorted(cumulative, cumulative[-1] / 2)]]))
         else:
             middles.append(float(cuts[min(b, len(cuts) - 1)]) if len(cuts) else 0.0)
     return Bins(tuple(float(cut) for cut in cuts), tuple(middles))

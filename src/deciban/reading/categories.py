@@ -14,7 +14,7 @@ from deciban.matrix import value_range
 from deciban.reading.missing import missing_where
 from deciban.show import plain
 
-MAX_CODE_CELLS = 1 << 27  # integer codes make a table up to the greatest one: past this, they are not codes
+MAX_CODE_CELLS = 1 << 27  # the counts of all codes up to the greatest: past this, integers are not codes
 
 
 def check_codes(X: Array, name: str) -> None:
@@ -46,7 +46,7 @@ def check_codes(X: Array, name: str) -> None:
 
 
 def code_sizes(X: Array, name: str, least: Array) -> Array:
-    """How many categories each column of integer codes has: the greatest code + 1, or the least asked for."""
+    """How many categories each column of integer codes has: the greatest code + 1, at least `least`."""
     check_codes(X, name)
     high = np.full(X.shape[1], -1.0)
     if len(X):
@@ -65,14 +65,14 @@ def code_sizes(X: Array, name: str, least: Array) -> Array:
 
 
 def learn_labels(column: Array, known: Categories) -> tuple[Array, tuple[Any, ...]]:
-    """Codes of a column's values, −1 where missing; values not known yet are added behind the known ones."""
+    """Codes of a column's values, −1 where missing; new values are added after the known ones."""
     position = {value: code for code, value in enumerate(known)}
     missing = missing_where(column)
     codes = np.full(len(column), -1, dtype=np.int32)
     values = [plain(v) for v in column[~missing].tolist()]
-    found = dict.fromkeys(values)
-    new = [value for value in found if value not in position]
-    with contextlib.suppress(TypeError):  # kinds that do not compare keep the order they came in
+    distinct = dict.fromkeys(values)
+    new = [value for value in distinct if value not in position]
+    with contextlib.suppress(TypeError):  # types that do not compare keep the order they came in
         new = sorted(new)
     for value in new:
         position[value] = len(position)

@@ -1,4 +1,4 @@
-"""A column as numbers or as levels, from whatever holds it: a list, an array, or any library's series."""
+"""A column as numbers or as levels, from a list, an array, or any library's series."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 Level: TypeAlias = "str | bool | int | float"
-Read: TypeAlias = "tuple[Column, str | None]"  # a column, and a note where its values were of several kinds
+ReadColumn: TypeAlias = "tuple[Column, str | None]"  # a column, and a note where its values were of several types
 
 DAY = datetime.timedelta(days=1)
 EPOCH = datetime.datetime(1970, 1, 1)
-A_DAY_IN = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-NATIVE_TYPES = (np.ndarray, list, tuple, dict, str, bytes)  # NumPy's and Python's own: of no data frame library
-MAX_EXACT_INTEGER = 2**53  # every whole number up to here is a float
+UNITS_PER_DAY = {"h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+NATIVE_TYPES = (np.ndarray, list, tuple, dict, str, bytes)  # NumPy's and Python's own, of no data frame library
+MAX_EXACT_INTEGER = 2**53  # every integer up to here is exact as a float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Levels:
-    """A column of names: a code for each row, and what the codes stand for.
+    """A column of names: a code for each row, and the values of the codes.
 
     >>> column = Levels(np.array([1, -1, 0], dtype=np.int32), ("ham", "spam"))
     >>> column.objects().tolist()
@@ -87,10 +87,10 @@ class Levels:
 Column: TypeAlias = "Numbers | Levels"
 
 
-def read_column(values: Any, name: str) -> Read:
+def read_column(values: Any, name: str) -> ReadColumn:
     """A column of any kind: a library's series, an array, or a sequence."""
     if isinstance(values, Numbers):
-        finite(values.values, name)
+        finite_numbers(values.values, name)
         return values, None
     if isinstance(values, Levels):
         return values, None
@@ -111,18 +111,18 @@ def read_column(values: Any, name: str) -> Read:
 
 
 def as_series(values: Any) -> nw.Series[Any] | None:
-    """A column of a library that narwhals reads, or an Arrow array; None where it is something else."""
+    """A column of a library that narwhals reads, or an Arrow array; None for anything else."""
     if is_arrow(values) and hasattr(values, "dictionary_encode") and not hasattr(values, "chunks"):
         values = arrow().chunked_array([values])
     if isinstance(values, NATIVE_TYPES):
         return None
-    import narwhals as nw  # only where a library's column may be: it takes a while, and a row is mostly plain values
+    import narwhals as nw  # slow to import, and a single row mostly has plain values
 
     series = nw.from_native(values, allow_series=True, pass_through=True)
     return series if isinstance(series, nw.Series) else None
 
 
-def from_array(values: Array, name: str) -> Read:
+def from_array(values: Array, name: str) -> ReadColumn:
     """A one-dimensional array of any type."""
     values = unmask(values)
     if values.ndim != 1:
@@ -133,13 +133,13 @@ def from_array(values: Array, name: str) -> Read:
         )
     kind = values.dtype.kind
     if kind in "iuf":
-        return finite(values, name, whole=kind != "f"), None
+        return finite_numbers(values, name, whole=kind != "f"), None
     if kind == "b":
         return Levels(values.astype(np.int32), (False, True)), None
     if kind == "M":
-        return Numbers(days(values), dates="days"), None
+        return Numbers(as_days(values), dates="days"), None
     if kind == "m":
-        return Numbers(days(values)), None
+        return Numbers(as_days(values)), None
     if kind in "OUST":
         return from_objects(values.tolist(), name)
     raise DecibanError(
@@ -150,7 +150,7 @@ def from_array(values: Array, name: str) -> Read:
     )
 
 
-def from_series(series: nw.Series[Any], name: str) -> Read:
+def from_series(series: nw.Series[Any], name: str) -> ReadColumn:
     """A column of any library that narwhals reads."""
     import narwhals as nw
 
@@ -160,7 +160,7 @@ def from_series(series: nw.Series[Any], name: str) -> Read:
             return from_pandas_objects(native, name)
         if isinstance(native.dtype, np.dtype):
             return from_array(native.to_numpy(), name)
-        if hasattr(native.dtype, "pyarrow_dtype"):  # Arrow's own columns inside
+        if hasattr(native.dtype, "pyarrow_dtype"):  # an Arrow column inside
             return read_column(native.array.__arrow_array__(), name)
         if hasattr(native.dtype, "fill_value"):  # a sparse one
             return from_array(native.to_numpy(), name)
@@ -171,104 +171,104 @@ def from_series(series: nw.Series[Any], name: str) -> Read:
         return from_names(series), None
     if dtype == nw.Decimal or dtype in (nw.Int128, nw.UInt128):
         series, whole = series.cast(nw.Float64), dtype != nw.Decimal
-        return finite(series.to_numpy(), name, whole), None
+        return finite_numbers(series.to_numpy(), name, whole), None
     if dtype.is_numeric():
-        return finite(series.to_numpy(), name, whole=dtype.is_integer()), None
+        return finite_numbers(series.to_numpy(), name, whole=dtype.is_integer()), None
     if dtype == nw.Boolean:
         codes = series.cast(nw.Int8).to_numpy()
         return Levels(np.where(np.isnan(codes), -1, codes).astype(np.int32), (False, True)), None
-    if dtype.is_temporal() and (found := from_times(series)) is not None:
-        return found, None
+    if dtype.is_temporal() and (column := from_times(series)) is not None:
+        return column, None
     return from_objects(series.to_list(), name)
 
 
 def from_names(series: nw.Series[Any]) -> Levels:
-    """Strings and categories, coded by their own library where it does so fast."""
+    """Strings and categories, coded by their own library where it is fast."""
     import narwhals as nw
 
     native = series.to_native()
     if series.implementation.is_pandas():
         if hasattr(native.dtype, "categories"):
-            return coded(native.cat.codes.to_numpy(), native.cat.categories.tolist(), fresh=False)
+            return levels_from_codes(native.cat.codes.to_numpy(), native.cat.categories.tolist(), fresh=False)
         if series.dtype == nw.String:
             codes, names = native.factorize()
-            return coded(codes, names.tolist())
+            return levels_from_codes(codes, names.tolist())
     elif series.implementation.is_polars():
         import polars as pl
 
         if native.dtype == pl.Enum:
             codes = native.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
-            return coded(codes, native.dtype.categories.to_list(), fresh=False)
+            return levels_from_codes(codes, native.dtype.categories.to_list(), fresh=False)
         native = native.cast(pl.String)
         names = native.drop_nulls().unique(maintain_order=True)
-        numbered = pl.int_range(len(names), dtype=pl.Int32, eager=True)
-        codes = native.replace_strict(names, numbered, default=-1, return_dtype=pl.Int32)
-        return coded(codes.to_numpy(), names.to_list())
+        positions = pl.int_range(len(names), dtype=pl.Int32, eager=True)
+        codes = native.replace_strict(names, positions, default=-1, return_dtype=pl.Int32)
+        return levels_from_codes(codes.to_numpy(), names.to_list())
     elif series.implementation.is_pyarrow():
         pa = arrow()
 
-        given = pa.types.is_dictionary(native.type)
-        if not given and pa.types.is_string_view(native.type):
+        is_coded = pa.types.is_dictionary(native.type)
+        if not is_coded and pa.types.is_string_view(native.type):
             native = native.cast(pa.large_string())
-        whole = (native.unify_dictionaries() if given else native.dictionary_encode()).combine_chunks()
-        if isinstance(whole, pa.ChunkedArray):  # without any chunk, there is nothing to combine
-            whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], native.type)
-        codes = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        return coded(codes, whole.dictionary.to_pylist(), fresh=not given)
-    return name_objects(series.to_list())
+        encoded = (native.unify_dictionaries() if is_coded else native.dictionary_encode()).combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):  # without any chunk there is nothing to combine
+            encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], native.type)
+        codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return levels_from_codes(codes, encoded.dictionary.to_pylist(), fresh=not is_coded)
+    return levels_of_strings(series.to_list())
 
 
 def from_times(series: nw.Series[Any]) -> Numbers | None:
-    """Dates, moments, spans and times of day in days; None where the library has to be asked value by value."""
+    """Dates, timestamps, durations and times of day in days; None where values must be converted one by one."""
     import narwhals as nw
 
     native, dates = series.to_native(), "days" if series.dtype in (nw.Date, nw.Datetime) else None
     if series.implementation.is_pandas() and native.dtype.kind in "Mm":
         if getattr(native.dtype, "tz", None) is not None:
             native = native.dt.tz_convert("UTC").dt.tz_localize(None)
-        return Numbers(days(native.to_numpy()), dates=dates)
+        return Numbers(as_days(native.to_numpy()), dates=dates)
     if series.implementation.is_polars():
         if series.dtype == nw.Time:
-            return Numbers(as_floats(native.to_physical().to_numpy()) / A_DAY_IN["ns"])
-        size = 1 if series.dtype == nw.Date else A_DAY_IN[native.dtype.time_unit]
-        return Numbers(as_floats(native.to_physical().to_numpy()) / size, dates=dates)
+            return Numbers(as_floats(native.to_physical().to_numpy()) / UNITS_PER_DAY["ns"])
+        per_day = 1 if series.dtype == nw.Date else UNITS_PER_DAY[native.dtype.time_unit]
+        return Numbers(as_floats(native.to_physical().to_numpy()) / per_day, dates=dates)
     if series.implementation.is_pyarrow():
         pa = arrow()
 
         kind = native.type
-        wide = pa.types.is_date64(kind)
-        size = A_DAY_IN["ms"] if wide else 1 if pa.types.is_date32(kind) else A_DAY_IN[kind.unit]
-        narrow = pa.types.is_date32(kind) or pa.types.is_time32(kind)
-        plain_numbers = native.cast(pa.int32() if narrow else pa.int64()).to_numpy()
-        return Numbers(as_floats(plain_numbers) / size, dates=dates)
+        is_date64 = pa.types.is_date64(kind)
+        per_day = UNITS_PER_DAY["ms"] if is_date64 else 1 if pa.types.is_date32(kind) else UNITS_PER_DAY[kind.unit]
+        is_32_bit = pa.types.is_date32(kind) or pa.types.is_time32(kind)
+        integers = native.cast(pa.int32() if is_32_bit else pa.int64()).to_numpy()
+        return Numbers(as_floats(integers) / per_day, dates=dates)
     return None
 
 
-def from_pandas_objects(native: Any, name: str) -> Read:
-    """A pandas column of objects: strings, as it mostly holds, are coded by pandas."""
+def from_pandas_objects(native: Any, name: str) -> ReadColumn:
+    """A pandas column of objects: strings, the usual case, are coded by pandas."""
     import pandas as pd
 
     if pd.api.types.infer_dtype(native, skipna=True) == "string":
         codes, names = pd.factorize(native.to_numpy())
-        return coded(codes, names.tolist()), None
+        return levels_from_codes(codes, names.tolist()), None
     return from_objects(native.tolist(), name)
 
 
-def from_objects(values: Sequence[Any], name: str) -> Read:
+def from_objects(values: Sequence[Any], name: str) -> ReadColumn:
     """Python's own values, each of any type."""
     types = set(map(type, values)) - {type(None)}
     if types <= {str}:
-        return (name_objects(values) if types else Numbers(np.full(len(values), np.nan))), None
+        return (levels_of_strings(values) if types else Numbers(np.full(len(values), np.nan))), None
     if types <= {int, float}:
-        return finite(float_objects(values, name), name, whole=types == {int}), None
+        return finite_numbers(floats_of_objects(values, name), name, whole=types == {int}), None
     return from_any_objects(values, types, name)
 
 
-def from_any_objects(values: Sequence[Any], types: set[type], name: str) -> Read:
-    """The general case, by what the types of the values are."""
-    sorts = {kind: sort_of(kind) for kind in types}
-    if "other" in sorts.values():
-        row = next(i for i, v in enumerate(values) if sorts.get(type(v)) == "other")
+def from_any_objects(values: Sequence[Any], types: set[type], name: str) -> ReadColumn:
+    """The general case, by the types of the values."""
+    cell_types = {kind: cell_type(kind) for kind in types}
+    if "other" in cell_types.values():
+        row = next(i for i, v in enumerate(values) if cell_types.get(type(v)) == "other")
         raise DecibanError(
             "column {column!r} holds {value!short} in row {row}, of type {type}: a cell is a number, a string, a "
             "boolean, a date, or missing (None). Make columns of what is inside, or leave the column out",
@@ -277,33 +277,33 @@ def from_any_objects(values: Sequence[Any], types: set[type], name: str) -> Read
             value=values[row],
             type=type(values[row]).__name__,
         )
-    values = [None if v is None or sorts[type(v)] == "nothing" or is_missing(v) else v for v in values]
-    found = {sort_of(kind) for kind in set(map(type, values))} - {"nothing"}
-    if not found:
+    values = [None if v is None or cell_types[type(v)] == "nothing" or is_missing(v) else v for v in values]
+    present = {cell_type(kind) for kind in set(map(type, values))} - {"nothing"}
+    if not present:
         return Numbers(np.full(len(values), np.nan)), None
-    if found == {"name"}:
-        return name_objects([v if v is None else as_name(v) for v in values]), None
-    if found == {"boolean"}:
+    if present == {"name"}:
+        return levels_of_strings([v if v is None else as_name(v) for v in values]), None
+    if present == {"boolean"}:
         return Levels(np.array([-1 if v is None else int(v) for v in values], dtype=np.int32), (False, True)), None
-    if found <= {"boolean", "whole", "real"}:
-        return finite(float_objects(values, name), name, whole="real" not in found), None
-    if found in ({"date"}, {"span"}):
-        own = np.array([np.nan if v is None else object_days(v) for v in values], dtype=np.float64)
-        return Numbers(own, dates="days" if found == {"date"} else None), None
-    return name_objects([v if v is None else as_name(v) for v in values]), mixed_note(values, name)
+    if present <= {"boolean", "whole", "real"}:
+        return finite_numbers(floats_of_objects(values, name), name, whole="real" not in present), None
+    if present in ({"date"}, {"span"}):
+        day_numbers = np.array([np.nan if v is None else days_of_object(v) for v in values], dtype=np.float64)
+        return Numbers(day_numbers, dates="days" if present == {"date"} else None), None
+    return levels_of_strings([v if v is None else as_name(v) for v in values]), mixed_note(values, name)
 
 
-def sort_of(kind: type) -> str:
-    """What a type of cell is: nothing, name, boolean, whole, real, date, span, or other."""
-    if kind is type(None) or kind.__name__ in ("NaTType", "NAType"):  # pandas', without importing it
+def cell_type(type_: type) -> str:
+    """The kind of a cell by its type: nothing, name, boolean, whole, real, date, span, or other."""
+    if type_ is type(None) or type_.__name__ in ("NaTType", "NAType"):  # pandas', without importing it
         return "nothing"
-    for sort, kinds in SORTS.items():
-        if issubclass(kind, kinds):
-            return sort
+    for name, types in CELL_TYPES.items():
+        if issubclass(type_, types):
+            return name
     return "other"
 
 
-SORTS: dict[str, tuple[type, ...]] = {  # in this order: a bool is an int, and NumPy's spans are its integers
+CELL_TYPES: dict[str, tuple[type, ...]] = {  # in this order: a bool is an int, and NumPy's timedelta64 an integer
     "name": (str, bytes),
     "boolean": (bool, np.bool_),
     "date": (datetime.date, np.datetime64),
@@ -313,26 +313,26 @@ SORTS: dict[str, tuple[type, ...]] = {  # in this order: a bool is an int, and N
 }
 
 
-def name_objects(values: Sequence[str | None]) -> Levels:
+def levels_of_strings(values: Sequence[str | None]) -> Levels:
     """Strings and None as levels, in order of first appearance."""
-    place: dict[str | None, int] = dict.fromkeys(values, -1)
-    levels = [value for value in place if value]
-    place.update(zip(levels, range(len(levels)), strict=True))
-    codes = np.fromiter(map(place.__getitem__, values), dtype=np.int32, count=len(values))
+    code: dict[str | None, int] = dict.fromkeys(values, -1)
+    levels = [value for value in code if value]
+    code.update(zip(levels, range(len(levels)), strict=True))
+    codes = np.fromiter(map(code.__getitem__, values), dtype=np.int32, count=len(values))
     return Levels(codes, tuple(levels))
 
 
-def coded(codes: Array, names: Sequence[Any], fresh: bool = True) -> Levels:
-    """A library's codes as levels that occur and say something, each once; `fresh` names are strings that occur."""
+def levels_from_codes(codes: Array, names: Sequence[Any], fresh: bool = True) -> Levels:
+    """A library's codes as levels that occur and are not missing, each once; `fresh` names are strings that occur."""
     if fresh and "" not in names:
         return Levels(codes.astype(np.int32), tuple(names))
     used = np.bincount(codes[codes >= 0], minlength=len(names)) > 0
-    place: dict[Level, int] = {}
-    to = np.full(len(names) + 1, -1, dtype=np.int32)  # the last one is where −1 goes
+    code_of: dict[Level, int] = {}
+    new_codes = np.full(len(names) + 1, -1, dtype=np.int32)  # the last is for −1
     for i, name in enumerate(names):
         if used[i] and name != "" and not is_missing(name):
-            to[i] = place.setdefault(as_level(name), len(place))
-    return Levels(to[codes], tuple(place))
+            new_codes[i] = code_of.setdefault(as_level(name), len(code_of))
+    return Levels(new_codes[codes], tuple(code_of))
 
 
 def as_level(value: Any) -> Level:
@@ -351,15 +351,15 @@ def as_name(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT_INTEGER:
-        return str(int(value))  # a library that has a gap among integers makes them floats
+        return str(int(value))  # libraries make integers floats where one is missing
     return str(value)
 
 
-def finite(values: Array, name: str, whole: bool = False) -> Numbers:
-    """Numbers, or an error that names the first infinite one."""
+def finite_numbers(values: Array, name: str, whole: bool = False) -> Numbers:
+    """A column of numbers; an error names the first infinite one."""
     values = as_floats(values)
-    if (endless := np.isinf(values)).any():
-        row = int(np.argmax(endless))
+    if (infinite := np.isinf(values)).any():
+        row = int(np.argmax(infinite))
         raise DecibanError(
             "column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it stands for a missing "
             "value, make it NaN or None; if for a bound, a large number or a category of its own",
@@ -371,11 +371,11 @@ def finite(values: Array, name: str, whole: bool = False) -> Numbers:
 
 
 def as_floats(values: Array) -> Floats:
-    with np.errstate(over="ignore"):  # what is too large for a float is infinite, which is refused by name
+    with np.errstate(over="ignore"):  # what is too large for a float is infinite, which is an error
         return np.asarray(values, dtype=np.float64)
 
 
-def float_objects(values: Sequence[Any], name: str) -> Floats:
+def floats_of_objects(values: Sequence[Any], name: str) -> Floats:
     """Numbers of any type as floats."""
     try:
         return np.array(values, dtype=np.float64)  # None is NaN to NumPy
@@ -390,21 +390,21 @@ def float_objects(values: Sequence[Any], name: str) -> Floats:
         ) from None
 
 
-def days(values: Array) -> Floats:
+def as_days(values: Array) -> Floats:
     """datetime64 (since 1970) or timedelta64, in days; NaN for NaT."""
     unit, count = np.datetime_data(values.dtype)
-    if unit not in A_DAY_IN:
+    if unit not in UNITS_PER_DAY:
         finer = "us" if unit in ("ps", "fs", "as", "generic") else "D"
         values, unit, count = values.astype(f"{values.dtype.kind}8[{finer}]"), finer, 1
-    out: Floats = values.astype(np.int64).astype(np.float64) * count / A_DAY_IN.get(unit, 1)
+    out: Floats = values.astype(np.int64).astype(np.float64) * count / UNITS_PER_DAY.get(unit, 1)
     out[missing_where(values)] = np.nan
     return out
 
 
-def object_days(value: Any) -> float:
-    """A date, a moment, a span or a time of day in days."""
+def days_of_object(value: Any) -> float:
+    """A date, a timestamp, a duration or a time of day in days."""
     if isinstance(value, np.datetime64 | np.timedelta64):
-        return float(days(np.array([value]))[0])
+        return float(as_days(np.array([value]))[0])
     if isinstance(value, datetime.datetime):
         if value.tzinfo is not None:
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -417,12 +417,12 @@ def object_days(value: Any) -> float:
 
 
 def mixed_note(values: Sequence[Any], name: str) -> str:
-    """What a column of several kinds of values holds, with an example of each."""
+    """The types of values in a column, with an example of each."""
     first: dict[str, int] = {}
     for row, value in enumerate(values):
         if value is not None:
             first.setdefault(type(value).__name__, row)
-    examples = ", ".join(f"{shown(values[row])} in row {row}" for row in first.values())
+    examples = ", ".join(f"{short_repr(values[row])} in row {row}" for row in first.values())
     return f"mixed: column {name!r} holds values of several types ({examples}); all are read as strings"
 
 
@@ -432,11 +432,11 @@ def is_arrow(values: Any) -> bool:
 
 
 def arrow() -> Any:
-    """pyarrow, where the user's table is its own."""
+    """pyarrow, imported where the user has a table of its own."""
     import pyarrow
 
     return pyarrow
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     return reprlib.repr(value)

@@ -1,4 +1,4 @@
-"""A column as its kind wants it: strings that are numbers or dates as such, numbers that are names as levels.
+"""A column converted to its kind: strings to numbers or dates, numbers that are names to levels.
 
 The same conversion serves learning and prediction, so that "12" is the number 12 in both.
 """
@@ -13,17 +13,26 @@ import numpy as np
 
 from deciban._typing import Array
 from deciban.errors import DataWarning, DecibanError, warn
-from deciban.reading.columns import Column, Level, Levels, Numbers, as_name, coded, finite, object_days
+from deciban.reading.columns import (
+    Column,
+    Level,
+    Levels,
+    Numbers,
+    as_name,
+    days_of_object,
+    finite_numbers,
+    levels_from_codes,
+)
 from deciban.reading.native import moments
 
-NO_NUMBER = {"", "?", "na", "n/a", "nan", "null", "none", "-"}  # what stands among numbers or dates for none
-NO_NAME = {"", "?", "nan", "null"}  # among names: "none" and "-" may be answers, and "NA" is Namibia
+MISSING_NUMBERS = {"", "?", "na", "n/a", "nan", "null", "none", "-"}  # words for a missing number or date
+MISSING_NAMES = {"", "?", "nan", "null"}  # words for a missing name: "none" and "-" may be names, and "NA" is Namibia
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?")
 WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 
 
 def as_kind(column: Column, kind: str, name: str = "", strict: bool = False, known: Sequence[Level] = ()) -> Column:
-    """A column as `kind` wants it. A value that cannot be so is missing, with a warning; an error if `strict`.
+    """A column converted to `kind`. A value that cannot be is missing, with a warning; an error if `strict`.
 
     `known` are the levels that a category was learned with: the number 3 is the level "3" if it was a string then.
 
@@ -43,14 +52,14 @@ def as_kind(column: Column, kind: str, name: str = "", strict: bool = False, kno
 
 
 def number(level: Level) -> float | None:
-    """The number that a level says; NaN where it says that there is none, None where it says something else.
+    """A level as a number; NaN where it means missing, None where it is not a number.
 
     >>> [number(level) for level in ("-2.5", " 7", "NA", "1_000", "x", True)]
     [-2.5, 7.0, nan, None, None, 1.0]
     """
     if not isinstance(level, str):
         return float(level)
-    if says_nothing(level):
+    if is_missing_word(level):
         return np.nan
     try:
         return None if "_" in level else float(level)
@@ -59,32 +68,32 @@ def number(level: Level) -> float | None:
 
 
 def date(level: Level) -> float | None:
-    """Days since 1970 of an ISO date or moment; NaN where it says that there is none, None for anything else.
+    """Days since 1970 of an ISO date or timestamp; NaN where it means missing, None for anything else.
 
     >>> [date(level) for level in ("1970-01-03", "1970-01-01T12:00Z", "", "yesterday")]
     [2.0, 0.5, nan, None]
     """
     if not isinstance(level, str):
         return None
-    if says_nothing(level):
+    if is_missing_word(level):
         return np.nan
     try:
-        found = DATE.fullmatch(level.strip())
-        return object_days(datetime.datetime.fromisoformat(found[0])) if found else None
+        match = DATE.fullmatch(level.strip())
+        return days_of_object(datetime.datetime.fromisoformat(match[0])) if match else None
     except (ValueError, OverflowError):  # such as the 30th of February
         return None
 
 
-def says_nothing(level: Level, words: set[str] = NO_NUMBER) -> bool:
+def is_missing_word(level: Level, words: set[str] = MISSING_NUMBERS) -> bool:
     return isinstance(level, str) and len(level) < 12 and level.strip().lower() in words
 
 
 def _as_numbers(column: Column, name: str, strict: bool) -> Numbers:
     if isinstance(column, Numbers):
         return column
-    whole = all(not isinstance(v, str) or bool(WHOLE.fullmatch(v)) or says_nothing(v) for v in column.levels)
+    whole = all(not isinstance(v, str) or bool(WHOLE.fullmatch(v)) or is_missing_word(v) for v in column.levels)
     whole = whole and not any(isinstance(v, float) for v in column.levels)
-    return finite(_parsed(column, number, "a number", name, strict), name, whole)
+    return finite_numbers(_parsed(column, number, "a number", name, strict), name, whole)
 
 
 def _as_dates(column: Column, name: str, strict: bool) -> Numbers:
@@ -110,7 +119,7 @@ def _as_dates(column: Column, name: str, strict: bool) -> Numbers:
 
 
 def _parsed(column: Levels, parse: Callable[[Level], float | None], what: str, name: str, strict: bool) -> Array:
-    """The number that each row's level stands for, parsed once a level."""
+    """The number of each row's level; each level is parsed once."""
     parsed = [parse(level) for level in column.levels]
     values = np.array([*(np.nan if v is None else v for v in parsed), np.nan])[column.codes]
     wrong = [code for code, v in enumerate(parsed) if v is None]
@@ -136,9 +145,9 @@ def _parsed(column: Levels, parse: Callable[[Level], float | None], what: str, n
 
 def _as_names(column: Column) -> Levels:
     if isinstance(column, Levels):
-        if any(says_nothing(level, NO_NAME) for level in column.levels):
-            names = [None if says_nothing(level, NO_NAME) else level for level in column.levels]
-            return coded(column.codes, names, fresh=False)
+        if any(is_missing_word(level, MISSING_NAMES) for level in column.levels):
+            names = [None if is_missing_word(level, MISSING_NAMES) else level for level in column.levels]
+            return levels_from_codes(column.codes, names, fresh=False)
         return column
     present = ~column.missing
     values, codes = np.unique(column.values[present], return_inverse=True)
@@ -150,9 +159,9 @@ def _as_names(column: Column) -> Levels:
 
 
 def _as_known(column: Levels, known: Sequence[Level]) -> Levels:
-    """Levels as they were learned, where they differ by type alone: 3 and "3", True and "True"."""
+    """Levels as they were learned, where they differ only by type: 3 and "3", True and "True"."""
     if {type(level) for level in column.levels} <= {type(level) for level in known}:
         return column
-    same, strings = {as_name(level): level for level in known}, all(isinstance(level, str) for level in known)
-    levels = [same.get(as_name(level), as_name(level) if strings else level) for level in column.levels]
-    return coded(column.codes, levels, fresh=False)
+    by_name, strings = {as_name(level): level for level in known}, all(isinstance(level, str) for level in known)
+    levels = [by_name.get(as_name(level), as_name(level) if strings else level) for level in column.levels]
+    return levels_from_codes(column.codes, levels, fresh=False)

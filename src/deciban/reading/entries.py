@@ -1,4 +1,4 @@
-"""Rows as the blocks of a joint law read them: a matrix for each block, and its columns as these rows know them."""
+"""Rows as the blocks of a joint law read them: a matrix for each block, and its columns as these rows have them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deciban.schema import Columns
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """Rows to learn from or to score: columns have the names, categories and pivots that the rows bring along."""
+    """Rows to learn from or to score; columns have the names, categories and pivots of these rows."""
 
     data: Data
     columns: tuple[Columns, ...]
@@ -23,7 +23,7 @@ class Entries:
         return int(self.data[0].shape[0])
 
     def floats(self) -> Entries:
-        """The same with whole numbers as fractions, where they are moments about a pivot: EM moves them there."""
+        """The same with integers as floats where moments are kept about a pivot, as EM needs them."""
         if not any(columns.pivot is not None and X.dtype.kind != "f" for X, columns in self._pairs()):
             return self
         data = [

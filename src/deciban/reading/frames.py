@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "Frame", "Levels", "Numbers", "native_kind", "read_frame", "split_target", "to_native"]
 
-MAX_DENSE_BYTES = 1 << 28  # bytes of a sparse matrix as columns: past this, it is not a table
-ROWS_AT_A_TIME = 512  # rows turned into columns at a time: as many as stay in the cache
+MAX_DENSE_BYTES = 1 << 28  # of a sparse matrix as columns: past this, it is not read as a table
+ROWS_AT_A_TIME = 512  # rows transposed at a time: as many as fit into the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """A table: names and columns, all of the same size; and notes on columns, by name, that were read with doubts.
+    """A table: names and columns, all of the same size; and notes, by name, on columns that may have been misread.
 
     >>> frame = read_frame({"age": [31, None], "town": ["Ghent", "Bruges"]})
     >>> frame.names, frame.size
@@ -70,7 +70,7 @@ class Frame:
     def without(self, name: str) -> Frame:
         """All columns but one."""
         self._place(name)
-        return self.select(own for own in self.names if own != name)
+        return self.select(other for other in self.names if other != name)
 
     def _place(self, name: str) -> int:
         try:
@@ -80,7 +80,7 @@ class Frame:
 
 
 def read_frame(X: Any, names: Sequence[str] | None = None) -> Frame:
-    """Read a table of any make. `names` are the columns of what has no names, and choose among those of what has.
+    """Read a table of any type. `names` are the columns' names if they have none, or else the columns to choose.
 
     >>> read_frame(np.eye(2)).names
     ('x0', 'x1')
@@ -89,13 +89,13 @@ def read_frame(X: Any, names: Sequence[str] | None = None) -> Frame:
     """
     if isinstance(X, Frame):
         return X if names is None else X.select(names)
-    own, columns, size = _columns(X)
-    if own is None:
+    own_names, columns, size = _columns(X)
+    if own_names is None:
         if names is not None and len(names) != len(columns) and (columns or size):
             raise DecibanError(f"there are {len(names)} names for the {len(columns)} columns of {describe(X)}")
-        own, names = [f"x{j}" for j in range(len(columns))] if names is None else names, None
-        columns = columns or [[] for _ in own]
-    labels = unique_names(own)
+        own_names, names = [f"x{j}" for j in range(len(columns))] if names is None else names, None
+        columns = columns or [[] for _ in own_names]
+    labels = unique_names(own_names)
     if names is not None:
         by_label = dict(zip(labels, columns, strict=True))
         if absent := [name for name in names if name not in by_label]:
@@ -137,17 +137,17 @@ def split_target(X: Any, target: str) -> tuple[Any, Array]:
         labels = unique_names(frame.columns)
         if target not in labels:
             raise no_such_column(target, labels)
-        chosen = frame.columns[labels.index(target)]
-        return frame.drop(chosen).to_native(), target_values(frame[chosen])
-    own, columns, _ = _columns(X)
-    if own is None:
+        column_name = frame.columns[labels.index(target)]
+        return frame.drop(column_name).to_native(), target_values(frame[column_name])
+    own_names, columns, _ = _columns(X)
+    if own_names is None:
         raise DecibanError(
             "the target is the column {column!r}, but the columns of {table} have no names: give y itself, or a table "
             "with names",
             column=target,
             table=describe(X),
         )
-    labels = unique_names(own)
+    labels = unique_names(own_names)
     if target not in labels:
         raise no_such_column(target, labels)
     place = labels.index(target)
@@ -158,7 +158,7 @@ def split_target(X: Any, target: str) -> tuple[Any, Array]:
 
 
 def target_values(values: Any) -> Array:
-    """Classes or numbers to be told, as they are: nothing is read into them."""
+    """The target's values as an array, without any conversion."""
     if (series := as_series(values)) is not None:
         import narwhals as nw
 
@@ -180,11 +180,11 @@ def no_such_column(name: str, names: Iterable[str]) -> DecibanError:
 
 
 def unknown_column(name: str, names: Iterable[str]) -> str:
-    """What to say about a column that is not there: names like it, or those that are."""
+    """The message for a column that does not exist: similar names, or those that there are."""
     names = list(names)
-    near = difflib.get_close_matches(str(name), names, n=3) or [own for own in names if own.lower() == name.lower()]
-    if near:
-        return f"there is no column {name!r}: did you mean {' or '.join(map(repr, near))}?"
+    similar = difflib.get_close_matches(str(name), names, n=3) or [own for own in names if own.lower() == name.lower()]
+    if similar:
+        return f"there is no column {name!r}: did you mean {' or '.join(map(repr, similar))}?"
     listed = ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
     return f"there is no column {name!r}: the table has {listed or 'no columns'}"
 
@@ -209,7 +209,7 @@ def library_frame(X: Any) -> nw.DataFrame[Any] | None:
     import narwhals as nw
 
     if is_arrow(X) and hasattr(X, "schema"):
-        unique_names(X.schema.names)  # narwhals would say it in words of its own
+        unique_names(X.schema.names)  # before narwhals raises its own error
         if isinstance(X, arrow().RecordBatch):
             X = arrow().Table.from_batches([X])
         elif isinstance(X, arrow().RecordBatchReader):
@@ -230,7 +230,7 @@ def describe(X: Any) -> str:
 
 
 def _columns(X: Any) -> tuple[Sequence[Any] | None, list[Any], int | None]:
-    """A table's names (None where it has none), its columns as they are, and how many rows (None: as columns have)."""
+    """A table's names (None if it has none), its columns as they are, and its number of rows (None: as in columns)."""
     if isinstance(X, Mapping):
         return list(X), list(X.values()), None
     if issparse(X):
@@ -264,8 +264,8 @@ def _array_columns(X: Array) -> tuple[Sequence[Any] | None, list[Any], int]:
     if X.dtype.names is not None and X.ndim == 1:
         return X.dtype.names, [X[name] for name in X.dtype.names], len(X)
     if X.ndim != 2:
-        help_ = "X.reshape(-1, 1) makes it one column, X.reshape(1, -1) one row" if X.ndim == 1 else "flatten the rest"
-        raise DecibanError(f"{describe(X)} is not a table, which has rows and columns: {help_}")
+        hint = "X.reshape(-1, 1) makes it one column, X.reshape(1, -1) one row" if X.ndim == 1 else "flatten the rest"
+        raise DecibanError(f"{describe(X)} is not a table, which has rows and columns: {hint}")
     X = np.asarray(unmask(X))
     if X.dtype.kind not in "iuf":
         return None, [X[:, j] for j in range(X.shape[1])], len(X)
@@ -273,18 +273,18 @@ def _array_columns(X: Array) -> tuple[Sequence[Any] | None, list[Any], int]:
 
 
 def in_columns(X: Array) -> Floats:
-    """(n, d) numbers as (d, n) floats, each column in one piece; the array itself where it is so already."""
+    """(n, d) numbers as (d, n) floats, each column contiguous; a view where the array is so already."""
     if X.dtype == np.float64 and X.T.flags.c_contiguous:
         return X.T
     out = np.empty(X.shape[::-1])
-    with np.errstate(over="ignore"):  # what is too large for a float is infinite, which is refused by name
+    with np.errstate(over="ignore"):  # what is too large for a float is infinite, which is an error
         for start in range(0, len(X), ROWS_AT_A_TIME):
             out[:, start : start + ROWS_AT_A_TIME] = X[start : start + ROWS_AT_A_TIME].T
     return out
 
 
 def _sparse_columns(X: Any) -> list[Numbers]:
-    """Columns of a sparse matrix, where they fit."""
+    """Columns of a sparse matrix, if they fit into memory."""
     n, d = X.shape
     if 8 * n * d > MAX_DENSE_BYTES:
         raise DecibanError(
@@ -304,13 +304,13 @@ def _sparse_columns(X: Any) -> list[Numbers]:
 
 
 def _row_columns(X: list[Any]) -> tuple[Sequence[Any] | None, list[Any], int]:
-    """Columns of a list of rows: mappings by name, sequences by place."""
+    """Columns of a list of rows: mappings by name, sequences by position."""
     if not X:
         return None, [], 0
     kinds = (Mapping,) if isinstance(X[0], Mapping) else (list, tuple, np.ndarray)
     for kind in set(map(type, X)):
         if not issubclass(kind, kinds):
-            row = next(i for i, own in enumerate(X) if type(own) is kind)
+            row = next(i for i, row in enumerate(X) if type(row) is kind)
             what = "a dict" if kinds == (Mapping,) else "a list with a value for each column, or a dict by name"
             raise DecibanError(
                 "row {row} is {value!short}, a {kind}: every row of a table is {what}",
@@ -337,5 +337,5 @@ def _row_columns(X: list[Any]) -> tuple[Sequence[Any] | None, list[Any], int]:
         )
     if all(isinstance(row, np.ndarray) for row in X):
         return _array_columns(np.stack(X))
-    own = getattr(X[0], "_fields", None)  # named tuples know their columns
-    return own, list(zip(*X, strict=True)), len(X)
+    field_names = getattr(X[0], "_fields", None)  # of named tuples
+    return field_names, list(zip(*X, strict=True)), len(X)

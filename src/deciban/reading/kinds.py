@@ -1,6 +1,6 @@
-"""What the columns of a table are, found without looking at any label; and why, in words for a person.
+"""The kinds of a table's columns, inferred without looking at any label, and the reason for each.
 
-A kind is a guess that can be overruled (`given`), so the rules are plain and few, and each says its reason.
+A kind is a guess that can be overruled (`given`), so the rules are few and simple, and each states its reason.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import numpy as np
 from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.reading.columns import Column, Levels, Numbers
-from deciban.reading.convert import NO_NAME, as_kind, date, number, says_nothing
+from deciban.reading.convert import MISSING_NAMES, as_kind, date, is_missing_word, number
 from deciban.reading.frames import Frame, no_such_column
 from deciban.show import Table
 
 __all__ = ["LEFT_OUT", "ColumnKind", "Kind", "as_kind", "infer", "kinds_table"]
 
 Kind: TypeAlias = Literal["number", "count", "category", "boolean", "text", "date", "constant", "identifier", "skip"]
-LEFT_OUT = ("constant", "identifier", "skip")  # kinds that tell nothing about a row yet to come
+LEFT_OUT = ("constant", "identifier", "skip")  # kinds that are useless for new rows
 
-MIN_ROWS_OF_IDENTIFIERS = 20  # with fewer rows all values may well differ by chance
-MIN_DISTINCT_SHARE = 0.95  # of the values differ: they name rows
-MAX_SPAN = 2.0  # all-different integers that fill half of their range or more were handed out, not measured
+MIN_ROWS_OF_IDENTIFIERS = 20  # with fewer rows all values may differ by chance
+MIN_DISTINCT_SHARE = 0.95  # of the values differ: they identify rows
+MAX_SPAN = 2.0  # all-different integers that fill half of their range or more were assigned, not measured
 MIN_WORDS_OF_TEXT, MIN_CHARACTERS_OF_TEXT = (
     3.0,
     60.0,
-)  # words or characters a value, on average, from which on names are sentences
+)  # words or characters per value, on average, from which strings are texts
 MIN_WORDS_OF_FORM, MIN_LEVELS_OF_FORM, MIN_SHARE_OF_FORM = (
     8.0,
     50,
     0.1,
-)  # texts that come again and again, such as forms, are texts still
+)  # repeated texts, such as forms, are texts too
 
 BOOLEAN_WORDS = ({"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 IDENTIFIERS = {"id", "ids", "uuid", "guid", "identifier", "rowid", "pk"}
@@ -45,14 +45,12 @@ TIME_WORDS = {"year", "years", "month", "week", "day", "days", "hour", "minute",
 NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 CODE = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{12,}|\S+@\S+\.\S+|\S*\d\S*")
 PADDED = re.compile(r"0\d+")
-UNSPACED = re.compile(
-    "[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
-)  # scripts that put no space between words
+UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts without spaces between words
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """What a column is and why; how many different values it has, and how many are missing."""
+    """A column's kind and the reason; how many different values it has, and how many are missing."""
 
     name: str
     kind: Kind
@@ -62,7 +60,7 @@ class ColumnKind:
 
 
 def infer(frame: Frame, given: Mapping[str, str] | None = None) -> tuple[ColumnKind, ...]:
-    """The kind of each column: as `given` by name, otherwise as its values look.
+    """The kind of each column: as `given` by name, otherwise inferred from its values.
 
     >>> from deciban.reading.frames import read_frame
     >>> table = read_frame({"age": [31, 4, 31], "weight": ["70.5", "?", "81"], "smokes": ["yes", "no", "no"]})
@@ -87,13 +85,13 @@ def infer(frame: Frame, given: Mapping[str, str] | None = None) -> tuple[ColumnK
 
 
 def kinds_table(kinds: Sequence[ColumnKind]) -> Table:
-    """What the columns are, as a table that renders itself."""
+    """The columns' kinds, as a table that renders itself."""
     rows = [(own.name, own.kind, own.distinct, own.missing, own.why) for own in kinds]
     return Table("columns", ("column", "kind", "distinct", "missing", "why"), rows, most=max(60, len(rows)))
 
 
 def _as_given(column: Column, name: str, kind: Kind) -> ColumnKind:
-    """The kind that a person gave, if the values can be so."""
+    """The kind that was given, if the values allow it."""
     column = as_kind(column, kind, name, strict=True)
     distinct, missing = _distinct(column), int(column.missing.sum())
     problem, where = "", {}
@@ -112,8 +110,8 @@ def _as_given(column: Column, name: str, kind: Kind) -> ColumnKind:
 
 
 def _inferred(column: Column, name: str) -> ColumnKind:
-    """The kind that the values look like."""
-    kind, why = _strings(column, name) if isinstance(column, Levels) else _numbers(column, name)
+    """The kind inferred from the values."""
+    kind, why = _levels_kind(column, name) if isinstance(column, Levels) else _numbers_kind(column, name)
     read, n = as_kind(column, kind, name), len(column)
     distinct, missing = _distinct(read), int(read.missing.sum())
     if distinct == 0:
@@ -121,22 +119,22 @@ def _inferred(column: Column, name: str) -> ColumnKind:
     elif distinct == 1 and not missing:
         kind, why = "constant", "every value is the same"
     elif distinct == 1 and kind != "boolean":
-        read = as_kind(column, "category", name)  # what is no number, such as "none", may be a name
+        read = as_kind(column, "category", name)  # a word for a missing number, such as "none", may be a name
         kind, distinct, missing = "category", _distinct(read), int(read.missing.sum())
         why = f"one value, missing in {missing:,} of {n:,} rows: whether it is there can tell"
         why = why if distinct == 1 else f"{distinct:,} distinct values in {n:,} rows"
     return ColumnKind(name, kind, why, distinct, missing)
 
 
-def _numbers(column: Numbers, name: str, what: str = "") -> tuple[Kind, str]:
-    """Numbers by type, or strings that all say numbers (`what`)."""
+def _numbers_kind(column: Numbers, name: str, what: str = "") -> tuple[Kind, str]:
+    """The kind of numbers, or of strings that are all numbers (`what`)."""
     if column.dates is not None:
         return "date", "dates by type"
     values = column.values[~column.missing]
     if not values.size or not np.array_equal(values, np.floor(values)):
         return "number", f"{what or 'numbers'} with fractions"
     distinct = _distinct(column)
-    if column.whole and (reason := _names_rows(values, distinct, name)):
+    if column.whole and (reason := _why_identifier(values, distinct, name)):
         return "identifier", reason
     if column.whole and distinct < len(values) and _has_word(name, CODE_WORDS):
         return (
@@ -150,8 +148,8 @@ def _numbers(column: Numbers, name: str, what: str = "") -> tuple[Kind, str]:
     return "count", f"{what or 'whole numbers'} from {values.min():.0f} to {values.max():.0f}"
 
 
-def _names_rows(values: Array, distinct: int, name: str) -> str:
-    """Why integers name their rows; empty where they may be measured: that all differ is not enough."""
+def _why_identifier(values: Array, distinct: int, name: str) -> str:
+    """Why integers are identifiers; "" where they may be measurements: that all differ is not enough."""
     if distinct < len(values) or distinct < MIN_ROWS_OF_IDENTIFIERS or _has_word(name, TIME_WORDS):
         return ""
     span = values.max() - values.min() + 1
@@ -168,9 +166,9 @@ def _names_rows(values: Array, distinct: int, name: str) -> str:
     return ""
 
 
-def _strings(column: Levels, name: str) -> tuple[Kind, str]:
-    """Strings, booleans, and categories of a library's own."""
-    levels = [level for level in column.levels if not says_nothing(level, NO_NAME)]
+def _levels_kind(column: Levels, name: str) -> tuple[Kind, str]:
+    """The kind of strings, booleans, and categories by type."""
+    levels = [level for level in column.levels if not is_missing_word(level, MISSING_NAMES)]
     if all(isinstance(level, bool) for level in levels):
         return "boolean", "booleans by type"
     if column.declared or not all(isinstance(level, str) for level in levels):
@@ -180,41 +178,41 @@ def _strings(column: Levels, name: str) -> tuple[Kind, str]:
         return "boolean", f"{names[0]} or {names[1]}"
     if _all_parse(names, number):
         if _padded(names):
-            return _named(column, names, "digits with leading zeros, which are codes rather than numbers")
-        return _numbers(cast("Numbers", as_kind(column, "number", name)), name, "strings that are numbers")
+            return _string_kind(column, names, "digits with leading zeros, which are codes rather than numbers")
+        return _numbers_kind(cast("Numbers", as_kind(column, "number", name)), name, "strings that are numbers")
     if _all_parse(names, date):
         return "date", "strings that are ISO dates"
-    return _named(column, names, "")
+    return _string_kind(column, names, "")
 
 
-def _named(column: Levels, names: list[str], why: str) -> tuple[Kind, str]:
-    """Strings that are strings: texts, names of rows, or categories."""
+def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]:
+    """The kind of other strings: text, identifier or category."""
     place = {level: code for code, level in enumerate(column.levels)}
     times = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))[[place[v] for v in names]]
     present, distinct = int(times.sum()), len(names)
     words, length = _average(names, times)
-    texty = words >= MIN_WORDS_OF_TEXT or length > MIN_CHARACTERS_OF_TEXT
-    if (texty and distinct > present / 2) or (
+    long = words >= MIN_WORDS_OF_TEXT or length > MIN_CHARACTERS_OF_TEXT
+    if (long and distinct > present / 2) or (
         words >= MIN_WORDS_OF_FORM and distinct >= MIN_LEVELS_OF_FORM and distinct > MIN_SHARE_OF_FORM * present
     ):
         return "text", f"{words:.0f} words a value on average, {distinct:,} distinct in {present:,}"
     if present >= MIN_ROWS_OF_IDENTIFIERS and distinct >= MIN_DISTINCT_SHARE * present:
-        looks = np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > 0.9
-        which = "every value is different" if distinct == present else "nearly every value is different"
-        return "identifier", f"{which}{' and they look like codes' if looks else ': they name rows'}"
+        code_like = np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > 0.9
+        all_differ = "every value is different" if distinct == present else "nearly every value is different"
+        return "identifier", f"{all_differ}{' and they look like codes' if code_like else ': they name rows'}"
     counted = f"{distinct:,} distinct values in {len(column):,} rows"
     return "category", f"{counted}; {why}" if why else counted
 
 
 def _average(names: list[str], times: Array) -> tuple[float, float]:
-    """Words and characters of a value, on average over rows; of the first thousand levels, which are enough."""
+    """Mean words and characters per value, over rows; the first thousand levels are enough."""
     some, weight = names[:1000], times[:1000]
     words = [max(len(v.split()), len(UNSPACED.findall(v)) / 2) for v in some]
     return float(np.average(words, weights=weight)), float(np.average([len(v) for v in some], weights=weight))
 
 
 def _all_parse(names: list[str], parse: Callable[[str], float | None]) -> bool:
-    """Whether every string says a number (or a date), or that there is none; and one of them does."""
+    """Whether every string is a number (or a date) or means missing; and at least one is not missing."""
     any_parsed = False
     for name in names:
         value = parse(name)

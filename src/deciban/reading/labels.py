@@ -1,4 +1,4 @@
-"""Labels as codes: hard labels quickly, missing ones (None, NaN) marked, soft ones (a matrix) as weights."""
+"""Labels as codes, missing ones (None, NaN) as −1; soft labels (a matrix) as weights."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from deciban.errors import DecibanError, KindError, warn
 from deciban.reading.missing import missing_where
 from deciban.show import plain
 
-EXACT = 2.0**53  # up to here every whole number is a float
+MAX_EXACT_INTEGER = 2.0**53  # up to here every integer is exact as a float
 MAX_LABEL_RANGE = 1 << 16  # integer labels this close together are looked up in a table instead of sorted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """The distinct labels, sorted, and each row's place among them (−1: missing). `soft` instead is (n, k)."""
+    """The distinct labels, sorted, and each row's code (−1: missing); or `soft` labels, (n, k)."""
 
     classes: Array
     codes: Codes
@@ -28,7 +28,7 @@ class Labels:
 
     @property
     def shares(self) -> Array:
-        """What an engine sums by: class codes, or the soft labels' weights."""
+        """What sums are taken by: class codes, or the soft labels' weights."""
         return self.codes if self.soft is None else self.soft
 
     def placed(self, classes: Array) -> Labels:
@@ -51,7 +51,7 @@ class Labels:
 
 
 def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
-    """Whatever people call labels: arrays, lists, series; strings, numbers, booleans; a column, or a weight a class."""
+    """Labels of any type: arrays, lists, series; strings, numbers, booleans; one column, or a weight for each class."""
     if type(y).__module__.partition(".")[0] == "pyarrow":
         column = read_arrow(y)
         if len(column.codes) != n:
@@ -69,22 +69,22 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
             f"Found input variables with inconsistent numbers of samples: X has {n} rows, y has {len(y)}"
         )
     if y.dtype.kind in "biu" and n:
-        found = read_integers(y)
-        if found is not None:
-            return found
+        labels_of_integers = read_integers(y)
+        if labels_of_integers is not None:
+            return labels_of_integers
     if y.dtype.kind in "UO" and n:
         return read_objects(y)
     missing = missing_where(y)
-    kept = y[~missing] if missing.any() else y
-    if kept.dtype.kind == "f":
-        if np.isinf(kept).any():
+    present = y[~missing] if missing.any() else y
+    if present.dtype.kind == "f":
+        if np.isinf(present).any():
             raise DecibanError(
                 "Input y contains infinity: row {row}", row=(row := int(np.argmax(np.isinf(y)))), value=float(y[row])
             )
-        if (value := fraction_among(kept)) is not None:
+        if (value := fraction_among(present)) is not None:
             raise continuous(value, int(np.argmax(y == value)))
-    labels, inverse = np.unique(kept, return_inverse=True)
-    if kept.dtype.kind == "f" and len(kept) > 20 and len(labels) > round(0.5 * len(kept)):
+    labels, inverse = np.unique(present, return_inverse=True)
+    if present.dtype.kind == "f" and len(present) > 20 and len(labels) > round(0.5 * len(present)):
         warn("more than half of the rows have a class of their own: is y a quantity, and not a class?", UserWarning)
     codes = np.full(n, -1, dtype=np.int32)
     codes[~missing] = inverse.ravel()
@@ -92,10 +92,10 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
 
 
 def fraction_among(values: Array) -> float | None:
-    """The first number that is not whole: numbers that are classes are."""
-    if values.dtype.kind != "f" or not (broken := values != np.floor(values)).any():
+    """The first number that is not an integer, as class labels must be; None if all are."""
+    if values.dtype.kind != "f" or not (fractional := values != np.floor(values)).any():
         return None
-    return float(values[broken][0])
+    return float(values[fractional][0])
 
 
 def continuous(value: float, row: int) -> DecibanError:
@@ -108,13 +108,13 @@ def continuous(value: float, row: int) -> DecibanError:
 
 
 def read_arrow(y: Any) -> Labels:
-    """A column of Arrow's, by its codes: no row becomes an object of Python's.
+    """An Arrow column, by its codes: no row becomes a Python object.
 
-    Fractions that are all whole are whole numbers, as files have them; dates are the strings that they print as.
+    Floats that are all integers become integers, as in files; dates become strings.
 
     >>> import pyarrow as pa
-    >>> found = read_arrow(pa.array([2.0, None, 1.0, 2.0]))
-    >>> found.classes.tolist(), found.codes.tolist(), found.any_missing
+    >>> labels = read_arrow(pa.array([2.0, None, 1.0, 2.0]))
+    >>> labels.classes.tolist(), labels.codes.tolist(), labels.any_missing
     ([1, 2], [1, -1, 0, 1], True)
     """
     import pyarrow as pa
@@ -132,30 +132,30 @@ def read_arrow(y: Any) -> Labels:
     indices = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     used = np.zeros(len(values) + 1, dtype=bool)
     used[indices] = True  # −1 is the last
-    there = [i for i, gone in enumerate(missing) if used[i] and not gone]
-    kinds = [values[i] for i in there]
-    if all(isinstance(value, float) for value in kinds):
-        infinite = next((i for i in there if np.isinf(values[i])), None)
+    present = [i for i, is_missing in enumerate(missing) if used[i] and not is_missing]
+    labels = [values[i] for i in present]
+    if all(isinstance(value, float) for value in labels):
+        infinite = next((i for i in present if np.isinf(values[i])), None)
         if infinite is not None:
             row = int(np.argmax(indices == infinite))
             raise DecibanError("Input y contains infinity: row {row}", row=row, value=values[infinite])
-        if (value := fraction_among(np.array(kinds, dtype=np.float64))) is not None:
+        if (value := fraction_among(np.array(labels, dtype=np.float64))) is not None:
             raise continuous(value, int(np.argmax(indices == values.index(value))))
-        if all(abs(value) <= EXACT for value in kinds):  # beyond, neighbours are the same number
-            kinds = [int(value) for value in kinds]
-    elif not all(isinstance(value, bool | int | str) for value in kinds):
-        kinds = [str(value) for value in kinds]
-    order = sorted(range(len(kinds)), key=kinds.__getitem__)
-    place = np.full(len(values) + 1, -1, dtype=np.int32)
+        if all(abs(value) <= MAX_EXACT_INTEGER for value in labels):  # beyond, neighbouring integers are the same float
+            labels = [int(value) for value in labels]
+    elif not all(isinstance(value, bool | int | str) for value in labels):
+        labels = [str(value) for value in labels]
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    code_of = np.full(len(values) + 1, -1, dtype=np.int32)
     for code, i in enumerate(order):
-        place[there[i]] = code
-    codes = place[indices]
-    ordered = [kinds[i] for i in order]
+        code_of[present[i]] = code
+    codes = code_of[indices]
+    ordered = [labels[i] for i in order]
     return Labels(np.array(ordered) if ordered else np.zeros(0), codes, any_missing=bool((codes < 0).any()))
 
 
 def like_classes(column: Any, classes: Array) -> Any:
-    """A column of Arrow's with labels of the kind that a model's classes are: 1 is "1" where they are strings.
+    """An Arrow column with labels of the type of a model's classes: 1 becomes "1" where they are strings.
 
     >>> import numpy as np, pyarrow as pa
     >>> like_classes(pa.chunked_array([[2.0, None, 7.0]]), np.array(["1", "2"])).to_pylist()
@@ -163,17 +163,17 @@ def like_classes(column: Any, classes: Array) -> Any:
     """
     labels = read_arrow(column)
     spelled = {str(plain(label)): label for label in classes.tolist()}
-    found, known = labels.classes.tolist(), set(spelled.values())
-    if all(label in known and isinstance(label, str) == (classes.dtype.kind in "UO") for label in found):
+    distinct, known = labels.classes.tolist(), set(spelled.values())
+    if all(label in known and isinstance(label, str) == (classes.dtype.kind in "UO") for label in distinct):
         return column
-    named = classes.dtype.kind in "UO"
-    values = [spelled.get(str(plain(label)), str(plain(label)) if named else label) for label in found]
-    odd = next((code for code, value in enumerate(values) if isinstance(value, str) and not named), None)
-    if odd is not None:
+    are_strings = classes.dtype.kind in "UO"
+    values = [spelled.get(str(plain(label)), str(plain(label)) if are_strings else label) for label in distinct]
+    unknown = next((code for code, value in enumerate(values) if isinstance(value, str) and not are_strings), None)
+    if unknown is not None:
         raise DecibanError(
             "{value!r} is a label, but the model's classes are {classes}: is it that column?",
-            row=int(np.argmax(labels.codes == odd)),
-            value=values[odd],
+            row=int(np.argmax(labels.codes == unknown)),
+            value=values[unknown],
             classes=", ".join(spelled),
         )
     import pyarrow as pa
@@ -183,13 +183,13 @@ def like_classes(column: Any, classes: Array) -> Any:
 
 
 def label_array(column: Any, classes: Array | None = None) -> Array:
-    """The labels of a column of Arrow's in which none is missing, as an array; of a model, as it knows them."""
+    """The labels of an Arrow column without missing ones, as an array; of the type of `classes`, if given."""
     labels = read_arrow(column if classes is None else like_classes(column, classes))
     return np.asarray(labels.classes[labels.codes])
 
 
 def read_integers(y: Array) -> Labels | None:
-    """Integers that lie close together, by their distance from the least; None where they do not."""
+    """Labels of integers in a small range, by a lookup table; None where the range is large."""
     numbers = y.view(np.uint8) if y.dtype == bool else y
     if numbers.dtype not in (np.uint8, np.int32, np.int64):
         if int(numbers.max()) > np.iinfo(np.int64).max:
@@ -211,7 +211,7 @@ def read_integers(y: Array) -> Labels | None:
 
 
 def as_array(y: Any) -> Array:
-    """y as an array that says what it holds: NumPy would make the missing one of ["a", nan] the string "nan"."""
+    """y as an array that keeps types: NumPy would turn the missing label of ["a", nan] into the string "nan"."""
     if isinstance(y, np.ma.MaskedArray):
         out = np.array(y.data, dtype=object)
         out[np.ma.getmaskarray(y)] = None
@@ -224,7 +224,7 @@ def as_array(y: Any) -> Array:
 
 
 def without_mark(y: Any, mark: Any) -> Array:
-    """y with None wherever it has the mark of a missing label.
+    """y with None in place of `mark`, which stands for a missing label.
 
     >>> without_mark([1, -1, 2], -1).tolist(), without_mark(["a", "?"], "?").tolist()
     ([1, None, 2], ['a', None])
@@ -238,7 +238,7 @@ def without_mark(y: Any, mark: Any) -> Array:
 
 
 def read_objects(y: Array) -> Labels:
-    """Strings and objects by a dictionary, which is quicker than sorting them all."""
+    """Labels of strings and objects, by a dictionary, which is faster than sorting them all."""
     missing = missing_where(y)
     values = (y[~missing] if missing.any() else y).tolist()
     distinct = set(values)
@@ -254,19 +254,19 @@ def read_objects(y: Array) -> Labels:
             kinds=" and ".join(kinds),
         ) from None
     if y.dtype.kind == "O" and not all(isinstance(v, str) for v in distinct):
-        odd = next((v for v in ordered if not isinstance(v, int | float | np.generic)), None)
-        if odd is not None:
+        not_a_label = next((v for v in ordered if not isinstance(v, int | float | np.generic)), None)
+        if not_a_label is not None:
             raise KindError(
                 "labels must be strings or numbers, got {value!r} of type {type}",
-                row=y.tolist().index(odd),
-                value=odd,
-                type=type(odd).__name__,
+                row=y.tolist().index(not_a_label),
+                value=not_a_label,
+                type=type(not_a_label).__name__,
             )
         if (value := fraction_among(np.array(ordered))) is not None:
             raise continuous(value, y.tolist().index(value))
-    place = {value: code for code, value in enumerate(ordered)}
+    code_of = {value: code for code, value in enumerate(ordered)}
     codes = np.full(len(y), -1, dtype=np.int32)
-    codes[~missing] = np.fromiter((place[v] for v in values), dtype=np.int32, count=len(values))
+    codes[~missing] = np.fromiter((code_of[v] for v in values), dtype=np.int32, count=len(values))
     if y.dtype.kind == "U":
         return Labels(np.array(ordered, dtype=y.dtype), codes)
     return Labels(np.array(ordered) if ordered else np.zeros(0), codes, any_missing=bool(missing.any()))
@@ -294,7 +294,7 @@ def read_soft(y: Array, n: int, classes: Array | None) -> Labels:
 
 
 def read_weights(weights: Any, n: int) -> Floats:
-    """A weight a row: an array, a list, a series, or one number for all."""
+    """A weight for each row: an array, a list, a series, or one number for all."""
     array = np.asarray(weights, dtype=np.float64)
     if array.ndim == 0:
         array = np.full(n, float(array))

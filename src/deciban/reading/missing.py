@@ -1,4 +1,4 @@
-"""Missing entries: whatever says "nothing here" (None, NaN, NA, a mask) becomes NaN, which drops out of every sum."""
+"""Missing entries: None, NaN, NA and masks all become NaN, which drops out of every sum."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_missing(value: Any) -> bool:
         return False
     try:
         return bool(value != value)
-    except (TypeError, ValueError):  # pandas' NA refuses to be a truth value
+    except (TypeError, ValueError):  # pandas' NA has no truth value
         return True
 
 
@@ -39,14 +39,14 @@ def missing_where(values: Array) -> Array:
 
 
 def unmask(X: Any) -> Any:
-    """A masked array as floats with NaN under the mask, and Arrow's coded columns as what they stand for.
+    """A masked array as floats with NaN under the mask, and Arrow's dictionary columns as plain values.
 
-    NumPy would see what is under the mask, and Arrow gives it a missing code as the last category. Anything else is as
-    it is.
+    NumPy would see the values under the mask, and a missing code of Arrow's as the last category. Anything else is
+    returned as it is.
     """
     if type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "schema"):
         return decoded(X)
-    if "numpy.ma" in sys.modules and isinstance(X, np.ma.MaskedArray):  # else NumPy would import it to ask
+    if "numpy.ma" in sys.modules and isinstance(X, np.ma.MaskedArray):  # a lookup in NumPy would import it
         kind = object if X.dtype.kind == "O" else X.dtype if X.dtype.kind == "f" else np.float64
         out = np.array(X.data, dtype=kind)
         out[np.ma.getmaskarray(X)] = None if kind is object else np.nan
@@ -55,7 +55,7 @@ def unmask(X: Any) -> Any:
 
 
 def decoded(table: Any) -> Any:
-    """A table of Arrow's whose columns hold values, and no codes for them."""
+    """An Arrow table with dictionary columns replaced by plain ones."""
     import pyarrow as pa
 
     for place, field in enumerate(table.schema):

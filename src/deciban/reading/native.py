@@ -1,4 +1,4 @@
-"""Columns back to a table of the library that it came from."""
+"""Columns back to a table of the library they came from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.reading.columns import A_DAY_IN, NATIVE_TYPES, Column, Levels, Numbers, arrow, is_arrow
+from deciban.reading.columns import NATIVE_TYPES, UNITS_PER_DAY, Column, Levels, Numbers, arrow, is_arrow
 
 
 def native_kind(X: Any) -> str:
@@ -35,7 +35,7 @@ def native_kind(X: Any) -> str:
 
 
 def to_native(like: str, names: Sequence[str], columns: Sequence[Column]) -> Any:
-    """A table as a library has it, by the word of `native_kind`; missing values as they are said there.
+    """A table as a library has it, by its name in `native_kind`; missing values as the library has them.
 
     >>> legs = Numbers(np.array([4.0, 2.0]), whole=True)
     >>> animal = Levels(np.array([0, -1], dtype=np.int32), ("cow",))
@@ -81,11 +81,11 @@ def as_array(columns: Sequence[Column]) -> Array:
 
 
 def objects(column: Column) -> list[Any]:
-    """Python's own values, None where missing; strings throughout where levels are of several types."""
+    """Python's own values, None where missing; all strings where levels are of several types."""
     if isinstance(column, Levels):
-        several = len({type(level) for level in column.levels}) > 1
-        same = Levels(column.codes, tuple(map(str, column.levels))) if several else column
-        return list(same.objects().tolist())
+        mixed_types = len({type(level) for level in column.levels}) > 1
+        as_strings = Levels(column.codes, tuple(map(str, column.levels))) if mixed_types else column
+        return list(as_strings.objects().tolist())
     missing = column.missing
     if column.dates is not None:
         return [None if gone else moment for gone, moment in zip(missing, moments(column).tolist(), strict=True)]
@@ -97,7 +97,7 @@ def objects(column: Column) -> list[Any]:
 
 
 def pandas_values(column: Column) -> Any:
-    """What pandas makes a column of its usual type from: NaN or NaT where missing."""
+    """Values from which pandas makes a column of its usual type: NaN or NaT where missing."""
     if isinstance(column, Numbers):
         return (
             moments(column) if column.dates else column.values.astype(np.int64) if is_whole(column) else column.values
@@ -112,13 +112,13 @@ def moments(column: Numbers) -> Array:
     if np.array_equal(values, np.floor(values)):
         out = values.astype(np.int64).astype("datetime64[D]")
     else:
-        out = np.rint(values * A_DAY_IN["us"]).astype(np.int64).astype("datetime64[us]")
+        out = np.rint(values * UNITS_PER_DAY["us"]).astype(np.int64).astype("datetime64[us]")
     out[missing] = np.datetime64("NaT")
     return out
 
 
 def is_whole(column: Column) -> bool:
-    """Whether numbers are integers that can be given back as such, none of them missing."""
+    """Whether numbers can be returned as integers: none of them is missing."""
     return isinstance(column, Numbers) and fits_integers(column) and not column.missing.any()
 
 

@@ -1,4 +1,4 @@
-"""A user's table as the model reads it: the columns that tell something, each as what it is."""
+"""A user's table as the model reads it: the useful columns, each converted to its kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")  # the first of January
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableColumns:
-    """What each column of the table is. Columns that tell nothing of other rows are left out."""
+    """The kind of each column of a table. Columns that are useless for new rows are left out."""
 
     kinds: tuple[ColumnKind, ...]
 
@@ -49,23 +49,23 @@ class TableColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of what `read` gives, texts apart."""
+        """The columns of the result of `read`, without texts."""
         return tuple(name for kind in self.used if kind.kind != "text" for name in derived_names(kind))
 
     def _absent(self, absent: list[str], names: tuple[str, ...]) -> str:
-        """What to say of columns that are not there."""
-        near = [name for name in names if name.lower() == absent[0].lower()]
-        near = near or difflib.get_close_matches(absent[0], names, n=1)
+        """The message for columns that are not in the table."""
+        similar = [name for name in names if name.lower() == absent[0].lower()]
+        similar = similar or difflib.get_close_matches(absent[0], names, n=1)
         has = f"which has {named(names)}" if names else "which has no columns"
-        many = f"columns {named(absent)} are" if len(absent) > 1 else f"column {absent[0]!r} is"
-        hint = f" (is {near[0]!r} meant to be {absent[0]!r}?)" if near else ""
+        which = f"columns {named(absent)} are" if len(absent) > 1 else f"column {absent[0]!r} is"
+        hint = f" (is {similar[0]!r} meant to be {absent[0]!r}?)" if similar else ""
         return (
-            f"{many} not in this table, {has}{hint}: give every column that was learned, with missing entries where "
+            f"{which} not in this table, {has}{hint}: give every column that was learned, with missing entries where "
             "nothing is known"
         )
 
     def read(self, X: Any, known: Mapping[str, tuple[Any, ...]] | None = None) -> Frame:
-        """A table, or more rows of one: what is there of the columns that are used, texts as levels at the end.
+        """The used columns of a table, or of more rows of one; texts come last, as levels.
 
         `known` are the categories of columns that were learned: the number 3 is the category "3" if it was one then.
         """
@@ -73,12 +73,12 @@ class TableColumns:
         if positional(X) and len(frame.names) == len(self.kinds):
             frame = Frame(tuple(kind.name for kind in self.kinds), frame.columns, frame.size, frame.notes)
         columns: dict[str, Column] = {}
-        there = dict(zip(frame.names, frame.columns, strict=True))
-        absent = [kind.name for kind in self.used if kind.name not in there]
+        by_name = dict(zip(frame.names, frame.columns, strict=True))
+        absent = [kind.name for kind in self.used if kind.name not in by_name]
         if absent:
             raise DecibanError("{problem}", column=absent[0], problem=self._absent(absent, frame.names))
         for kind in self.used:
-            column = as_kind(there[kind.name], kind.kind, kind.name, known=(known or {}).get(kind.name, ()))
+            column = as_kind(by_name[kind.name], kind.kind, kind.name, known=(known or {}).get(kind.name, ()))
             if kind.kind == "date" and isinstance(column, Numbers):
                 columns |= dict(zip(derived_names(kind), (column, *calendar(column)), strict=True))
             else:
@@ -99,17 +99,17 @@ def positional(X: Any) -> bool:
 
 
 def derived_names(kind: ColumnKind) -> tuple[str, ...]:
-    """What a column becomes: a date is a number, a month and a day of the week."""
+    """The columns made from a column: a date becomes a number, a month and a day of the week."""
     return (kind.name, f"{kind.name} (month)", f"{kind.name} (weekday)") if kind.kind == "date" else (kind.name,)
 
 
 def calendar(column: Numbers) -> tuple[Levels, Levels]:
     """The month and the day of the week of days since 1970."""
-    there = ~np.isnan(column.values)
-    days = np.where(there, np.floor(np.where(there, column.values, 0.0)), 0.0).astype("datetime64[D]")
+    present = ~np.isnan(column.values)
+    days = np.where(present, np.floor(np.where(present, column.values, 0.0)), 0.0).astype("datetime64[D]")
     month = days.astype("datetime64[M]").astype(np.int64) % 12
     weekday = days.astype(np.int64) % 7
     return (
-        Levels(np.where(there, month, -1).astype(np.int32), MONTHS),
-        Levels(np.where(there, weekday, -1).astype(np.int32), DAYS),
+        Levels(np.where(present, month, -1).astype(np.int32), MONTHS),
+        Levels(np.where(present, weekday, -1).astype(np.int32), DAYS),
     )

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deciban.errors import DecibanError
-from deciban.reading.columns import Numbers, as_name, read_column, shown
+from deciban.reading.columns import Numbers, as_name, read_column, short_repr
 from deciban.reading.frames import unique_names
 from deciban.reading.missing import is_missing, unmask
 from deciban.show import one_line
@@ -310,7 +310,7 @@ def misfit_error(name: str, value: Any, kind: pa.DataType) -> DecibanError:
         "X.astype({how})",
         column=name,
         value=value,
-        shown=one_line(shown(value)),
+        shown=one_line(short_repr(value)),
         kind="whole numbers" if whole else describe(kind),
         how={name: to},
     )
