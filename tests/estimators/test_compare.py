@@ -17,7 +17,7 @@ from deciban import GaussianNB, MultinomialNB
 from deciban.errors import DecibanError
 from deciban.estimators.compare import compare
 from deciban.results import comparison as curves
-from deciban.results.comparison import Comparison, draw_order, learning_curves
+from deciban.results.comparison import Comparison, learning_curves, stratified_order
 
 
 def gaussians(n=6000, shared=0.0, seed=0):
@@ -155,7 +155,7 @@ def test_every_model_learns_and_judges_the_same_rows():
 def test_orders_are_random():
     codes = np.repeat([0, 1], [10, 30])
     rng = np.random.default_rng(0)
-    orders = np.array([draw_order(codes, rng) for _ in range(2000)])
+    orders = np.array([stratified_order(codes, rng) for _ in range(2000)])
     assert (np.sort(orders) == np.arange(40)).all()
     often = np.array([(orders[:, 20:] == row).any(axis=1).mean() for row in range(40)])
     assert (np.abs(often - 0.5) < 0.06).all(), "each row is as often in the second half as in the first"

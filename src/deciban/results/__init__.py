@@ -1,1 +1,1 @@
-"""What is answered about a model, as values that show themselves in a terminal, a notebook and HTML."""
+"""Results about a model, as values that render themselves in a terminal, a notebook and HTML."""

@@ -1,4 +1,4 @@
-"""Learning curves: how well models predict rows they have not seen, by how many they have (S15)."""
+"""Learning curves: how well models predict held-out rows, by the number of training rows (S15)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIN_ROWS_PER_CLASS = 2  # rows of every class in every training set: with one, a
 
 
 class ComparedModel(Protocol):
-    """What can be compared: `fit` starts afresh, `predict_proba` has a column for each of `classes_`."""
+    """A model to compare: `fit` starts afresh, `predict_proba` has a column for each of `classes_`."""
 
     @property
     def classes_(self) -> Any: ...
@@ -32,21 +32,21 @@ class ComparedModel(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison(Result):
-    """What models got right on held-out rows, by the number of rows they learned from.
+    """Accuracy and log loss of models on held-out rows, by the number of rows they learned from.
 
-    In each repeat all models learn from the same rows and are judged by the same held-out ones; a larger training
-    set contains the smaller ones. Standard errors are over repeats, which are draws from one set of rows: they say
-    how much the draw matters, not how another set would differ. A lead of less than two standard errors, of the
-    differences repeat by repeat, is shown with a question mark.
+    In each repeat all models learn from the same rows and are tested on the same held-out ones; a larger training
+    set contains the smaller ones. Standard errors are over repeats, which are draws from one set of rows: they show
+    how much the draw matters, not how another set would differ. A lead of less than two standard errors of the
+    paired differences is shown with a question mark.
 
     >>> loss = np.array([[[0.5, 0.7], [0.4, 0.4]], [[0.9, 0.9], [0.2, 0.4]]])
-    >>> found = Comparison(("a", "b"), (10, 100), np.exp(-loss), loss, 50)
-    >>> found
+    >>> comparison = Comparison(("a", "b"), (10, 100), np.exp(-loss), loss, 50)
+    >>> comparison
     b has the lowest log loss from 100 rows on (50 held-out rows; mean of 2 draws ± standard error, ? within two)
     rows  log loss[a]  log loss[b]  accuracy[a]  accuracy[b]  best
       10  0.6 ± 0.1    0.9 ± 0           0.5516       0.4066  a
      100  0.4 ± 0      0.3 ± 0.1         0.6703       0.7445  b ?
-    >>> found.best(10), found.best(), found.crossing
+    >>> comparison.best(10), comparison.best(), comparison.crossing
     ('a', 'b', 100)
     """
 
@@ -68,7 +68,7 @@ class Comparison(Result):
         return self.sizes[int(np.argmax(ahead))] if ahead[-1] else None
 
     def best(self, size: int | None = None) -> str:
-        """The model with the least mean log loss at this size; by default at the largest."""
+        """The model with the lowest mean log loss at this size; by default at the largest."""
         size = self.sizes[-1] if size is None else size
         if size not in self.sizes:
             raise DecibanError(f"there is no size {size}: compared were {', '.join(map(str, self.sizes))}")
@@ -96,24 +96,28 @@ class Comparison(Result):
         return Table("", ("model", "rows", "repeat", "accuracy", "log_loss"), rows).to_frame()
 
     def to_table(self) -> Table:
-        losses, errors, hits = self.log_loss.mean(axis=2), standard_error(self.log_loss), self.accuracy.mean(axis=2)
+        losses, errors, accuracies = (
+            self.log_loss.mean(axis=2),
+            standard_error(self.log_loss),
+            self.accuracy.mean(axis=2),
+        )
         rows = [
-            (size, *map(_with_error, losses[:, s], errors[:, s]), *map(float, hits[:, s]), self._leader(size))
+            (size, *map(_with_error, losses[:, s], errors[:, s]), *map(float, accuracies[:, s]), self._leader(size))
             for s, size in enumerate(self.sizes)
         ]
         measures = [f"{what}[{name}]" for what in ("log loss", "accuracy") for name in self.names]
         return Table(self._title(), ("rows", *measures, "best"), rows)
 
     def details(self) -> Details:
-        """Log loss and accuracy below each other, which a narrow terminal has room for."""
+        """Log loss and accuracy in two tables, for narrow terminals."""
         rows, models = self.to_table().rows, len(self.names)
-        losses = [(size, *said[:models], said[-1]) for size, *said in rows]
-        hits = [(size, *(f"{share:.1%}" for share in said[models:-1])) for size, *said in rows]
+        loss_rows = [(size, *cells[:models], cells[-1]) for size, *cells in rows]
+        accuracies = [(size, *(f"{share:.1%}" for share in cells[models:-1])) for size, *cells in rows]
         return Details(
             (
                 f"{self._title()}.",
-                Table("log loss, in nats", ("rows", *self.names, "best"), losses),
-                Table("accuracy", ("rows", *self.names), hits, right=self.names),
+                Table("log loss, in nats", ("rows", *self.names, "best"), loss_rows),
+                Table("accuracy", ("rows", *self.names), accuracies, right=self.names),
             )
         )
 
@@ -123,19 +127,19 @@ class Comparison(Result):
         return f"{self._verdict()} ({self.held_out} held-out rows; {spread})"
 
     def _leader(self, size: int) -> str:
-        """The best model at this size, with a question mark where another draw of rows might have another."""
+        """The best model at this size, with a question mark if its lead may be due to the draw."""
         best, losses = self.best(size), self.log_loss[:, self.sizes.index(size)]
         own = losses[self.names.index(best)]
         gaps = [
             loss - own
             for name, loss in zip(self.names, losses, strict=True)
-            if name != best and np.isfinite(loss).all()  # a finite loss is less than an infinite one for sure
+            if name != best and np.isfinite(loss).all()  # a finite loss is certainly less than an infinite one
         ]
         sure = np.isfinite(own).all() and all(gap.mean() > 2 * standard_error(gap) for gap in gaps)
         return best if sure else f"{best} ?"
 
     def _verdict(self) -> str:
-        """Who wins in the end, and since when."""
+        """The model that is best at the largest size, and from which size on."""
         winners = [self.best(size) for size in self.sizes]
         since = max((s + 1 for s, name in enumerate(winners) if name != winners[-1]), default=0)
         when = f"from {self.sizes[since]} rows on" if since else "at every size"
@@ -152,7 +156,7 @@ class Comparison(Result):
         for m, (name, mean, error) in enumerate(zip(self.names, means, errors, strict=True)):
             (line,) = ax.plot(
                 self.sizes, mean, marker="os^Dv"[m % 5], markersize=4, color=colour(m), label=label(name)
-            )  # told apart without colour too
+            )  # distinguishable without colour too
             with np.errstate(invalid="ignore"):  # ∞ − ∞: there is no band
                 low, high = mean - error, mean + error
             ax.fill_between(self.sizes, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
@@ -167,7 +171,7 @@ class Comparison(Result):
 
 
 def standard_error(values: Floats) -> Floats:
-    """Of the mean over the last axis; NaN (unknown) for one draw, and infinite where a value is."""
+    """The standard error of the mean over the last axis; NaN for one draw, and infinite where a value is."""
     repeats = values.shape[-1]
     if repeats == 1:
         return np.full(values.shape[:-1], np.nan)
@@ -192,14 +196,13 @@ def learning_curves(
     repeats: int,
     rng: np.random.Generator,
 ) -> Comparison:
-    """Accuracy and log loss of models on the same held-out rows after learning from the same rows, more and more.
+    """Accuracy and log loss of models on the same held-out rows, after learning from growing sets of the same rows.
 
-    X may be anything whose rows can be taken: an array, a sparse matrix, a data frame. Every class has two rows at
-    least in every training set, and otherwise its share; so `sizes` start at twice the number of classes. The models
-    themselves stay as they are: copies learn.
+    X may be an array, a sparse matrix or a data frame. Training sets are stratified, with at least two rows of every
+    class; so `sizes` start at twice the number of classes. The models themselves are not changed: copies learn.
 
-    Probabilities count as they are, without clipping: a true class of probability 0 costs infinity. A model that has
-    `predict_log_proba` is asked for that, which tells a probability of e⁻¹⁰⁰⁰ from none.
+    Probabilities are not clipped: a true class of probability 0 has infinite log loss. `predict_log_proba` is used if a
+    model has it, since it distinguishes a probability of e⁻¹⁰⁰⁰ from 0.
     """
     take, n = taker(X)
     if np.ndim(y) != 1 or len(y) != n:
@@ -212,51 +215,51 @@ def learning_curves(
     if repeats < 1:
         raise DecibanError(f"repeats is {repeats}: at least one draw is needed")
     accuracy, log_loss = np.empty((2, len(models), len(sizes), repeats))
-    orders = [draw_order(codes, rng) for _ in range(repeats)]
-    for repeat, s in progress([(r, s) for r in range(repeats) for s in range(len(sizes))], "comparing"):
-        rows, judges = orders[repeat][: sizes[s]], orders[repeat][n - held_out :]
-        learned, labels, unseen = take(rows), classes[codes[rows]], take(judges)
+    orders = [stratified_order(codes, rng) for _ in range(repeats)]
+    for repeat, s in with_progress([(r, s) for r in range(repeats) for s in range(len(sizes))], "comparing"):
+        train_rows, test_rows = orders[repeat][: sizes[s]], orders[repeat][n - held_out :]
+        X_train, y_train, X_test = take(train_rows), classes[codes[train_rows]], take(test_rows)
         for m, (name, model) in enumerate(models.items()):
             try:
-                log_proba = posterior(model, learned, labels, unseen, classes)
+                log_proba = fitted_log_proba(model, X_train, y_train, X_test, classes)
             except Exception as error:
                 error.add_note(f"This was {name} on {sizes[s]} of {n} rows.")
                 raise
-            accuracy[m, s, repeat] = np.mean(np.argmax(log_proba, axis=1) == codes[judges])
-            log_loss[m, s, repeat] = -np.mean(log_proba[np.arange(held_out), codes[judges]])
+            accuracy[m, s, repeat] = np.mean(np.argmax(log_proba, axis=1) == codes[test_rows])
+            log_loss[m, s, repeat] = -np.mean(log_proba[np.arange(held_out), codes[test_rows]])
     return Comparison(tuple(models), sizes, accuracy, log_loss, held_out)
 
 
-def draw_order(codes: Array, rng: np.random.Generator) -> Array:
-    """A random order of the rows whose every beginning has two rows of each class and otherwise each class's share.
+def stratified_order(codes: Array, rng: np.random.Generator) -> Array:
+    """A random order of the rows in which every prefix is stratified, after two rows of each class.
 
-    The r-th row of a class of size n_c is due at (r + u)/n_c with u uniform on [0, 1). Beginnings of the order are
-    training sets, so that larger ones contain smaller ones; its end is held out, and has each class's share too.
+    The r-th row of a class of size n_c is due at (r + u)/n_c with u uniform on [0, 1). Prefixes of the order are
+    training sets, so that larger ones contain smaller ones; its end is held out, and is stratified too.
     """
     order = rng.permutation(len(codes))
     by_class = order[np.argsort(codes[order], kind="stable")]
-    count = np.bincount(codes)
-    rank = np.arange(len(codes)) - np.repeat(np.cumsum(count) - count, count)
-    due = (rank + rng.random(len(codes))) / np.repeat(count, count)
+    class_counts = np.bincount(codes)
+    rank = np.arange(len(codes)) - np.repeat(np.cumsum(class_counts) - class_counts, class_counts)
+    due = (rank + rng.random(len(codes))) / np.repeat(class_counts, class_counts)
     return np.asarray(by_class[np.lexsort((due, rank >= MIN_ROWS_PER_CLASS))])
 
 
-def posterior(model: ComparedModel, X: Any, y: Array, unseen: Any, classes: Array) -> Floats:
-    """log P(class | row) of unseen rows after learning X and y, (n, k); −∞ for a class the model does not know."""
+def fitted_log_proba(model: ComparedModel, X: Any, y: Array, X_test: Any, classes: Array) -> Floats:
+    """log P(class | row) of X_test after fitting a copy to X and y, (n, k); −∞ for a class the model does not know."""
     model = copy.deepcopy(model)
     model.fit(X, y)
     with np.errstate(divide="ignore"):  # log 0 is meant
         log_predict = getattr(model, "predict_log_proba", None)
-        answered = np.asarray(np.log(model.predict_proba(unseen)) if log_predict is None else log_predict(unseen))
-    if np.isnan(answered).any():
+        predicted = np.asarray(np.log(model.predict_proba(X_test)) if log_predict is None else log_predict(X_test))
+    if np.isnan(predicted).any():
         raise DecibanError("some probabilities are NaN, so that no log loss can be had from them")
-    log_proba = np.full((len(answered), len(classes)), -np.inf)
-    log_proba[:, np.searchsorted(classes, model.classes_)] = answered
+    log_proba = np.full((len(predicted), len(classes)), -np.inf)
+    log_proba[:, np.searchsorted(classes, model.classes_)] = predicted
     return log_proba
 
 
 def taker(X: Any) -> tuple[Callable[[Array], Any], int]:
-    """How to take rows of X, and how many there are."""
+    """A function that selects rows of X by index, and the number of rows."""
     if hasattr(X, "iloc"):  # pandas, where X[rows] would mean columns
         return lambda rows: X.iloc[rows], len(X)
     table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
@@ -265,19 +268,19 @@ def taker(X: Any) -> tuple[Callable[[Array], Any], int]:
     return lambda rows: table[rows], int(table.shape[0])
 
 
-def check_sizes(sizes: Sequence[int], most: int, k: int) -> tuple[int, ...]:
-    """Distinct and rising, at least two rows a class, no more than there are."""
-    found = [plain(size) for size in sizes]
-    if not found or not all(isinstance(size, int) and not isinstance(size, bool) for size in found):
-        raise DecibanError(f"sizes must be whole numbers of rows, got {found}")
-    least = MIN_ROWS_PER_CLASS * k
-    if min(found) < least:
+def check_sizes(sizes: Sequence[int], max_size: int, k: int) -> tuple[int, ...]:
+    """Sizes, distinct and ascending: at least two rows per class, at most `max_size`."""
+    requested = [plain(size) for size in sizes]
+    if not requested or not all(isinstance(size, int) and not isinstance(size, bool) for size in requested):
+        raise DecibanError(f"sizes must be whole numbers of rows, got {requested}")
+    min_size = MIN_ROWS_PER_CLASS * k
+    if min(requested) < min_size:
         raise DecibanError(
-            f"a size of {min(found)} is too small: {MIN_ROWS_PER_CLASS} rows of each class need {least} or more"
+            f"a size of {min(requested)} is too small: {MIN_ROWS_PER_CLASS} rows of each class need {min_size} or more"
         )
-    if max(found) > most:
-        raise DecibanError(f"a size of {max(found)} is too large: {most} rows are left to learn from")
-    return tuple(sorted(set(found)))
+    if max(requested) > max_size:
+        raise DecibanError(f"a size of {max(requested)} is too large: {max_size} rows are left to learn from")
+    return tuple(sorted(set(requested)))
 
 
 def check_rows(classes: Array, codes: Array, n: int, held_out: int) -> None:
@@ -285,26 +288,26 @@ def check_rows(classes: Array, codes: Array, n: int, held_out: int) -> None:
         raise DecibanError(f"y has no two classes to tell apart, only {classes.tolist()}")
     if not 0 < held_out < n:
         raise DecibanError(f"held_out is {held_out}: of {n} rows some must be held out and some learned")
-    count = np.bincount(codes)
-    rare = int(np.argmin(count))
-    if count[rare] <= MIN_ROWS_PER_CLASS:
+    class_counts = np.bincount(codes)
+    rarest = int(np.argmin(class_counts))
+    if class_counts[rarest] <= MIN_ROWS_PER_CLASS:
         raise DecibanError(
             "class {value!r} has too few rows ({rows}): {least} are needed to learn from and one to judge by, so leave "
             "the class out or merge it with another",
-            value=plain(classes[rare]),
-            rows=int(count[rare]),
+            value=plain(classes[rarest]),
+            rows=int(class_counts[rarest]),
             least=MIN_ROWS_PER_CLASS,
         )
 
 
-def progress(steps: Sequence[tuple[int, int]], what: str) -> Iterable[tuple[int, int]]:
-    """The steps, with a bar where somebody watches: not in pipes, logs and notebooks."""
+def with_progress(steps: Sequence[tuple[int, int]], what: str) -> Iterable[tuple[int, int]]:
+    """The steps, with a progress bar on a terminal."""
     if not sys.stderr.isatty():
         return steps
-    return _bar(steps, what)
+    return _tracked(steps, what)
 
 
-def _bar(steps: Sequence[tuple[int, int]], what: str) -> Iterator[tuple[int, int]]:
+def _tracked(steps: Sequence[tuple[int, int]], what: str) -> Iterator[tuple[int, int]]:
     from rich.console import Console
     from rich.progress import track
 

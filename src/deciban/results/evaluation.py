@@ -1,4 +1,4 @@
-"""Rows whose class is known, and what a model said of them: how good it is, in whatever measure."""
+"""Labelled rows and the probabilities a model gave them, with all measures of how good it is."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from deciban.errors import DecibanError
 from deciban.reading.missing import is_missing
 from deciban.show import WIDTH, Result, Table, axes, label, plain
 
-N_GROUPS = 10  # of rows, by how sure the model is
-MAX_CLASSES_IN_MATRIX = 10  # classes whose confusions are shown as a matrix; of more, the pairs that are confused most
-MAX_PAIRS_SHOWN = 12  # that are confused most
-MAX_CLASSES_IN_DICT = 200  # classes whose confusions are in `to_dict`: the cells of more are a file of their own
+N_GROUPS = 10  # of rows, by confidence
+MAX_CLASSES_IN_MATRIX = 10  # with more, the most confused pairs are shown instead
+MAX_PAIRS_SHOWN = 12  # of most confused classes
+MAX_CLASSES_IN_DICT = 200  # with more, the confusion matrix is too large
 
-# By which way a row is judged as if the model had never seen it.
-EXACT = "leave-one-out"  # the model is its sums: they are those without the row
-CROSS_FITTED = "cross-fitted leave-one-out"  # and what was chosen was chosen without the row, or its fold
-HELD = "leave-one-out, choices held"  # what was chosen had the row's say, too
+# How a row is judged as if the model had never seen it.
+EXACT = "leave-one-out"  # exact: the model's sums without the row
+CROSS_FITTED = "cross-fitted leave-one-out"  # also with choices made without the row, or its fold
+HELD = "leave-one-out, choices held"  # with choices that the row had a part in
 
 
 class Reliability(NamedTuple):
-    """What was said and what was found, a group of rows each; `error` is the standard error of what was found."""
+    """Per group of rows: mean confidence (`said`), accuracy (`found`), weight, and the standard error of `found`."""
 
     said: Floats
     found: Floats
@@ -35,7 +35,7 @@ class Reliability(NamedTuple):
 
 
 class Roc(NamedTuple):
-    """The share of each class that is called the second, as the threshold falls from +∞."""
+    """The share of each class that is predicted as the second, as the threshold falls from +∞."""
 
     false_positive: Floats  # of rows of the first class
     true_positive: Floats  # of rows of the second
@@ -43,7 +43,7 @@ class Roc(NamedTuple):
 
 
 class PrecisionRecall(NamedTuple):
-    """Of the rows called the second class, how many are; and of those that are, how many are called so."""
+    """Precision and recall of the second class, as the threshold falls."""
 
     recall: Floats
     precision: Floats
@@ -52,7 +52,7 @@ class PrecisionRecall(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Details(Result):
-    """Tables and sentences that are shown one after the other."""
+    """Tables and sentences to show one after the other."""
 
     parts: tuple[Table | str, ...]
 
@@ -64,17 +64,17 @@ class Details(Result):
 
 
 def likeliest(log_proba: Floats) -> Array:
-    """The class of the greatest probability of each row, the first of equals, (n,)."""
+    """The most probable class of each row, the first of ties, (n,)."""
     return np.asarray(np.argmax(log_proba, axis=1)) if log_proba.size else np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Judged(Result):
-    """What a model said of rows whose class is known.
+    """The probabilities that a model gave labelled rows.
 
-    Probabilities count as they are, without clipping: a true class of probability 0 is a mistake of infinite log
-    loss. `impossible` counts such rows, and `possible_log_loss` is the mean over the others. A row of weight 2
-    counts as two; a row of weight 0 does not count.
+    Probabilities are not clipped: a true class of probability 0 is a mistake of infinite log loss. `impossible`
+    counts such rows, and `possible_log_loss` is the mean over the others. A row of weight 2 counts as two; a row of
+    weight 0 does not count.
     """
 
     classes: Array
@@ -99,12 +99,12 @@ class Judged(Result):
 
     @property
     def right(self) -> Array:
-        """Which rows are predicted right, (n,)."""
+        """Which rows are predicted correctly, (n,)."""
         return np.asarray((self._answers == self.truth) & self._answered)
 
     @property
     def log_losses(self) -> Floats:
-        """−log P(true class), a row."""
+        """−log P(true class), per row."""
         return np.asarray(-self.log_proba[np.arange(len(self.truth)), self.truth])
 
     @property
@@ -118,7 +118,7 @@ class Judged(Result):
 
     @property
     def _answered(self) -> Array:
-        """Where some class is possible: where none is, there is no prediction to be right."""
+        """Rows for which some class is possible: otherwise there is no prediction."""
         return np.asarray(self.log_proba.max(axis=1, initial=-np.inf) > -np.inf)
 
     @property
@@ -127,7 +127,7 @@ class Judged(Result):
 
     @property
     def counted(self) -> Array:
-        """Which rows are judged: those with some weight whose class the model can know, (n,)."""
+        """Which rows are judged: those of positive weight whose class the model can know, (n,)."""
         return np.asarray(self._weights > 0)
 
     @property
@@ -166,13 +166,13 @@ class Judged(Result):
 
     @property
     def baseline(self) -> float:
-        """The log loss of the class shares of these rows: the best that can be said without looking at any of them."""
+        """The log loss of the class shares of these rows: the best possible without any column."""
         return self._in_sample_baseline
 
     @property
     def _in_sample_baseline(self) -> float:
-        there = self.shares[self.shares > 0]
-        return abs(float(there @ np.log(there))) if len(there) else math.nan
+        positive = self.shares[self.shares > 0]
+        return abs(float(positive @ np.log(positive))) if len(positive) else math.nan
 
     @property
     def brier(self) -> float:
@@ -188,88 +188,105 @@ class Judged(Result):
         That is the calibration error of the top label, in groups of about equal weight. It is never quite 0: a group's
         share has an error of its own, of about 0.5/√(rows of a group).
         """
-        said, found, rows, _ = self.reliability()
-        return average(np.abs(found - said), rows)
+        confidence, accuracy, rows, _ = self.reliability()
+        return average(np.abs(accuracy - confidence), rows)
 
     @property
     def confusion(self) -> Floats:
-        """The weight of rows of class i that are predicted to be j, (k, k); a row without any possible class is in no
-        cell."""
+        """The weight of rows of class i that are predicted to be j, (k, k); a row without any possible class is not
+        counted."""
         k, some = len(self.classes), self._answered
         cells = self.truth[some] * k + self._answers[some]
         return np.asarray(np.bincount(cells, self._weights[some], minlength=k * k), dtype=np.float64).reshape(k, k)
 
     @property
     def per_class(self) -> Table:
-        """Precision, recall and their harmonic mean F1, a row each class; None where they are 0/0."""
+        """Precision, recall and their harmonic mean F1, a row per class; None where they are 0/0."""
         k, some, right = len(self.classes), self._answered, self.right
-        hits = np.bincount(self.truth[right], self._weights[right], minlength=k)
-        said = np.bincount(self._answers[some], self._weights[some], minlength=k)
-        there = np.bincount(self.truth, self._weights, minlength=k)
-        with np.errstate(invalid="ignore", divide="ignore"):  # 0/0 is NaN, and shown as nothing
-            measures = np.column_stack([hits / said, hits / there, 2.0 * hits / (said + there)])
+        correct = np.bincount(self.truth[right], self._weights[right], minlength=k)
+        predicted = np.bincount(self._answers[some], self._weights[some], minlength=k)
+        actual = np.bincount(self.truth, self._weights, minlength=k)
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0/0 is NaN, and shown as an empty cell
+            measures = np.column_stack([correct / predicted, correct / actual, 2.0 * correct / (predicted + actual)])
         rows = [
-            (plain(name), whole(weight), *map(finite, values))
-            for name, weight, values in zip(self.classes, there.tolist(), measures.tolist(), strict=True)
+            (plain(name), int_if_whole(weight), *map(finite, values))
+            for name, weight, values in zip(self.classes, actual.tolist(), measures.tolist(), strict=True)
         ]
         return Table("class by class", ("class", "rows", "precision", "recall", "f1"), rows)
 
     def most_confused(self, most: int = MAX_PAIRS_SHOWN) -> Table:
-        """Pairs of classes by how many rows of the one are taken for the other."""
+        """Pairs of classes by how many rows of the first are predicted to be the second."""
         k, wrong = len(self.classes), self._answered & ~self.right & (self._weights > 0)
-        pairs, place = np.unique(self.truth[wrong].astype(np.int64) * k + self._answers[wrong], return_inverse=True)
-        taken = np.bincount(place, self._weights[wrong], minlength=len(pairs))
-        there = np.bincount(self.truth, self._weights, minlength=k)
+        pairs, pair_of_row = np.unique(
+            self.truth[wrong].astype(np.int64) * k + self._answers[wrong], return_inverse=True
+        )
+        confused = np.bincount(pair_of_row, self._weights[wrong], minlength=len(pairs))
+        actual = np.bincount(self.truth, self._weights, minlength=k)
         rows: list[tuple[Any, ...]] = []
-        for at in np.argsort(-taken, kind="stable")[:most].tolist():
+        for at in np.argsort(-confused, kind="stable")[:most].tolist():
             i, j = divmod(int(pairs[at]), k)
-            rows.append((plain(self.classes[i]), plain(self.classes[j]), whole(taken[at]), float(taken[at] / there[i])))
+            rows.append(
+                (
+                    plain(self.classes[i]),
+                    plain(self.classes[j]),
+                    int_if_whole(confused[at]),
+                    float(confused[at] / actual[i]),
+                )
+            )
         return Table("most confused (share: of the rows of that class)", ("truth", "taken for", "rows", "share"), rows)
 
     # ------------------------------------------------------------------ curves
 
     def reliability(self, groups: int = N_GROUPS) -> Reliability:
-        """How often predictions are right by how sure they are: where probabilities are true, `found` is `said`.
+        """Accuracy by confidence: where probabilities are calibrated, `found` equals `said`.
 
-        Rows are put in order of the probability of their prediction and cut into at most so many groups of about equal
-        weight; rows of one probability are all taken to be as often right as they are together, so that their order
-        does not matter. Standard errors are those of a share with one more row right and one more wrong: ten right of
-        ten are no certainty.
+        Rows are sorted by the probability of their prediction and cut into at most `groups` groups of about equal
+        weight. Rows of equal probability all get their mean accuracy, so that their order does not matter. Standard
+        errors are those of a share with one more row right and one more wrong: ten right of ten is no certainty.
         """
         weights = self._weights
         rows = np.flatnonzero(weights > 0)
         comparable = self._comparable[rows]
-        sure = np.exp(comparable.max(axis=1, initial=-np.inf))
+        confidence = np.exp(comparable.max(axis=1, initial=-np.inf))
         right = (likeliest(comparable) == self.truth[rows]) & self._answered[rows]
-        order = np.lexsort((weights[rows], sure))
-        sure, right, weights = sure[order], right[order], weights[rows][order]
-        _, tie = np.unique(sure, return_inverse=True)
-        right = (np.bincount(tie, weights * right) / np.bincount(tie, weights))[tie] if len(tie) else right
+        order = np.lexsort((weights[rows], confidence))
+        confidence, right, weights = confidence[order], right[order], weights[rows][order]
+        _, tie_group = np.unique(confidence, return_inverse=True)
+        right = (
+            (np.bincount(tie_group, weights * right) / np.bincount(tie_group, weights))[tie_group]
+            if len(tie_group)
+            else right
+        )
         middle = (np.cumsum(weights) - weights / 2.0) / weights.sum() if len(weights) else weights
         _, group = np.unique(np.floor(middle * min(groups, max(1, len(rows)))), return_inverse=True)
-        mass = np.asarray(np.bincount(group, weights), dtype=np.float64)
-        said, found = np.bincount(group, weights * sure) / mass, np.bincount(group, weights * right) / mass
-        count = mass**2 / np.bincount(group, weights**2)  # rows of equal weight that would be as sure a share
-        p = (found * count + 1.0) / (count + 2.0)
-        return Reliability(said, found, mass, np.sqrt(p * (1.0 - p) / (count + 2.0)))
+        group_weight = np.asarray(np.bincount(group, weights), dtype=np.float64)
+        mean_confidence, accuracy = (
+            np.bincount(group, weights * confidence) / group_weight,
+            np.bincount(group, weights * right) / group_weight,
+        )
+        effective_rows = group_weight**2 / np.bincount(group, weights**2)  # Kish's effective sample size
+        smoothed = (accuracy * effective_rows + 1.0) / (effective_rows + 2.0)
+        return Reliability(
+            mean_confidence, accuracy, group_weight, np.sqrt(smoothed * (1.0 - smoothed) / (effective_rows + 2.0))
+        )
 
     def roc(self) -> Roc:
-        """Of two classes: how much of the second is found, by how much of the first is taken for it."""
-        threshold, negative, positive = self._falling("roc")
+        """For two classes: true-positive rate by false-positive rate; the second class is the positive one."""
+        threshold, negative, positive = self._cumulative_weights("roc")
         start = np.zeros(1)
         with np.errstate(invalid="ignore"):  # a class without rows has no share
             false, true = negative / negative[-1:], positive / positive[-1:]
         return Roc(np.append(start, false), np.append(start, true), np.append(np.inf, threshold))
 
     def precision_recall(self) -> PrecisionRecall:
-        """Of two classes: how pure the second is, by how much of it is found."""
-        threshold, negative, positive = self._falling("precision_recall")
+        """For two classes: precision by recall of the second class."""
+        threshold, negative, positive = self._cumulative_weights("precision_recall")
         with np.errstate(invalid="ignore"):
             return PrecisionRecall(positive / positive[-1:], positive / (positive + negative), threshold)
 
     @property
     def auc(self) -> float | None:
-        """Of two classes: how often a row of the second has a higher probability of it than a row of the first.
+        """For two classes: how often a row of the second has a higher probability of it than a row of the first.
 
         That is the area under `roc()`; equal probabilities count half. None where there are not two classes, and NaN
         where one of them has no rows.
@@ -281,29 +298,33 @@ class Judged(Result):
 
     @property
     def average_precision(self) -> float | None:
-        """Of two classes: the mean of the precision at which each row of the second is found."""
+        """For two classes: the mean precision over the thresholds at which rows of the second class are reached."""
         if len(self.classes) != 2:
             return None
         recall, precision, _ = self.precision_recall()
         return float(np.sum(np.diff(recall, prepend=0.0) * precision)) if len(recall) else math.nan
 
-    def _falling(self, what: str) -> tuple[Floats, Floats, Floats]:
-        """Distinct log-odds of the second class from the highest down, and the weight of each class up to there."""
+    def _cumulative_weights(self, method: str) -> tuple[Floats, Floats, Floats]:
+        """Distinct log-odds of the second class, descending, and each class's cumulative weight down to there."""
         if len(self.classes) != 2:
-            raise DecibanError(f"{what} is of two classes, and there are {len(self.classes)}: merge some, or leave out")
+            raise DecibanError(
+                f"{method} is of two classes, and there are {len(self.classes)}: merge some, or leave out"
+            )
         first, second = self._comparable.T
         with np.errstate(invalid="ignore"):  # where neither class is possible, the odds are taken to be even
             odds = np.where(first == second, 0.0, second - first)
         rows = np.flatnonzero(self._weights > 0)
-        threshold, place = np.unique(-odds[rows], return_inverse=True)
+        threshold, step_of_row = np.unique(-odds[rows], return_inverse=True)
         truth, weights = self.truth[rows], self._weights[rows]
-        negative, positive = (np.bincount(place, weights * (truth == c), minlength=len(threshold)) for c in (0, 1))
+        negative, positive = (
+            np.bincount(step_of_row, weights * (truth == c), minlength=len(threshold)) for c in (0, 1)
+        )
         return -threshold, np.cumsum(negative), np.cumsum(positive)
 
     # ------------------------------------------------------------------ every form
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers, as JSON has them: what is infinite or 0/0 is None.
+        """All numbers, for JSON: infinity and 0/0 become None.
 
         The confusion matrix is None past 200 classes.
         """
@@ -321,22 +342,22 @@ class Judged(Result):
             "auc": finite(self.auc),
             "average_precision": finite(self.average_precision),
             "classes": self.per_class.to_dict(),
-            "confusion": None if many else [[whole(cell) for cell in row] for row in self.confusion.tolist()],
+            "confusion": None if many else [[int_if_whole(cell) for cell in row] for row in self.confusion.tolist()],
             "reliability": {name: list(map(finite, v.tolist())) for name, v in self.reliability()._asdict().items()},
         }
 
     def to_frame(self) -> Any:
-        """A pandas data frame (an optional dependency), a row each: truth, prediction, log loss, probabilities."""
+        """A pandas data frame (an optional dependency) with truth, prediction, log loss and probabilities per row."""
         columns = {"truth": self.classes[self.truth], "prediction": self.predictions, "log_loss": self.log_losses}
         columns |= {f"P({plain(label)})": self.proba[:, c] for c, label in enumerate(self.classes)}
         return Table("", tuple(columns), list(zip(*columns.values(), strict=True))).to_frame()
 
     def to_table(self) -> Table:
-        """The measures, each with what it means."""
-        top = int(np.argmax(np.nan_to_num(self.shares))) if len(self.classes) else 0
-        usual = f"always {plain(self.classes[top])}: {self.shares[top]:.4g}" if self.judged else ""
+        """The measures, each with its meaning."""
+        majority = int(np.argmax(np.nan_to_num(self.shares))) if len(self.classes) else 0
+        majority_note = f"always {plain(self.classes[majority])}: {self.shares[majority]:.4g}" if self.judged else ""
         rows: list[tuple[Any, ...]] = [
-            ("accuracy", self.accuracy, f"share of rows predicted right ({usual})" if usual else ""),
+            ("accuracy", self.accuracy, f"share of rows predicted right ({majority_note})" if majority_note else ""),
             ("log loss", self.log_loss, f"nats a row (class shares alone: {self.baseline:.4g})"),
             ("Brier score", self.brier, "squared error of probabilities; 0 is best"),
             ("calibration error", self.calibration_error, "how far probabilities are off, on average"),
@@ -344,36 +365,35 @@ class Judged(Result):
         if self.auc is not None:
             rows.append(("AUC", self.auc, f"pairs of rows ranked right, for {plain(self.classes[1])}; 0.5 is chance"))
         if self.impossible and math.isfinite(self.possible_log_loss):
-            rows.insert(2, ("… of the others", self.possible_log_loss, self._impossible()))
+            rows.insert(2, ("… of the others", self.possible_log_loss, self._impossible_note()))
         n = self.judged
         return Table(f"{self.how}: {n:,} row{'s' * (n != 1)}", ("measure", "value", ""), rows, width=WIDTH)
 
-    def _impossible(self) -> str:
-        """What is said of rows of infinite log loss."""
+    def _impossible_note(self) -> str:
+        """A note on rows of infinite log loss."""
         n = self.impossible
         return f"log loss without {n:,} row{'s' * (n != 1)} whose class had probability 0"
 
     def details(self) -> Details:
-        """All there is to say, to be shown: measures, each class, and what is taken for what."""
-        return Details(tuple(self._all()))
+        """Everything, to be shown: measures, each class, and the confusion matrix."""
+        return Details(tuple(self._all_parts()))
 
-    def _all(self) -> list[Table | str]:
+    def _all_parts(self) -> list[Table | str]:
         measures, by_class = Judged.to_table(self), replace(self.per_class, most=20, width=WIDTH)
         if len(self.classes) > MAX_CLASSES_IN_MATRIX:
             return [measures, by_class, replace(self.most_confused(), width=WIDTH)]
         names = [str(plain(name)) for name in self.classes]
-        rows = [(name, *map(whole, row)) for name, row in zip(names, self.confusion.tolist(), strict=True)]
+        rows = [(name, *map(int_if_whole, row)) for name, row in zip(names, self.confusion.tolist(), strict=True)]
         return [measures, by_class, Table("confusion: truth down, prediction across", ("", *names), rows)]
 
     def _parts(self) -> list[Table | str]:
-        return self._all()
+        return self._all_parts()
 
     def plot(self, ax: Any = None, what: str = "reliability") -> Any:
         """A picture with matplotlib (an optional dependency); returns the axes.
 
-        `what` is "reliability" (how often predictions are right by how sure they are: on the line, probabilities are
-        what they say; below it, they are too high), "confusion", "roc" or "precision_recall", the last two of two
-        classes.
+        `what` is "reliability" (accuracy by confidence: on the line, probabilities are calibrated; below it, they are
+        too high), "confusion", "roc" or "precision_recall", the last two for two classes.
         """
         draw: Mapping[str, Callable[[Judged, Any], None]] = {
             "reliability": draw_reliability,
@@ -392,8 +412,8 @@ class Judged(Result):
 class Evaluation(Judged):
     """How good a model is on rows that it has not learned.
 
-    A label that the model does not know stands behind its classes, in `unknown` too, and has probability 0 in every
-    row: a row of that label is a mistake of infinite log loss. `known()` is the evaluation without such rows.
+    A label that the model does not know is appended to its classes, and listed in `unknown`. It has probability 0 in
+    every row: a row of that label is a mistake of infinite log loss. `known()` is the evaluation without such rows.
 
     >>> proba = [[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]
     >>> Evaluation(np.array(["ham", "spam"]), np.log(proba), np.array([0, 0, 1, 1]))
@@ -437,14 +457,14 @@ class Evaluation(Judged):
     def to_dict(self) -> dict[str, Any]:
         return {**Judged.to_dict(self), "unknown_labels": list(self.unknown), "unknown_rows": self.unknown_rows}
 
-    def _all(self) -> list[Table | str]:
-        parts = Judged._all(self)
+    def _all_parts(self) -> list[Table | str]:
+        parts = Judged._all_parts(self)
         if self.unknown:
             named = ", ".join(map(str, self.unknown[:5])) + (", …" if len(self.unknown) > 5 else "")
-            one = self.unknown_rows == 1
+            single = self.unknown_rows == 1
             parts.append(
-                f"{self.unknown_rows:,} row{'' if one else 's'} with labels that the model does not know ({named}): "
-                f"{'it counts as a mistake' if one else 'they count as mistakes'} of infinite log loss."
+                f"{self.unknown_rows:,} row{'' if single else 's'} with labels that the model does not know ({named}): "
+                f"{'it counts as a mistake' if single else 'they count as mistakes'} of infinite log loss."
             )
         return parts
 
@@ -457,8 +477,8 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
 
     >>> from deciban import GaussianNB
     >>> model = GaussianNB().fit([[1.0], [2.0], [6.0], [7.0]], ["small", "small", "large", "large"])
-    >>> found = evaluate(model, [[1.4], [6.4], [5.0]], ["small", "large", "huge"])
-    >>> found.accuracy, found.known().accuracy, found.unknown
+    >>> result = evaluate(model, [[1.4], [6.4], [5.0]], ["small", "large", "huge"])
+    >>> result.accuracy, result.known().accuracy, result.unknown
     (0.6666666666666666, 1.0, ('huge',))
     """
     log_proba = np.asarray(model.predict_log_proba(X), dtype=np.float64)
@@ -466,18 +486,18 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     if len(labels) != len(log_proba):
         raise DecibanError(f"X has {len(log_proba)} rows, but y has {len(labels)} labels: one label a row is needed")
     classes = np.asarray(model.classes_)
-    place = {plain(name): c for c, name in enumerate(classes)}
-    k = len(place)
+    code_of = {plain(name): c for c, name in enumerate(classes)}
+    k = len(code_of)
     for row, name in enumerate(labels):
         if is_missing(name):
             raise DecibanError(
                 "row {row} of y has no label, and cannot be judged: leave such rows out", row=row, value=name
             )
-        place.setdefault(name, len(place))
-    unknown = tuple(place)[k:]
-    truth = np.fromiter((place[name] for name in labels), dtype=np.int64, count=len(labels))
+        code_of.setdefault(name, len(code_of))
+    unknown = tuple(code_of)[k:]
+    truth = np.fromiter((code_of[name] for name in labels), dtype=np.int64, count=len(labels))
     if len(labels) and (truth >= k).all():
-        learned, given = ", ".join(map(repr, tuple(place)[: min(k, 5)])), ", ".join(map(repr, unknown[:5]))
+        learned, given = ", ".join(map(repr, tuple(code_of)[: min(k, 5)])), ", ".join(map(repr, unknown[:5]))
         raise DecibanError(
             "no label of y is a class of the model: it learned {learned}, and y has {given}. Is y the right column, "
             "and are its labels of the same type?",
@@ -485,55 +505,55 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
             learned=learned + ", …" * (k > 5),
             given=given + ", …" * (len(unknown) > 5),
         )
-    bad = np.flatnonzero(np.isnan(log_proba).any(axis=1))
-    if len(bad):
-        raise DecibanError("row {row} has a probability that is NaN, and cannot be judged", row=bad[0])
+    nan_rows = np.flatnonzero(np.isnan(log_proba).any(axis=1))
+    if len(nan_rows):
+        raise DecibanError("row {row} has a probability that is NaN, and cannot be judged", row=nan_rows[0])
     if unknown:
         log_proba = np.column_stack([log_proba, np.full((len(log_proba), len(unknown)), -np.inf)])
-        several = np.empty(len(place), dtype=object)
-        several[:] = list(place)
-        classes = several
+        all_labels = np.empty(len(code_of), dtype=object)
+        all_labels[:] = list(code_of)
+        classes = all_labels
     return Evaluation(
-        classes, log_proba, truth, None if weight is None else read_weight(weight, len(log_proba)), unknown
+        classes, log_proba, truth, None if weight is None else checked_weight(weight, len(log_proba)), unknown
     )
 
 
 def as_labels(y: Any) -> list[Any]:
-    """Labels of any make as Python's own values."""
+    """Labels of any container as a list of Python values."""
     values = y.tolist() if isinstance(y, np.ndarray) else list(y)
     return [plain(value.as_py() if hasattr(value, "as_py") else value) for value in values]
 
 
-def read_weight(weight: Any, n: int) -> Floats:
-    found = np.asarray(weight, dtype=np.float64)
-    if found.shape != (n,):
-        raise DecibanError(f"weight has shape {found.shape}, and there are {n} rows: one weight a row is needed")
-    wrong = np.flatnonzero(~(found >= 0) | np.isinf(found))
-    if len(wrong):
-        row = int(wrong[0])
+def checked_weight(weight: Any, n: int) -> Floats:
+    weights = np.asarray(weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise DecibanError(f"weight has shape {weights.shape}, and there are {n} rows: one weight a row is needed")
+    invalid = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
+    if len(invalid):
+        row = int(invalid[0])
         raise DecibanError(
             "weight is {value:g} in row {row}: weights are numbers ≥ 0",
             row=row,
             column="weight",
-            value=float(found[row]),
+            value=float(weights[row]),
         )
-    return found
+    return weights
 
 
 def average(values: Array, weight: Floats | None) -> float:
-    """The weighted mean; NaN of no rows, which have none. What weighs nothing may be infinite."""
+    """The weighted mean, NaN without rows. Values of weight 0 may be infinite."""
     if weight is not None:
         values, weight = values[weight > 0], weight[weight > 0]
     return float(np.average(values, weights=weight)) if len(values) else math.nan
 
 
 def finite(value: float | None) -> float | None:
-    """A number as JSON has it."""
+    """A finite number, or None."""
     return value if value is not None and math.isfinite(value) else None
 
 
-def whole(weight: float) -> float | int:
-    """A weight of rows, as a count where it is one."""
+def int_if_whole(weight: float) -> float | int:
+    """A weight of rows, as an int if it is whole."""
     return int(weight) if float(weight).is_integer() else float(weight)
 
 
@@ -541,17 +561,23 @@ def whole(weight: float) -> float | int:
 
 
 def draw_reliability(judged: Judged, ax: Any) -> None:
-    said, found, _, error = judged.reliability()
+    confidence, accuracy, _, error = judged.reliability()
     ax.plot([0.0, 1.0], [0.0, 1.0], color="grey", linestyle=":", linewidth=1)
-    (line,) = ax.plot(said, found, marker="o", markersize=4)
-    ax.vlines(said, np.maximum(0.0, found - error), np.minimum(1.0, found + error), color=line.get_color(), alpha=0.4)
+    (line,) = ax.plot(confidence, accuracy, marker="o", markersize=4)
+    ax.vlines(
+        confidence,
+        np.maximum(0.0, accuracy - error),
+        np.minimum(1.0, accuracy + error),
+        color=line.get_color(),
+        alpha=0.4,
+    )
     ax.set_xlabel("probability of the prediction" + ", without the row" * ("leave-one-out" in judged.how))
     ax.set_ylabel("share of rows that are right")
     ax.set_title(f"log loss {judged.log_loss:.4g} nats, accuracy {judged.accuracy:.4g}", fontsize="medium")
 
 
 def draw_confusion(judged: Judged, ax: Any) -> None:
-    """A matrix in shades, each row of it a whole; with numbers where they can be read."""
+    """A matrix shaded by shares of each true class; with numbers if there is room."""
     table = judged.confusion
     k, total = len(table), table.sum(axis=1, keepdims=True)
     ax.imshow(table / np.where(total > 0, total, 1.0), cmap="Blues", vmin=0.0, vmax=1.0)

@@ -1,4 +1,4 @@
-"""Why a row is what the model says: evidence that adds up, in decibans."""
+"""The evidence behind a prediction: items that add up, in decibans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_BARS = 20  # of a picture
 class Evidence(Result):
     """Why one row is `target` rather than `against`: prior + Σ evidence = total, all in decibans (dB).
 
-    10 dB is ten to one, 3 dB about two to one, negative speaks for `against`. `items` are (name, value, dB), the
+    10 dB is ten to one, 3 dB about two to one; negative values favour `against`. `items` are (name, value, dB), the
     strongest first. `probability` is the posterior of `target` among all classes.
     """
 
@@ -31,7 +31,7 @@ class Evidence(Result):
     def total(self) -> float:
         """10·log₁₀ of the posterior odds of `target` over `against`.
 
-        Where one column rules out one class and another the other, 0/0 is answered by the prior.
+        If one column rules out one class and another the other, the odds are 0/0 and the prior is returned.
         """
         total = float(self.prior + sum(db for _, _, db in self.items))
         return self.prior if np.isnan(total) else total
@@ -59,7 +59,7 @@ class Evidence(Result):
         return Table(title, ("evidence", "value", "dB", ""), rows, len(rows), right=("dB",), colours=colours)
 
     def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
-        """What the items that are not shown come to; ∞ − ∞ speaks for neither class."""
+        """The sum of items that are not shown; ∞ − ∞ counts as 0."""
         total = float(sum(db for _, _, db in items))
         return [(f"{len(items)} more", 0.0 if np.isnan(total) else total)] if items else []
 
@@ -77,13 +77,13 @@ class Evidence(Result):
         return ax
 
     def steps(self, most: int = MAX_BARS) -> list[tuple[str, float]]:
-        """What adds up to the total, by name: the prior odds, the strongest items, and what all others come to."""
-        said = [("prior odds", self.prior)]
-        said += [(self._called(name, value), db) for name, value, db in self.items[:most]]
-        return said + self._rest(self.items[most:])
+        """Named terms that add up to the total: the prior odds, the strongest items, and the sum of the others."""
+        named = [("prior odds", self.prior)]
+        named += [(self._item_label(name, value), db) for name, value, db in self.items[:most]]
+        return named + self._rest(self.items[most:])
 
-    def _called(self, name: str, value: Any) -> str:
-        """An item in a line."""
+    def _item_label(self, name: str, value: Any) -> str:
+        """An item as one line of text."""
         return f"{name} = {_value(value)}" if _value(value) else name
 
 

@@ -1,4 +1,4 @@
-"""What a model of a table chose and why: its columns as it reads them, and the candidates by leave-one-out."""
+"""What a model of a table chose and why: its columns as it reads them, and the candidates' leave-one-out loss."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from deciban.errors import SchemaError
 from deciban.show import FOR, WIDTH, Result, Table, axes, bars, plain
 
 CANDIDATES = ("candidate", "setting", "log loss", "weight", "chosen")
-MAX_CLASSES_NAMED = 8  # classes that are named in a line
+MAX_CLASSES_NAMED = 8  # in the heading
 MAX_BARS = 30  # of a picture
-MAX_NAME_CHARACTERS = 44  # characters of a bar's name, or there is no room for the bar
+MAX_NAME_CHARACTERS = 44  # of a bar's name, to leave room for the bar
 
 
 def candidates_table(rows: Iterable[tuple[str, str, float | None, float | None, bool]], title: str = "") -> Table:
-    """What was tried: candidate, setting, leave-one-out log loss and weight (None where it has none), chosen or not."""
+    """A table of candidates: name, setting, leave-one-out log loss and weight (None if it has none), chosen or not."""
     return Table(title or "candidates, by leave-one-out log loss in nats", CANDIDATES, [tuple(row) for row in rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Summary(Result):
-    """What a model chose and why: how it reads each column, and what it tried, judged by exact leave-one-out.
+    """What a model chose and why: how it reads each column, and the candidates, judged by exact leave-one-out.
 
     `columns` is a table of any columns, one of which may say why; `candidates` is one of `candidates_table`. `loss` and
-    `accuracy` are the whole model's, log loss in nats: what new rows would see, by the way that `how` says. `baseline`
-    is the log loss of the class prior alone, which knows no column.
+    `accuracy` are the whole model's, log loss in nats, as expected on new rows; `how` names the method. `baseline` is
+    the log loss of the class prior alone.
 
     >>> columns = Table("columns", ("column", "kind", "why"), [("age", "number", "74 distinct values in 1000 rows")])
     >>> tried = candidates_table([("columns", "gaussian", 0.41, 1.0, True), ("columns", "bins", 0.47, None, False)])
@@ -56,7 +56,7 @@ class Summary(Result):
     accuracy: float
     notes: tuple[str, ...] = ()
     baseline: float | None = None
-    how: str = "leave-one-out"  # by which way the whole model was judged
+    how: str = "leave-one-out"  # the method by which the whole model was judged
 
     def __post_init__(self) -> None:
         missing = [name for name in ("candidate", "log loss", "chosen") if name not in self.candidates.columns]
@@ -81,7 +81,7 @@ class Summary(Result):
 
     @property
     def judged(self) -> bool:
-        """Whether any row could be judged: not where no class has two rows."""
+        """Whether any row could be judged; none can if no class has two rows."""
         return math.isfinite(self.loss)
 
     def to_frame(self) -> Any:
@@ -102,13 +102,15 @@ class Summary(Result):
         labels = [str(plain(label)) for label in self.classes]
         named = ", ".join(labels[:MAX_CLASSES_NAMED]) + (", …" if len(labels) > MAX_CLASSES_NAMED else "")
         alone = "" if self.baseline is None else f" ({self.baseline:.4g} for the class prior alone)"
-        what = (
+        subject = (
             f"{self.title}: {self.rows:,} row{'s' * (self.rows != 1)}, {len(labels)} class{'es' * (len(labels) != 1)}"
         )
         if not self.judged:
             why = "there is only one class" if len(labels) == 1 else "too few rows of a class have another beside them"
-            return f"{what} ({named}). How good it is cannot be known: {why}."
-        return f"{what} ({named}). By {self.how}: log loss {self.loss:.4g} nats{alone}, accuracy {self.accuracy:.4g}."
+            return f"{subject} ({named}). How good it is cannot be known: {why}."
+        return (
+            f"{subject} ({named}). By {self.how}: log loss {self.loss:.4g} nats{alone}, accuracy {self.accuracy:.4g}."
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Bars of the candidates' leave-one-out log loss, with matplotlib (an optional dependency); returns the axes.
@@ -116,11 +118,13 @@ class Summary(Result):
         Those that were chosen are blue. A dashed line is the whole model, a dotted one the class prior alone. Of many
         candidates the best are shown.
         """
-        tried = self.candidates.to_dict()
-        settings = tried.get("setting", [""] * len(tried["candidate"]))
-        names = [f"{name} {setting or ''}".rstrip() for name, setting in zip(tried["candidate"], settings, strict=True)]
+        candidates = self.candidates.to_dict()
+        settings = candidates.get("setting", [""] * len(candidates["candidate"]))
+        names = [
+            f"{name} {setting or ''}".rstrip() for name, setting in zip(candidates["candidate"], settings, strict=True)
+        ]
         names = [name if len(name) <= MAX_NAME_CHARACTERS else name[: MAX_NAME_CHARACTERS - 1] + "…" for name in names]
-        losses = [math.nan if loss is None else float(loss) for loss in tried["log loss"]]
+        losses = [math.nan if loss is None else float(loss) for loss in candidates["log loss"]]
         judged = sorted((i for i, loss in enumerate(losses) if not math.isnan(loss)), key=lambda i: losses[i])
         shown = sorted(judged[:MAX_BARS])  # in the table's order
         ax = axes(ax, len(shown))
@@ -128,7 +132,7 @@ class Summary(Result):
             ax,
             [names[i] for i in shown],
             [losses[i] for i in shown],
-            [FOR if tried["chosen"][i] else "lightgrey" for i in shown],
+            [FOR if candidates["chosen"][i] else "lightgrey" for i in shown],
         )
         for what, loss, style in (("the model", self.loss, "--"), ("the class prior alone", self.baseline, ":")):
             if loss is not None and math.isfinite(loss):

@@ -1,4 +1,4 @@
-"""How good a model is over rows that no memory holds: what `Judged` says of rows, as sums that add up."""
+"""How good a model is on more rows than fit in memory: the measures of `Judged` as sums that add up."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from deciban.show import Result, Table, plain
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tally(Result):
-    """Rows whose class is known, counted by what a model said of them.
+    """Labelled rows, counted by a model's predictions.
 
-    `confusion[i, j]` is how many rows of class i were called j; rows for which nothing was possible are in neither.
+    `confusion[i, j]` is the weight of rows of class i predicted as j; rows without any possible class are not counted.
     """
 
     classes: Array
-    rows: float  # by weight, as everything here
+    rows: float  # a sum of weights, like all numbers here
     right: float
-    loss: float  # Σ −log P(true class), of rows whose class was given some probability
-    impossible: float  # rows whose class was given none
+    loss: float  # Σ −log P(true class), over rows whose class has positive probability
+    impossible: float  # rows whose class has probability 0
     brier_sum: float
     confusion: Floats  # (k, k)
-    alone: float = 0.0  # rows that are all of their class, and so were not judged
-    how: str = ""  # by which way they were judged
+    alone: float = 0.0  # rows that are the only one of their class, and were not judged
+    how: str = ""  # the method by which they were judged
 
     @classmethod
     def of(cls, judged: Judged) -> Tally:
-        """The tally of rows that are at hand."""
+        """The tally of rows in memory."""
         k, weight = len(judged.classes), judged._weights
         losses, answered = judged.log_losses, judged._answered
         possible = np.isfinite(losses)
         confusion = np.zeros((k, k))
         np.add.at(confusion, (judged.truth[answered], judged._answers[answered]), weight[answered])
-        miss = judged.proba.copy()
-        miss[np.arange(len(miss)), judged.truth] -= 1.0
+        errors = judged.proba.copy()
+        errors[np.arange(len(errors)), judged.truth] -= 1.0
         return cls(
             judged.classes,
             float(weight.sum()),
             float(weight[judged.right].sum()),
             float(losses[possible] @ weight[possible]),
             float(weight[~possible].sum()),
-            float((miss**2).sum(axis=1) @ weight),
+            float((errors**2).sum(axis=1) @ weight),
             confusion,
             float((np.ones(len(weight)) if judged.weight is None else judged.weight).sum() - weight.sum()),
             judged.how,
@@ -76,7 +76,7 @@ class Tally(Result):
 
     @property
     def log_loss(self) -> float:
-        """The mean of −log P(true class), in nats; infinite where some class was thought impossible."""
+        """The mean of −log P(true class), in nats; infinite if some true class had probability 0."""
         if not self.rows:
             return float("nan")
         return float("inf") if self.impossible else self.loss / self.rows
@@ -96,7 +96,7 @@ class Tally(Result):
         return Table(title, ("measure", "value"), rows)
 
     def confusions(self) -> Table:
-        """The confusion matrix: a row a true class, a column an answer."""
+        """The confusion matrix: a row per true class, a column per prediction."""
         names = [str(plain(c)) for c in self.classes]
         rows = [(name, *row) for name, row in zip(names, self.confusion.tolist(), strict=True)]
         return Table("confusions", ("true", *names), rows)
