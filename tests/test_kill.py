@@ -119,7 +119,7 @@ def kill_learners(place: Path, writers: int, kills: int) -> None:
         assert now >= before, "what was learned is lost"
         before = now
         litter = {p.name for p in place.parent.iterdir()} - {place.name}
-        assert litter <= {atomic.beside(place).name}, litter
+        assert litter <= {atomic.temporary_path(place).name}, litter
         cut_off += len(litter)
     learned = deciban.load(place).partial_fit(X, y)
     learned.save(place)
@@ -168,7 +168,7 @@ def test_the_command_killed_at_any_moment(tmp_path):
         before = now
     assert ended <= before - 2, "who came to an end has learned"
     assert ended < max(KILLS), "and not all did"
-    assert {p.name for p in tmp_path.iterdir()} <= {"data.csv", place.name, atomic.beside(place).name}
+    assert {p.name for p in tmp_path.iterdir()} <= {"data.csv", place.name, atomic.temporary_path(place).name}
 
 
 def learn_by_command(place: str, data: str, last: str, then: str) -> None:

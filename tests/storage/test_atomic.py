@@ -45,8 +45,8 @@ def test_permissions_stay_and_new_files_have_the_usual_ones(place):
 
 def test_what_a_killed_writer_left_is_taken_over(place):
     put(place, b"old")
-    atomic.beside(place).write_bytes(b"half of something")
-    atomic.beside(place).chmod(0o444)
+    atomic.temporary_path(place).write_bytes(b"half of something")
+    atomic.temporary_path(place).chmod(0o444)
     put(place)
     assert place.read_bytes() == b"new"
     assert left(place) == [place.name]
@@ -128,11 +128,11 @@ def test_what_others_put_in_the_way_is_left_alone(place, tmp_path):
     """Where others write too: not a link to one of our files, and not a second name of one."""
     precious = tmp_path / "precious"
     precious.write_bytes(b"precious")
-    atomic.beside(place).symlink_to(precious)
+    atomic.temporary_path(place).symlink_to(precious)
     with pytest.raises(OSError, match=r"model\.deciban"):
         put(place)
-    atomic.beside(place).unlink()
-    os.link(precious, atomic.beside(place))
+    atomic.temporary_path(place).unlink()
+    os.link(precious, atomic.temporary_path(place))
     with pytest.raises(PermissionError, match="not ours"):
         put(place)
     assert precious.read_bytes() == b"precious"

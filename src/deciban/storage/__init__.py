@@ -1,1 +1,1 @@
-"""Models as files: one safe container, written whole or not at all, checked when read."""
+"""Models as files: a safe container, written atomically, checked when read."""

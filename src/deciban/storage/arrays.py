@@ -1,4 +1,4 @@
-"""The arrays of one part of a file, each checked as it is asked for; and the settings beside them."""
+"""The arrays of one part of a file, each checked when it is read; and a check of settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deciban.storage.files import checked
 
 
 class CheckedArrays:
-    """Those of a file's arrays whose names begin with a prefix, by the rest of their names."""
+    """The arrays of a file whose names begin with a prefix, by the rest of their names."""
 
     def __init__(self, tensors: Mapping[str, Array], prefix: str) -> None:
         self.tensors, self.prefix = tensors, prefix
@@ -23,15 +23,15 @@ class CheckedArrays:
         return checked(self.tensors, self.prefix + name, *shapes)
 
     def row(self, name: str) -> Array:
-        """A row of finite numbers, as long as it is."""
+        """Finite numbers in one dimension, of any length."""
         return self.floats(name, (len(self.tensors[self.prefix + name]),))
 
-    def whole(self, name: str, kind: Any, *shape: int | None) -> Array:
-        """Integers of a kind; None in a shape is any size."""
+    def whole(self, name: str, dtype: Any, *shape: int | None) -> Array:
+        """Integers of a dtype; None in a shape is any size."""
         array = self.tensors[self.prefix + name]
-        if array.dtype != kind or array.ndim != len(shape):
-            raise FileError(f"{self.prefix + name} is {array.dtype}{array.shape}, expected {np.dtype(kind)}")
-        if any(want is not None and want != size for want, size in zip(shape, array.shape, strict=True)):
+        if array.dtype != dtype or array.ndim != len(shape):
+            raise FileError(f"{self.prefix + name} is {array.dtype}{array.shape}, expected {np.dtype(dtype)}")
+        if any(expected is not None and expected != size for expected, size in zip(shape, array.shape, strict=True)):
             raise FileError(f"{self.prefix + name} has shape {array.shape}, expected {shape}")
         return np.ascontiguousarray(array)
 
@@ -42,13 +42,13 @@ class CheckedArrays:
         return array
 
     def all(self) -> dict[str, Array]:
-        """Every array of the part, as it is."""
+        """Every array of the part, unchecked."""
         start = len(self.prefix)
         return {name[start:]: array for name, array in self.tensors.items() if name.startswith(self.prefix)}
 
 
-def positive(value: Any, most: float = np.finfo(np.float64).max) -> float:
+def positive(value: Any, largest: float = np.finfo(np.float64).max) -> float:
     """A setting that is a number above zero."""
-    if not 0.0 < float(value) <= most:
+    if not 0.0 < float(value) <= largest:
         raise FileError(f"a setting is {value}: it should be a number above 0")
     return float(value)

@@ -1,7 +1,7 @@
-"""A file that is always there whole: written beside its place, flushed to disk, and moved there.
+"""Atomic replacement of a file: written to a temporary file, flushed to disk, and renamed.
 
-Whoever writes holds a lock on the file that stands there, so that writers, and those who read a model to write it back
-changed, come one after the other. The lock is on the file itself: nothing stays behind.
+Writers lock the file that they replace, so that writers, and those who read a model to write it back changed, take
+turns. The lock is on the file itself: no lock file is left behind.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from typing import BinaryIO
 
 try:
     import fcntl
-except ImportError:  # where there are no such locks, the last to write wins
+except ImportError:  # no such locks on this system: the last writer wins
     fcntl = None  # type: ignore[assignment]
 
-LONGEST = 255  # bytes of a file's name, nearly everywhere
+MAX_NAME_BYTES = 255  # the limit on nearly all file systems
 
-# What this thread holds: the place, and the open files whose locks are on what stands or stood there.
+# Held locks: (thread, path) → descriptors of the files that are or were at this path.
 _held: dict[tuple[int, Path], list[int]] = {}
 
 
 @contextmanager
 def exclusively(path: str | os.PathLike[str], waiting: Callable[[], object] | None = None) -> Iterator[None]:
-    """Nobody else writes the file, or is in such a block about it: for reading it and writing it back changed.
+    """Exclusive access to a file, for reading it and writing it back changed.
 
-    `waiting` is called if someone else is at it, before waiting until they are done. Within a block in the same thread,
-    a further one waits for nothing.
+    `waiting` is called if another process or thread holds the file, before waiting for it. Reentrant within a thread.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -43,15 +42,15 @@ def exclusively(path: str | os.PathLike[str], waiting: Callable[[], object] | No
     ...     path.read_text()
     '2'
     """
-    place = there(path)
+    place = resolved(path)
     key = (threading.get_ident(), place)
     if key in _held:
         yield
         return
-    found = locked(place, os.O_RDONLY, waiting)
-    if found is None:
+    opened = open_locked(place, os.O_RDONLY, waiting)
+    if opened is None:
         raise FileNotFoundError(f"there is no file {str(place)!r}")
-    _held[key] = [found]
+    _held[key] = [opened]
     try:
         yield
     finally:
@@ -60,34 +59,34 @@ def exclusively(path: str | os.PathLike[str], waiting: Callable[[], object] | No
 
 
 def replace(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Put what `write` writes in a file's place, once it is on the disk: before that and on any error, the old stays.
+    """Replace a file by what `write` writes, once it is on disk; until then, and on any error, the old file stays.
 
-    Where a link stands, what it points to is replaced. Permissions stay as they are; those of a new file are the usual.
+    A symbolic link is followed, and its target replaced. Permissions are kept; a new file gets the default ones.
     """
-    place = there(path)
+    place = resolved(path)
     if not place.parent.is_dir():
         raise FileNotFoundError(f"cannot write {place.name!r}: there is no folder {str(place.parent)!r}")
     if place.is_dir():
         raise IsADirectoryError(f"cannot write {str(place)!r}: it is a directory")
     if place.exists() and not place.is_file():  # a device, say
         raise OSError(f"cannot write {str(place)!r}: what stands there is not a regular file")
-    with wait_for_others(place):
-        temporary = beside(place)
-        new = begun(temporary)
+    with locked_against_others(place):
+        temporary = temporary_path(place)
+        new = open_temporary(temporary)
         try:
             with open(new, "wb", closefd=False) as file:
                 file.truncate()
                 write(file)
                 file.flush()
-                as_before(new, place)
+                copy_permissions(new, place)
                 os.fsync(new)
             os.replace(temporary, place)
         except BaseException:
-            with suppress(OSError):  # what went wrong is what matters
+            with suppress(OSError):  # keep the original error
                 temporary.unlink()
             os.close(new)
             raise
-        # The new file is locked. Whoever holds the place goes on holding it; otherwise it is free from here on.
+        # The new file is locked. If this thread holds the path, it keeps the lock; otherwise it is released here.
         holding = _held.get((threading.get_ident(), place))
         if holding is None:
             os.close(new)
@@ -96,36 +95,36 @@ def replace(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -
     flush_folder(place.parent)
 
 
-def there(path: str | os.PathLike[str]) -> Path:
-    """The place itself, where links lead."""
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """The path with symbolic links resolved."""
     return Path(os.path.realpath(os.fsdecode(path)))
 
 
-def beside(place: Path) -> Path:
-    """Where the new file grows: one name, so that what a killed writer left is taken by the next."""
+def temporary_path(place: Path) -> Path:
+    """The path of the temporary file: always the same, so that a killed writer's leftover is reused by the next."""
     name = f".{place.name}.new"
-    if len(os.fsencode(name)) > LONGEST:
+    if len(os.fsencode(name)) > MAX_NAME_BYTES:
         name = f".{hashlib.sha256(os.fsencode(place.name)).hexdigest()}.new"
     return place.with_name(name)
 
 
 @contextmanager
-def wait_for_others(place: Path) -> Iterator[None]:
-    """Until nobody else holds what stands there, if something does and this thread does not hold it already."""
+def locked_against_others(place: Path) -> Iterator[None]:
+    """Hold the lock of an existing file while it is replaced, unless this thread has it already."""
     if (threading.get_ident(), place) in _held:
         yield
         return
-    found = None
-    with suppress(PermissionError):  # a file that may not be read may still be replaced
-        found = locked(place, os.O_RDONLY)
+    descriptor = None
+    with suppress(PermissionError):  # an unreadable file may still be replaced
+        descriptor = open_locked(place, os.O_RDONLY)
     try:
         yield
     finally:
-        if found is not None:
-            os.close(found)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
-def locked(path: Path, flags: int, waiting: Callable[[], object] | None = None) -> int | None:
+def open_locked(path: Path, flags: int, waiting: Callable[[], object] | None = None) -> int | None:
     """The file at this path, open and locked; None if there is none."""
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     while True:
@@ -140,7 +139,7 @@ def locked(path: Path, flags: int, waiting: Callable[[], object] | None = None) 
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # it was replaced or taken away while we waited: the lock is on what is no longer there
+        os.close(descriptor)  # replaced or removed while we waited: this lock is on the old file
         waiting = None
 
 
@@ -156,7 +155,7 @@ def lock(descriptor: int, waiting: Callable[[], object] | None) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EBADF, errno.EINVAL, errno.ENOSYS):
-            raise  # the others say that this file system has no such locks: the last to write wins
+            raise  # otherwise this file system has no such locks: the last writer wins
 
 
 def same_file(descriptor: int, path: Path) -> bool:
@@ -167,36 +166,40 @@ def same_file(descriptor: int, path: Path) -> bool:
         return False
 
 
-def begun(temporary: Path) -> int:
-    """The file that grows beside the place, open and locked, and ours.
+def open_temporary(temporary: Path) -> int:
+    """The temporary file, open and locked, and checked to be ours.
 
-    In a folder where others write too, somebody may have put a file of theirs there, or another name of one of ours.
+    In a shared folder, others may have put a file of their own there, or a hard link to one of ours.
     """
     with suppress(FileNotFoundError):
-        left = os.lstat(temporary)  # by a writer that was killed, as read-only as what it was to replace
-        if stat.S_ISREG(left.st_mode) and not left.st_mode & stat.S_IWUSR and left.st_uid == own_user():
+        leftover = os.lstat(temporary)  # by a killed writer, read-only like the file it was to replace
+        if (
+            stat.S_ISREG(leftover.st_mode)
+            and not leftover.st_mode & stat.S_IWUSR
+            and leftover.st_uid == effective_user()
+        ):
             os.chmod(temporary, 0o600)
-    new = locked(temporary, os.O_RDWR | os.O_CREAT)
+    new = open_locked(temporary, os.O_RDWR | os.O_CREAT)
     if new is None:
         raise FileNotFoundError(f"cannot write into {str(temporary.parent)!r}: files cannot be made there")
     status = os.fstat(new)
-    if status.st_uid != own_user() or status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
+    if status.st_uid != effective_user() or status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
         os.close(new)
         raise PermissionError(f"{str(temporary)!r} is in the way, and is not ours: remove it")
     return new
 
 
-def own_user() -> int:
+def effective_user() -> int:
     return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
-def as_before(descriptor: int, place: Path) -> None:
-    """Owner and permissions of the file that is replaced, or those of any new file."""
+def copy_permissions(descriptor: int, place: Path) -> None:
+    """Copy owner and permissions from the replaced file, or apply the umask to a new one."""
     if not hasattr(os, "fchmod"):
         return
     if place.exists():
         old = place.stat()
-        with suppress(PermissionError):  # only root gives files away
+        with suppress(PermissionError):  # only root may change owners
             os.fchown(descriptor, old.st_uid, old.st_gid)
         os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
     else:
@@ -210,7 +213,7 @@ def umask() -> int:
 
 
 def flush_folder(folder: Path) -> None:
-    """The folder's new entry, on the disk, where folders can be opened."""
+    """Flush the folder's new entry to disk, where folders can be opened."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,7 +1,7 @@
-"""One safe file: statistics, schema and choices in safetensors format. Reading it runs no code.
+"""Model files: statistics, schema and choices in safetensors format. Reading one runs no code.
 
-The tensors are the sums, packed where that makes them smaller; a JSON document beside them says what they are about. A
-checksum covers both. What is read is checked again by what it means: a checksum is easily made.
+The tensors are the sums, packed if that makes them smaller; a JSON document beside them describes them. A checksum
+covers both. Everything read is validated as well, since anybody can compute a checksum.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from deciban.storage.packing import PIECES, pack, unpack
 __all__ = ["FORMAT", "MODELS", "damage", "exclusively", "read", "read_parts", "write_atomically", "write_parts"]
 
 FORMAT = 1
-LARGEST = 1e75  # what a column may hold: the fourth power of it, the largest that is summed up, is still a number
+MAX_VALUE = 1e75  # of a column: its fourth power, the highest that is summed, must be finite
 PER_COLUMN = {"guess_mean": "d", "guess_variance": "d", "scale": "d", "guess_covariance": "dd", "given": "dd"}
 
-LABELS = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,10})|O")  # types of labels
-PLAIN = (bool, int, float, str)
-WIDE = 1 << 20  # bytes that labels may take as an array, however short they are on average
-UNWARRANTED = 1 << 24  # columns, or categories, that a model without classes may speak of: no sums bear them out
-MAX_REASON = 300  # characters of what went wrong
-LONGEST = 100  # characters of a model's name
+LABEL_DTYPES = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,10})|O")  # NumPy types of labels
+PLAIN_TYPES = (bool, int, float, str)
+MAX_PADDED_BYTES = 1 << 20  # of labels as a fixed-width array, however short they are on average
+MAX_SIZE_WITHOUT_CLASSES = 1 << 24  # columns or categories, which no sums confirm in a model without classes
+MAX_REASON_LENGTH = 300  # characters
+MAX_MODEL_NAME = 100  # characters
 
-# A file names its estimator, and these are where they are: a file cannot ask for other code.
+# Estimators that a file can name, and their modules: a file cannot load other code.
 MODELS = {
     "BernoulliNB": "naive_bayes.bernoulli",
     "CategoricalNB": "naive_bayes.categorical",
@@ -65,12 +65,12 @@ MODELS = {
     "TreeAugmentedNB": "naive_bayes.tree_augmented",
 }
 
-# What a description that makes no sense can raise while it is read.
-BROKEN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
+# What reading an invalid description can raise.
+DAMAGE_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
 
 def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
-    """A model as a document that says what it is about, and its sums."""
+    """A model as a document that describes it, and its sums."""
     tensors, blocks = {"weight": np.ascontiguousarray(model.stats.weight)}, []
     for b, (block, columns, sums) in enumerate(
         zip(model.joint.blocks, model.schema.blocks, model.stats.sums, strict=True)
@@ -86,7 +86,9 @@ def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
                 "alpha": encode(block.alpha),
                 "size": columns.size,
                 "names": None if columns.names is None else list(columns.names),
-                "categories": None if columns.categories is None else [categories_out(c) for c in columns.categories],
+                "categories": None
+                if columns.categories is None
+                else [encode_categories(c) for c in columns.categories],
                 "parents": None if columns.parents is None else list(columns.parents),
             }
         )
@@ -97,10 +99,10 @@ def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
         "blocks": blocks,
     }
     for name, array in tensors.items():
-        if not within_reach(name, array):
+        if not values_in_range(name, array):
             raise DecibanError(
                 f"the sums {name} are larger than a file may hold, or not numbers: the columns should be of numbers "
-                f"below {LARGEST:g}, so give them in another unit"
+                f"below {MAX_VALUE:g}, so give them in another unit"
             )
     return document, tensors
 
@@ -108,23 +110,23 @@ def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
 def write_parts(
     path: str | os.PathLike[str], document: dict[str, Any], tensors: dict[str, Array], about: dict[str, Any]
 ) -> None:
-    """One file of a document and arrays, with a checksum over both; it replaces an old one whole or not at all."""
-    whole = {"format": FORMAT, **document, "about": {key: encode(value) for key, value in about.items()}}
+    """Write a document and arrays, with a checksum over both; an old file is replaced atomically."""
+    full_document = {"format": FORMAT, **document, "about": {key: encode(value) for key, value in about.items()}}
     stored, packed = {}, {}
     for name, array in tensors.items():
-        found = pack(array)
-        if found is None:
+        packing = pack(array)
+        if packing is None:
             stored[name] = np.ascontiguousarray(array)
         else:
-            packed[name], pieces = found
+            packed[name], pieces = packing
             stored |= {f"{name}/{piece}": values for piece, values in pieces.items()}
-    text = json.dumps({**whole, "packed": packed} if packed else whole, sort_keys=True)
+    text = json.dumps({**full_document, "packed": packed} if packed else full_document, sort_keys=True)
     strings = {"deciban": text, "sha256": checksum(text, stored)}
     atomic.replace(path, lambda file: container.write(file, stored, strings))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
-    """Load a model and what its owner said about it; every size and kind is checked against the document."""
+    """Load a model and the metadata stored with it; every size and type is checked against the document."""
     document, tensors, about = read_parts(path)
     with damage(path):
         return rebuild(document, tensors), about
@@ -132,19 +134,19 @@ def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
 
 @contextmanager
 def damage(path: str | os.PathLike[str], how: str = "is damaged") -> Iterator[None]:
-    """Whatever goes wrong while a description is read means that the file is damaged."""
+    """Turn any error while reading a description into a FileError: the file is damaged."""
     try:
         yield
-    except BROKEN as error:
+    except DAMAGE_ERRORS as error:
         why = str(error) if isinstance(error, FileError) else f"{type(error).__name__}: {error}"
-        why = one_line(why if len(why) <= MAX_REASON else why[:MAX_REASON] + "…")
+        why = one_line(why if len(why) <= MAX_REASON_LENGTH else why[:MAX_REASON_LENGTH] + "…")
         raise FileError("{file!r} {how}: {why}", file=os.fsdecode(path), how=how, why=why) from None
 
 
 def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any]]:
-    """A file's document, its arrays, and what its owner said about it: whole, and of this format.
+    """A file's document, its arrays and its metadata, after checking format and checksum.
 
-    The file is mapped while it is read, and everything is copied out of it once: afterwards it may change.
+    The file is memory-mapped while it is read, and everything is copied once: afterwards it may change.
     """
     with damage(path, "is not a whole deciban model file"):
         file = container.open_file(path)
@@ -160,43 +162,43 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
             raise FileError("its checksum does not match")
         about = {key: decode(value) for key, value in document["about"].items()}
         name, names = about.get("model", ""), about.get("names", [])
-        if not isinstance(name, str) or len(name) > LONGEST:
+        if not isinstance(name, str) or len(name) > MAX_MODEL_NAME:
             raise FileError("what it says of its kind of model is no name")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise FileError("the names of its columns are not strings")
-        return document, unpacked(document, stored), about
+        return document, unpack_arrays(document, stored), about
 
 
 def check_format(document: Any) -> None:
-    """Before anything else: a later version may have changed everything else."""
-    said = document["format"]
-    if type(said) is int and said > FORMAT:
+    """Check the format first: a later version may have changed everything else."""
+    version = document["format"]
+    if type(version) is int and version > FORMAT:
         raise FileError(
-            f"it was written by a newer version of deciban (format {said}, and this version reads {FORMAT}): "
+            f"it was written by a newer version of deciban (format {version}, and this version reads {FORMAT}): "
             "upgrade deciban to read it"
         )
-    if type(said) is not int or said != FORMAT:
-        raise FileError(f"its format is {said!r}, and this version reads {FORMAT}")
+    if type(version) is not int or version != FORMAT:
+        raise FileError(f"its format is {version!r}, and this version reads {FORMAT}")
 
 
-def unpacked(document: Mapping[str, Any], stored: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays as they were, in memory of their own."""
+def unpack_arrays(document: Mapping[str, Any], stored: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays unpacked, as copies."""
     packed = document.get("packed", {})
-    found = {name: array.copy() for name, array in stored.items() if "/" not in name}
+    arrays = {name: array.copy() for name, array in stored.items() if "/" not in name}
     for name, how in packed.items():
         pieces = {piece: stored[f"{name}/{piece}"] for piece in PIECES if f"{name}/{piece}" in stored}
-        found[name] = unpack(how, pieces)
-    return found
+        arrays[name] = unpack(how, pieces)
+    return arrays
 
 
 def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
-    """The model that `parts` took apart: everything is checked against everything else."""
+    """The inverse of `parts`, with every part checked against the others."""
     classes = checked_classes(document["classes"])
     k = len(classes)
     if not document["blocks"]:
         raise FileError("it has no block of columns")
     blocks, columns, sums = zip(
-        *(read_block(b, said, tensors, k) for b, said in enumerate(document["blocks"])), strict=True
+        *(read_block(b, description, tensors, k) for b, description in enumerate(document["blocks"])), strict=True
     )
     weight = checked(tensors, "weight", (k,))
     if (weight < 0).any():
@@ -206,41 +208,47 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
     return Model(Joint(blocks, prior), Stats(schema, weight, sums))
 
 
-def read_block(b: int, said: Mapping[str, Any], tensors: dict[str, Array], k: int) -> tuple[Block, Columns, Sums]:
+def read_block(
+    b: int, description: Mapping[str, Any], tensors: dict[str, Array], k: int
+) -> tuple[Block, Columns, Sums]:
     """A family, its columns and their sums."""
-    family, size = rebuild_family(said["family"], said["settings"]), whole_number(said["size"])
+    family, size = rebuild_family(description["family"], description["settings"]), whole_number(description["size"])
     check_settings(family, size)
-    categories, parents = checked_categories(said["categories"], size, family), said.get("parents")
-    if k == 0 and max(size, sum(map(len, categories or ()))) > UNWARRANTED:
+    categories, parents = checked_categories(description["categories"], size, family), description.get("parents")
+    if k == 0 and max(size, sum(map(len, categories or ()))) > MAX_SIZE_WITHOUT_CLASSES:
         raise FileError(f"block {b} has more columns or categories than a model without classes can have")
     pivot = checked(tensors, f"{b}.pivot", (k, size)) if family.pivoted else None
-    columns = Columns(size, checked_names(said["names"], size), categories, pivot, checked_parents(parents, size))
+    columns = Columns(
+        size, checked_names(description["names"], size), categories, pivot, checked_parents(parents, size)
+    )
     measures = family.measures(columns)
     if (categories is not None) != any(isinstance(measure, Cells) for measure in measures):
         raise FileError(f"block {b} has categories that its family does not know, or lacks them")
     if parents is not None and not any(isinstance(measure, Pairs) for measure in measures):
         raise FileError(f"block {b} has a tree that its family does not know")
     sums = {m.name: checked(tensors, f"{b}.{m.name}", *[(k, *s) for s in m.shapes(columns)]) for m in measures}
-    if family.pivoted and f"{b}.{Lost.name}" in tensors:  # only where something was taken away
+    if family.pivoted and f"{b}.{Lost.name}" in tensors:  # only where rows were forgotten
         sums[Lost.name] = checked(tensors, f"{b}.{Lost.name}", (k, size))
         if (sums[Lost.name] < 0).any():
             raise FileError(f"{b}.{Lost.name} holds a negative count")
     for measure in measures:
         if why := measure.flaw(sums, columns):
             raise FileError(f"{b}.{measure.name} {why}")
-    return Block(family, checked_alpha(decode(said["alpha"]), k, size)), columns, sums
+    return Block(family, checked_alpha(decode(description["alpha"]), k, size)), columns, sums
 
 
-def ascending(labels: Array) -> bool:
+def is_ascending(labels: Array) -> bool:
     return all(a < b for a, b in zip(labels.tolist()[:-1], labels.tolist()[1:], strict=True))
 
 
-def checked_classes(said: Any) -> Array:
-    """The labels of the classes: strings or numbers, each once and in order."""
-    classes = decode(said)
+def checked_classes(encoded: Any) -> Array:
+    """The class labels: strings or numbers, distinct and ascending."""
+    classes = decode(encoded)
     if not isinstance(classes, np.ndarray) or classes.ndim != 1:
         raise FileError("its classes are not a row of labels")
-    if not all(isinstance(label, PLAIN) and label == label for label in classes.tolist()) or not ascending(classes):
+    if not all(isinstance(label, PLAIN_TYPES) and label == label for label in classes.tolist()) or not is_ascending(
+        classes
+    ):
         raise FileError("its classes are not distinct labels in order")
     return classes
 
@@ -265,19 +273,19 @@ def checked_names(names: Any, size: int) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def checked_categories(said: Any, size: int, family: Family) -> tuple[Categories, ...] | None:
-    if said is None:
+def checked_categories(encoded: Any, size: int, family: Family) -> tuple[Categories, ...] | None:
+    if encoded is None:
         return None
-    if not isinstance(said, list) or len(said) != size:
+    if not isinstance(encoded, list) or len(encoded) != size:
         raise FileError(f"the categories are not those of {size} columns")
-    found = tuple(categories_in(column) for column in said)
-    if not family.counts_missing and any(isinstance(known, tuple) and None in known for known in found):
+    categories = tuple(decode_categories(column) for column in encoded)
+    if not family.counts_missing and any(isinstance(levels, tuple) and None in levels for levels in categories):
         raise FileError(f"in a {family.name}, what is missing is not a category")
-    return found
+    return categories
 
 
 def checked_parents(parents: Any, size: int) -> tuple[int, ...] | None:
-    """The column that each one hangs on: no column hangs on itself, however long the way."""
+    """The parent of each column: no column may be its own ancestor."""
     if parents is None:
         return None
     if (
@@ -286,31 +294,31 @@ def checked_parents(parents: Any, size: int) -> tuple[int, ...] | None:
         or not all(type(p) is int and -1 <= p < size for p in parents)
     ):
         raise FileError("its columns do not hang on each other as in a tree")
-    seen = np.array(parents, dtype=np.intp)
-    way = seen.copy()
-    for _ in range(size.bit_length()):  # each time twice as far up
-        way = np.where(way >= 0, way[way], -1)
-    if (way >= 0).any():
+    parent = np.array(parents, dtype=np.intp)
+    ancestor = parent.copy()
+    for _ in range(size.bit_length()):  # pointer doubling: twice as far up each time
+        ancestor = np.where(ancestor >= 0, ancestor[ancestor], -1)
+    if (ancestor >= 0).any():
         raise FileError("its columns do not hang on each other as in a tree")
     return tuple(parents)
 
 
 def checked_origin(about: dict[str, Any]) -> dict[str, Any] | None:
-    """What a file says about where its rows came from: a mapping by name, or nothing."""
+    """The origin stored in a file, checked: a mapping with string keys, or None."""
     origin = about.get("origin")
     if origin is not None and not (isinstance(origin, dict) and all(isinstance(key, str) for key in origin)):
         raise FileError("what it says of its origin is not a mapping by name")
     for key, value in (origin or {}).items():
-        lists = key in ("learned", "names", "partly")
+        is_list = key in ("learned", "names", "partly")
         if key in ("target", "text", "kind") and not isinstance(value, str | None):
             raise FileError(f"what it says of its origin, {key}, is not a name")
-        if lists and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        if is_list and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
             raise FileError(f"what it says of its origin, {key}, is not a list of names")
     return origin
 
 
 def checked_prior(prior: Any, k: int) -> Any:
-    """A class prior: by name, or a probability a class."""
+    """A class prior: a name, or a probability per class."""
     if isinstance(prior, str):
         if prior not in ("empirical", "uniform"):
             raise FileError(f"its class prior {prior!r} is not known")
@@ -342,7 +350,7 @@ def rebuild_family(name: str, settings: dict[str, Any]) -> Family:
 
 
 def check_settings(family: Family, size: int) -> None:
-    """Settings that speak of every column, or of every pair of them, speak of as many as there are."""
+    """Settings per column, or per pair of columns, must match the number of columns."""
     for name, shape in PER_COLUMN.items():
         value = getattr(family, name, None)
         if not isinstance(value, tuple):
@@ -355,7 +363,7 @@ def check_settings(family: Family, size: int) -> None:
 
 
 def as_tuples(value: Any) -> Any:
-    """JSON's lists as the tuples they were."""
+    """JSON lists back as tuples."""
     return tuple(as_tuples(v) for v in value) if isinstance(value, list) else value
 
 
@@ -363,20 +371,20 @@ def checked(tensors: Mapping[str, Array], name: str, *shapes: tuple[int, ...]) -
     array = tensors[name]
     if array.shape not in shapes or array.dtype != np.float64:
         raise FileError(f"{name} is {array.dtype}{array.shape}, expected float64 of {' or '.join(map(str, shapes))}")
-    if not within_reach(name, array):
+    if not values_in_range(name, array):
         raise FileError(f"{name} holds a value that is not a number, or too large a one")
     return array
 
 
-def within_reach(name: str, array: Array) -> bool:
-    """Whether all are numbers that can be reckoned with: so large that a product overflows, they say nothing."""
-    known = MEASURES.get(name.rpartition(".")[2])
-    most = LARGEST ** (1 if known is None else known.degree)
-    return not array.size or bool(-most <= array.min() and array.max() <= most)  # NaN is in no order
+def values_in_range(name: str, array: Array) -> bool:
+    """Whether all are finite numbers, small enough that products do not overflow."""
+    measure = MEASURES.get(name.rpartition(".")[2])
+    limit = MAX_VALUE ** (1 if measure is None else measure.degree)
+    return not array.size or bool(-limit <= array.min() and array.max() <= limit)  # NaN compares false
 
 
 def left_out_parts(left_out: LeftOut | None) -> dict[str, Array]:
-    """What judges rows that a pool was chosen by, as arrays."""
+    """How rows that a pool was chosen on are judged without themselves, as arrays."""
     if isinstance(left_out, ByFold):
         return {
             "left_out.edges": left_out.folds.edges,
@@ -400,29 +408,29 @@ def left_out_kind(left_out: LeftOut | None) -> str | None:
 
 
 def read_left_out(kind: Any, tensors: Mapping[str, Array], g: int, k: int) -> LeftOut | None:
-    """The same, of a pool of g weights and k classes, checked; older files have none."""
-    found = {name.removeprefix("left_out."): array for name, array in tensors.items() if name.startswith("left_out.")}
+    """The inverse of `left_out_parts` for a pool of g weights and k classes, checked; older files have none."""
+    arrays = {name.removeprefix("left_out."): array for name, array in tensors.items() if name.startswith("left_out.")}
     if kind == "folds":
-        edges, first = found["edges"], found["first"]
-        folds = len(found["weights"])
-        sound = edges.dtype == np.uint64 and edges.shape == (k, folds - 1) and folds > 1
-        sound = (
-            sound and first.dtype == np.int32 and first.shape == (k,) and bool(((0 <= first) & (first < folds)).all())
+        edges, first = arrays["edges"], arrays["first"]
+        folds = len(arrays["weights"])
+        valid = edges.dtype == np.uint64 and edges.shape == (k, folds - 1) and folds > 1
+        valid = (
+            valid and first.dtype == np.int32 and first.shape == (k,) and bool(((0 <= first) & (first < folds)).all())
         )
-        weights, offsets = checked(found, "weights", (folds, g)), checked(found, "offsets", (folds, k))
-        if not sound or (weights < 0).any():
+        weights, offsets = checked(arrays, "weights", (folds, g)), checked(arrays, "offsets", (folds, k))
+        if not valid or (weights < 0).any():
             raise FileError("what judges the rows it was chosen by is not in order")
         return ByFold(Folds(edges, first), tuple(Pool(w, b) for w, b in zip(weights, offsets, strict=True)))
     if kind == "form":
-        weights, classes, last = found["set"], found["classes"], found["last"]
+        weights, classes, last = arrays["set"], arrays["classes"], arrays["last"]
         m = len(weights) + len(classes)
-        sound = last.dtype == np.uint64 and last.shape == (1,)
+        valid = last.dtype == np.uint64 and last.shape == (1,)
         for places, size in ((weights, g), (classes, k)):
             rising = places.dtype == np.int64 and places.ndim == 1 and bool((np.diff(places) > 0).all())
-            sound = sound and rising and (not len(places) or bool(0 <= places[0] and places[-1] < size))
-        if not sound:
+            valid = valid and rising and (not len(places) or bool(0 <= places[0] and places[-1] < size))
+        if not valid:
             raise FileError("what judges the rows it was chosen by is not in order")
-        inverse, times = checked(found, "inverse", (m, m)), checked(found, "times", (1,))
+        inverse, times = checked(arrays, "inverse", (m, m)), checked(arrays, "times", (1,))
         return ByForm(weights, classes, inverse, int(last[0]), float(times[0]))
     if kind is not None:
         raise FileError(f"what judges the rows it was chosen by is {kind!r}, which this version does not know")
@@ -430,7 +438,7 @@ def read_left_out(kind: Any, tensors: Mapping[str, Array], g: int, k: int) -> Le
 
 
 def encode(value: Any) -> Any:
-    """Arrays with their type, and numbers that JSON does not have by name; everything else as JSON has it."""
+    """A value for JSON: arrays with their type, infinity and NaN by name."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "biufUO":
             raise TypeError(f"labels of type {value.dtype} cannot be saved: use strings or numbers")
@@ -443,7 +451,7 @@ def encode(value: Any) -> Any:
         return encode(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
-    if value is None or isinstance(value, PLAIN):
+    if value is None or isinstance(value, PLAIN_TYPES):
         return value
     raise KindError(
         "{value!r} of type {type} cannot be saved: use strings or numbers", value=value, type=type(value).__name__
@@ -464,17 +472,17 @@ def decode(value: Any) -> Any:
     return {decode(k): decode(v) for k, v in value["dict"]}
 
 
-def decode_array(said: str, values: list[Any]) -> Array:
-    """Labels, or numbers, as an array of a type that only these have."""
-    if not LABELS.fullmatch(said) or not isinstance(values, list):
-        raise FileError(f"labels of type {said!r} are not read")
-    if said != "O" and "U" not in said:
-        return np.array(values, dtype=said)
-    if "U" in said and not all(isinstance(label, str) for label in values):
+def decode_array(dtype: str, values: list[Any]) -> Array:
+    """Labels or numbers as an array of an allowed type."""
+    if not LABEL_DTYPES.fullmatch(dtype) or not isinstance(values, list):
+        raise FileError(f"labels of type {dtype!r} are not read")
+    if dtype != "O" and "U" not in dtype:
+        return np.array(values, dtype=dtype)
+    if "U" in dtype and not all(isinstance(label, str) for label in values):
         raise FileError("some labels are not the strings that they are said to be")
-    # One long label makes an array of strings wide: where it would be so without reason, they stay apart.
-    wide = 4 * len(values) * max(map(len, values), default=0) if "U" in said else math.inf
-    if wide <= max(WIDE, 64 * sum(map(len, values))):
+    # One long label pads all others in an array of strings: if that wastes memory, use objects.
+    padded_bytes = 4 * len(values) * max(map(len, values), default=0) if "U" in dtype else math.inf
+    if padded_bytes <= max(MAX_PADDED_BYTES, 64 * sum(map(len, values))):
         return np.array(values, dtype=str)
     out = np.empty(len(values), dtype=object)
     for i, label in enumerate(values):
@@ -482,13 +490,13 @@ def decode_array(said: str, values: list[Any]) -> Array:
     return out
 
 
-def categories_out(categories: Categories) -> Any:
+def encode_categories(categories: Categories) -> Any:
     if isinstance(categories, range):
         return len(categories)
     if isinstance(categories, Bins):
         return {"cuts": list(categories.cuts), "middles": list(categories.middles)}
     for value in categories:
-        if not (value is None or isinstance(value, PLAIN)):
+        if not (value is None or isinstance(value, PLAIN_TYPES)):
             raise KindError(
                 "the category {value!r} of type {type} cannot be saved: use strings",
                 value=value,
@@ -497,20 +505,22 @@ def categories_out(categories: Categories) -> Any:
     return [encode(value) for value in categories]
 
 
-def categories_in(said: Any) -> Categories:
-    if isinstance(said, list):
-        found = tuple(decode(value) for value in said)
-        if not all(value is None or isinstance(value, PLAIN) for value in found) or len(set(found)) != len(found):
+def decode_categories(encoded: Any) -> Categories:
+    if isinstance(encoded, list):
+        levels = tuple(decode(value) for value in encoded)
+        if not all(value is None or isinstance(value, PLAIN_TYPES) for value in levels) or len(set(levels)) != len(
+            levels
+        ):
             raise FileError("the categories of a column are not distinct strings or numbers")
-        return found
-    if isinstance(said, dict):
-        cuts, middles = (np.array(said[name], dtype=np.float64) for name in ("cuts", "middles"))
+        return levels
+    if isinstance(encoded, dict):
+        cuts, middles = (np.array(encoded[name], dtype=np.float64) for name in ("cuts", "middles"))
         if cuts.ndim != 1 or middles.shape != (len(cuts) + 1,) or not (np.diff(cuts) > 0).all():
             raise FileError("the intervals of a column do not follow each other")
         if not np.isfinite(middles).all() or not np.isfinite(cuts).all():
             raise FileError("the intervals of a column have no end")
         return Bins(tuple(cuts.tolist()), tuple(middles.tolist()))
-    return range(whole_number(said))
+    return range(whole_number(encoded))
 
 
 def checksum(text: str, tensors: dict[str, Array]) -> str:
@@ -522,5 +532,5 @@ def checksum(text: str, tensors: dict[str, Array]) -> str:
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """A file of any kind, whole or not at all."""
+    """Write a file of any kind atomically."""
     atomic.replace(path, lambda file: file.write(content))
