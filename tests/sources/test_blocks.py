@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deciban.errors import DecibanError
 from deciban.sources import blocks
-from deciban.sources.blocks import Quoted, in_blocks
+from deciban.sources.blocks import QuotedCutter, in_blocks
 from deciban.sources.input_file import Filled, Pass
 
 PIECES = st.lists(st.sampled_from(['"', '""', "\n", "\r\n", ",", "a", "b c", ',"', '",', '"\n']), max_size=60)
@@ -25,13 +25,13 @@ def records(text):
 def test_blocks_are_cut_between_the_records_that_python_reads(pieces, size):
     text = "".join(pieces)
     stream = Filled(io.BytesIO(text.encode()), "a.csv")
-    old, blocks.BLOCK = blocks.BLOCK, size
+    old, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, size
     try:
-        found = [block.data for block in in_blocks(stream, Pass(), Quoted(","), "a.csv")]
+        found = [block.data for block in in_blocks(stream, Pass(), QuotedCutter(","), "a.csv")]
     except DecibanError:
         found = None
     finally:
-        blocks.BLOCK = old
+        blocks.BLOCK_BYTES = old
     if found is None:  # then whatever comes behind is still in quotes
         assert records(text + "\nend")[-1] != ["end"]
         return
@@ -56,14 +56,14 @@ def test_blocks_are_cut_between_the_records_that_python_reads(pieces, size):
     ],
 )
 def test_where_the_last_whole_record_ends(data, end):
-    assert Quoted(",").cut(data) == end
+    assert QuotedCutter(",").cut(data) == end
 
 
 def test_lines_are_counted():
     stream = Filled(io.BytesIO(b'a\n"b\nc"\nd\n'), "a.csv")
-    old, blocks.BLOCK = blocks.BLOCK, 3
+    old, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, 3
     try:
-        found = [(block.line, block.data) for block in in_blocks(stream, Pass(), Quoted(","), "a.csv", line=2)]
+        found = [(block.line, block.data) for block in in_blocks(stream, Pass(), QuotedCutter(","), "a.csv", line=2)]
     finally:
-        blocks.BLOCK = old
+        blocks.BLOCK_BYTES = old
     assert found == [(2, b"a\n"), (3, b'"b\nc"\n'), (5, b"d\n")]

@@ -232,7 +232,7 @@ def test_names_that_are_numbers_can_be_quoted(opened):
 @pytest.fixture
 def long(tmp_path, monkeypatch):
     """A file whose end no sample has seen: long("1,x", "oops,x") ends so after many rows."""
-    monkeypatch.setattr("deciban.sources.csv.SAMPLE", 50)
+    monkeypatch.setattr("deciban.sources.csv.SAMPLE_ROWS", 50)
     monkeypatch.chdir(tmp_path)
 
     def write(row, last, many=100_000):
@@ -269,8 +269,8 @@ def test_other_types_say_what_was_expected(long, row, last, what):
 
 
 def test_a_row_after_many_blocks_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("deciban.sources.blocks.BLOCK", 1000)
-    monkeypatch.setattr("deciban.sources.csv.SAMPLE", 50)
+    monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("deciban.sources.csv.SAMPLE_ROWS", 50)
     monkeypatch.chdir(tmp_path)
     lines = ['1,"two\nlines"'] * 20_000 + ["x,y"] + ["1,2"] * 100
     (tmp_path / "a.csv").write_text("a,b\n" + "".join(line + "\n" for line in lines))
@@ -281,8 +281,8 @@ def test_a_row_after_many_blocks_is_named(tmp_path, monkeypatch):
 
 
 def test_a_quote_that_swallows_the_rest_is_refused_in_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("deciban.sources.blocks.BLOCK", 1000)
-    monkeypatch.setattr("deciban.sources.blocks.LONGEST", 10_000)
+    monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("deciban.sources.blocks.MAX_RECORD_BYTES", 10_000)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("a,b\n1,2\n" + '3,"open\n' + "1,2\n" * 100_000)
     with pytest.raises(DecibanError, match=r"the quote that opens in line 3 of a\.csv is not closed"):
@@ -331,7 +331,7 @@ def test_an_error_in_the_second_file_counts_its_own_rows(tmp_path, monkeypatch):
 
 
 def test_a_file_that_changes_its_columns_meanwhile(tmp_path, monkeypatch):
-    monkeypatch.setattr("deciban.sources.open.KEPT", 0)  # or it would be read only once
+    monkeypatch.setattr("deciban.sources.open.MAX_KEPT_BYTES", 0)  # or it would be read only once
     path = tmp_path / "a.csv"
     path.write_text("x,y\n1,2\n")
     source = open_source([path])

@@ -52,8 +52,8 @@ def test_an_array(opened, indent):
 
 
 def test_a_long_array_is_read_in_pieces(opened, monkeypatch):
-    monkeypatch.setattr("deciban.sources.json.CHUNK", 50)
-    monkeypatch.setattr("deciban.sources.blocks.BLOCK", 300)
+    monkeypatch.setattr("deciban.sources.json.CHUNK_BYTES", 50)
+    monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 300)
     array = [{"i": i, "text": f']}}{{[ \\ " {i}'} for i in range(500)]
     source = opened(json.dumps(array, indent=1), "a.json")
     assert rows(source) == array
@@ -134,7 +134,7 @@ def test_one_line_says_what_is_wrong(opened, text, says):
     ],
 )
 def test_a_later_line_that_does_not_fit_is_named(opened, monkeypatch, last, says):
-    monkeypatch.setattr("deciban.sources.json.SAMPLE", 50)
+    monkeypatch.setattr("deciban.sources.json.SAMPLE_ROWS", 50)
     with pytest.raises(DecibanError) as error:
         rows(opened('{"a": 1}\n' * 50_000 + last + "\n"))
     assert str(error.value).startswith(f"row 50001 of a.jsonl (line 50001) {says}")

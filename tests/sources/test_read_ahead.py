@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from deciban.sources.read_ahead import in_order
+from deciban.sources.read_ahead import map_in_order
 
 
 def test_results_come_in_order_however_long_each_takes():
@@ -15,7 +15,7 @@ def test_results_come_in_order_however_long_each_takes():
         time.sleep(0.002 * (i % 3))
         return -i
 
-    assert list(in_order((i for i in range(40)), work, threads=4)) == [(i, -i) for i in range(40)]
+    assert list(map_in_order((i for i in range(40)), work, threads=4)) == [(i, -i) for i in range(40)]
 
 
 def test_no_more_is_drawn_than_can_wait():
@@ -26,7 +26,7 @@ def test_no_more_is_drawn_than_can_wait():
             drawn.append(i)
             yield i
 
-    results = in_order(items(), lambda i: i, threads=2)
+    results = map_in_order(items(), lambda i: i, threads=2)
     next(results)
     time.sleep(0.2)
     assert len(drawn) <= 6  # one was taken, three wait, one waits to wait, and one to spare
@@ -46,7 +46,7 @@ def test_errors_come_in_their_turn(where):
             raise KeyError("five")
         return i
 
-    results = in_order(items(), work, threads=3)
+    results = map_in_order(items(), work, threads=3)
     assert [next(results) for _ in range(5)] == [(i, i) for i in range(5)]
     with pytest.raises(KeyError, match="five"):
         next(results)
@@ -62,7 +62,7 @@ def test_whoever_leaves_early_leaves_no_thread_and_no_open_items():
         finally:
             closed.set()
 
-    results = in_order(items(), lambda i: i)
+    results = map_in_order(items(), lambda i: i)
     next(results)
     results.close()
     assert closed.wait(60)

@@ -105,7 +105,7 @@ def test_a_small_file_is_read_once(write, tmp_path, monkeypatch, read):
 def test_rows_and_digest_are_read_together(write, tmp_path, monkeypatch, read):
     """Whatever was read of a large file before, to find out what is in it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(opening, "KEPT", 0)
+    monkeypatch.setattr(opening, "MAX_KEPT_BYTES", 0)
     source = open_source(write(tmp_path))
     read.clear()
     digests = gone_through(source)
@@ -159,10 +159,10 @@ def test_arrows_files_are_hashed_in_passing(how, kept, tmp_path, monkeypatch, re
     path = tmp_path / ("a.parquet" if "group" in how else "a.arrow")
     ARROWS[how](path)
     size, digest = path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()
-    monkeypatch.setattr(opening, "KEPT", kept)
-    monkeypatch.setattr(parquet, "BUFFER", 500)  # so that columns of a group are read by turns
-    monkeypatch.setattr(in_order, "PAGE", 1000)
-    monkeypatch.setattr(in_order, "NEAR", 1000)
+    monkeypatch.setattr(opening, "MAX_KEPT_BYTES", kept)
+    monkeypatch.setattr(parquet, "BUFFER_BYTES", 500)  # so that columns of a group are read by turns
+    monkeypatch.setattr(in_order, "PAGE_BYTES", 1000)
+    monkeypatch.setattr(in_order, "MAX_GAP_BYTES", 1000)
     source = open_source([path])
     read.clear()
     tables = [batch.table for batch in source.batches(100)]
@@ -174,16 +174,20 @@ def test_arrows_files_are_hashed_in_passing(how, kept, tmp_path, monkeypatch, re
 
 def test_groups_larger_than_what_is_kept_are_read_again(tmp_path, monkeypatch):
     ARROWS["one group"](tmp_path / "a.parquet")
-    for place, name, value in ((opening, "KEPT", 0), (parquet, "BUFFER", 500), (in_order, "MAX_KEPT", 3000)):
+    for place, name, value in (
+        (opening, "MAX_KEPT_BYTES", 0),
+        (parquet, "BUFFER_BYTES", 500),
+        (in_order, "MAX_KEPT_BYTES", 3000),
+    ):
         monkeypatch.setattr(place, name, value)
-    monkeypatch.setattr(in_order, "PAGE", 1000)
+    monkeypatch.setattr(in_order, "PAGE_BYTES", 1000)
     source = open_source([tmp_path / "a.parquet"])
     assert pa.concat_tables([batch.table for batch in source.batches(100)]).equals(WIDE)
     assert source.digests() == [hashlib.sha256((tmp_path / "a.parquet").read_bytes()).hexdigest()]
 
 
 def test_arrows_files_that_were_not_read_to_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "KEPT", 0)
+    monkeypatch.setattr(opening, "MAX_KEPT_BYTES", 0)
     for name, write in (("a.parquet", "many groups"), ("a.arrow", "file")):
         ARROWS[write](tmp_path / name)
         source = open_source([tmp_path / name])

@@ -14,7 +14,7 @@ import pytest
 
 from deciban.errors import DecibanError
 from deciban.sources import base, csv, open_source
-from deciban.sources.base import spread
+from deciban.sources.base import even_spans
 
 MANY = 20_000
 
@@ -53,7 +53,7 @@ def ending(request):
 
 @pytest.mark.parametrize("quoted_ends", [False, True], ids=["", "quoted ends"])
 def test_a_sample_is_spread_evenly_over_all_files_in_their_order(tmp_path, ending, quoted_ends, monkeypatch):
-    monkeypatch.setattr("deciban.sources.blocks.BLOCK", 1 << 14)
+    monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 1 << 14)
     third = MANY // 3
     for k in range(3):
         write(tmp_path / f"{k}{ending}", table_of(k * third, (k + 1) * third, quoted_ends), ending)
@@ -120,16 +120,16 @@ def test_batches_have_rows(tmp_path):
 
 
 def test_long_rows_are_not_all_read_for_the_sake_of_their_types(tmp_path, monkeypatch):
-    monkeypatch.setattr("deciban.sources.csv.MOST", 10_000)
-    monkeypatch.setattr("deciban.sources.blocks.BLOCK", 4096)
+    monkeypatch.setattr("deciban.sources.csv.MAX_SAMPLE_BYTES", 10_000)
+    monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 4096)
     read = []
-    infer = csv.infer
+    infer = csv.infer_types
 
     def watched(excerpts, *rest):
         read.append(sum(len(excerpt.block.data) for excerpt in excerpts))
         return infer(excerpts, *rest)
 
-    monkeypatch.setattr(csv, "infer", watched)
+    monkeypatch.setattr(csv, "infer_types", watched)
     (tmp_path / "a.csv").write_text("a,b\n" + ("x" * 500 + ",1\n") * 2000)
     assert open_source([tmp_path / "a.csv"]).sample().num_rows == 2000
     assert read[0] < 100_000
@@ -137,8 +137,8 @@ def test_long_rows_are_not_all_read_for_the_sake_of_their_types(tmp_path, monkey
 
 @pytest.mark.parametrize(("total", "rows"), [(10, 3), (1000, 999), (100_001, 100_000), (5, 5), (1 << 40, 7)])
 def test_spans_are_apart_and_as_many_as_wanted(total, rows):
-    spans = spread(total, rows)
+    spans = even_spans(total, rows)
     assert 0.9 * rows <= sum(end - start for start, end in spans) <= rows
     assert all(start < end <= total for start, end in spans)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
-    assert len(spans) <= base.PLACES
+    assert len(spans) <= base.SAMPLE_PLACES

@@ -107,7 +107,7 @@ def test_lines_are_those_of_lines(tmp_path_factory, text):
 
 
 def test_lines_of_a_large_file_in_blocks(here, monkeypatch):
-    monkeypatch.setattr("deciban.sources.blocks.BLOCK", 100)
+    monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 100)
     lines = [f"line {i} é" for i in range(1000)]
     here("a.txt", "\n".join(lines) + "\n\n\n")
     source = open_source(["a.txt"])
@@ -118,7 +118,7 @@ def test_lines_of_a_large_file_in_blocks(here, monkeypatch):
 
 
 def test_long_documents_come_in_small_batches(here, monkeypatch):
-    monkeypatch.setattr("deciban.sources.texts.TEXT", 1000)
+    monkeypatch.setattr("deciban.sources.texts.MAX_BATCH_CHARACTERS", 1000)
     for i in range(50):
         here(f"some/{i:02}", "x" * 100)
     batches = list(open_source(["some"]).batches())

@@ -38,9 +38,9 @@ def screen_table(table: pa.Table, title: str, preferred: Collection[str], width:
 def fit_columns(full_widths: dict[str, int], preferred: Collection[str], width: int) -> dict[str, int]:
     """The columns that fit, in their order, with the width of each: its full width, or less for long texts.
 
-    >>> fitting({"row": 3, "text": 70, "age": 3, "answer": 6}, ("row", "answer"), 60)
+    >>> fit_columns({"row": 3, "text": 70, "age": 3, "answer": 6}, ("row", "answer"), 60)
     {'row': 3, 'text': 35, 'age': 3, 'answer': 6}
-    >>> fitting({"row": 3, "text": 70, "age": 3, "answer": 6}, ("row", "answer"), 20)
+    >>> fit_columns({"row": 3, "text": 70, "age": 3, "answer": 6}, ("row", "answer"), 20)
     {'row': 3, 'answer': 6}
     """
     free, widths = width - 1, {}

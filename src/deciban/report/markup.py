@@ -127,7 +127,7 @@ def count(n: float) -> Number:
 def pluralize(n: float, noun: str, plural: str | None = None) -> str:
     """A count with its noun.
 
-    >>> several(1, "row"), several(1200, "row"), several(2, "class", "classes")
+    >>> pluralize(1, "row"), pluralize(1200, "row"), pluralize(2, "class", "classes")
     ('1 row', '1,200 rows', '2 classes')
     """
     return f"{count(n)} {noun if n == 1 else plural or noun + 's'}"

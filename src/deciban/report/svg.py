@@ -61,7 +61,7 @@ def path_through(x: Floats, y: Floats) -> str:
 def tick_values(low: float, high: float, max_ticks: int = 5) -> list[float]:
     """Round numbers between two others.
 
-    >>> ticks(0.0, 1.0), ticks(3.0, 118.0)
+    >>> tick_values(0.0, 1.0), tick_values(3.0, 118.0)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [25.0, 50.0, 75.0, 100.0])
     """
     if not high > low:

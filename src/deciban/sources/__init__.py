@@ -1,4 +1,4 @@
-"""Sources: whatever files people have, as Arrow tables in batches. Memory stays flat, however large the files are.
+"""Sources: files of many formats as Arrow tables in batches. Memory use does not grow with the size of files.
 
 >>> import pyarrow as pa, tempfile, os
 >>> from deciban.sources import open_source, write_rows

@@ -1,4 +1,4 @@
-"""Arrow's own files: IPC files and streams, and Feather, which is the former."""
+"""Arrow IPC files and streams, and Feather 2, which is an IPC file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from deciban.sources.in_order import arrow_file
 from deciban.sources.input_file import InputFile, Pass
 from deciban.sources.self_describing import SelfDescribing
 
-FILE = b"ARROW1"
-FEATHER_1 = b"FEA1"
+FILE_MAGIC = b"ARROW1"
+FEATHER_1_MAGIC = b"FEA1"
 
 
 class Arrow(SelfDescribing):
@@ -31,19 +31,19 @@ class Arrow(SelfDescribing):
         super().__init__(name, files, missing)
         schemas = []
         for file in files:
-            with whole_arrow(file), record_batches(file) as (schema, _):
+            with arrow_errors(file), record_batches(file) as (schema, _):
                 schemas.append(schema)
-        self._settle(schemas, given)
+        self._set_columns(schemas, given)
 
     def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
-        del rows  # batches are as they were written
+        del rows  # batches have the sizes they were written with
         before = 0
         for file in self.files:
-            with whole_arrow(file), record_batches(file, one_pass) as (_, batches):
+            with arrow_errors(file), record_batches(file, one_pass) as (_, batches):
                 for batch, read in batches:
-                    # What is damaged, or made to do harm, must not be followed beyond the end of memory.
+                    # A damaged or malicious file must not lead to reads outside of its buffers.
                     batch.validate(full=True)
-                    yield Piece(self._conformed(batch, file), file.name, before + read)
+                    yield Piece(self._as_table(batch, file), file.name, before + read)
             before += file.size or 0
 
 
@@ -57,14 +57,14 @@ def record_batches(
         content.seek(0)
         if not beginning:
             raise FileError("{file} is empty: an Arrow file says at least what its columns are", file=file.name)
-        if beginning.startswith(FEATHER_1):
+        if beginning.startswith(FEATHER_1_MAGIC):
             raise FileError(
                 "{file} is of the first version of Feather: write it again as Feather 2 or Parquet", file=file.name
             )
-        if beginning == FILE:
+        if beginning == FILE_MAGIC:
             reader = pa.ipc.open_file(content)
-            many = reader.num_record_batches
-            batches = ((reader.get_batch(i), (file.size or 0) * (i + 1) // many) for i in range(many))
+            n_batches = reader.num_record_batches
+            batches = ((reader.get_batch(i), (file.size or 0) * (i + 1) // n_batches) for i in range(n_batches))
             yield reader.schema, batches
         else:
             stream = pa.ipc.open_stream(content)
@@ -72,7 +72,7 @@ def record_batches(
 
 
 @contextmanager
-def whole_arrow(file: InputFile) -> Iterator[None]:
+def arrow_errors(file: InputFile) -> Iterator[None]:
     try:
         yield
     except DecibanError:

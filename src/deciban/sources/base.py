@@ -1,4 +1,4 @@
-"""What is common to all sources: rows in batches, a sample, a single row, a digest."""
+"""The base of all sources: rows in batches, a sample, a single row, digests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.sources.input_file import InputFile, Pass, read_through
 
-PLACES = 64  # from which a sample is taken
-EMPTY = hashlib.sha256().hexdigest()  # of a file without a byte
+SAMPLE_PLACES = 64  # spans that a sample is taken from
+EMPTY_DIGEST = hashlib.sha256().hexdigest()  # SHA-256 of an empty file
 
 Kind = Literal["table", "texts", "mail"]
 
@@ -27,8 +27,8 @@ class Batch:
 
     table: pa.Table
     first: int  # the number of its first row over all files, from 0
-    file: str  # that of the first row, where files are documents
-    names: list[str] | None = None  # what to call rows, if they are not just numbered
+    file: str  # the file of the first row, if files are documents
+    names: list[str] | None = None  # of rows, if they are not just numbered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class Piece:
 
     table: pa.Table
     file: str
-    read: int  # bytes of this and all files before
+    read: int  # bytes read of this and all earlier files
     names: list[str] | None = None
 
 
@@ -58,8 +58,8 @@ class Source(ABC):
         self.whole: frozenset[str] = frozenset()
         sizes = [file.size for file in self.files]
         self.size: int | None = None if None in sizes else sum(size for size in sizes if size is not None)
-        self.rows_expected = 0  # as far as can be told without reading all
-        self.hashes = True  # in passing; whoever will not ask for `digests` spares the time
+        self.rows_expected = 0  # an estimate without reading all
+        self.hashes = True  # whether to hash while reading; callers that do not need `digests` set it to False
         self._digests: dict[Any, str] | None = None
 
     def __repr__(self) -> str:
@@ -71,17 +71,17 @@ class Source(ABC):
 
     @abstractmethod
     def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
-        """All rows, once; `rows` is what is wanted at a time, as far as one can choose."""
+        """All rows, once; `rows` is the preferred number per piece."""
 
-    def _look(self) -> Iterator[Piece]:
-        """All rows, as far as one draws; whoever reads afterwards finds them all again."""
+    def _peek(self) -> Iterator[Piece]:
+        """All rows, lazily and without consuming them: a later read starts at the beginning."""
         return self._pieces(1024, Pass())
 
     def batches(self, rows: int = 65_536, watch: Callable[[int], None] | None = None) -> Iterator[Batch]:
-        """All rows in their order, at most `rows` at a time and of one file; `watch` is told the bytes read so far."""
+        """All rows in order, at most `rows` at a time and of one file; `watch` is called with the bytes read so far."""
         if rows < 1:
             raise DecibanError("batches have at least one row, not {value}", value=rows)
-        first, one_pass = 0, self._hashing()
+        first, one_pass = 0, self._new_pass()
         for piece in self._pieces(rows, one_pass):
             for start in range(0, piece.table.num_rows, rows):
                 table = piece.table.slice(start, rows)
@@ -89,42 +89,42 @@ class Source(ABC):
                 first += table.num_rows
             if watch is not None:
                 watch(piece.read)
-        self._read(one_pass)
+        self._store_digests(one_pass)
 
     def whole_batches(self, rows: int, size: int) -> list[Batch] | None:
-        """All rows, if there are no more than so many, in no more than so many bytes; nothing is lost if there are."""
+        """All rows, or None if there are more than `rows`, or more than `size` bytes; none are consumed then."""
         if self.rows_expected > 2 * rows:
-            return None  # which spares reading as many
+            return None  # without reading them
         batches, first, used = [], 0, 0
-        for piece in self._look() if self.size is None else self.batches():
+        for piece in self._peek() if self.size is None else self.batches():
             batches.append(Batch(piece.table, first, piece.file, piece.names))
             first, used = first + piece.table.num_rows, used + piece.table.nbytes
             if first > rows or used > size:
                 return None
         return batches
 
-    def _hashing(self) -> Pass:
-        """A pass that hashes what it reads, unless that is known or nobody will ask."""
+    def _new_pass(self) -> Pass:
+        """A pass that hashes what it reads, unless digests are known or not needed."""
         return Pass(self._group if self.hashes and self._digests is None else None)
 
-    def _read(self, one_pass: Pass) -> None:
-        """All rows were read. Not all bytes need have been: of some formats, parts are left out or are read twice."""
+    def _store_digests(self, one_pass: Pass) -> None:
+        """Keep the digests after a full pass. Some formats skip or repeat bytes: then they are computed separately."""
         if one_pass.hashes and one_pass.read == self.size:
             self._digests = one_pass.digests()
 
     def _group(self, file: InputFile) -> Any:
-        """What a file is hashed together with: nothing else."""
+        """The key under which a file is hashed: each by itself."""
         return file
 
     def _named_digests(self, digests: dict[Any, str]) -> list[str]:
         """The digests of all groups, in the order of the files."""
-        return [digests.get(file, EMPTY) for file in self.files]
+        return [digests.get(file, EMPTY_DIGEST) for file in self.files]
 
     def digests(self) -> list[str]:
-        """The SHA-256 of each file, known without reading it again once all of `batches` was read.
+        """The SHA-256 of each file, computed while `batches` reads all of it, or else by reading it once more.
 
-        Of what can be read only once there is none before. Files are read for this alone where their digest is asked
-        for first (has the model learned them?).
+        A stream has none before it has been read. Files are read for this alone if the digest is needed before the rows
+        (has the model learned them?).
         """
         if self._digests is None:
             if self.size is None:
@@ -136,18 +136,18 @@ class Source(ABC):
 
     def head(self, rows: int = 10) -> pa.Table:
         """The first rows."""
-        tables, left = [], rows
-        for piece in self._look():
-            tables.append(piece.table.slice(0, left))
-            left -= tables[-1].num_rows
-            if left <= 0:
+        tables, remaining = [], rows
+        for piece in self._peek():
+            tables.append(piece.table.slice(0, remaining))
+            remaining -= tables[-1].num_rows
+            if remaining <= 0:
                 break
-        return self._joined(tables)
+        return self._concatenated(tables)
 
     def row(self, number: int) -> pa.Table:
         """One row, by its number over all files, from 0."""
         before = 0
-        for piece in self._look() if number >= 0 else ():
+        for piece in self._peek() if number >= 0 else ():
             if number < before + piece.table.num_rows:
                 return piece.table.slice(number - before, 1)
             before += piece.table.num_rows
@@ -157,44 +157,44 @@ class Source(ABC):
         raise DecibanError("{file} has {has}: ask for another row, or look into another file", file=self.name, has=has)
 
     def sample(self, rows: int = 100_000) -> pa.Table:
-        """All rows, if there are no more than `rows`; otherwise at most so many, from places spread evenly."""
+        """All rows if there are at most `rows`; otherwise at most so many, from evenly spaced places."""
         tables, total = [], 0
-        for piece in self._look():
+        for piece in self._peek():
             total += piece.table.num_rows
             if total - piece.table.num_rows < rows:
                 tables.append(piece.table)
-        return self._joined(tables) if total <= rows else self._spread(total, rows)
+        return self._concatenated(tables) if total <= rows else self._evenly_sampled(total, rows)
 
-    def _spread(self, total: int, rows: int) -> pa.Table:
-        """So many of all rows, from places spread evenly."""
-        spans, tables, before = spread(total, rows), [], 0
-        for piece in self._look():
+    def _evenly_sampled(self, total: int, rows: int) -> pa.Table:
+        """At most `rows` of all rows, from evenly spaced places."""
+        spans, tables, before = even_spans(total, rows), [], 0
+        for piece in self._peek():
             after = before + piece.table.num_rows
             for start, end in spans:
                 start, end = max(start, before), min(end, after)
-                if start < end:  # copied, since a slice would keep all of the table
-                    tables.append(piece.table.take(numbers(np.arange(start - before, end - before))))
+                if start < end:  # copied, since a slice would keep the whole table in memory
+                    tables.append(piece.table.take(row_indices(np.arange(start - before, end - before))))
             before = after
-        return self._joined(tables)
+        return self._concatenated(tables)
 
-    def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
+    def _concatenated(self, tables: Sequence[pa.Table]) -> pa.Table:
         if not tables:
             return self.schema.empty_table()
         return pa.concat_tables(tables).unify_dictionaries()
 
 
-def numbers(which: Array) -> pa.Array:
-    """Rows' numbers as Arrow has them. (`pa.array` looks for pandas first, and that takes longer than the rest.)"""
-    return pa.Array.from_buffers(pa.int64(), len(which), [None, pa.py_buffer(which.astype(np.int64))])
+def row_indices(indices: Array) -> pa.Array:
+    """Row indices as an Arrow array. (`pa.array` would import pandas, which takes longer than the rest.)"""
+    return pa.Array.from_buffers(pa.int64(), len(indices), [None, pa.py_buffer(indices.astype(np.int64))])
 
 
-def spread(total: int, rows: int) -> list[tuple[int, int]]:
-    """Spans of rows, at most `rows` of `total` in all, that begin at even distances.
+def even_spans(total: int, rows: int) -> list[tuple[int, int]]:
+    """Evenly spaced spans of rows, at most `rows` of `total` in all.
 
-    >>> spread(1000, 6)
+    >>> even_spans(1000, 6)
     [(0, 1), (166, 167), (333, 334), (500, 501), (666, 667), (833, 834)]
     """
-    places = min(PLACES, rows, total)
+    places = min(SAMPLE_PLACES, rows, total)
     starts = [total * i // places for i in range(places + 1)]
     counts = [rows * (i + 1) // places - rows * i // places for i in range(places)]
     return [(start, min(start + count, end)) for start, count, end in zip(starts, counts, starts[1:], strict=False)]

@@ -1,4 +1,4 @@
-"""Text in blocks of whole records: a few megabytes each, cut where a record ends."""
+"""Text in blocks of whole records, a few megabytes each."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.sources.input_file import ByteStream, Pass
 
-BLOCK = 1 << 22  # bytes: enough rows that calls do not count, few enough that several blocks fit anywhere
-LONGEST = 1 << 28  # bytes of a single record: no table has longer ones, but an open quote may swallow the rest
+BLOCK_BYTES = 1 << 22  # enough rows to amortise calls, few enough that several blocks fit in memory
+MAX_RECORD_BYTES = 1 << 28  # no table has longer records, but an unclosed quote may swallow the rest
 QUOTE = ord('"')
 
 
 @dataclass(frozen=True, slots=True)
 class RecordBlock:
-    """Whole records as UTF-8, and where they stand."""
+    """Whole records as UTF-8, and their position."""
 
     data: bytes
-    line: int  # of the file, from 1, on which the block begins
-    read: int  # bytes that were read of this and all files before, up to the end of the block
+    line: int  # of the file, from 1, at which the block begins
+    read: int  # bytes read of this and all earlier files, up to the end of the block
 
 
 class Cutter(Protocol):
-    """How records end, and lines."""
+    """Finds the ends of records and lines."""
 
     end: bytes
 
     def cut(self, data: bytes) -> int:
-        """Where the last record that is whole ends, given that one begins at 0; 0 if none is whole."""
+        """The end of the last complete record, given that one begins at 0; 0 if none is complete."""
 
-    def open_at(self, data: bytes) -> int | None:
-        """Where something begins that the data does not end, if there is such a thing."""
+    def unclosed_at(self, data: bytes) -> int | None:
+        """The position of a quote that is not closed, if there is one."""
 
 
 def in_blocks(
     stream: ByteStream, one_pass: Pass, cutter: Cutter, name: str, line: int = 1, rest: bytes = b""
 ) -> Generator[RecordBlock, None, None]:
-    """What a stream holds, from a record's beginning on; `rest` is what has been read of it already."""
+    """The records of a stream in blocks; `rest` is what has been read of it already."""
     try:
-        while more := stream.read(BLOCK):
+        while more := stream.read(BLOCK_BYTES):
             data = rest + more
             end = cutter.cut(data)
             if end:
                 yield RecordBlock(data[:end], line, one_pass.read)
                 line += data.count(cutter.end, 0, end)
             rest = data[end:]
-            if len(rest) > LONGEST:
-                raise DecibanError(endless(rest, cutter, name, line))
+            if len(rest) > MAX_RECORD_BYTES:
+                raise DecibanError(unfinished_record_message(rest, cutter, name, line))
         if rest.strip(b"\r\n"):
-            if cutter.open_at(rest) is not None:
-                raise DecibanError(endless(rest, cutter, name, line))
+            if cutter.unclosed_at(rest) is not None:
+                raise DecibanError(unfinished_record_message(rest, cutter, name, line))
             yield RecordBlock(rest, line, one_pass.read)
     finally:
         stream.close()
 
 
-def endless(rest: bytes, cutter: Cutter, name: str, line: int) -> str:
-    """What to say of a record that does not end."""
-    at = cutter.open_at(rest)
+def unfinished_record_message(rest: bytes, cutter: Cutter, name: str, line: int) -> str:
+    """The error message for a record that does not end."""
+    at = cutter.unclosed_at(rest)
     if at is None:
-        return f"line {line} of {name} is longer than {LONGEST >> 20} MB: is this a table?"
+        return f"line {line} of {name} is longer than {MAX_RECORD_BYTES >> 20} MB: is this a table?"
     line += rest.count(cutter.end, 0, at)
     return f'the quote that opens in line {line} of {name} is not closed: close it, or write "" for a quote in a field'
 
@@ -78,21 +78,21 @@ class LineCutter:
     def cut(self, data: bytes) -> int:
         return data.rfind(b"\n") + 1
 
-    def open_at(self, data: bytes) -> int | None:
+    def unclosed_at(self, data: bytes) -> int | None:
         del data
         return None
 
 
-class Quoted:
-    """A record is a line, unless the line ends in quotes. Quotes open where a field begins, and are doubled inside."""
+class QuotedCutter:
+    """A record is a line, except inside quotes. Quotes open at the start of a field, and are doubled inside."""
 
     def __init__(self, delimiter: str, end: bytes = b"\n") -> None:
-        self.end = end  # that of CRLF too
+        self.end = end  # also of CRLF
         separators = [delimiter.encode(), b"\n", b"\r"]
-        self._around = np.zeros(256, dtype=bool)
-        self._around[[QUOTE, *(ord(one) for one in separators)]] = True
+        self._may_adjoin_quote = np.zeros(256, dtype=bool)
+        self._may_adjoin_quote[[QUOTE, *(ord(one) for one in separators)]] = True
         before = re.escape(delimiter).encode()
-        self._field = re.compile(rb'(?:\A|(?<=[\n\r%b]))"[^"]*+(?:""[^"]*+)*+("?)' % before)
+        self._quoted_field = re.compile(rb'(?:\A|(?<=[\n\r%b]))"[^"]*+(?:""[^"]*+)*+("?)' % before)
 
     def cut(self, data: bytes) -> int:
         end = data.rfind(self.end)
@@ -100,29 +100,29 @@ class Quoted:
             return end + 1
         quotes: Array = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == QUOTE)
         if not self._alternate(data, quotes):
-            quotes = self._marks(data)
-        # Inside of quotes, an odd number of them has come before. The last of these opened them.
+            quotes = self._quote_positions(data)
+        # Inside quotes, the number of quotes before is odd, and the last of them is the opening one.
         while end >= 0 and (before := int(np.searchsorted(quotes, end))) % 2:
             end = data.rfind(self.end, 0, int(quotes[before - 1]))
         return end + 1
 
-    def open_at(self, data: bytes) -> int | None:
-        marks = self._marks(data)
+    def unclosed_at(self, data: bytes) -> int | None:
+        marks = self._quote_positions(data)
         return int(marks[-1]) if len(marks) % 2 else None
 
     def _alternate(self, data: bytes, quotes: Array) -> bool:
-        """Whether quotes open and close in turns: what opens stands behind a separator or another quote, what closes
-        before one. Then counting them is enough, which is fast."""
+        """Whether quotes alternate between opening and closing: opening ones follow a separator or a quote, closing
+        ones precede one. Then counting them is enough, which is fast."""
         octets = np.frombuffer(data, dtype=np.uint8)
         opening, closing = quotes[::2], quotes[1::2]
-        opens = self._around[octets[opening - 1]] | (opening == 0)
-        closes = self._around[octets[np.minimum(closing + 1, len(data) - 1)]]
+        opens = self._may_adjoin_quote[octets[opening - 1]] | (opening == 0)
+        closes = self._may_adjoin_quote[octets[np.minimum(closing + 1, len(data) - 1)]]
         return bool(opens.all() and closes.all())
 
-    def _marks(self, data: bytes) -> Array:
-        """Where quotes open and close, in turns, if there are some that are neither: field by field."""
+    def _quote_positions(self, data: bytes) -> Array:
+        """The positions of opening and closing quotes, found field by field; others are ignored."""
         marks: list[int] = []
-        for field in self._field.finditer(data):
+        for field in self._quoted_field.finditer(data):
             marks.append(field.start())
             if field[1]:
                 marks.append(field.end() - 1)

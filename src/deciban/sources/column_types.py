@@ -1,4 +1,4 @@
-"""What a column is read as: numbers as floats, names as codes where few of them come again and again."""
+"""Types of columns: numbers as floats, strings as dictionary codes where few distinct ones repeat."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from deciban.errors import DecibanError
 from deciban.show import one_line
 from deciban.sources.csv_cells import strings
 
-EXACT = 2**53  # up to here every whole number is a float
-FEW = 0.1  # of the values differ: names that come again and again, never texts and never names of rows
+MAX_EXACT_INTEGER = 2**53  # every integer up to here is exact as a float
+MAX_DISTINCT_SHARE = 0.1  # of the values, for strings read as codes: repeated names, not texts or row ids
 CODES = pa.dictionary(pa.int32(), pa.string())
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
-def as_names(columns: Sequence[pa.ChunkedArray]) -> pa.DataType:
-    """How strings are read: as codes, if the sample has far fewer different ones than rows."""
-    there = sum(len(column) - column.null_count for column in columns)
+def string_type(columns: Sequence[pa.ChunkedArray]) -> pa.DataType:
+    """The type of a string column: codes, if the sample has far fewer distinct values than rows."""
+    n_values = sum(len(column) - column.null_count for column in columns)
     strings = [column.cast(pa.string()) for column in columns]
     chunks = [chunk for column in strings for chunk in column.chunks]
     distinct = pc.count_distinct(pa.chunked_array(chunks, pa.string())).as_py()
-    return CODES if 0 < distinct <= FEW * there else pa.string()
+    return CODES if 0 < distinct <= MAX_DISTINCT_SHARE * n_values else pa.string()
 
 
-def common(types: Iterable[pa.DataType]) -> pa.DataType:
-    """What holds values of all these types: a string at last."""
+def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
+    """A type that holds values of all these types; string if no other does."""
     kinds = {kind for kind in types if kind != pa.null()}
     if len(kinds) == 1:
         return kinds.pop()
@@ -42,18 +42,18 @@ def common(types: Iterable[pa.DataType]) -> pa.DataType:
     return pa.string()
 
 
-def wide(kind: pa.DataType) -> pa.DataType:
-    """Moments with room for fractions of a second, which may come later."""
+def at_least_microseconds(kind: pa.DataType) -> pa.DataType:
+    """Timestamps in s or ms as microseconds, since later rows may have fractions of a second."""
     if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
         return pa.timestamp("us", kind.tz)
     return kind
 
 
-def declared(kind: pa.DataType, column: str, file: str) -> pa.DataType:
-    """What a column of a file that says its types is read as."""
+def declared_type(kind: pa.DataType, column: str, file: str) -> pa.DataType:
+    """The type that a column with a declared type is read as."""
     types = pa.types
     if types.is_dictionary(kind):
-        inner = declared(kind.value_type, column, file)
+        inner = declared_type(kind.value_type, column, file)
         return CODES if inner == pa.string() else inner
     if kind == pa.null() or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         return pa.string()
@@ -90,7 +90,7 @@ def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, file: str) -> pa
         if pa.types.is_dictionary(kind):
             plain = column if column.type == kind.value_type else column.cast(kind.value_type)
             return plain.dictionary_encode().cast(kind)
-        # Whole numbers beyond 2⁵³ lose digits as floats; as numbers they have no use for them.
+        # Integers beyond 2⁵³ lose digits as floats, which does not matter for numbers.
         return column.cast(kind, safe=not pa.types.is_floating(kind))
     except pa.ArrowException as error:
         raise DecibanError(
@@ -99,12 +99,12 @@ def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, file: str) -> pa
             column=one_line(name),
             file=file,
             type=one_line(str(column.type)),
-            expected=describe(kind),
+            expected=type_in_words(kind),
             problem=one_line(str(error)),
         ) from None
 
 
-def describe(kind: pa.DataType) -> str:
+def type_in_words(kind: pa.DataType) -> str:
     """A type in words."""
     if pa.types.is_boolean(kind):
         return "true or false"
@@ -117,23 +117,23 @@ def describe(kind: pa.DataType) -> str:
     return "strings" if kind in (pa.string(), CODES) else one_line(str(kind))
 
 
-def without(table: pa.Table, missing: Sequence[str] | None) -> pa.Table:
-    """The table without the values that say that nothing is known, where strings or numbers are such a value."""
+def with_nulls(table: pa.Table, missing: Sequence[str] | None) -> pa.Table:
+    """The table with nulls in place of the values that mean missing, in columns of strings or numbers."""
     if not missing:
         return table
     for i, name in enumerate(table.column_names):
         column = table.column(i)
-        names = pa.types.is_string(column.type) or column.type == CODES
-        if names:
+        is_text = pa.types.is_string(column.type) or column.type == CODES
+        if is_text:
             values = strings(missing, pa.string())
-            no_value = pc.is_in(column.cast(pa.string()), value_set=values)
+            is_missing = pc.is_in(column.cast(pa.string()), value_set=values)
         elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-            values = strings([one for one in missing if as_number(one) is not None], pa.string())
-            no_value = pc.is_in(column.cast(pa.float64(), safe=False), value_set=values.cast(pa.float64()))
+            values = strings([spelling for spelling in missing if as_number(spelling) is not None], pa.string())
+            is_missing = pc.is_in(column.cast(pa.float64(), safe=False), value_set=values.cast(pa.float64()))
         else:
             continue
-        if pc.any(no_value).as_py():
-            table = table.set_column(i, name, pc.if_else(no_value, pa.nulls(1, column.type)[0], column))
+        if pc.any(is_missing).as_py():
+            table = table.set_column(i, name, pc.if_else(is_missing, pa.nulls(1, column.type)[0], column))
     return table
 
 
@@ -144,12 +144,12 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def same_columns(expected: Sequence[str], actual: Sequence[str], first: str, file: str) -> None:
-    """Refuse a file that has other columns than the first."""
-    lacks = [name for name in expected if name not in set(actual)]
-    extra = [name for name in actual if name not in set(expected)]
-    differences = [f"lacks {quoted(lacks)}"] if lacks else []
-    differences += [f"has {quoted(extra)} besides"] if extra else []
+def check_same_columns(expected: Sequence[str], actual: Sequence[str], first: str, file: str) -> None:
+    """Refuse a file whose columns differ from those of the first."""
+    missing_columns = [name for name in expected if name not in set(actual)]
+    extra_columns = [name for name in actual if name not in set(expected)]
+    differences = [f"lacks {quoted_names(missing_columns)}"] if missing_columns else []
+    differences += [f"has {quoted_names(extra_columns)} besides"] if extra_columns else []
     if differences:
         raise DecibanError(
             "{file} does not have the columns of {first}: it {difference}. Read them apart, or make their columns the "
@@ -160,12 +160,12 @@ def same_columns(expected: Sequence[str], actual: Sequence[str], first: str, fil
         )
 
 
-def quoted(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(repr(name) for name in names[:most]) + (", …" if len(names) > most else "")
+def quoted_names(names: Sequence[str], max_names: int = 5) -> str:
+    return ", ".join(repr(name) for name in names[:max_names]) + (", …" if len(names) > max_names else "")
 
 
 def check_names(names: Sequence[str], file: str) -> None:
-    """Refuse columns without a name, and those with the same."""
+    """Refuse columns without a name, and duplicate names."""
     seen: dict[str, int] = {}
     for number, name in enumerate(names, 1):
         if not name.strip():
@@ -186,28 +186,28 @@ def check_names(names: Sequence[str], file: str) -> None:
         seen[name] = number
 
 
-# ---------------------------------------------------------------------- what models are given
+# ---------------------------------------------------------------------- input of models
 
 
 def as_written(table: pa.Table, whole: Collection[str]) -> pa.Table:
-    """The same rows as a person would have written them, for what a column is shows in that: names as strings, and the
-    columns `whole`, which are read as fractions, as whole numbers if they still are."""
-    for place, name in enumerate(table.column_names):
-        kind = table.schema.field(place).type
+    """The same rows as they were written, since kinds of columns are inferred from that: codes as strings, and the
+    columns `whole`, which are read as floats, as integers if they still are."""
+    for i, name in enumerate(table.column_names):
+        kind = table.schema.field(i).type
         if pa.types.is_dictionary(kind):
-            table = table.set_column(place, name, table[name].cast(kind.value_type))
+            table = table.set_column(i, name, table[name].cast(kind.value_type))
         elif name in whole and pa.types.is_floating(kind) and all_whole(table[name].drop_null().to_numpy()):
-            table = table.set_column(place, name, table[name].cast(pa.int64()))
+            table = table.set_column(i, name, table[name].cast(pa.int64()))
     return table
 
 
 def all_whole(numbers: Array) -> bool:
-    """Whether these are whole numbers that a float tells apart."""
+    """Whether these are integers that floats represent exactly."""
     return bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= 2.0**53)).all())
 
 
 def as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of texts; a missing one is empty."""
+    """A column of texts; missing ones become empty."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     strings = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     return pc.fill_null(column.cast(kind if strings else pa.string()), "")

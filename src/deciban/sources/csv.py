@@ -1,4 +1,4 @@
-"""CSV and its kin: what separates fields, what the columns are called, and rows of text as columns of values."""
+"""CSV, TSV and the like: delimiter, header, and rows of text as typed columns."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from deciban.errors import DecibanError, FileError
-from deciban.sources.blocks import LONGEST, Quoted, RecordBlock
+from deciban.sources.blocks import MAX_RECORD_BYTES, QuotedCutter, RecordBlock
 from deciban.sources.column_types import (
-    EXACT,
+    MAX_EXACT_INTEGER,
     MISSING,
-    as_names,
     as_number,
+    at_least_microseconds,
     check_names,
-    common,
-    describe,
-    same_columns,
-    wide,
+    check_same_columns,
+    common_type,
+    string_type,
+    type_in_words,
 )
 from deciban.sources.csv_cells import in_quotes, lines, string
 from deciban.sources.input_file import ByteStream, InputFile
-from deciban.sources.records import MOST, SAMPLE, Begun, Excerpt, Misread, RecordFile, Records
+from deciban.sources.records import MAX_SAMPLE_BYTES, SAMPLE_ROWS, Excerpt, Misread, OpenedRecords, RecordFile, Records
 
 DELIMITERS = ",;\t|"
-HEAD = 1 << 16  # bytes that are looked at for what separates fields
-PADDED = r"^\s*[+-]?0\d"  # 007 is a name: as a number it would lose its zeros
-LONG = r"\d{16}"
-DIGITS = r"^\s*[+-]?\d+\s*$"
+HEAD_BYTES = 1 << 16  # in which the delimiter is detected
+LEADING_ZEROS = r"^\s*[+-]?0\d"  # 007 is an identifier: as a number it would lose its zeros
+LONG_DIGITS = r"\d{16}"
+ALL_DIGITS = r"^\s*[+-]?\d+\s*$"
 END_OF_LINE = re.compile(rb"\r?\n|\r(?!\Z)")  # at the end, CR may be half of CRLF
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
-COMMENTS = re.compile(rb"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*")  # lines that are blank or begin with #
+COMMENTS = re.compile(rb"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*")  # blank lines, and lines that begin with #
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a file is written."""
+    """Header and delimiter of a file."""
 
     names: tuple[str, ...]
     delimiter: str
@@ -52,32 +52,32 @@ class CsvFile(RecordFile):
 
     def __init__(self, file: InputFile, encoding: str, delimiter: str | None) -> None:
         self._delimiter = delimiter
-        self._found: Dialect | None = None
+        self._dialect: Dialect | None = None
         super().__init__(file, encoding)
 
     @property
     def dialect(self) -> Dialect:
-        assert self._found is not None
-        return self._found
+        assert self._dialect is not None
+        return self._dialect
 
-    def _begin(self, stream: ByteStream) -> Begun:
+    def _begin(self, stream: ByteStream) -> OpenedRecords:
         data, start, end = read_header(stream, self.name)
         end_of_line = b"\r" if data[end - 1 : end] == b"\r" else b"\n"
-        header = decoded(data[start:end], self.name, 1)
-        delimiter = self._delimiter or sniffed(data[start:], self.file.name)
+        header = decoded_header(data[start:end], self.name, 1)
+        delimiter = self._delimiter or detected_delimiter(data[start:], self.file.name)
         names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=delimiter)))
-        if self._found is None:
+        if self._dialect is None:
             check_header(names, header, self.name)
-            self._found, self._delimiter = Dialect(names, delimiter), delimiter
-            self.cutter = Quoted(delimiter, end_of_line)
-        elif self._found.names != names:
+            self._dialect, self._delimiter = Dialect(names, delimiter), delimiter
+            self.cutter = QuotedCutter(delimiter, end_of_line)
+        elif self._dialect.names != names:
             raise FileError(
                 "{file} has changed while it was read: its columns are others now. Read it again", file=self.name
             )
-        return Begun(data[end:], stream, 1 + data.count(end_of_line, 0, end))
+        return OpenedRecords(data[end:], stream, 1 + data.count(end_of_line, 0, end))
 
     def may_begin_inside(self, block: RecordBlock) -> bool:
-        """Between quotes a line may end, and which quote opens and which closes only the file's beginning tells."""
+        """True if there are quotes: a line may end inside them, and which quote opens is known only from the start."""
         return b'"' in block.data
 
     def count(self, block: RecordBlock) -> int:
@@ -89,7 +89,7 @@ class CsvFile(RecordFile):
             raise self.diagnosed(block, first, ()) from None
 
     def diagnosed(self, block: RecordBlock, types: Mapping[str, pa.DataType], missing: Sequence[str]) -> Misread:
-        """Why a block cannot be read, found by going through it slowly."""
+        """Why a block cannot be read, found by a slow pass over it."""
         return diagnose(block, self.dialect, types, missing)
 
 
@@ -104,20 +104,20 @@ class Csv(Records):
         given: Mapping[str, pa.DataType],
     ) -> None:
         super().__init__(name, record_files)
-        self._missing = nulls(MISSING if missing is None else missing)
+        self._missing = null_spellings(MISSING if missing is None else missing)
         self.columns = record_files[0].dialect.names
         for record_file in record_files[1:]:
-            same_columns(self.columns, record_file.dialect.names, record_files[0].name, record_file.name)
+            check_same_columns(self.columns, record_file.dialect.names, record_files[0].name, record_file.name)
         self.types = {column: given[column] for column in self.columns if column in given}
         if len(self.types) < len(self.columns):
             self._infer()
 
     def _infer(self) -> None:
-        excerpts = self._excerpts(SAMPLE, MOST)
-        types, self.whole = infer(excerpts, self.types, self._missing, self.columns)
+        excerpts = self._excerpts(SAMPLE_ROWS, MAX_SAMPLE_BYTES)
+        types, self.whole = infer_types(excerpts, self.types, self._missing, self.columns)
         self.types = {column: types[column] for column in self.columns}
-        if sum(len(excerpt.block.data) for excerpt in excerpts) <= MOST:
-            self._sampled = SAMPLE, self._tables(excerpts)
+        if sum(len(excerpt.block.data) for excerpt in excerpts) <= MAX_SAMPLE_BYTES:
+            self._sampled = SAMPLE_ROWS, self._tables(excerpts)
 
     def _parse(self, record_file: RecordFile, block: RecordBlock) -> pa.Table:
         assert isinstance(record_file, CsvFile)
@@ -133,10 +133,10 @@ class Csv(Records):
 
 
 def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
-    """The first bytes, and where the header stands in them: behind lines that are comments, up to the end of a line."""
+    """The first bytes, and the start and end of the header in them, after any comment lines."""
     data = b""
     while True:
-        more = stream.read(HEAD)
+        more = stream.read(HEAD_BYTES)
         data += more
         if data.startswith(b"PK\x03\x04"):
             raise FileError(
@@ -153,11 +153,11 @@ def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
         end = end_of_record(data, start)
         if end or not more:
             break
-        if len(data) > LONGEST:
+        if len(data) > MAX_RECORD_BYTES:
             raise FileError(
                 "the first line of {file} does not end within {most} MB: is this a table?",
                 file=name,
-                most=LONGEST >> 20,
+                most=MAX_RECORD_BYTES >> 20,
             )
     if not data[start:].strip():
         what = "is empty" if not data.strip() else "has nothing but comments"
@@ -166,21 +166,21 @@ def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
 
 
 def end_of_record(data: bytes, start: int) -> int:
-    """Behind the line that ends outside of quotes; 0 if there is none yet."""
+    """The position after the first line end outside quotes; 0 if there is none yet."""
     for end in END_OF_LINE.finditer(data, start):
         if data.count(b'"', start, end.start()) % 2 == 0:
             return end.end()
     return 0
 
 
-def decoded(data: bytes, name: str, line: int) -> str:
+def decoded_header(data: bytes, name: str, line: int) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise FileError(not_utf_8(data, error, name, line)) from None
+        raise FileError(not_utf_8_message(data, error, name, line)) from None
 
 
-def not_utf_8(data: bytes, error: UnicodeDecodeError, name: str, line: int) -> str:
+def not_utf_8_message(data: bytes, error: UnicodeDecodeError, name: str, line: int) -> str:
     line += data.count(b"\n", 0, error.start)
     return (
         f"line {line} of {name} is not UTF-8 (byte 0x{data[error.start]:02x}): give the encoding that it was written "
@@ -188,21 +188,21 @@ def not_utf_8(data: bytes, error: UnicodeDecodeError, name: str, line: int) -> s
     )
 
 
-def sniffed(data: bytes, name: str) -> str:
-    """What separates fields: that which cuts most rows into as many fields as the header."""
-    text = data[: data.rfind(b"\n", 0, HEAD) + 1 or HEAD].decode(errors="replace")
-    best, chosen = (0.0, 0), "\t" if name.lower().endswith((".tsv", ".tab")) else ","
+def detected_delimiter(data: bytes, name: str) -> str:
+    """The delimiter: the one that splits most rows into as many fields as the header."""
+    text = data[: data.rfind(b"\n", 0, HEAD_BYTES) + 1 or HEAD_BYTES].decode(errors="replace")
+    best_quality, chosen = (0.0, 0), "\t" if name.lower().endswith((".tsv", ".tab")) else ","
     for delimiter in DELIMITERS:
         widths = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
         if widths and widths[0] > 1:
-            quality = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
-            if quality > best:
-                best, chosen = quality, delimiter
+            agreement = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
+            if agreement > best_quality:
+                best_quality, chosen = agreement, delimiter
     return chosen
 
 
 def check_header(names: Sequence[str], header: str, name: str) -> None:
-    # What is quoted is meant to be a name.
+    # A quoted number is meant as a name.
     if '"' not in header and all(as_number(column) is not None for column in names):
         raise DecibanError(
             "the first line of {file} holds numbers ({value}), and should name the columns: put such a line first",
@@ -215,10 +215,10 @@ def check_header(names: Sequence[str], header: str, name: str) -> None:
 # ---------------------------------------------------------------------- rows
 
 
-def nulls(missing: Sequence[str]) -> list[str]:
-    """What says that nothing is known, also behind the blank that some put after a comma."""
+def null_spellings(missing: Sequence[str]) -> list[str]:
+    """Spellings of a missing value, also with the blank that some put after a comma."""
     values = dict.fromkeys(["", *missing])
-    return [*values, *(f" {one}" for one in values)]
+    return [*values, *(f" {spelling}" for spelling in values)]
 
 
 def read_csv(
@@ -228,7 +228,7 @@ def read_csv(
     columns: Sequence[str],
     missing: Sequence[str] = (),
 ) -> pa.Table:
-    """Records as a table; types that are not given are found. One block and one thread: there are others beside it."""
+    """Parse records; types that are not given are inferred. One thread: other blocks are parsed in parallel."""
     return arrow_csv.read_csv(
         pa.BufferReader(data),
         arrow_csv.ReadOptions(column_names=list(dialect.names), use_threads=False, block_size=max(1024, len(data) + 1)),
@@ -244,16 +244,16 @@ def read_csv(
     )
 
 
-def infer(
+def infer_types(
     excerpts: Sequence[Excerpt], given: Mapping[str, pa.DataType], missing: Sequence[str], columns: Sequence[str]
 ) -> tuple[dict[str, pa.DataType], frozenset[str]]:
-    """The types of columns that are not given, and those whose numbers are whole.
+    """The types of all columns, inferred where not given, and the names of integer columns.
 
-    Whole numbers are floats, since fractions may come. Those that floats cannot tell apart, and those with leading
-    zeros, are names.
+    Integers are read as floats, since fractions may follow. Those that floats cannot represent exactly, and those with
+    leading zeros, are identifiers: strings.
     """
     types = dict(given)
-    open_ones = [column for column in columns if column not in types]
+    untyped = [column for column in columns if column not in types]
     files: dict[Dialect, list[bytes]] = {}
     for excerpt in excerpts:
         assert isinstance(excerpt.record_file, CsvFile)
@@ -262,33 +262,37 @@ def infer(
             data if data.endswith((b"\n", b"\r")) else data + b"\n"
         )
     joined = {dialect: b"".join(parts) for dialect, parts in files.items()}
-    tables = [first_look(data, dialect, open_ones, missing) for dialect, data in joined.items() if data]
-    kinds = {column: common(table.schema.field(column).type for table in tables) for column in open_ones}
-    doubtful = [column for column in open_ones if is_number(kinds[column]) and whole_or_large(tables, column)]
+    tables = [read_untyped(data, dialect, untyped, missing) for dialect, data in joined.items() if data]
+    kinds = {column: common_type(table.schema.field(column).type for table in tables) for column in untyped}
+    maybe_identifiers = [column for column in untyped if is_number(kinds[column]) and whole_or_large(tables, column)]
     strings = [
-        read_csv(data, dialect, dict.fromkeys(doubtful, pa.string()), doubtful, missing)
+        read_csv(data, dialect, dict.fromkeys(maybe_identifiers, pa.string()), maybe_identifiers, missing)
         for dialect, data in joined.items()
-        if data and doubtful
+        if data and maybe_identifiers
     ]
-    names = {column for column in doubtful if any(are_names(table.column(column)) for table in strings)}
-    whole = frozenset(column for column in open_ones if pa.types.is_integer(kinds[column]) and column not in names)
-    for column in open_ones:
+    identifiers = {
+        column for column in maybe_identifiers if any(are_identifiers(table.column(column)) for table in strings)
+    }
+    integer_columns = frozenset(
+        column for column in untyped if pa.types.is_integer(kinds[column]) and column not in identifiers
+    )
+    for column in untyped:
         kind = kinds[column]
-        if column in names:
-            types[column] = as_names([table.column(column) for table in strings])
+        if column in identifiers:
+            types[column] = string_type([table.column(column) for table in strings])
         elif is_number(kind):
             types[column] = pa.float64()
         elif pa.types.is_boolean(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-            types[column] = wide(kind)
+            types[column] = at_least_microseconds(kind)
         elif pa.types.is_string(kind):
-            types[column] = as_names([table.column(column) for table in tables])
+            types[column] = string_type([table.column(column) for table in tables])
         else:
             types[column] = pa.string()
-    return types, whole
+    return types, integer_columns
 
 
-def first_look(data: bytes, dialect: Dialect, columns: Sequence[str], missing: Sequence[str]) -> pa.Table:
-    """A sample with the types that Arrow finds. Bytes that are no text are refused when they are read."""
+def read_untyped(data: bytes, dialect: Dialect, columns: Sequence[str], missing: Sequence[str]) -> pa.Table:
+    """A sample with the types that Arrow infers. Bytes that are not text are refused later, when all rows are read."""
     table = read_csv(data, dialect, {}, columns, missing)
     for i, name in enumerate(columns):
         if pa.types.is_binary(table.column(i).type):
@@ -301,30 +305,30 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def whole_or_large(tables: Sequence[pa.Table], column: str) -> bool:
-    """Whether numbers may be names: they are whole, or too large for a float to be exact."""
+    """Whether numbers may be identifiers: integers, or too large for exact floats."""
     for table in tables:
-        own = table.column(column)
-        if pa.types.is_integer(own.type):
+        values = table.column(column)
+        if pa.types.is_integer(values.type):
             return True
-        if pa.types.is_floating(own.type):
-            ends = pc.min_max(own)
-            if max(abs(ends["min"].as_py() or 0), abs(ends["max"].as_py() or 0)) > EXACT:
+        if pa.types.is_floating(values.type):
+            extremes = pc.min_max(values)
+            if max(abs(extremes["min"].as_py() or 0), abs(extremes["max"].as_py() or 0)) > MAX_EXACT_INTEGER:
                 return True
     return False
 
 
-def are_names(strings: pa.ChunkedArray) -> bool:
-    """Whether strings of digits would lose something as floats. Numbers with fractions among them say they are none."""
-    digits = pc.match_substring_regex(strings, DIGITS)
+def are_identifiers(strings: pa.ChunkedArray) -> bool:
+    """Whether strings of digits would lose information as floats. A fraction among them means that they are numbers."""
+    digits = pc.match_substring_regex(strings, ALL_DIGITS)
     if not pc.all(digits, min_count=0).as_py():
         return False
-    if pc.any(pc.match_substring_regex(strings, PADDED), min_count=0).as_py():
+    if pc.any(pc.match_substring_regex(strings, LEADING_ZEROS), min_count=0).as_py():
         return True
-    long = strings.filter(pc.match_substring_regex(strings, LONG))
-    return any(abs(int(value)) > EXACT for value in long.to_pylist() if value is not None)
+    long = strings.filter(pc.match_substring_regex(strings, LONG_DIGITS))
+    return any(abs(int(value)) > MAX_EXACT_INTEGER for value in long.to_pylist() if value is not None)
 
 
-# ---------------------------------------------------------------------- what is wrong with a block
+# ---------------------------------------------------------------------- diagnosis of errors
 
 
 def diagnose(block: RecordBlock, dialect: Dialect, types: Mapping[str, pa.DataType], missing: Sequence[str]) -> Misread:
@@ -346,45 +350,47 @@ def diagnose(block: RecordBlock, dialect: Dialect, types: Mapping[str, pa.DataTy
         width = len(dialect.names)
         for row, (line, fields) in enumerate(records(block, dialect)):
             if len(fields) != width:
-                return Misread(ragged(len(fields), width, dialect.delimiter), row, line)
+                return Misread(field_count_message(len(fields), width, dialect.delimiter), row, line)
         return Misread("cannot be read", 0, block.line)
-    misfits = [(misfit(texts.column(name), types[name], missing), name) for name in columns]
-    wrong = [(at, name) for at, name in misfits if at is not None]
-    if not wrong:
+    misfits = [(first_misfit(texts.column(name), types[name], missing), name) for name in columns]
+    misfitting = [(at, name) for at, name in misfits if at is not None]
+    if not misfitting:
         return Misread("cannot be read", 0, block.line)
-    row, name = min(wrong)
+    row, name = min(misfitting)
     line = next((line for i, (line, _) in enumerate(records(block, dialect)) if i == row), 0)
-    return Misread(unfit(types[name]), row, line, column=name, value=shortened(texts.column(name)[row].as_py()))
+    return Misread(
+        misfit_message(types[name]), row, line, column=name, value=shortened(texts.column(name)[row].as_py())
+    )
 
 
-def unfit(kind: pa.DataType) -> str:
-    """What to say of {value} in {column}, whose values are of a kind."""
+def misfit_message(kind: pa.DataType) -> str:
+    """The error message for {value} in {column}, whose other values are of this type."""
     return (
-        f"has {{value}} in column {{column!r}}, which holds {describe(kind)} elsewhere: if it says that nothing is "
-        "known, name it (--missing {value}), and if it is a name, so are all (--schema {column}=category)"
+        f"has {{value}} in column {{column!r}}, which holds {type_in_words(kind)} elsewhere: if it says that nothing "
+        "is known, name it (--missing {value}), and if it is a name, so are all (--schema {column}=category)"
     )
 
 
 def shortened(value: object) -> str:
-    """A value as Python writes it, its beginning if it is long."""
+    """The repr of a value, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:60] + "…"
 
 
-def ragged(fields: int, expected: int, delimiter: str) -> str:
-    shown = "a tab" if delimiter == "\t" else repr(delimiter)
-    few = f"{fields} field{'' if fields == 1 else 's'}"
-    problem = f"has {few}, and the header has {expected}"
+def field_count_message(fields: int, expected: int, delimiter: str) -> str:
+    delimiter_text = "a tab" if delimiter == "\t" else repr(delimiter)
+    count_text = f"{fields} field{'' if fields == 1 else 's'}"
+    problem = f"has {count_text}, and the header has {expected}"
     if fields > expected:
-        return f"{problem}: quote fields that hold {shown}, or say what separates fields (--delimiter)"
-    return f"{problem}: put {shown} also where nothing is known, or say what separates fields (--delimiter)"
+        return f"{problem}: quote fields that hold {delimiter_text}, or say what separates fields (--delimiter)"
+    return f"{problem}: put {delimiter_text} also where nothing is known, or say what separates fields (--delimiter)"
 
 
 def records(block: RecordBlock, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    """The records of a block, each with its line, blank lines left out; slow, for what is wrong."""
+    """The records of a block, each with its line number, without blank lines; slow, for diagnosis only."""
     text = io.StringIO(block.data.decode(errors="replace").replace("\0", "\ufffd"), newline="")
     reader = csv.reader(text, delimiter=dialect.delimiter)
-    limit = csv.field_size_limit(LONGEST)
+    limit = csv.field_size_limit(MAX_RECORD_BYTES)
     try:
         before = 0
         for fields in reader:
@@ -396,14 +402,14 @@ def records(block: RecordBlock, dialect: Dialect) -> Iterator[tuple[int, list[st
 
 
 def record_at(block: RecordBlock, dialect: Dialect, position: int) -> tuple[int, int]:
-    """The number and the line of the record that a byte is in."""
+    """The index and the line of the record that contains a byte."""
     before = RecordBlock(block.data[:position] + b"x", block.line, block.read)
-    before_it = list(records(before, dialect))
-    return len(before_it) - 1, before_it[-1][0]
+    earlier = list(records(before, dialect))
+    return len(earlier) - 1, earlier[-1][0]
 
 
-def misfit(texts: pa.ChunkedArray, kind: pa.DataType, missing: Sequence[str]) -> int | None:
-    """The first row whose text is not of a kind, by halving: the reader itself is asked, since it decides."""
+def first_misfit(texts: pa.ChunkedArray, kind: pa.DataType, missing: Sequence[str]) -> int | None:
+    """The first row whose text does not parse as a type, by bisection with the reader itself."""
 
     def fits(start: int, end: int) -> bool:
         part = texts.slice(start, end - start).combine_chunks().cast(pa.large_string())

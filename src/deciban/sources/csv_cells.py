@@ -10,26 +10,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SPECIAL = r'[",;|\t\r\n]|^#|^\s|\s$|^$'  # what is quoted, whatever separates cells
+SPECIAL = r'[",;|\t\r\n]|^#|^\s|\s$|^$'  # quoted with any delimiter
 
 
 def strings(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
-    """Strings as a column (string or large_string). `pa.array` would import pandas where it is installed, which takes
-    longer than most of what a command has to do."""
+    """Strings as a column (string or large_string). `pa.array` would import pandas if it is installed, which takes
+    longer than most commands."""
     raw = [text.encode() for text in texts]
     offsets = array("q" if pa.types.is_large_string(kind) else "i", accumulate(map(len, raw), initial=0))
     return pa.Array.from_buffers(kind, len(raw), [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(raw))])
 
 
 def string(text: str) -> pa.Scalar:
-    """A value to compute with."""
+    """A string as an Arrow scalar."""
     return strings([text], pa.large_string())[0]
 
 
 def cells(column: pa.Array) -> pa.Array:
-    """Values as CSV has them, in quotes only where they need them."""
-    text = pc.cast(column, pa.large_string())  # more of it than other strings can hold
-    if pa.types.is_floating(column.type):  # 123456789012 is a number of a customer, and 1.23456789012e+11 is none
+    """Values as CSV cells, quoted only where needed."""
+    text = pc.cast(column, pa.large_string())  # 64-bit offsets, for more than 2 GB
+    if pa.types.is_floating(column.type):  # a customer number is 123456789012, not 1.23456789012e+11
         whole = pc.cast(column, pa.int64(), safe=False)
         same = pc.equal(pc.cast(whole, column.type, safe=False), column)
         return pc.if_else(same, pc.cast(whole, pa.large_string()), text)
@@ -44,17 +44,17 @@ def in_quotes(text: pa.Array) -> pa.Array:
 
 
 def joined(*texts: Any, between: str = "") -> pa.Array:
-    """Texts side by side, row by row."""
+    """Texts joined row by row."""
     return pc.binary_join_element_wise(*texts, string(between))
 
 
 def lines(columns: list[pa.Array], delimiter: str) -> memoryview:
-    """Cells as rows, each with its end."""
+    """Columns of cells as lines."""
     return content(joined(joined(*columns, between=delimiter), string("\n")))
 
 
 def content(texts: pa.Array) -> memoryview:
-    """The characters of strings, one behind the other as they are stored."""
+    """The concatenated bytes of strings, as they are stored."""
     _, offsets, data = texts.buffers()
-    at = memoryview(offsets).cast("b").cast("q")  # large strings count in 64 bits
+    at = memoryview(offsets).cast("b").cast("q")  # offsets of large strings are 64-bit
     return memoryview(data)[at[texts.offset] : at[texts.offset + len(texts)]] if data else memoryview(b"")

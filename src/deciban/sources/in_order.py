@@ -1,4 +1,4 @@
-"""Files for Arrow's readers, which go to and fro: read from disk once, in order, and so hashed in passing."""
+"""Files for Arrow's readers, which seek: read from disk once, in order, so that they can be hashed meanwhile."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from deciban.sources.input_file import InputFile, Pass, readable
+from deciban.sources.input_file import InputFile, Pass, read_errors
 
-PAGE = 1 << 18  # bytes that are drawn at a time
-NEAR = 1 << 20  # bytes: a reader that skips more than this looks something up, such as the footer
-MAX_KEPT = 1 << 28  # bytes of row groups that are kept for columns still to be read; further back, they are read again
+PAGE_BYTES = 1 << 18  # read from disk at a time
+MAX_GAP_BYTES = 1 << 20  # a reader that skips more is looking something up, such as the footer
+MAX_KEPT_BYTES = 1 << 28  # of row groups, for columns still to be read; earlier bytes are read again
 
 
 class InOrder(io.RawIOBase):
-    """A file that can be read at any place, while its bytes are drawn from the disk in their order.
+    """A seekable file whose bytes are read from disk in order.
 
-    `groups` are the places where row groups begin, and where the last one ends. Columns of a group are read a little
-    of each at a time, and of two groups where one ends, so that much is kept. Without `groups` nothing is.
+    `groups` are the offsets of row groups, and the end of the last one. Readers alternate between the columns of a
+    group, and of two groups at a boundary, so these are kept in memory. Without `groups` nothing is.
     """
 
     def __init__(self, file: InputFile, one_pass: Pass, groups: Sequence[int] = ()) -> None:
         assert file.path is not None
         assert file.size is not None
         self._file, self._pass, self._groups, self._size = file, one_pass, groups, file.size
-        with readable(file.name):
+        with read_errors(file.name):
             self._raw = file.path.open("rb", buffering=0)
         self._at = 0
-        self._drawn = 0  # how far the disk was read
-        self._kept: dict[int, bytearray] = {}  # pages by their number, the last ones that were drawn
-        self._spare: list[bytearray] = []  # pages to be filled again, which is quicker than new ones
+        self._bytes_read = 0  # bytes read from disk so far
+        self._pages: dict[int, bytearray] = {}  # the latest pages by number
+        self._free_pages: list[bytearray] = []  # buffers to reuse, which is faster than allocating
 
     def readable(self) -> bool:
         return True
@@ -51,58 +51,58 @@ class InOrder(io.RawIOBase):
         begin, end = self._at, min(self._at + len(buffer), self._size)
         needed = self._needed_from(begin)
         if needed is not None:
-            self._draw(end, max(needed, end - MAX_KEPT))
+            self._read_until(end, max(needed, end - MAX_KEPT_BYTES))
         view, at = memoryview(buffer), begin
         while at < end:
-            number, offset = divmod(at, PAGE)
-            size = min(end - at, PAGE - offset)
-            if number in self._kept:
-                view[at - begin : at - begin + size] = memoryview(self._kept[number])[offset : offset + size]
+            number, offset = divmod(at, PAGE_BYTES)
+            size = min(end - at, PAGE_BYTES - offset)
+            if number in self._pages:
+                view[at - begin : at - begin + size] = memoryview(self._pages[number])[offset : offset + size]
             else:
                 size = self._read_at(at, view[at - begin : at - begin + size])
-            if not size:  # it has become shorter meanwhile
+            if not size:  # the file was truncated meanwhile
                 break
             at += size
         self._at = at
         return at - begin
 
     def _needed_from(self, at: int) -> int | None:
-        """Where what is kept may begin once there is a read at this place; None where that is looked up apart."""
+        """The first offset to keep after a read at this position; None for a lookup, which reads separately."""
         if not self._groups:
-            return at if at <= self._drawn + NEAR else None
+            return at if at <= self._bytes_read + MAX_GAP_BYTES else None
         if at >= self._groups[-1]:
             return None
         return self._groups[max(0, bisect_right(self._groups, at) - 2)]
 
-    def _draw(self, end: int, needed: int) -> None:
-        """Read on to this place, page by page, and drop pages that end before `needed`."""
-        while self._drawn < end:
-            page = self._spare.pop() if self._spare else bytearray(PAGE)
-            size = self._read_at(self._drawn, memoryview(page)[: self._size - self._drawn])
+    def _read_until(self, end: int, needed: int) -> None:
+        """Read up to this offset, page by page, and drop pages that end before `needed`."""
+        while self._bytes_read < end:
+            page = self._free_pages.pop() if self._free_pages else bytearray(PAGE_BYTES)
+            size = self._read_at(self._bytes_read, memoryview(page)[: self._size - self._bytes_read])
             if not size:
                 break
             self._pass.add(self._file, memoryview(page)[:size])
-            self._kept[self._drawn // PAGE] = page
-            self._drawn += size
+            self._pages[self._bytes_read // PAGE_BYTES] = page
+            self._bytes_read += size
             self._drop(needed)
         self._drop(needed)
 
     def _drop(self, needed: int) -> None:
-        while self._kept and (first := next(iter(self._kept))) < needed // PAGE:
-            self._spare.append(self._kept.pop(first))
+        while self._pages and (first := next(iter(self._pages))) < needed // PAGE_BYTES:
+            self._free_pages.append(self._pages.pop(first))
 
     def _read_at(self, place: int, into: memoryview) -> int:
-        """Fill this from a place in the file; how much there was."""
+        """Fill a buffer from an offset of the file; returns the number of bytes."""
         done = 0
-        with readable(self._file.name):
+        with read_errors(self._file.name):
             self._raw.seek(place)
             while done < len(into) and (size := self._raw.readinto(into[done:])):
                 done += size
         return done
 
     def finish(self) -> None:
-        """Draw what nobody has asked for."""
-        self._draw(self._size, self._size)
+        """Read the rest of the file."""
+        self._read_until(self._size, self._size)
 
     def close(self) -> None:
         self._raw.close()
@@ -113,11 +113,11 @@ class InOrder(io.RawIOBase):
 def arrow_file(
     file: InputFile, one_pass: Pass | None = None, groups: Callable[[], Sequence[int]] = tuple
 ) -> Iterator[pa.NativeFile]:
-    """A file for Arrow's readers. Once they have read it to the end, all of its bytes are in the pass."""
-    if file.keeps or one_pass is None or not one_pass.hashes:
+    """A file for Arrow's readers. On exit, all of its bytes have been added to the pass."""
+    if file.keeps_content or one_pass is None or not one_pass.hashes:
         with file.arrow() as content:
             yield content
-        if file.keeps and one_pass is not None:
+        if file.keeps_content and one_pass is not None:
             one_pass.add(file, file.content())
         return
     with InOrder(file, one_pass, groups()) as drawn, pa.PythonFile(drawn, mode="r") as content:

@@ -1,4 +1,4 @@
-"""Files, and streams that can be read only once: their bytes, unpacked and as UTF-8, counted and hashed in passing."""
+"""Files, and streams that can be read only once: decompressed, decoded to UTF-8, counted and hashed while read."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ import pyarrow as pa
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Pass:
-    """One pass over files: how many bytes have been read so far, and their hash, file by file or by `group`."""
+    """One pass over files: the bytes read so far, and their hash per `group` of files."""
 
     def __init__(self, group: Callable[[InputFile], Any] | None = None) -> None:
         self.read = 0
-        self._group = group  # None: nobody will ask for a hash
+        self._group = group  # None: no hashing
         self._hashes: dict[Any, Any] = {}
 
     def add(self, file: InputFile, data: bytes | memoryview) -> None:
@@ -44,20 +44,20 @@ class Pass:
 
     @property
     def hashes(self) -> bool:
-        """Whether what is read is hashed."""
+        """Whether bytes are hashed."""
         return self._group is not None
 
     def digests(self) -> dict[Any, str]:
-        """The SHA-256 of all bytes of each group, in the order in which they were read."""
+        """The SHA-256 of each group's bytes, in the order they were read."""
         return {group: hashed.hexdigest() for group, hashed in self._hashes.items()}
 
 
 class Peeked(io.RawIOBase):
-    """A stream whose first bytes can be looked at before it is read."""
+    """A stream whose first bytes can be peeked at."""
 
-    def __init__(self, raw: Any, lent: bool = False) -> None:
+    def __init__(self, raw: Any, borrowed: bool = False) -> None:
         self._raw = raw
-        self._lent = lent  # and so not ours to close
+        self._borrowed = borrowed  # not ours to close
         self._ahead = b""
 
     def peek(self, size: int) -> bytes:
@@ -80,13 +80,13 @@ class Peeked(io.RawIOBase):
         return len(some)
 
     def close(self) -> None:
-        if not self._lent:
+        if not self._borrowed:
             self._raw.close()
             super().close()
 
 
-class Watched(io.RawIOBase):
-    """A file whose bytes are counted as they pass."""
+class CountedFile(io.RawIOBase):
+    """A file whose bytes are counted and hashed while they are read."""
 
     def __init__(self, file: InputFile, one_pass: Pass) -> None:
         self._raw, self._file, self._pass = file.open(), file, one_pass
@@ -111,15 +111,15 @@ class InputFile:
         self.path = path
         self.name = one_line(name or str(path))
         self.size: int | None = None
-        self.keeps = False  # what is read stays in memory
+        self.keeps_content = False  # in memory once read
         self._content: bytes | None = None
         self._live: Peeked | None = None
         if path is None:
             stream: Any = sys.stdin.buffer
-            # Without a buffer there is no lock that a waiting thread could hold when Python ends.
-            self._live = Peeked(getattr(stream, "raw", stream), lent=True)
+            # Unbuffered: a buffer has a lock, which a waiting thread could hold when Python exits.
+            self._live = Peeked(getattr(stream, "raw", stream), borrowed=True)
             return
-        with readable(self.name):
+        with read_errors(self.name):
             status = path.stat()
             if stat.S_ISREG(status.st_mode):
                 self.size = status.st_size
@@ -129,7 +129,7 @@ class InputFile:
                 self._live = Peeked(path.open("rb", buffering=0))
 
     @property
-    def again(self) -> bool:
+    def rereadable(self) -> bool:
         """Whether it can be read more than once."""
         return self.size is not None
 
@@ -137,62 +137,62 @@ class InputFile:
         if self._live is not None:
             return self._live
         assert self.path is not None
-        with readable(self.name):
-            if not self.keeps:
+        with read_errors(self.name):
+            if not self.keeps_content:
                 return Peeked(self.path.open("rb", buffering=0))
             return Peeked(io.BytesIO(self.content()))
 
     def content(self) -> bytes:
-        """All of its bytes, read once where it keeps them."""
+        """All of its bytes, read only once if it keeps them."""
         assert self.path is not None
         if self._content is not None:
             return self._content
-        with readable(self.name):
+        with read_errors(self.name):
             content = self.path.read_bytes()
-        if self.keeps:
+        if self.keeps_content:
             self._content = content
         return content
 
     def between(self, begin: int, end: int) -> bytes:
-        """Some of its bytes."""
-        if self.keeps:
+        """The bytes between two offsets."""
+        if self.keeps_content:
             return self.content()[begin:end]
         assert self.path is not None
-        with readable(self.name), self.path.open("rb") as file:
+        with read_errors(self.name), self.path.open("rb") as file:
             file.seek(begin)
             return file.read(end - begin)
 
     def arrow(self) -> pa.NativeFile:
-        """For Arrow's own readers, which go to and fro in it."""
-        with readable(self.name):
-            return pa.BufferReader(self.content()) if self.keeps else pa.OSFile(str(self.path))
+        """A file object for Arrow's readers, which seek."""
+        with read_errors(self.name):
+            return pa.BufferReader(self.content()) if self.keeps_content else pa.OSFile(str(self.path))
 
     def peek(self, size: int) -> bytes:
-        """Its first bytes. A stream keeps them for whoever reads it."""
-        with readable(self.name):
+        """Its first bytes, without consuming them."""
+        with read_errors(self.name):
             if self._live is not None:
                 return self._live.peek(size)
-            if self.keeps:
+            if self.keeps_content:
                 return self.content()[:size]
             with self.open() as file:
                 return file.peek(size)
 
     def spooled(self) -> InputFile:
-        """The same bytes as a file, for formats that are not read from the beginning to the end."""
-        if self.again:
+        """The same bytes as a file, for formats that are not read sequentially."""
+        if self.rereadable:
             return self
         spool = tempfile.NamedTemporaryFile(prefix="deciban-")  # noqa: SIM115 - it lives as long as the copy
-        with readable(self.name):
-            shutil.copyfileobj(self.open(), spool, CHUNK)
+        with read_errors(self.name):
+            shutil.copyfileobj(self.open(), spool, CHUNK_BYTES)
             spool.flush()
-        copied = InputFile(Path(spool.name), self.name)
-        weakref.finalize(copied, spool.close)
-        return copied
+        copy = InputFile(Path(spool.name), self.name)
+        weakref.finalize(copy, spool.close)
+        return copy
 
 
 @contextmanager
-def readable(name: str) -> Iterator[None]:
-    """What the system says of a file that cannot be read, in a line."""
+def read_errors(name: str) -> Iterator[None]:
+    """Turn errors of the operating system into a FileError with advice."""
     try:
         yield
     except DecibanError:
@@ -212,30 +212,30 @@ def readable(name: str) -> Iterator[None]:
 
 
 def read_through(files: Iterable[InputFile], one_pass: Pass) -> None:
-    """Read files for their hash alone."""
+    """Read files only to hash them."""
     for file in files:
-        with readable(file.name), Watched(file, one_pass) as stream:
-            while stream.read(CHUNK):
+        with read_errors(file.name), CountedFile(file, one_pass) as stream:
+            while stream.read(CHUNK_BYTES):
                 pass
 
 
-# ---------------------------------------------------------------------- compressed, and in other encodings
+# ---------------------------------------------------------------------- compression and encodings
 
 
 class ByteStream(Protocol):
-    """Where UTF-8 comes from; fewer bytes than asked for are given only at its end."""
+    """A source of UTF-8; `read` returns fewer bytes than requested only at the end."""
 
     def read(self, size: int) -> bytes: ...
     def close(self) -> None: ...
 
 
 def open_text(file: InputFile, one_pass: Pass, encoding: str) -> ByteStream:
-    """The text in a file as UTF-8 without a byte order mark, unpacked if its first bytes say so."""
-    raw = Peeked(Watched(file, one_pass))
+    """The text of a file as UTF-8 without a byte order mark, decompressed if its first bytes say so."""
+    raw = Peeked(CountedFile(file, one_pass))
     codec = compression(raw.peek(4))
     plain: Any = raw
     if codec is not None:
-        plain = Peeked(Unpacked(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec), file.name, codec))
+        plain = Peeked(Decompressed(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec), file.name, codec))
     beginning = plain.peek(3)
     if beginning.startswith(UTF_16):
         encoding = "utf-16"
@@ -251,12 +251,12 @@ def compression(beginning: bytes) -> str | None:
 
 
 def is_utf_8(encoding: str) -> bool:
-    """Whether text in an encoding is read as it stands."""
+    """Whether an encoding needs no conversion to UTF-8."""
     return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
 
 
-class Unpacked(io.RawIOBase):
-    """What was compressed."""
+class Decompressed(io.RawIOBase):
+    """The decompressed bytes of a stream."""
 
     def __init__(self, stream: Any, name: str, codec: str) -> None:
         self._stream, self._name, self._codec = stream, name, codec
@@ -283,14 +283,14 @@ class Unpacked(io.RawIOBase):
 
 
 class Filled:
-    """Reads until there is as much as was asked for: pipes give what they have."""
+    """Reads until it has as many bytes as requested: pipes return what they have."""
 
     def __init__(self, raw: io.RawIOBase, name: str) -> None:
         self._raw, self._name = raw, name
 
     def read(self, size: int) -> bytes:
         parts = []
-        with readable(self._name):
+        with read_errors(self._name):
             while size > 0 and (some := self._raw.read(size)):
                 parts.append(some)
                 size -= len(some)
@@ -301,21 +301,21 @@ class Filled:
 
 
 class Recoded(Filled):
-    """Text of another encoding as UTF-8."""
+    """Text of another encoding, converted to UTF-8."""
 
     def __init__(self, raw: io.RawIOBase, name: str, encoding: str) -> None:
         super().__init__(raw, name)
         self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._left = b""
+        self._pending = b""
 
     def read(self, size: int) -> bytes:
-        ended = False
-        while len(self._left) < size and not ended:
-            some = super().read(size)
-            ended = not some
+        at_end = False
+        while len(self._pending) < size and not at_end:
+            data = super().read(size)
+            at_end = not data
             try:
-                self._left += self._decoder.decode(some, ended).encode()
+                self._pending += self._decoder.decode(data, at_end).encode()
             except UnicodeError as error:
                 raise DecibanError(
                     "{file} is not {encoding} ({kind}: {problem}): give the encoding that it was written in "
@@ -325,5 +325,5 @@ class Recoded(Filled):
                     kind=error.__class__.__name__,
                     problem=one_line(str(error)),
                 ) from None
-        out, self._left = self._left[:size], self._left[size:]
+        out, self._pending = self._pending[:size], self._pending[size:]
         return out

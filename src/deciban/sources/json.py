@@ -1,4 +1,4 @@
-"""JSON: an object a line, or an array of objects."""
+"""JSON: one object per line, or an array of objects."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ import pyarrow.json as arrow_json
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.blocks import LineCutter, RecordBlock
-from deciban.sources.column_types import EXACT, as_names, check_names, conform, wide, without
-from deciban.sources.csv import shortened, unfit
-from deciban.sources.input_file import CHUNK, ByteStream, InputFile
-from deciban.sources.records import MOST, SAMPLE, Begun, Misread, RecordFile, Records
+from deciban.sources.column_types import (
+    MAX_EXACT_INTEGER,
+    at_least_microseconds,
+    check_names,
+    conform,
+    string_type,
+    with_nulls,
+)
+from deciban.sources.csv import misfit_message, shortened
+from deciban.sources.input_file import CHUNK_BYTES, ByteStream, InputFile
+from deciban.sources.records import MAX_SAMPLE_BYTES, SAMPLE_ROWS, Misread, OpenedRecords, RecordFile, Records
 
 BLANK = " \t\r\n"
 
@@ -27,20 +34,20 @@ class JsonFile(RecordFile):
 
     def __init__(self, file: InputFile, encoding: str) -> None:
         self.cutter = LineCutter()
-        self.lined = True
+        self.has_file_lines = True
         super().__init__(file, encoding)
 
-    def _begin(self, stream: ByteStream) -> Begun:
-        rest = stream.read(CHUNK)
+    def _begin(self, stream: ByteStream) -> OpenedRecords:
+        rest = stream.read(CHUNK_BYTES)
         if not rest.strip():
             raise FileError('{file} is empty: JSON lines are objects, as in {"age": 31}, one a line', file=self.name)
-        self.lined = not rest.lstrip().startswith(b"[")
-        if not self.lined:
-            return Begun(b"", Unrolled(rest, stream, self.name), 1)
-        return Begun(rest, stream, 1)
+        self.has_file_lines = not rest.lstrip().startswith(b"[")
+        if not self.has_file_lines:
+            return OpenedRecords(b"", ArrayLines(rest, stream, self.name), 1)
+        return OpenedRecords(rest, stream, 1)
 
     def seekable(self) -> bool:
-        return self.lined and super().seekable()
+        return self.has_file_lines and super().seekable()
 
     def count(self, block: RecordBlock) -> int:
         return sum(1 for line in block.data.split(b"\n") if line.strip())
@@ -58,14 +65,14 @@ class Json(Records):
     ) -> None:
         super().__init__(name, record_files)
         self._missing = missing
-        self._natural: dict[str, pa.DataType] = {}
+        self._parsed_types: dict[str, pa.DataType] = {}
         self._infer(given)
 
     def _infer(self, given: Mapping[str, pa.DataType]) -> None:
-        excerpts = self._excerpts(SAMPLE, MOST)
+        excerpts = self._excerpts(SAMPLE_ROWS, MAX_SAMPLE_BYTES)
         data = b"\n".join(excerpt.block.data for excerpt in excerpts)
         try:
-            table = without(read_json(data, None), self._missing)
+            table = with_nulls(read_json(data, None), self._missing)
         except (pa.ArrowException, UnicodeError):
             table = None
         if table is None or any(pa.types.is_nested(field.type) for field in table.schema):
@@ -75,35 +82,36 @@ class Json(Records):
                 if problem is not None:
                     raise problem.in_file(excerpt.record_file, before)
                 before += excerpt.rows
-            raise self._mixed(data)
+            raise self._mixed_types_error(data)
         self.columns = tuple(table.column_names)
         if not self.columns and data.strip():
             raise DecibanError("{file} holds objects without any key: a key names a column", file=self.name)
         check_names(self.columns, self.name)
-        whole = set()
+        integer_columns = set()
         for column in self.columns:
             values = table.column(column)
             if pa.types.is_integer(values.type):
-                ends = pc.min_max(values)
-                exact = max(abs(ends["min"].as_py() or 0), abs(ends["max"].as_py() or 0)) <= EXACT
-                self._natural[column] = pa.float64() if exact else values.type
-                whole.add(column)
+                extremes = pc.min_max(values)
+                exact = max(abs(extremes["min"].as_py() or 0), abs(extremes["max"].as_py() or 0)) <= MAX_EXACT_INTEGER
+                self._parsed_types[column] = pa.float64() if exact else values.type
+                integer_columns.add(column)
             elif values.type == pa.null():
-                self._natural[column] = pa.string()
+                self._parsed_types[column] = pa.string()
             else:
-                self._natural[column] = wide(values.type)
-        self.whole = frozenset(whole)
+                self._parsed_types[column] = at_least_microseconds(values.type)
+        self.whole = frozenset(integer_columns)
         self.types = {
-            column: given.get(column) or (as_names([table.column(column)]) if natural == pa.string() else natural)
-            for column, natural in self._natural.items()
+            column: given.get(column)
+            or (string_type([table.column(column)]) if parsed_type == pa.string() else parsed_type)
+            for column, parsed_type in self._parsed_types.items()
         }
 
-    def _mixed(self, data: bytes) -> DecibanError:
-        """What to say where each line is right and they do not go together."""
+    def _mixed_types_error(self, data: bytes) -> DecibanError:
+        """The error where each line is valid but a key has values of different types."""
         seen: dict[str, Any] = {}
         for line in data.split(b"\n"):
             for key, value in (json.loads(line) if line.strip() else {}).items():
-                if value is not None and sort(seen.setdefault(key, value)) != sort(value):
+                if value is not None and json_type(seen.setdefault(key, value)) != json_type(value):
                     return DecibanError(
                         "key {column!r} of {file} holds {other} in one line and {value} in another: make all of them "
                         "strings, or all numbers, with null where nothing is known",
@@ -116,17 +124,17 @@ class Json(Records):
 
     def _parse(self, record_file: RecordFile, block: RecordBlock) -> pa.Table:
         try:
-            table = read_json(block.data, pa.schema(list(self._natural.items())))
+            table = read_json(block.data, pa.schema(list(self._parsed_types.items())))
         except (pa.ArrowException, UnicodeError):
-            problem = diagnose(block, self._natural)
+            problem = diagnose(block, self._parsed_types)
             raise problem or Misread("cannot be read", 0, block.line) from None
-        return conform(without(table, self._missing), self.columns, self.types, record_file.name)
+        return conform(with_nulls(table, self._missing), self.columns, self.types, record_file.name)
 
 
 def read_json(data: bytes, schema: pa.Schema | None) -> pa.Table:
-    """Objects as a table; without a schema, what there is is found."""
+    """Parse objects into a table; without a schema, types are inferred."""
     if not data.isascii():
-        data.decode()  # Arrow does not look
+        data.decode()  # Arrow does not check
     if not data.strip():
         return (schema or pa.schema([])).empty_table()
     return arrow_json.read_json(
@@ -138,16 +146,16 @@ def read_json(data: bytes, schema: pa.Schema | None) -> pa.Table:
     )
 
 
-# ---------------------------------------------------------------------- what is wrong with a block
+# ---------------------------------------------------------------------- diagnosis of errors
 
 
-def diagnose(block: RecordBlock, natural: Mapping[str, pa.DataType] | None) -> Misread | None:
-    """The first line that cannot be read, given what columns hold (None: as far as it can be told by itself)."""
+def diagnose(block: RecordBlock, types: Mapping[str, pa.DataType] | None) -> Misread | None:
+    """The first line that cannot be read, given the columns' types (None: without checking types)."""
     row = 0
     for number, line in enumerate(block.data.split(b"\n"), block.line):
         if not line.strip():
             continue
-        wrong = wrong_with(line, natural)
+        wrong = line_problem(line, types)
         if wrong is not None:
             why, fields = wrong
             return Misread(why, row, number if block.line else 0, **fields)
@@ -155,8 +163,8 @@ def diagnose(block: RecordBlock, natural: Mapping[str, pa.DataType] | None) -> M
     return None
 
 
-def wrong_with(line: bytes, natural: Mapping[str, pa.DataType] | None) -> tuple[str, dict[str, Any]] | None:
-    """What is wrong with a line, and the fields of what to say."""
+def line_problem(line: bytes, types: Mapping[str, pa.DataType] | None) -> tuple[str, dict[str, Any]] | None:
+    """What is wrong with a line, as a message and its fields; None if it is valid."""
     try:
         value = json.loads(line.decode(), object_pairs_hook=KeyedValues)
     except UnicodeDecodeError as error:
@@ -168,27 +176,27 @@ def wrong_with(line: bytes, natural: Mapping[str, pa.DataType] | None) -> tuple[
     if not isinstance(value, KeyedValues):
         return 'is {value}, and not an object as in {"age": 31}', {"value": shortened(value)}
     keys: set[str] = set()
-    for key, inner in value:
-        fields = {"column": key, "value": shortened(inner)}
+    for key, item in value:
+        fields = {"column": key, "value": shortened(item)}
         if key in keys:
             return "has the key {column!r} twice: give one of them another name", fields
         keys.add(key)
-        if isinstance(inner, KeyedValues | list):
+        if isinstance(item, KeyedValues | list):
             return "holds {value} under the key {column!r}: a value is a number, a string, true, false or null", fields
-        if natural is not None and key not in natural:
+        if types is not None and key not in types:
             return (
                 "has the key {column!r}, which no row of the sample has: leave it out, or put it into the first row",
                 fields,
             )
-        if natural is not None and inner is not None and not fits(inner, natural[key]):
-            return unfit(natural[key]), fields
-        if isinstance(inner, str) and any("\ud800" <= character <= "\udfff" for character in inner):
+        if types is not None and item is not None and not fits(item, types[key]):
+            return misfit_message(types[key]), fields
+        if isinstance(item, str) and any("\ud800" <= character <= "\udfff" for character in item):
             return "holds half of a character (a surrogate) under the key {column!r}: write it as UTF-8", fields
     return None
 
 
 class KeyedValues(list[tuple[str, Any]]):
-    """An object with its keys as they stand."""
+    """An object as (key, value) pairs, with duplicate keys."""
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -208,15 +216,15 @@ def fits(value: Any, kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind))
 
 
-def sort(value: Any) -> str:
+def json_type(value: Any) -> str:
     return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
 
 
 # ---------------------------------------------------------------------- arrays
 
 
-class Unrolled:
-    """An array of objects as lines, as far as one reads. `data` is its beginning."""
+class ArrayLines:
+    """An array of objects as lines, parsed lazily. `data` is its beginning."""
 
     def __init__(self, data: bytes, stream: ByteStream, name: str) -> None:
         self._stream, self._name = stream, name
@@ -236,16 +244,16 @@ class Unrolled:
     def close(self) -> None:
         self._stream.close()
 
-    def _more(self) -> bytes:
+    def _next_chunk(self) -> bytes:
         data, self._data = self._data, None
-        return self._stream.read(CHUNK) if data is None else data
+        return self._stream.read(CHUNK_BYTES) if data is None else data
 
     def _unroll(self) -> Iterator[bytes]:
         decoder, text, at, element = codecs.getincrementaldecoder("utf-8")(), "", 0, 0
         reader = json.JSONDecoder()
         expected = "["
         while True:
-            more = self._more()
+            more = self._next_chunk()
             try:
                 text, at = text[at:] + decoder.decode(more, not more), 0
             except UnicodeDecodeError:
@@ -262,7 +270,7 @@ class Unrolled:
                         yield from self._end(text[at + 1 :])
                         return
                     if text[at] != expected:
-                        raise self._broken(element, text[at:])
+                        raise self._syntax_error(element, text[at:])
                     at, expected = at + 1, ""
                     continue
                 if text[at] == "]" and element == 0:
@@ -273,7 +281,7 @@ class Unrolled:
                 except (ValueError, RecursionError):
                     if more:
                         break
-                    raise self._broken(element, text[at:]) from None
+                    raise self._syntax_error(element, text[at:]) from None
                 if not isinstance(value, dict):
                     raise DecibanError(
                         'element {element} of {file} is {value}, and not an object as in {"age": 31}',
@@ -291,7 +299,7 @@ class Unrolled:
                 )
 
     def _end(self, text: str) -> Iterator[bytes]:
-        rest = text + self._more().decode(errors="replace")
+        rest = text + self._next_chunk().decode(errors="replace")
         if rest.strip():
             raise DecibanError(
                 "{file} goes on behind its array with {value}: leave that out",
@@ -300,7 +308,7 @@ class Unrolled:
             )
         yield from ()
 
-    def _broken(self, element: int, text: str) -> DecibanError:
+    def _syntax_error(self, element: int, text: str) -> DecibanError:
         return DecibanError(
             "element {element} of {file} is not JSON, at {value}",
             element=element + 1,

@@ -1,4 +1,4 @@
-"""Mail: mbox files, Maildir folders, files with a mail each."""
+"""Mail: mbox files, Maildir folders, and files with one message each."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from deciban.sources.input_file import InputFile, Pass, Watched, readable
+from deciban.sources.input_file import CountedFile, InputFile, Pass, read_errors
 from deciban.text.mail.folders import LINE_BYTES, files, split_file
 
-LOOK = 1 << 14  # bytes of a file by which a mail is known
-TRANSPORT = re.compile(rb"^(?:Received|Return-Path|Delivered-To|X-Original-To):", re.IGNORECASE | re.MULTILINE)
-MBOX = b"From "
+HEAD_BYTES = 1 << 14  # of a file, in which mail is detected
+TRANSPORT_HEADER = re.compile(rb"^(?:Received|Return-Path|Delivered-To|X-Original-To):", re.IGNORECASE | re.MULTILINE)
+MBOX_START = b"From "
 
 
 def is_maildir(folder: Path) -> bool:
@@ -20,9 +20,9 @@ def is_maildir(folder: Path) -> bool:
 
 
 def looks_like_mail(beginning: bytes) -> bool:
-    """Whether a file was carried as mail: an mbox, or a header that says who delivered it. News are texts."""
+    """Whether a file is delivered mail: an mbox, or a header of mail transport. News posts are texts."""
     header = re.split(rb"\r?\n\r?\n", beginning, maxsplit=1)[0]
-    return beginning.startswith(MBOX) or TRANSPORT.search(header) is not None
+    return beginning.startswith(MBOX_START) or TRANSPORT_HEADER.search(header) is not None
 
 
 def is_mail(path: Path) -> bool:
@@ -34,7 +34,7 @@ def is_mail(path: Path) -> bool:
         return first is not None and is_mail(first)
     if path.suffix.lower() in (".eml", ".mbox"):
         return True
-    return path.suffix.lower() != ".txt" and looks_like_mail(InputFile(path).peek(LOOK))
+    return path.suffix.lower() != ".txt" and looks_like_mail(InputFile(path).peek(HEAD_BYTES))
 
 
 def mail_files(folder: Path) -> Iterator[Path]:
@@ -43,9 +43,9 @@ def mail_files(folder: Path) -> Iterator[Path]:
 
 
 def mails(file: InputFile, one_pass: Pass) -> Iterator[tuple[str, str]]:
-    """The raw mails of a file, and what to call them. Latin-1 gives every byte back, and is what mail.read takes."""
+    """The raw messages of a file, and their names. Latin-1 preserves every byte, and is what mail.read takes."""
     assert file.path is not None
-    with readable(file.name), io.BufferedReader(Watched(file, one_pass), LINE_BYTES) as stream:
-        several = stream.peek(len(MBOX)).startswith(MBOX)
+    with read_errors(file.name), io.BufferedReader(CountedFile(file, one_pass), LINE_BYTES) as stream:
+        several = stream.peek(len(MBOX_START)).startswith(MBOX_START)
         for number, raw in enumerate(split_file(stream, file.path), 1):
             yield raw.decode("latin-1"), f"{file.name}#{number}" if several else file.name

@@ -20,8 +20,8 @@ from deciban.sources.input_file import InputFile, compression
 if TYPE_CHECKING:
     from deciban.sources.texts import How, TextFile
 
-KEPT = 1 << 24  # bytes of files that are read once and stay in memory: the header, a sample, all rows and the digest
-PACKED = (".gz", ".bz2", ".zst", ".zstd")
+MAX_KEPT_BYTES = 1 << 24  # files up to this total are read once and kept: for header, sample, rows and digest
+COMPRESSED_SUFFIXES = (".gz", ".bz2", ".zst", ".zstd")
 ENDINGS = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -38,7 +38,7 @@ ENDINGS = {
 }
 TABLES = ("csv", "parquet", "arrow", "json")
 HOWS: dict[str, How] = {"texts": "file", "lines": "lines", "mail": "mail"}
-FORMATS = {  # as a person may call them
+FORMATS = {  # names that users may give
     **{name: name for name in (*TABLES, *HOWS)},
     "tsv": "csv",
     "feather": "arrow",
@@ -50,12 +50,12 @@ FORMATS = {  # as a person may call them
     "maildir": "mail",
     "eml": "mail",
 }
-LABELLED_PLACE = "="
+LABEL_SEPARATOR = "="
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something to read: a table in some format, or documents."""
+    """One input: a table in some format, or documents."""
 
     file: InputFile | None = None
     format: str | None = None
@@ -83,15 +83,15 @@ def open_source(
         never taken for LABEL=PATH.
     format : "csv", "tsv", "parquet", "arrow", "json", "texts" (a document a file), "lines" (a document a line) or
         "mail"; by default what the ending of the name says, or the first bytes.
-    delimiter : what separates the fields of CSV; by default found in the first lines.
-    encoding : of text that is not UTF-8. UTF-16 is known by its first bytes.
-    missing : values that say that nothing is known; by default, in CSV, ? NA N/A NaN nan null NULL None. An empty cell
-        always says so.
-    types : what columns are read as, by name; by default CSV and JSON are read as a sample suggests. Names that are
-        not there are passed over.
+    delimiter : what separates the fields of CSV; by default detected in the first lines.
+    encoding : of text that is not UTF-8. UTF-16 is detected by its first bytes.
+    missing : spellings of a missing value; by default, in CSV, ? NA N/A NaN nan null NULL None. An empty cell is always
+        missing.
+    types : types of columns, by name; by default those of CSV and JSON are inferred from a sample. Unknown names are
+        ignored.
 
-    Numbers in CSV and JSON are float64, unless they are names: those with leading zeros, and whole ones beyond 2⁵³.
-    Strings are dictionaries where a sample has at most a tenth as many different ones as rows.
+    Numbers in CSV and JSON are float64, unless they are identifiers: those with leading zeros, and integers beyond 2⁵³.
+    Strings are dictionary-encoded if a sample has at most a tenth as many distinct ones as rows.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -109,11 +109,11 @@ def open_source(
         delimiter = "\t"
     check_text_settings(delimiter, encoding)
     entries = [entry for path in given for entry in entries_of(os.fspath(path), wanted)]
-    check_together(entries)
-    name = name_of([os.fspath(path) for path in given], entries)
+    check_compatible(entries)
+    name = display_name([os.fspath(path) for path in given], entries)
     texts = [text_file for entry in entries for text_file in entry.texts]
     files = [entry.file for entry in entries if entry.file is not None]
-    keep([*files, *(text_file.file for text_file in texts)])
+    keep_small_files([*files, *(text_file.file for text_file in texts)])
     if not files:
         from deciban.sources.texts import text_source
 
@@ -121,12 +121,12 @@ def open_source(
     return open_tables(name, str(entries[0].format), files, delimiter, encoding, missing, types or {})
 
 
-def keep(files: Sequence[InputFile]) -> None:
-    """Let files that are small all together stay in memory once they were read."""
+def keep_small_files(files: Sequence[InputFile]) -> None:
+    """Keep files in memory once read, if they are small in total."""
     sizes = [file.size for file in files]
-    small = sum(size for size in sizes if size is not None) <= KEPT and None not in sizes
-    for file in files if small else ():
-        file.keeps = True
+    all_small = sum(size for size in sizes if size is not None) <= MAX_KEPT_BYTES and None not in sizes
+    for file in files if all_small else ():
+        file.keeps_content = True
 
 
 def open_tables(
@@ -138,7 +138,7 @@ def open_tables(
     missing: Sequence[str] | None,
     types: Mapping[str, pa.DataType],
 ) -> Source:
-    """Tables of one format. The readers are imported here, since most people need one of them."""
+    """Open tables of one format. Readers are imported on demand."""
     if format == "csv":
         from deciban.sources.csv import Csv, CsvFile
 
@@ -182,27 +182,27 @@ def check_text_settings(delimiter: str | None, encoding: str) -> None:
         raise DecibanError("{value!r} is not an encoding of text: try utf-8, latin-1, cp1252 or utf-16", value=encoding)
 
 
-# ---------------------------------------------------------------------- what is there
+# ---------------------------------------------------------------------- resolving paths
 
 
 def entries_of(path: str, wanted: str | None) -> list[Entry]:
-    """What an argument means."""
+    """The inputs that an argument stands for."""
     if path == "-":
-        return [from_stream(InputFile(None, "standard input"), wanted)]
+        return [stream_entry(InputFile(None, "standard input"), wanted)]
     if os.path.lexists(path):
-        return in_path(Path(path), wanted)
-    label, is_labelled, inner = path.partition(LABELLED_PLACE)
+        return entries_in_path(Path(path), wanted)
+    label, is_labelled, inner = path.partition(LABEL_SEPARATOR)
     if is_labelled and label and inner and os.sep not in label:
-        return labelled(label, inner, wanted)
+        return labelled_entries(label, inner, wanted)
     if glob.has_magic(path):
-        return [one for match in matches(path) for one in in_path(match, wanted)]
-    near = Path(path).parent
-    hint = "check its name" if near.is_dir() else f"there is no folder {one_line(str(near))} either"
+        return [entry for match in matching_paths(path) for entry in entries_in_path(match, wanted)]
+    parent = Path(path).parent
+    hint = "check its name" if parent.is_dir() else f"there is no folder {one_line(str(parent))} either"
     raise FileError("there is no file {file}: {hint}", file=one_line(path), hint=hint)
 
 
-def matches(pattern: str) -> list[Path]:
-    """The files of a pattern by name; if there are none, the folders."""
+def matching_paths(pattern: str) -> list[Path]:
+    """The files that match a pattern, sorted; if there are none, the folders."""
     paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
     files = [path for path in paths if not path.is_dir()]
     if not paths:
@@ -210,13 +210,13 @@ def matches(pattern: str) -> list[Path]:
     return files or paths
 
 
-def labelled(label: str, path: str, wanted: str | None) -> list[Entry]:
+def labelled_entries(label: str, path: str, wanted: str | None) -> list[Entry]:
     """LABEL=PATH, where the path may be a pattern too."""
     inner = os.path.expanduser(path)
     if os.path.lexists(inner):
         paths = [Path(inner)]
     elif glob.has_magic(inner):
-        paths = matches(inner)
+        paths = matching_paths(inner)
     else:
         raise FileError(
             "there is no file {file} for the label {label!r}: check its name", file=one_line(path), label=label
@@ -233,34 +233,34 @@ def labelled(label: str, path: str, wanted: str | None) -> list[Entry]:
     return [Entry(texts=tuple(text_file for one in paths for text_file in text_files_of(one, how, label)))]
 
 
-def in_path(path: Path, wanted: str | None) -> list[Entry]:
+def entries_in_path(path: Path, wanted: str | None) -> list[Entry]:
     if path.is_dir():
-        return in_folder(path, wanted)
+        return entries_in_folder(path, wanted)
     file = InputFile(path)
-    if not file.again:
-        return [from_stream(file, wanted)]
+    if not file.rereadable:
+        return [stream_entry(file, wanted)]
     table = wanted if wanted in TABLES else format_of(path) if wanted is None else None
     if table is not None:
         return [Entry(file, table)]
-    # Only here may it be texts or mail, whose readers take a while to import.
+    # Imported late: the readers of texts and mail take a while.
     from deciban.sources.mail import is_mail
     from deciban.sources.texts import is_lines, text_files_of
 
     if wanted in HOWS or is_lines(path) or is_mail(path):
         return [Entry(texts=tuple(text_files_of(path, None if wanted is None else HOWS[wanted], None)))]
-    return [Entry(file, sniff(file))]
+    return [Entry(file, detected_format(file))]
 
 
 def format_of(path: Path) -> str | None:
-    """The format that the ending of a name says."""
+    """The format by file extension."""
     endings = path.suffixes[-2:]
-    if endings and endings[-1].lower() in PACKED:
+    if endings and endings[-1].lower() in COMPRESSED_SUFFIXES:
         endings = endings[:-1]
     return ENDINGS.get(endings[-1].lower()) if endings else None
 
 
-def sniff(file: InputFile) -> str:
-    """The format that the first bytes say."""
+def detected_format(file: InputFile) -> str:
+    """The format by the first bytes."""
     beginning = file.peek(64)
     if beginning.startswith(b"PAR1"):
         return "parquet"
@@ -271,7 +271,7 @@ def sniff(file: InputFile) -> str:
     return "csv"
 
 
-def from_stream(file: InputFile, wanted: str | None) -> Entry:
+def stream_entry(file: InputFile, wanted: str | None) -> Entry:
     """Standard input, or a pipe."""
     if not file.peek(1):
         raise FileError("{file} is empty: there is nothing to read", file=file.name)
@@ -281,24 +281,24 @@ def from_stream(file: InputFile, wanted: str | None) -> Entry:
         from deciban.sources.texts import TextFile
 
         return Entry(texts=(TextFile(file.spooled(), HOWS[wanted]),))
-    return Entry(file, wanted or sniff(file))
+    return Entry(file, wanted or detected_format(file))
 
 
-def in_folder(folder: Path, wanted: str | None) -> list[Entry]:
-    """Tables, or documents; with a folder for each class, or without."""
+def entries_in_folder(folder: Path, wanted: str | None) -> list[Entry]:
+    """The tables of a folder, or its documents, with or without a subfolder per class."""
     name = one_line(str(folder))
     try:
-        inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
         raise FileError("the folder {file} cannot be read: {problem}", file=name, problem=error.strerror) from None
-    if not inside:
+    if not paths:
         raise FileError("the folder {file} is empty: there is nothing to read", file=name)
-    files, folders = [path for path in inside if path.is_file()], [path for path in inside if path.is_dir()]
+    files, folders = [path for path in paths if path.is_file()], [path for path in paths if path.is_dir()]
     if wanted in TABLES:
-        own = [path for path in files if format_of(path) == wanted]
-        if not own:
+        tables = [path for path in files if format_of(path) == wanted]
+        if not tables:
             raise FileError("there is no {format} file in the folder {file}", format=wanted, file=name)
-        return [Entry(InputFile(path), wanted) for path in own]
+        return [Entry(InputFile(path), wanted) for path in tables]
     from deciban.sources.mail import is_maildir
     from deciban.sources.texts import text_files_of
 
@@ -331,11 +331,11 @@ def in_folder(folder: Path, wanted: str | None) -> list[Entry]:
         )
     if not folders:
         return [Entry(texts=tuple(text_files_of(folder, how, None)))]
-    return classes(folders, how, name)
+    return class_folders(folders, how, name)
 
 
-def classes(folders: Sequence[Path], how: How | None, name: str) -> list[Entry]:
-    """Folders that are classes, each with its documents."""
+def class_folders(folders: Sequence[Path], how: How | None, name: str) -> list[Entry]:
+    """Subfolders as classes, each with its documents."""
     from deciban.sources.texts import files_within, text_files_of
 
     texts: list[TextFile] = []
@@ -351,10 +351,10 @@ def classes(folders: Sequence[Path], how: How | None, name: str) -> list[Entry]:
     return [Entry(texts=tuple(texts))]
 
 
-def check_together(entries: Sequence[Entry]) -> None:
-    """Refuse what cannot be read as one."""
+def check_compatible(entries: Sequence[Entry]) -> None:
+    """Refuse inputs that cannot be read together."""
     files = [entry.file or entry.texts[0].file for entry in entries if entry.file or entry.texts]
-    if any(not file.again for file in files) and len(files) > 1:
+    if any(not file.rereadable for file in files) and len(files) > 1:
         raise DecibanError("standard input and pipes are read alone: save them to files, and name all files")
     kinds = {one.format or "texts": one for one in entries}
     if len(kinds) > 1:
@@ -369,19 +369,19 @@ def check_together(entries: Sequence[Entry]) -> None:
         )
     seen: set[tuple[int, int]] = set()
     for file in [*files, *(text_file.file for one in entries for text_file in one.texts[1:])]:
-        if file.path is not None and file.again:
+        if file.path is not None and file.rereadable:
             status = file.path.stat()
             if (status.st_dev, status.st_ino) in seen:
                 raise DecibanError("{file} is named twice: its rows would count twice", file=file.name)
             seen.add((status.st_dev, status.st_ino))
 
 
-def name_of(given: Sequence[str], entries: Sequence[Entry]) -> str:
-    """What to call it all in messages."""
-    many = sum(len(one.texts) or 1 for one in entries)
+def display_name(given: Sequence[str], entries: Sequence[Entry]) -> str:
+    """A name for all inputs, for messages."""
+    n_files = sum(len(entry.texts) or 1 for entry in entries)
     if len(given) == 1 and given[0] == "-":
         return "standard input"
     if len(given) == 1:
         path = one_line(given[0])
-        return path if os.path.isfile(given[0]) else f"{many:,} file{'' if many == 1 else 's'} like {path}"
-    return f"{many:,} files, {one_line(given[0])} to {one_line(given[-1])}"
+        return path if os.path.isfile(given[0]) else f"{n_files:,} file{'' if n_files == 1 else 's'} like {path}"
+    return f"{n_files:,} files, {one_line(given[0])} to {one_line(given[-1])}"

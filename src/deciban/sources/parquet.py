@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
-from deciban.sources.base import Piece, spread
+from deciban.sources.base import Piece, even_spans
 from deciban.sources.in_order import arrow_file
 from deciban.sources.input_file import InputFile, Pass
 from deciban.sources.self_describing import SelfDescribing
 
-BUFFER = 1 << 20  # bytes of a column that are read at a time, however large the row group is
-GROUPS = 16  # if a file has fewer row groups, a sample is taken from within them
+BUFFER_BYTES = 1 << 20  # of a column, read at a time
+MIN_ROW_GROUPS = 16  # with fewer row groups, a sample is taken from within them
 
 
 class Parquet(SelfDescribing):
@@ -33,11 +33,11 @@ class Parquet(SelfDescribing):
         self._rows: list[int] = []
         schemas = []
         for file in files:
-            with whole_parquet(file.name), pq.ParquetFile(file.arrow()) as opened:
+            with parquet_errors(file.name), pq.ParquetFile(file.arrow()) as opened:
                 self._rows.append(opened.metadata.num_rows)
                 schemas.append(opened.schema_arrow)
         self.rows_expected = sum(self._rows)
-        self._settle(schemas, given)
+        self._set_columns(schemas, given)
 
     def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
         before = 0
@@ -51,55 +51,55 @@ class Parquet(SelfDescribing):
     def _tables(
         self, file: InputFile, rows: int, one_pass: Pass | None = None, groups: Sequence[int] | None = None
     ) -> Iterator[pa.Table]:
-        # Names that come again and again are stored as codes, and can be read as such.
+        # Dictionary-encoded strings can be read as codes.
         coded = [column for column in self.columns if pa.types.is_dictionary(self.types[column])]
-        how = {"read_dictionary": coded, "buffer_size": BUFFER, "pre_buffer": False}
-        with whole_parquet(file.name):
-            how["metadata"] = metadata = pq.read_metadata(file.arrow())  # apart, since it lies at the end
-            reading = arrow_file(file, one_pass, lambda: row_groups(metadata))
+        how = {"read_dictionary": coded, "buffer_size": BUFFER_BYTES, "pre_buffer": False}
+        with parquet_errors(file.name):
+            how["metadata"] = metadata = pq.read_metadata(file.arrow())  # read separately, since it is at the end
+            reading = arrow_file(file, one_pass, lambda: row_group_offsets(metadata))
             with reading as content, pq.ParquetFile(content, **how) as opened:
                 for batch in opened.iter_batches(batch_size=rows, row_groups=groups, columns=list(self.columns)):
-                    yield self._conformed(batch, file)
+                    yield self._as_table(batch, file)
 
-    def _found(self, rows: int) -> pa.Table:
-        """From row groups spread evenly, if there are enough of them."""
+    def _read_sample(self, rows: int) -> pa.Table:
+        """A sample from evenly spaced row groups, if there are enough of them."""
         total = sum(self._rows)
         if total <= rows:
-            return self._joined([piece.table for piece in self._look()])
-        with whole_parquet(self.name):
+            return self._concatenated([piece.table for piece in self._peek()])
+        with parquet_errors(self.name):
             counts = [
                 (file, group, opened.metadata.row_group(group).num_rows)
                 for file in self.files
                 for opened in [pq.ParquetFile(file.arrow())]
                 for group in range(opened.metadata.num_row_groups)
             ]
-        if len(counts) < GROUPS:
-            return self._spread(total, rows)
+        if len(counts) < MIN_ROW_GROUPS:
+            return self._evenly_sampled(total, rows)
         tables, before = [], 0
-        spans = spread(total, rows)
+        spans = even_spans(total, rows)
         for file, group, count in counts:
             wanted = sum(end - start for start, end in spans if before <= start < before + count)
             before += count
             if wanted:
                 tables.append(next(self._tables(file, wanted, groups=[group])))
-        return self._joined(tables)
+        return self._concatenated(tables)
 
     def row(self, number: int) -> pa.Table:
         """One row, by its number over all files, from 0: only its row group is read."""
         before = 0
         for file, total in zip(self.files, self._rows, strict=True):
             if 0 <= number - before < total:
-                left = number - before
+                remaining = number - before
                 for table in self._tables(file, 1 << 16):
-                    if left < table.num_rows:
-                        return table.slice(left, 1)
-                    left -= table.num_rows
+                    if remaining < table.num_rows:
+                        return table.slice(remaining, 1)
+                    remaining -= table.num_rows
             before += total
         return super().row(number)
 
 
-def row_groups(metadata: pq.FileMetaData) -> list[int]:
-    """Where row groups begin, and where the last one ends; nothing where they do not follow each other."""
+def row_group_offsets(metadata: pq.FileMetaData) -> list[int]:
+    """The offsets of row groups, and the end of the last one; empty if they are not in order."""
     places, end = [], 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -114,7 +114,7 @@ def row_groups(metadata: pq.FileMetaData) -> list[int]:
 
 
 @contextmanager
-def whole_parquet(name: str) -> Iterator[None]:
+def parquet_errors(name: str) -> Iterator[None]:
     try:
         yield
     except DecibanError:

@@ -1,4 +1,4 @@
-"""Work that is done ahead of whoever waits for it: in threads, in order, a few steps at most."""
+"""Parallel map over a generator in threads: results in order, a few items ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Out = TypeVar("Out")
 
-THREADS = min(4, os.cpu_count() or 1)
-PATIENCE = 0.05  # seconds between looks whether anybody still waits
+N_THREADS = min(4, os.cpu_count() or 1)
+POLL_SECONDS = 0.05  # between checks whether the consumer still waits
 
 
-def in_order(
-    items: Generator[Item, None, None], work: Callable[[Item], Out], threads: int = THREADS
+def map_in_order(
+    items: Generator[Item, None, None], work: Callable[[Item], Out], threads: int = N_THREADS
 ) -> Iterator[tuple[Item, Out]]:
-    """Each item and work(item). Items are drawn in a thread, and worked on in others; errors come in their turn.
+    """Each item and work(item). One thread draws items, others work on them; errors are raised in order.
 
-    The threads do not keep Python from ending: one may wait for standard input, where nothing may ever come.
+    Threads are daemons, so that Python can exit while one waits for standard input.
 
-    >>> [square for _, square in in_order((i for i in range(5)), lambda i: i * i)]
+    >>> [square for _, square in map_in_order((i for i in range(5)), lambda i: i * i)]
     [0, 1, 4, 9, 16]
     """
     stop = threading.Event()
-    waiting: Queue[Future[tuple[Item, Out]] | None] = Queue(threads + 1)  # and so no more tasks than that
+    waiting: Queue[Future[tuple[Item, Out]] | None] = Queue(threads + 1)  # which also bounds the number of tasks
     tasks: SimpleQueue[tuple[Item, Future[tuple[Item, Out]]] | None] = SimpleQueue()
 
     def offer(slot: Future[tuple[Item, Out]] | None) -> bool:
         while not stop.is_set():
             try:
-                waiting.put(slot, timeout=PATIENCE)
+                waiting.put(slot, timeout=POLL_SECONDS)
                 return True
             except Full:
                 continue
         return False
 
-    def draw() -> None:
+    def draw_items() -> None:
         try:
             for item in items:
                 slot: Future[tuple[Item, Out]] = Future()
                 if not offer(slot):
                     break
                 tasks.put((item, slot))
-        except BaseException as error:  # whatever it is, the one who waits is told
+        except BaseException as error:  # pass any error to the consumer
             failed: Future[tuple[Item, Out]] = Future()
             failed.set_exception(error)
             offer(failed)
@@ -54,7 +54,7 @@ def in_order(
             items.close()
             offer(None)
 
-    def labour() -> None:
+    def run_tasks() -> None:
         while (task := tasks.get()) is not None and not stop.is_set():
             item, slot = task
             try:
@@ -62,9 +62,9 @@ def in_order(
             except BaseException as error:  # as above
                 slot.set_exception(error)
 
-    workers = [threading.Thread(target=labour, daemon=True) for _ in range(threads)]
-    drawer = threading.Thread(target=draw, daemon=True)
-    for thread in (*workers, drawer):
+    workers = [threading.Thread(target=run_tasks, daemon=True) for _ in range(threads)]
+    producer = threading.Thread(target=draw_items, daemon=True)
+    for thread in (*workers, producer):
         thread.start()
     try:
         while (slot := waiting.get()) is not None:
@@ -73,5 +73,5 @@ def in_order(
         stop.set()
         for _ in workers:
             tasks.put(None)
-        for thread in (*workers, drawer):
-            thread.join(2 * PATIENCE)
+        for thread in (*workers, producer):
+            thread.join(2 * POLL_SECONDS)

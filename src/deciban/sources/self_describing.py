@@ -1,4 +1,4 @@
-"""Files that say what their columns are."""
+"""Files that declare the types of their columns."""
 
 from __future__ import annotations
 
@@ -7,50 +7,57 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from deciban.sources.base import Piece, Source, numbers, spread
-from deciban.sources.column_types import as_names, check_names, conform, declared, same_columns, without
+from deciban.sources.base import Piece, Source, even_spans, row_indices
+from deciban.sources.column_types import (
+    check_names,
+    check_same_columns,
+    conform,
+    declared_type,
+    string_type,
+    with_nulls,
+)
 from deciban.sources.input_file import InputFile, Pass
 
-LOOKED = 1 << 16  # rows at a time: such files have no cheap way to a few
+ROWS_PER_LOOK = 1 << 16  # such files cannot read a few rows cheaply
 
 
 class SelfDescribing(Source):
-    """Tables whose types are declared: those of the first file, which the others are cast to."""
+    """Tables with declared types: those of the first file, to which the others are cast."""
 
     def __init__(self, name: str, files: Sequence[InputFile], missing: Sequence[str] | None) -> None:
         super().__init__(name, "table", files)
         self._missing = missing
-        self._sampled: pa.Table | None = None  # looked at already: to find them can be as dear as to read all
+        self._sampled: pa.Table | None = None  # kept, since sampling can cost as much as reading all
 
-    def _settle(self, schemas: Sequence[pa.Schema], given: Mapping[str, pa.DataType]) -> None:
-        """Say what the columns are read as, once rows can be read."""
+    def _set_columns(self, schemas: Sequence[pa.Schema], given: Mapping[str, pa.DataType]) -> None:
+        """Set columns and types; needs `_pieces` to work, for a sample."""
         first = self.files[0].name
         for file, schema in zip(self.files, schemas, strict=True):
             check_names(schema.names, file.name)
             self.columns = self.columns or tuple(schema.names)
-            same_columns(self.columns, schema.names, first, file.name)
-        self.types = {field.name: declared(field.type, field.name, first) for field in schemas[0]}
+            check_same_columns(self.columns, schema.names, first, file.name)
+        self.types = {field.name: declared_type(field.type, field.name, first) for field in schemas[0]}
         self.types |= {column: given[column] for column in self.columns if column in given}
         self.whole = frozenset(column for column in self.columns if pa.types.is_integer(self.types[column]))
         names = [column for column in self.columns if self.types[column] == pa.string() and column not in given]
         if names:
             self._sampled = self.sample()
-            self.types |= {column: as_names([self._sampled.column(column)]) for column in names}
+            self.types |= {column: string_type([self._sampled.column(column)]) for column in names}
 
     def sample(self, rows: int = 100_000) -> pa.Table:
-        """All rows, if there are no more than `rows`; otherwise at most so many, from places spread evenly."""
+        """All rows if there are at most `rows`; otherwise at most so many, from evenly spaced places."""
         if self._sampled is None or self._sampled.num_rows < rows:
-            return self._found(rows)
-        some = np.concatenate([np.arange(start, end) for start, end in spread(self._sampled.num_rows, rows)])
-        return conform(self._sampled.take(numbers(some)), self.columns, self.types, self.name).unify_dictionaries()
+            return self._read_sample(rows)
+        some = np.concatenate([np.arange(start, end) for start, end in even_spans(self._sampled.num_rows, rows)])
+        return conform(self._sampled.take(row_indices(some)), self.columns, self.types, self.name).unify_dictionaries()
 
-    def _found(self, rows: int) -> pa.Table:
+    def _read_sample(self, rows: int) -> pa.Table:
         """A sample from the files."""
         return super().sample(rows)
 
-    def _look(self) -> Iterator[Piece]:
-        return self._pieces(LOOKED, Pass())
+    def _peek(self) -> Iterator[Piece]:
+        return self._pieces(ROWS_PER_LOOK, Pass())
 
-    def _conformed(self, batch: pa.RecordBatch, file: InputFile) -> pa.Table:
-        table = without(pa.Table.from_batches([batch]), self._missing)
+    def _as_table(self, batch: pa.RecordBatch, file: InputFile) -> pa.Table:
+        table = with_nulls(pa.Table.from_batches([batch]), self._missing)
         return conform(table, self.columns, self.types, file.name)

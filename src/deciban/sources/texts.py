@@ -1,4 +1,4 @@
-"""Texts: a file each or a line each, and mail; with a label, if the folder or a person says it."""
+"""Texts: one per file or one per line, and mail; labelled by folder or by LABEL=PATH."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pyarrow as pa
 
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
-from deciban.sources.base import EMPTY, Kind, Piece, Source
+from deciban.sources.base import EMPTY_DIGEST, Kind, Piece, Source
 from deciban.sources.blocks import LineCutter, in_blocks
 from deciban.sources.csv_cells import strings
 from deciban.sources.input_file import InputFile, Pass, open_text
 
-TEXT = 1 << 24  # characters of a batch: documents may be long
+MAX_BATCH_CHARACTERS = 1 << 24  # documents may be long
 
 How = Literal["file", "lines", "mail"]
 
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file with documents: it is one, or each of its lines is, or it holds mail; and their label, if any."""
+    """A file of documents: one in all, one per line, or mail; and their label, if any."""
 
     file: InputFile
     how: How
@@ -44,12 +44,12 @@ class TextSource(Source):
         self.types = {column: pa.string() for column in self.columns}
 
     def _group(self, file: InputFile) -> str:
-        """Files are hashed together that have the same label: folders have too many files to name them all."""
+        """Files with the same label are hashed together: folders have too many files for a digest each."""
         return self._labels[file]
 
     def _named_digests(self, digests: dict[Any, str]) -> list[str]:
-        """The digest of all files under each label, and the label."""
-        return [f"{digests.get(label, EMPTY)} {label}".rstrip() for label in sorted(set(self._labels.values()))]
+        """The joint digest of all files of each label, and the label."""
+        return [f"{digests.get(label, EMPTY_DIGEST)} {label}".rstrip() for label in sorted(set(self._labels.values()))]
 
     def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
         batch: list[Document] = []
@@ -58,7 +58,7 @@ class TextSource(Source):
             for document in self._documents(text_file, one_pass):
                 batch.append(document)
                 size += len(document.text)
-                if len(batch) >= rows or size >= TEXT:
+                if len(batch) >= rows or size >= MAX_BATCH_CHARACTERS:
                     yield self._piece(batch, one_pass)
                     batch, size = [], 0
         if batch:
@@ -128,11 +128,11 @@ def as_text(data: bytes, name: str, line: int) -> str:
         ) from None
 
 
-# ---------------------------------------------------------------------- what is in folders
+# ---------------------------------------------------------------------- folders
 
 
 def files_within(folder: Path) -> list[Path]:
-    """All files in a folder and in those within, by name; hidden ones are passed over."""
+    """All files in a folder and its subfolders, sorted, without hidden ones."""
     paths = []
     for top, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -157,13 +157,13 @@ def text_files_of(path: Path, how: How | None, label: str | None) -> list[TextFi
 
 
 def is_lines(path: Path) -> bool:
-    """Whether a file has a document a line: those that end in .txt, compressed or not."""
+    """Whether a file has one document per line: those that end in .txt, compressed or not."""
     name = path.name.lower()
     return name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".zst").endswith(".txt")
 
 
 def text_source(name: str, text_files: Sequence[TextFile], encoding: str) -> TextSource:
-    """The source, if all are of a kind."""
+    """The source, if all files are of one kind."""
     mails = [text_file for text_file in text_files if text_file.how == "mail"]
     others = [text_file for text_file in text_files if text_file.how != "mail"]
     if mails and others:

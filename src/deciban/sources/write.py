@@ -1,4 +1,4 @@
-"""Rows to a file or to standard output. A file is there whole, or not at all."""
+"""Write rows to a file, atomically, or to standard output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from deciban.sources.column_types import as_number
 from deciban.sources.csv_cells import cells, lines, string, strings
 from deciban.sources.open import ENDINGS, FORMATS, TABLES
 
-PACKERS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 
 
 def write_rows(
@@ -32,11 +32,11 @@ def write_rows(
     *,
     format: str | None = None,  # noqa: A002 - what everybody calls it
 ) -> int:
-    """Write tables of the same columns one after the other, and say how many rows there were.
+    """Write tables with the same columns one after the other; returns the number of rows.
 
-    A file is written beside its place and moved there when it is whole; on an error the old one stays. The format is
-    what the ending says (.csv, .tsv, .jsonl, .parquet, .arrow, .feather; with .gz or .zst compressed). `None` and "-"
-    are standard output, as CSV unless `format` says otherwise; if nobody reads it any more, writing ends quietly.
+    A file is written under a temporary name and renamed when complete; on an error the old one stays. The format
+    follows the extension (.csv, .tsv, .jsonl, .parquet, .arrow, .feather; with .gz or .zst compressed). `None` and "-"
+    are standard output, as CSV unless `format` says otherwise; a closed pipe ends writing without an error.
 
     >>> import pyarrow as pa
     >>> write_rows("-", [pa.table({"label": ["spam", "so, so"], "p": [0.5, None]})])
@@ -49,14 +49,14 @@ def write_rows(
     chosen, delimiter, packer = chosen_format(place, format)
     if place is None:
         return to_standard_output(tables, chosen, delimiter)
-    with replacing(place) as file:
+    with atomic_writer(place) as file:
         return write(file, tables, chosen, delimiter, packer)
 
 
 def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str | None]:  # noqa: A002 - as above
-    """The format, what separates fields, and how it is compressed."""
+    """The format, the delimiter and the compression."""
     endings = [ending.lower() for ending in path.suffixes[-2:]] if path else []
-    packer = PACKERS.get(endings[-1]) if endings else None
+    packer = COMPRESSIONS.get(endings[-1]) if endings else None
     ending = (endings[-2:-1] if packer else endings[-1:]) or [""]
     named = (format or "").lower()
     delimiter = "\t" if named == "tsv" or (not named and ending[0] in (".tsv", ".tab")) else ","
@@ -78,19 +78,19 @@ def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str 
 
 def to_standard_output(tables: Iterable[pa.Table], chosen: str, delimiter: str) -> int:
     out: Any = getattr(sys.stdout, "buffer", None) or Encoded(sys.stdout)
-    written = Counted(out)
+    counted = Counted(out)
     try:
         sys.stdout.flush()
-        rows = write(written, tables, chosen, delimiter, None)
+        rows = write(counted, tables, chosen, delimiter, None)
         out.flush()
         return rows
     except BrokenPipeError:
-        # Whoever read it has enough. What Python would still flush at its end goes nowhere, without a complaint.
+        # The reader has closed the pipe. Discard what Python would still flush at exit.
         with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
-        return written.rows
+            null_device = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null_device, sys.stdout.fileno())
+            os.close(null_device)
+        return counted.rows
 
 
 def write(file: Any, tables: Iterable[pa.Table], chosen: str, delimiter: str, packer: str | None) -> int:
@@ -101,18 +101,18 @@ def write(file: Any, tables: Iterable[pa.Table], chosen: str, delimiter: str, pa
     writer: Writer | None = None
     try:
         for table in tables:
-            plain = without_codes(table)
+            decoded = decoded_dictionaries(table)
             if writer is None:
-                writer = WRITERS[chosen](sink, plain.schema, delimiter)
-            elif plain.schema != writer.schema:
+                writer = WRITERS[chosen](sink, decoded.schema, delimiter)
+            elif decoded.schema != writer.schema:
                 raise DecibanError(
                     "tables that are written to one file have the same columns: {columns} and {others} are not, or "
                     "their types are not",
                     columns=writer.schema.names,
-                    others=plain.schema.names,
+                    others=decoded.schema.names,
                 )
-            writer.write(plain)
-            counted.rows += plain.num_rows
+            writer.write(decoded)
+            counted.rows += decoded.num_rows
         if writer is None:
             writer = WRITERS[chosen](sink, pa.schema([]), delimiter)
         writer.close()
@@ -128,7 +128,7 @@ def write(file: Any, tables: Iterable[pa.Table], chosen: str, delimiter: str, pa
 
 
 class Counted(io.RawIOBase):
-    """Somewhere to write, which need not be a file: it says how far it is, and is not closed by those who write."""
+    """A wrapper around any output that counts bytes and rows, and that writers cannot close."""
 
     def __init__(self, out: Any) -> None:
         self._out = out
@@ -139,7 +139,7 @@ class Counted(io.RawIOBase):
         return True
 
     def abandon(self) -> None:
-        """Let go: what formats write at their end goes nowhere."""
+        """Discard what writers still write when they are closed."""
         self._out = io.BytesIO()
 
     def write(self, data: Any) -> int:
@@ -158,7 +158,7 @@ class Counted(io.RawIOBase):
 
 
 class Encoded:
-    """A text stream as one of bytes, where there is no other (in notebooks)."""
+    """A text stream as a byte stream, where there is no other (in notebooks)."""
 
     def __init__(self, out: Any) -> None:
         self._out = out
@@ -170,8 +170,8 @@ class Encoded:
         self._out.flush()
 
 
-def without_codes(table: pa.Table) -> pa.Table:
-    """Names instead of codes: the codes of one table are not those of the next."""
+def decoded_dictionaries(table: pa.Table) -> pa.Table:
+    """Dictionary columns decoded: the codes of one table are not those of the next."""
     for i, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
@@ -194,10 +194,10 @@ class Writer(ABC):
     @abstractmethod
     def write(self, table: pa.Table) -> None: ...
 
-    def close(self) -> None:  # noqa: B027 - most formats end where their rows do
+    def close(self) -> None:  # noqa: B027 - most formats have no footer
         pass
 
-    def _refuse_what_is_no_cell(self) -> None:
+    def _check_column_types(self) -> None:
         for field in self.schema:
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                 raise DecibanError(
@@ -211,9 +211,9 @@ class CsvWriter(Writer):
     """CSV, with quotes only where they are needed."""
 
     def _begin(self) -> None:
-        self._refuse_what_is_no_cell()
-        # A name that is a number is quoted, so that the line is not taken for a row.
-        names = [f'"{name}"' if as_number(name) is not None else quoted(name) for name in self.schema.names]
+        self._check_column_types()
+        # A name that is a number is quoted, so that the header is not taken for a row.
+        names = [f'"{name}"' if as_number(name) is not None else csv_cell(name) for name in self.schema.names]
         if names:
             self._sink.write((self._delimiter.join(names) + "\n").encode())
 
@@ -226,19 +226,19 @@ class CsvWriter(Writer):
             self._sink.write(lines(columns, self._delimiter))
 
 
-def quoted(text: str) -> str:
+def csv_cell(text: str) -> str:
     return str(cells(strings([text], pa.string()))[0].as_py())
 
 
 class JsonWriter(Writer):
-    """An object a line, with null where nothing is known."""
+    """One object per line, with null for missing values."""
 
     def _begin(self) -> None:
-        self._refuse_what_is_no_cell()
+        self._check_column_types()
 
     def write(self, table: pa.Table) -> None:
         for batch in table.to_batches(1 << 14):
-            rows = (json_row(row) for row in batch.to_pylist())
+            rows = (nan_to_none(row) for row in batch.to_pylist())
             try:
                 lines = [json.dumps(row, ensure_ascii=False, allow_nan=False, default=str) for row in rows]
             except ValueError:
@@ -248,7 +248,7 @@ class JsonWriter(Writer):
             self._sink.write("".join(line + "\n" for line in lines).encode())
 
 
-def json_row(row: dict[str, Any]) -> dict[str, Any]:
+def nan_to_none(row: dict[str, Any]) -> dict[str, Any]:
     return {name: None if value != value else value for name, value in row.items()}
 
 
@@ -287,12 +287,12 @@ WRITERS: dict[str, type[Writer]] = {
 }
 
 
-# ---------------------------------------------------------------------- whole or not at all
+# ---------------------------------------------------------------------- atomic writing
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Any]:
-    """A file to write, which takes its place when all went well. What is no file (/dev/null, a pipe) is written to."""
+def atomic_writer(path: Path) -> Iterator[Any]:
+    """A temporary file that replaces `path` on success. Anything but a regular file (a pipe) is written directly."""
     name = one_line(str(path))
     if path.is_dir():
         raise FileError("cannot write {file}, which is a folder: give the name of a file", file=name)
@@ -300,7 +300,7 @@ def replacing(path: Path) -> Iterator[Any]:
         with path.open("wb") as file:
             yield file
         return
-    target = Path(os.path.realpath(path))  # where a link leads to
+    target = Path(os.path.realpath(path))  # with links resolved
     if not target.parent.is_dir():
         raise FileError(
             "cannot write {file}: there is no folder {folder}", file=name, folder=one_line(str(target.parent))
@@ -319,7 +319,7 @@ def replacing(path: Path) -> Iterator[Any]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    if hasattr(os, "O_DIRECTORY"):  # where a folder can be opened, its new entry is flushed as well
+    if hasattr(os, "O_DIRECTORY"):  # flush the folder's new entry, where folders can be opened
         folder = os.open(target.parent, os.O_DIRECTORY)
         try:
             os.fsync(folder)
