@@ -342,7 +342,7 @@ def test_a_text_is_marked():
 
 def test_odds_are_decibans():
     for db, said in ((0, "1 : 1"), (30, "1,000 : 1"), (-10, "1 : 10"), (-60, "1 : $10^{6}$")):
-        assert pictures.odds(db) == said
+        assert pictures.odds_text(db) == said
 
 
 # ------------------------------------------------------------------ results

@@ -1,6 +1,6 @@
 """deciban: generative classification where a model is a sum.
 
-Public names are loaded when first used, so that `import deciban` is quick and imports no scikit-learn.
+Public names are loaded on first use, so that `import deciban` is quick and does not import scikit-learn.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from deciban.scorer import read
     from deciban.text.evidence import TextEvidence
 
-_WHERE = {
+_MODULES = {
     "BernoulliNB": "estimators.naive_bayes.bernoulli",
     "CategoricalNB": "estimators.naive_bayes.categorical",
     "Classifier": "estimators.tables",
@@ -143,9 +143,9 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("deciban")
-    if name not in _WHERE:
+    if name not in _MODULES:
         raise AttributeError(f"module 'deciban' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"deciban.{_WHERE[name]}"), name)
+    return getattr(importlib.import_module(f"deciban.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

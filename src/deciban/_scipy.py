@@ -1,6 +1,6 @@
-"""SciPy when it is needed, and not before: to import it takes longer than a saved model takes to be read and to answer.
+"""SciPy, imported on first use: importing it takes longer than loading a saved model and predicting.
 
-Everything below the models asks for it here, or inside of the function that needs it, never at the top of a file.
+Layers below the models import it from here or inside functions, never at the top of a file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def issparse(X: Any) -> bool:
-    """Whether X is a sparse matrix of SciPy: none can be while nobody has imported it."""
+    """Whether X is a SciPy sparse matrix; without importing SciPy, if nobody has."""
     if isinstance(X, np.ndarray) or "scipy.sparse" not in sys.modules:
         return False
     from scipy.sparse import issparse
@@ -42,14 +42,14 @@ def betaln(a: Any, b: Any) -> Any:
 
 
 def xlogy(x: Any, y: Any) -> Any:
-    """x log y, and 0 where x is."""
+    """x log y, and 0 where x is 0."""
     from scipy.special import xlogy
 
     return xlogy(x, y)
 
 
 def ndtri(p: Any) -> Any:
-    """Where the normal distribution function is p."""
+    """The quantile function of the normal distribution."""
     from scipy.special import ndtri
 
     return ndtri(p)
@@ -63,7 +63,7 @@ def logsumexp(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
 
 
 def inverse_half(matrix: Any) -> Any:
-    """One half of the inverse of a symmetric, positive definite matrix: the lower one, of an array in C's order."""
+    """The lower triangle of the inverse of a symmetric positive definite matrix in C order."""
     from scipy.linalg.lapack import dpotrf, dpotri
 
     root, failed = dpotrf(matrix.T, lower=False, clean=False)  # LAPACK reads rows as columns

@@ -1,4 +1,4 @@
-"""What can go wrong, in words that say what to do, and where: the message is made last, from fields."""
+"""Errors and warnings that say what is wrong, where, and what to do; messages are formatted late, from fields."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from contextvars import ContextVar
 from operator import index
 from typing import Any, Self, SupportsIndex
 
-PLACE = re.compile(r"\{(\w+)(!r|!short|:g|:,)?\}")
+FIELD_PATTERN = re.compile(r"\{(\w+)(!r|!short|:g|:,)?\}")
 NOT_GIVEN: Any = object()  # a value may be None
 
 
 class LocatedError(Exception):
-    """A message with places for fields, "row {row} of y has no label", and the fields that fill them.
+    """A message template, "row {row} of y has no label", and the fields that fill it.
 
-    `row` counts from 0 among the rows that were given. Whoever knows them by other numbers, or which file they are of,
-    says so with `located`, and the message follows. `column` is its name, or its number where columns have no names.
-    Places are {value}, {value!r} for its `repr`, {value!short} for the beginning of that, {value:g} and {row:,}. What
-    else a message shows goes in by a keyword of its own, so that no data is ever taken for a place.
+    `row` counts from 0 among the rows given. A caller that knows other row numbers, or the file, adds them by
+    `located`. `column` is a name, or a number if columns have no names. Fields are {value}, {value!r} for its `repr`,
+    {value!short} for the beginning of that, {value:g} and {row:,}. Other data in a message are passed by keywords too,
+    so that braces in data are never taken for a field.
 
     >>> error = DecibanError("row {row} of column {column!r} is {value!r}", row=2, column="age", value="x")
     >>> str(error)
@@ -46,12 +46,12 @@ class LocatedError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        where = {
+        location = {
             "row": None if row is None else index(row),
             "column": column if column is None or isinstance(column, str) else index(column),
             "file": file,
         }
-        self._data = {name: place for name, place in where.items() if place is not None} | data
+        self._data = {name: field_value for name, field_value in location.items() if field_value is not None} | data
         if value is not NOT_GIVEN:
             self._data["value"] = value
 
@@ -72,39 +72,43 @@ class LocatedError(Exception):
         return self._data.get("value")
 
     def located(self, numbers: Sequence[int] | None = None, file: str | None = None) -> Self:
-        """The same with the row's own number (`numbers` has that of every row that was given), and the file."""
+        """A copy with the row's number in the file (`numbers[i]` is that of row i), and the file."""
         row = self.row
         if row is not None and numbers is not None and row < len(numbers):
             row = int(numbers[row])
-        same = type(self)(self.message, **self._data | {"row": row, "file": self.file or file})
-        return same.with_traceback(self.__traceback__)
+        relocated = type(self)(self.message, **self._data | {"row": row, "file": self.file or file})
+        return relocated.with_traceback(self.__traceback__)
 
     def __str__(self) -> str:
         filled = set()
 
-        def fill(place: re.Match[str]) -> str:
-            name, how = place.groups()
+        def fill(match: re.Match[str]) -> str:
+            name, conversion = match.groups()
             if name not in self._data:
-                return place[0]
+                return match[0]
             filled.add(name)
             value = self._data[name]
-            if how == "!short":
+            if conversion == "!short":
                 return reprlib.repr(value)
-            return repr(value) if how == "!r" else format(value, how[1:]) if how else str(value)
+            return repr(value) if conversion == "!r" else format(value, conversion[1:]) if conversion else str(value)
 
-        text = PLACE.sub(fill, self.message)  # in one go: what is filled in may have braces of its own
+        text = FIELD_PATTERN.sub(fill, self.message)  # in one pass: values may contain braces
         return text if self.file is None or "file" in filled else f"{self.file}: {text}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return rebuilt, (type(self), self.message, {name: portable(value) for name, value in self._data.items()})
+        return restored_error, (
+            type(self),
+            self.message,
+            {name: picklable(value) for name, value in self._data.items()},
+        )
 
 
-def rebuilt(kind: type[LocatedError], message: str, data: dict[str, Any]) -> LocatedError:
+def restored_error(kind: type[LocatedError], message: str, data: dict[str, Any]) -> LocatedError:
     return kind(message, **data)
 
 
 class Repr(str):
-    """What the `repr` of a value was that could not be sent to another process."""
+    """The `repr` of a value that could not be sent to another process."""
 
     __slots__ = ()
 
@@ -112,11 +116,11 @@ class Repr(str):
         return str(self)
 
 
-def portable(value: Any) -> Any:
-    """A value as it can be pickled: an error has to reach whoever waits for it, whatever is in its fields."""
+def picklable(value: Any) -> Any:
+    """A value, or its repr if it cannot be pickled: an error must reach the calling process."""
     try:
         pickle.dumps(value)
-    except Exception:  # each object has its own way to refuse
+    except Exception:  # objects fail in many ways
         return Repr(repr(value))
     return value
 
@@ -126,11 +130,11 @@ class DecibanError(LocatedError, ValueError):
 
 
 class SchemaError(DecibanError):
-    """Two things that should fit together (batches, models) do not."""
+    """Two batches or models do not fit together."""
 
 
 class KindError(DecibanError, TypeError):
-    """A value is of a type that cannot be used where it stands."""
+    """A value has a type that cannot be used here."""
 
 
 class ChoiceError(SchemaError):
@@ -138,23 +142,23 @@ class ChoiceError(SchemaError):
 
 
 class ForgetError(DecibanError):
-    """Rows were to be forgotten that the model had not learned, or that its sums cannot do without."""
+    """Rows to forget that the model has not learned, or that cannot be subtracted from its sums."""
 
 
 class FileError(DecibanError):
-    """A model file is broken, foreign, or from a later version."""
+    """A file is damaged, of another kind, or from a later version."""
 
 
 class EngineError(DecibanError):
-    """A partition, a worker or a connection failed, and trying again did not help: nothing was learned."""
+    """A partition, a worker or a connection failed, also when retried: nothing was learned."""
 
 
 class NotAvailableError(DecibanError, AttributeError):
-    """The model has no such answer: it is not generative, has no classes of its own, or keeps no words."""
+    """The model does not support this method: it is not generative, has no classes, or keeps no words."""
 
 
-class DataWarning(LocatedError, UserWarning):  # noqa: N818 - it is raised only where a filter makes it an error
-    """Something in the data was not as it was expected to be, and could be read all the same."""
+class DataWarning(LocatedError, UserWarning):  # noqa: N818 - raised only if a filter makes it an error
+    """Something in the data was unexpected, but could be read."""
 
 
 class ZeroEvidenceWarning(UserWarning):
@@ -162,24 +166,24 @@ class ZeroEvidenceWarning(UserWarning):
 
 
 class InterruptedWarning(UserWarning):
-    """EM was interrupted, and the model is the best it had found."""
+    """EM was interrupted; the model is the best so far."""
 
 
 class SingularWarning(UserWarning):
-    """A covariance had directions without any spread, and something was done about it."""
+    """A covariance was singular, and was repaired."""
 
 
-NUMBERS: ContextVar[tuple[Sequence[int], ...]] = ContextVar("what rows are called, by who is inside first", default=())
+ROW_NUMBERS: ContextVar[tuple[Sequence[int], ...]] = ContextVar("row_numbers", default=())
 
 
-def call_rows(numbers: Sequence[int] | None) -> None:
-    """From here on, in this thread, warnings call row i of those that are worked on numbers[i]."""
-    NUMBERS.set(() if numbers is None else (numbers,))
+def set_row_numbers(numbers: Sequence[int] | None) -> None:
+    """From here on, in this thread, warnings name row i as numbers[i]."""
+    ROW_NUMBERS.set(() if numbers is None else (numbers,))
 
 
 @contextmanager
 def numbered(numbers: Sequence[int] | None) -> Iterator[None]:
-    """Rows are called otherwise here: row i of those that are worked on inside is numbers[i], in errors and warnings.
+    """Inside, errors and warnings name row i as numbers[i].
 
     >>> with numbered([7, 8, 9]):
     ...     raise DecibanError("row {row} has no label", row=2)
@@ -189,24 +193,24 @@ def numbered(numbers: Sequence[int] | None) -> Iterator[None]:
     if numbers is None:
         yield
         return
-    token = NUMBERS.set((numbers, *NUMBERS.get()))
+    token = ROW_NUMBERS.set((numbers, *ROW_NUMBERS.get()))
     try:
         yield
     except LocatedError as error:
-        if error.row is None or error.file is not None:  # the number is that of the file's row already
+        if error.row is None or error.file is not None:  # it has the file's row number already
             raise
         raise error.located(numbers=numbers) from error
     finally:
-        NUMBERS.reset(token)
+        ROW_NUMBERS.reset(token)
 
 
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside the package that led here, however deep inside it is noticed.
+    """Warn at the line outside the package that called it.
 
-    A `Warning` in place of a message is of its own category.
+    A `Warning` given as the message has its own category.
     """
     if isinstance(message, DataWarning):
-        for numbers in NUMBERS.get():
+        for numbers in ROW_NUMBERS.get():
             message = message.located(numbers=numbers)
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("deciban."):

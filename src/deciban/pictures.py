@@ -14,14 +14,14 @@ from deciban.results.evidence import Evidence
 from deciban.show import AGAINST, FOR, NEITHER, axes, colour, label, optional, plain, visible
 from deciban.text.evidence import STRONG, WEAK, TextEvidence
 
-SHARES = (0.5, 0.9, 0.99)  # of a Gaussian's mass inside its ellipses
-FINENESS = 201  # points a side of a grid: odd, so that one lies in the middle
+SHARES = (0.5, 0.9, 0.99)  # of a Gaussian's mass, inside each ellipse
+GRID_POINTS = 201  # per side of a grid: odd, so that one lies in the middle
 TEN_TO_ONE = float(np.log(10.0))  # nats: 10 dB
-FAR = 1e4  # nats: log-odds beyond are drawn as these, for no line can be drawn between infinities
-MARKS = "os^Dv*"  # of the classes' points, told apart without colour too
-SUM = "#333333"  # the colour of what evidence comes to
-LINES = 3  # of a text
-STEPS = 10  # of a waterfall, besides the prior odds and the rest
+MAX_LOG_ODDS = 1e4  # nats: larger log-odds are clipped, since no contour runs between infinities
+MARKERS = "os^Dv*"  # of classes, distinguishable without colour
+TOTAL_COLOUR = "#333333"  # of the bar of total evidence
+MAX_TEXT_LINES = 3  # above a waterfall
+MAX_STEPS = 10  # of a waterfall, besides prior odds and the rest
 
 
 def contours(
@@ -72,7 +72,7 @@ def contours(
     >>> [text.get_text() for text in pictures.contours(model).get_legend().get_texts()]
     ['setosa', 'versicolor', 'virginica']
     """
-    means, covariances, owners, weights, classes = gaussians(model, covariance)
+    means, covariances, owners, weights, classes = gaussian_parameters(model, covariance)
     names = classes if names is None else names
     patch = optional("matplotlib.patches", "a picture").Polygon
     ax = axes(ax)
@@ -105,30 +105,34 @@ def ellipse(mean: Floats, covariance: Floats, share: float, points: int = 180) -
 
 def density(mean: Floats, covariance: Floats, at: Floats) -> Floats:
     """N(x; μ, Σ) of the rows of `at`, (n,)."""
-    off = at - mean
-    squares = np.einsum("ni,ni->n", off @ np.linalg.inv(covariance), off)
-    return np.asarray(np.exp(-0.5 * squares) / (2.0 * np.pi * np.sqrt(np.linalg.det(covariance))))
+    deviations = at - mean
+    squared_distances = np.einsum("ni,ni->n", deviations @ np.linalg.inv(covariance), deviations)
+    return np.asarray(np.exp(-0.5 * squared_distances) / (2.0 * np.pi * np.sqrt(np.linalg.det(covariance))))
 
 
 def shade_densities(
     ax: Any, means: Floats, covariances: Floats, owners: Array, weights: Floats, darkest: float | None
 ) -> None:
-    """Every owner's density as an image that lets others through, on one scale."""
+    """The density of each class as a transparent image, on one scale."""
     reach = 4.0 * np.sqrt(covariances[:, [0, 1], [0, 1]])
-    x, y, grid = mesh(np.min(means - reach, axis=0), np.max(means + reach, axis=0))
-    each = [w * density(mean, spread, grid) for w, mean, spread in zip(weights, means, covariances, strict=True)]
-    whose = dict.fromkeys(owners.tolist())
-    sums = {owner: np.sum([part for part, own in zip(each, owners, strict=True) if own == owner], 0) for owner in whose}
-    darkest = max(float(own.max()) for own in sums.values()) if darkest is None else darkest
-    for owner, own in sums.items():
+    x, y, grid = grid_points(np.min(means - reach, axis=0), np.max(means + reach, axis=0))
+    component_densities = [
+        w * density(mean, spread, grid) for w, mean, spread in zip(weights, means, covariances, strict=True)
+    ]
+    distinct_owners = dict.fromkeys(owners.tolist())
+    density_by_owner = {
+        owner: np.sum([values for values, code in zip(component_densities, owners, strict=True) if code == owner], 0)
+        for owner in distinct_owners
+    }
+    darkest = max(float(density_sum.max()) for density_sum in density_by_owner.values()) if darkest is None else darkest
+    for owner, density_sum in density_by_owner.items():
         image = np.empty((len(y), len(x), 4))
-        image[..., :3], image[..., 3] = rgb(owner), np.minimum(0.8 * own / darkest, 1.0).reshape(len(y), len(x))
-        picture(ax, image, x, y)
+        image[..., :3], image[..., 3] = rgb(owner), np.minimum(0.8 * density_sum / darkest, 1.0).reshape(len(y), len(x))
+        draw_image(ax, image, x, y)
 
 
-def gaussians(model: Any, covariance: Any = None) -> tuple[Floats, Floats, Array, Floats, Any]:
-    """Means (m, 2), covariances (m, 2, 2), whose they are as codes (m,), weights (m,) and classes (None if there are
-    none)."""
+def gaussian_parameters(model: Any, covariance: Any = None) -> tuple[Floats, Floats, Array, Floats, Any]:
+    """Means (m, 2), covariances (m, 2, 2), class codes (m,), weights (m,) and class names (None if there are none)."""
     shared, classes = True, getattr(model, "classes_", None)
     if covariance is not None:
         means = np.atleast_2d(np.asarray(model, dtype=np.float64))
@@ -165,7 +169,7 @@ def as_matrices(covariance: Floats, k: int, shared: bool) -> Floats:
     return np.broadcast_to(covariance, (k, 2, 2))
 
 
-def boundary(model: Any, X: Any, y: Any = None, ax: Any = None, *, fineness: int = FINENESS) -> Any:
+def boundary(model: Any, X: Any, y: Any = None, ax: Any = None, *, fineness: int = GRID_POINTS) -> Any:
     """Where a model of two columns draws the line: P(y | x) in the classes' colours, with the rows on it.
 
     The solid line is where the two likeliest classes are equally likely: between two classes, P = ½. Between two
@@ -203,39 +207,39 @@ def boundary(model: Any, X: Any, y: Any = None, ax: Any = None, *, fineness: int
     values, names = two_columns(X)
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     margin = np.where(high > low, 0.06 * (high - low), 0.5)
-    across, up, grid = mesh(low - margin, high + margin, fineness)
+    across, up, grid = grid_points(low - margin, high + margin, fineness)
     classes = np.asarray(model.classes_)
-    log_proba = log_posterior(model, in_form_of(X, names, grid))
+    log_proba = log_posterior(model, grid_like(X, names, grid))
     ax = axes(ax)
     tint = np.exp(log_proba) @ np.array([rgb(c) for c in range(len(classes))])
-    picture(ax, 1.0 - 0.38 * (1.0 - np.clip(tint, 0.0, 1.0)).reshape(len(up), len(across), 3), across, up)
+    draw_image(ax, 1.0 - 0.38 * (1.0 - np.clip(tint, 0.0, 1.0)).reshape(len(up), len(across), 3), across, up)
     for c in range(len(classes)):
-        lead = ahead(log_proba, c).reshape(len(up), len(across))
+        lead = lead_over_others(log_proba, c).reshape(len(up), len(across))
         ax.contour(across, up, lead, levels=[0.0], colors="black", linewidths=1.4)
-        if len(classes) == 2:  # one line is enough for two
+        if len(classes) == 2:  # two classes have one boundary
             ax.contour(
                 across, up, lead, levels=[-TEN_TO_ONE, TEN_TO_ONE], colors="black", linewidths=0.8, linestyles="--"
             )
             break
-    scatter(ax, values, y, classes)
+    draw_rows(ax, values, y, classes)
     name_axes(ax, names)
     return ax
 
 
-def scatter(ax: Any, values: Floats, y: Any, classes: Array) -> None:
-    """Rows as points, a colour and a mark for each class, grey for those of none, and a legend."""
+def draw_rows(ax: Any, values: Floats, y: Any, classes: Array) -> None:
+    """Rows as points with a colour and a marker per class, grey if unlabelled, and a legend."""
     labels = [None] * len(values) if y is None else list(map(plain, np.asarray(y, dtype=object)))
     if len(labels) != len(values):
         raise DecibanError(f"X has {len(values)} rows, but y has {len(labels)} labels")
     codes = {plain(name): c for c, name in enumerate(classes)}
-    owners = np.array([codes.get(one, -1) for one in labels])
+    owners = np.array([codes.get(name, -1) for name in labels])
     for c in range(-1, len(classes)):
-        own = values[owners == c]
+        points = values[owners == c]
         ax.plot(
-            own[:, 0],
-            own[:, 1],
+            points[:, 0],
+            points[:, 1],
             linestyle="",
-            marker=MARKS[c % len(MARKS)] if c >= 0 else "x",
+            marker=MARKERS[c % len(MARKERS)] if c >= 0 else "x",
             markersize=4.5,
             markeredgewidth=0.5 if c >= 0 else 1.0,
             markeredgecolor="white" if c >= 0 else "dimgrey",
@@ -256,19 +260,19 @@ def log_posterior(model: Any, X: Any) -> Floats:
         return np.log(np.asarray(model.predict_proba(X), dtype=np.float64))
 
 
-def ahead(log_proba: Floats, c: int) -> Floats:
-    """By how many nats a class is likelier than the likeliest other, (n,).
+def lead_over_others(log_proba: Floats, c: int) -> Floats:
+    """The log-odds of a class over the most probable other class, (n,).
 
-    Of log-odds rather than probabilities: those of linear models are planes, so that lines found between the points of
-    a grid are exact.
+    Log-odds rather than probabilities: those of linear models are planes, so that contours interpolated on a grid are
+    exact.
     """
     others = np.delete(log_proba, c, axis=1)
     best = others.max(axis=1) if others.shape[1] else np.full(len(others), -np.inf)
-    return np.asarray(np.maximum(log_proba[:, c], -FAR) - np.maximum(best, -FAR))
+    return np.asarray(np.maximum(log_proba[:, c], -MAX_LOG_ODDS) - np.maximum(best, -MAX_LOG_ODDS))
 
 
 def two_columns(X: Any) -> tuple[Floats, list[Any] | None]:
-    """Rows of two numbers, NaN where there is none, and what the columns are called, if anything."""
+    """Rows of two numbers, NaN if not finite, and the column names, if there are any."""
     names = list(X) if isinstance(X, dict) else getattr(X, "column_names", getattr(X, "columns", None))
     names = None if names is None else list(names)
     table = X if names is None else np.column_stack([np.asarray(X[name]) for name in names])
@@ -280,15 +284,16 @@ def two_columns(X: Any) -> tuple[Floats, list[Any] | None]:
     return np.where(np.isfinite(values), values, np.nan), names
 
 
-def in_form_of(X: Any, names: list[Any] | None, grid: Floats) -> Any:
-    """Rows as X has them: a model may ask for its columns by name."""
+def grid_like(X: Any, names: list[Any] | None, grid: Floats) -> Any:
+    """Grid points in the container type of X: a model may select columns by name."""
     if names is None:
         return grid
-    make = getattr(type(X), "from_pydict", type(X))  # Arrow's tables; pandas, Polars and dict take columns by name
+    # An Arrow table has from_pydict; pandas, Polars and dict are called with columns by name.
+    make = getattr(type(X), "from_pydict", type(X))
     return make({name: grid[:, j] for j, name in enumerate(names)})
 
 
-def waterfall(evidence: Evidence, ax: Any = None, most: int = STEPS) -> Any:
+def waterfall(evidence: Evidence, ax: Any = None, most: int = MAX_STEPS) -> Any:
     """From prior odds to posterior odds, one piece of evidence after the other, in decibans.
 
     Every bar begins where the one above ended: to the right for the class, to the left against it. The last is the
@@ -319,21 +324,21 @@ def waterfall(evidence: Evidence, ax: Any = None, most: int = STEPS) -> Any:
     """
     steps = evidence.steps(most)
     values = [*(db for _, db in steps), evidence.total]
-    longest = 1.2 * max((abs(db) for db in values if np.isfinite(db)), default=0.0) or 1.0  # as infinity is drawn
+    longest = 1.2 * max((abs(db) for db in values if np.isfinite(db)), default=0.0) or 1.0  # length of infinite bars
     lengths = np.clip(values, -longest, longest)
     ends = np.cumsum(lengths[:-1])
     lengths[-1] = ends[-1] if np.isinf(evidence.total) else evidence.total
     starts = np.append(ends - lengths[:-1], 0.0)
     ax = axes(ax, len(values))
     colours = [FOR if db >= 0 else AGAINST for _, db in steps]
-    ax.barh(range(len(values)), lengths, left=starts, color=[*colours, SUM], height=0.7, zorder=2)
+    ax.barh(range(len(values)), lengths, left=starts, color=[*colours, TOTAL_COLOUR], height=0.7, zorder=2)
     for i, end in enumerate(ends):
         ax.plot([end, end], [i, i + 1], color=NEITHER, linewidth=0.8, zorder=1)
     for i, (value, start, length) in enumerate(zip(values, starts, lengths, strict=True)):
         side = 1 if length >= 0 else -1
-        last = f", P = {evidence.probability:.4f}" if i == len(ends) else ""
+        suffix = f", P = {evidence.probability:.4f}" if i == len(ends) else ""
         ax.annotate(
-            in_words(value) + last,
+            signed_decibans(value) + suffix,
             (start + length, i),
             (4 * side, 0),
             textcoords="offset points",
@@ -342,22 +347,22 @@ def waterfall(evidence: Evidence, ax: Any = None, most: int = STEPS) -> Any:
             fontsize="small",
         )
     low, high = min(0.0, *ends, lengths[-1]), max(0.0, *ends, lengths[-1])
-    wide = (high - low) or 1.0
-    low, high = low - 0.12 * wide, high + 0.12 * wide  # room for the numbers beside the bars, and for a longer last one
-    low, high = (low, high + 0.12 * wide) if lengths[-1] >= 0 else (low - 0.12 * wide, high)
+    width = (high - low) or 1.0
+    low, high = low - 0.12 * width, high + 0.12 * width  # room for the numbers beside the bars
+    low, high = (low, high + 0.12 * width) if lengths[-1] >= 0 else (low - 0.12 * width, high)
     ax.set_xlim(low, high)
     ax.axvline(0.0, color="black", linewidth=0.8, zorder=1)
     ax.set_yticks(range(len(values)), labels=[*(label(name) for name, _ in steps), "posterior odds"])
     for i in (0, -1):
         ax.get_yticklabels()[i].set_fontweight("bold")
     ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)  # the line to look at is that of even odds
+    ax.spines["left"].set_visible(False)  # the reference line is even odds
     ax.invert_yaxis()
     ax.set_xlabel(label(f"← {plain(evidence.against)}     evidence (dB)     {plain(evidence.target)} →"))
     above = ax.secondary_xaxis("top")
-    every = 10.0 * np.ceil((high - low) / 80.0)
-    tens = np.arange(np.ceil(low / every), np.floor(high / every) + 1.0) * every
-    above.set_xticks(tens, labels=[odds(db) for db in tens], fontsize="small", color=NEITHER)
+    spacing = 10.0 * np.ceil((high - low) / 80.0)
+    tick_values = np.arange(np.ceil(low / spacing), np.floor(high / spacing) + 1.0) * spacing
+    above.set_xticks(tick_values, labels=[odds_text(db) for db in tick_values], fontsize="small", color=NEITHER)
     above.tick_params(color=NEITHER)
     above.spines["top"].set_visible(False)
     return ax
@@ -390,13 +395,13 @@ def marked_text(evidence: TextEvidence, ax: Any, width: int = 72) -> Any:
     room, text = width, visible(evidence.text)
     for word in re.finditer(r"\S+", text):
         if len(word.group()) > room and lines[-1]:
-            if len(lines) == LINES:
+            if len(lines) == MAX_TEXT_LINES:
                 lines[-1].append(boxes.TextArea("…"))
                 break
             lines.append([])
             room = width
         room -= len(word.group()) + 1
-        db = sum(said for start, end, said in evidence.spans if start < word.end() and end > word.start())
+        db = sum(weight for start, end, weight in evidence.spans if start < word.end() and end > word.start())
         hue = "dimgrey" if abs(db) < WEAK else FOR if db > 0 else AGAINST
         style = {"color": hue, "fontsize": "large", "fontweight": "normal" if abs(db) < STRONG else "bold"}
         lines[-1].append(boxes.TextArea(label(word.group()[:width]), textprops=style))
@@ -404,40 +409,40 @@ def marked_text(evidence: TextEvidence, ax: Any, width: int = 72) -> Any:
     box = boxes.VPacker(children=rows, pad=0, sep=4)
     place = boxes.AnnotationBbox(
         box, (0, 1), (0, 28), "axes fraction", "offset points", box_alignment=(0, 0), frameon=False, pad=0
-    )  # clear of the odds above a waterfall
+    )  # above the odds axis of a waterfall
     ax.add_artist(place)
     return ax
 
 
-def in_words(decibans: float) -> str:
+def signed_decibans(decibans: float) -> str:
     """A number of decibans with its sign."""
     if np.isinf(decibans):
         return "∞" if decibans > 0 else "−∞"
     return f"{decibans:+.1f}".replace("-", "−")
 
 
-def odds(decibans: float) -> str:
-    """Odds as people say them: 10 dB are 10 : 1, −20 dB are 1 : 100.
+def odds_text(decibans: float) -> str:
+    """Odds of so many decibans: 10 dB are 10 : 1, −20 dB are 1 : 100.
 
-    >>> odds(10), odds(-20), odds(0), odds(90)
+    >>> odds_text(10), odds_text(-20), odds_text(0), odds_text(90)
     ('10 : 1', '1 : 100', '1 : 1', '$10^{9}$ : 1')
     """
     power = abs(decibans) / 10.0
-    many = f"{10.0**power:,.0f}" if power < 5 else f"$10^{{{power:.0f}}}$"
-    return f"{many} : 1" if decibans >= 0 else f"1 : {many}"
+    ratio = f"{10.0**power:,.0f}" if power < 5 else f"$10^{{{power:.0f}}}$"
+    return f"{ratio} : 1" if decibans >= 0 else f"1 : {ratio}"
 
 
-# ------------------------------------------------------------------ what they share
+# ------------------------------------------------------------------ shared helpers
 
 
-def mesh(low: Floats, high: Floats, fineness: int = FINENESS) -> tuple[Floats, Floats, Floats]:
+def grid_points(low: Floats, high: Floats, fineness: int = GRID_POINTS) -> tuple[Floats, Floats, Floats]:
     """A grid's coordinates across and up, and its points, (fineness², 2), the lowest row first."""
     across, up = (np.linspace(low[j], high[j], fineness) for j in (0, 1))
     return across, up, np.column_stack([np.tile(across, fineness), np.repeat(up, fineness)])
 
 
-def picture(ax: Any, image: Floats, across: Floats, up: Floats) -> None:
-    """An image whose pixels' middles are the points of a grid."""
+def draw_image(ax: Any, image: Floats, across: Floats, up: Floats) -> None:
+    """Draw an image whose pixel centres are the points of a grid."""
     half = 0.5 * (across[1] - across[0]), 0.5 * (up[1] - up[0])
     extent = (across[0] - half[0], across[-1] + half[0], up[0] - half[1], up[-1] + half[1])
     ax.imshow(image, origin="lower", extent=extent, interpolation="bilinear", aspect="auto", zorder=0)
@@ -446,24 +451,24 @@ def picture(ax: Any, image: Floats, across: Floats, up: Floats) -> None:
 
 
 def name_axes(ax: Any, names: Sequence[Any] | None) -> None:
-    """The columns' names, or what columns without a name are called elsewhere."""
+    """Label the axes with the column names, or x0 and x1."""
     across, up = ("x0", "x1") if names is None else names
     ax.set_xlabel(label(across))
     ax.set_ylabel(label(up))
 
 
 def rgb(i: int) -> tuple[float, float, float]:
-    """The i-th class's colour as numbers from 0 to 1."""
+    """The i-th class's colour as RGB from 0 to 1."""
     code = colour(i).lstrip("#")
     red, green, blue = (int(code[j : j + 2], 16) / 255.0 for j in (0, 2, 4))
     return red, green, blue
 
 
 def legend(ax: Any, names: Sequence[Any]) -> None:
-    """What each class's colour and mark are."""
+    """A legend of the classes' colours and markers."""
     line = optional("matplotlib.lines", "a picture").Line2D
     key = [
-        line([], [], linestyle="", marker=MARKS[c % len(MARKS)], color=colour(c), label=label(plain(name)))
+        line([], [], linestyle="", marker=MARKERS[c % len(MARKERS)], color=colour(c), label=label(plain(name)))
         for c, name in enumerate(names)
     ]
     ax.legend(handles=key, fontsize="small", frameon=True, framealpha=0.8, edgecolor="none")

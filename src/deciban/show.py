@@ -1,4 +1,4 @@
-"""Results render themselves: plain text, a terminal in colour, a notebook, a data frame, a picture."""
+"""Results that render themselves: as text, in colour on a terminal, in a notebook, as a data frame, as a picture."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-WIDTH = 80  # characters of a line of prose in plain text
-NARROWEST = 8  # characters a column of text is folded to, at least
-COLOURS = {"green": "#1a7f37", "red": "#cf222e"}  # a terminal's names of colours, and a page's
+WIDTH = 80  # characters per line of prose in plain text
+MIN_COLUMN_WIDTH = 8  # characters; text columns are wrapped to no less
+COLOURS = {"green": "#1a7f37", "red": "#cf222e"}  # terminal colour names → colours in HTML
 
-# Of pictures: hues that stay apart for colour-blind eyes and in grey (after Okabe and Ito).
+# For pictures: colours that colour-blind readers can distinguish, also in grey (after Okabe and Ito).
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#e69f00", "#56b4e9")
 FOR, AGAINST, NEITHER = PALETTE[0], PALETTE[1], "#8c8c8c"
-BARS = 30  # of a picture of a table
+MAX_BARS = 30  # in a plot of a table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """Rows under named columns.
 
-    Whatever is in a title, a heading or a cell is shown and never obeyed: neither control characters nor markup are.
+    Control characters and markup in a title, a heading or a cell are shown, never interpreted.
 
     >>> Table("counts", ("word", "n"), [("spam", 3), ("ham", 12)])
     counts
@@ -47,10 +47,10 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
-    most: int = 60  # rows shown; all of them are in `rows`
-    width: int | None = None  # characters of a line of plain text, to which the longest texts are folded
-    right: tuple[str, ...] = ()  # columns of text that stand to the right, as those of numbers do
-    colours: Sequence[str] = ()  # of rows: "green", "red" or ""
+    most: int = 60  # rows shown
+    width: int | None = None  # characters per line of plain text, to which long texts are wrapped
+    right: tuple[str, ...] = ()  # columns of text to right-align, like numbers
+    colours: Sequence[str] = ()  # per row: "green", "red" or ""
 
     def to_dict(self) -> dict[str, list[Any]]:
         return {name: [plain(row[i]) for row in self.rows] for i, name in enumerate(self.columns)}
@@ -62,59 +62,67 @@ class Table:
     def plot(self, ax: Any = None, column: str | None = None) -> Any:
         """Bars of a column of numbers, with matplotlib (an optional dependency); returns the axes.
 
-        Without `column`, of the last one that has numbers. A bar is called by its row's texts; where the first of
-        several texts repeats, as a class does over its words, it is the bars' colour instead.
+        Without `column`, the last column of numbers is drawn. A bar is labelled by its row's texts; if the first of
+        several text columns has repeated values, such as classes, it sets the colours instead.
         """
-        said = self.to_dict()
-        found = [name for name, values in said.items() if numbers(values)]
-        if column is None and not found:
+        columns = self.to_dict()
+        number_columns = [name for name, values in columns.items() if all_numbers(values)]
+        if column is None and not number_columns:
             raise DecibanError(f"the table {self.title!r} has no column of numbers, so there is nothing to draw")
-        if column is not None and column not in found:
-            raise DecibanError(f"there is no column of numbers {column!r}: there are {', '.join(found) or 'none'}")
-        drawn = found[-1] if column is None else column
-        texts = [name for name in self.columns if name not in found]
-        group = texts[0] if len(texts) > 1 and len(set(said[texts[0]])) < len(self.rows) else None
-        groups = said[group] if group else [""] * len(self.rows)
-        shown = [i for i, value in enumerate(said[drawn]) if value is not None and not math.isnan(value)][:BARS]
-        names = [" ".join(_cell(said[name][i]) for name in texts if name != group) or str(i) for i in shown]
-        colours = {key: colour(i) for i, key in enumerate(dict.fromkeys(groups))}
+        if column is not None and column not in number_columns:
+            raise DecibanError(
+                f"there is no column of numbers {column!r}: there are {', '.join(number_columns) or 'none'}"
+            )
+        plotted = number_columns[-1] if column is None else column
+        text_columns = [name for name in self.columns if name not in number_columns]
+        group_column = (
+            text_columns[0] if len(text_columns) > 1 and len(set(columns[text_columns[0]])) < len(self.rows) else None
+        )
+        groups = columns[group_column] if group_column else [""] * len(self.rows)
+        shown = [i for i, value in enumerate(columns[plotted]) if value is not None and not math.isnan(value)][
+            :MAX_BARS
+        ]
+        names = [
+            " ".join(_cell(columns[name][i]) for name in text_columns if name != group_column) or str(i) for i in shown
+        ]
+        colours = {name: colour(i) for i, name in enumerate(dict.fromkeys(groups))}
         ax = axes(ax, len(shown))
-        bars(ax, names, [float(said[drawn][i]) for i in shown], [colours[groups[i]] for i in shown])
-        ax.set_xlabel(label(drawn))
+        bars(ax, names, [float(columns[plotted][i]) for i in shown], [colours[groups[i]] for i in shown])
+        ax.set_xlabel(label(plotted))
         if len(shown) < len(self.rows):
             ax.set_title(f"{len(shown)} of {len(self.rows)} rows", fontsize="medium", loc="left")
         if len(colours) > 1:
             patch = optional("matplotlib.patches", "plot").Patch
-            key = [patch(color=shade, label=label(_cell(name))) for name, shade in colours.items()]
-            ax.legend(handles=key, title=label(group), frameon=False)
+            legend_entries = [patch(color=shade, label=label(_cell(name))) for name, shade in colours.items()]
+            ax.legend(handles=legend_entries, title=label(group_column), frameon=False)
         return ax
 
     def __repr__(self) -> str:
-        cells, right = [self._head(), *self._cells()], self._to_the_right()
+        cells, right = [self._head(), *self._cells()], self._right_aligned()
         widths = self._widths(cells, right)
         title = one_line(self.title)
-        lines = folded(title, self.width or len(title)) if title else []
+        lines = wrapped(title, self.width or len(title)) if title else []
         for row in cells:
-            for parts in zip_longest(*map(folded, row, widths), fillvalue=""):
+            for parts in zip_longest(*map(wrapped, row, widths), fillvalue=""):
                 aligned = [
                     part.rjust(width) if side else part.ljust(width)
                     for part, width, side in zip(parts, widths, right, strict=True)
                 ]
                 lines.append("  ".join(aligned).rstrip())
-        return "\n".join([*lines, *self._more()])
+        return "\n".join([*lines, *self._hidden_rows_note()])
 
     def __rich__(self) -> RichTable | Group:
         from rich.console import Group
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        # Cells may look like markup: they are not.
-        table = RichTable(caption=" ".join(self._more()) or None)
-        for name, side in zip(self._head(), self._to_the_right(), strict=True):
+        # Text, so that cells are not parsed as markup.
+        table = RichTable(caption=" ".join(self._hidden_rows_note()) or None)
+        for name, side in zip(self._head(), self._right_aligned(), strict=True):
             table.add_column(Text(name), justify="right" if side else "left")
         for i, row in enumerate(self._cells()):
             table.add_row(*map(Text, row), style=self._colour(i))
-        # A title of rich's own is folded to the width of its table, which may be narrow.
+        # Rich would wrap its own title to the width of the table, which may be narrow.
         return Group(Text(one_line(self.title), "italic"), table) if self.title else table
 
     def _repr_html_(self) -> str:
@@ -124,7 +132,7 @@ class Table:
             colour = COLOURS.get(self._colour(i) or "")
             cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
             rows.append(f"<tr style='color:{colour}'>{cells}</tr>" if colour else f"<tr>{cells}</tr>")
-        more = "".join(f"<p>{html.escape(line)}</p>" for line in self._more())
+        more = "".join(f"<p>{html.escape(line)}</p>" for line in self._hidden_rows_note())
         title = f"<caption>{html.escape(one_line(self.title))}</caption>" if self.title else ""
         return f"<table>{title}<tr>{head}</tr>{''.join(rows)}</table>{more}"
 
@@ -134,12 +142,12 @@ class Table:
     def _cells(self) -> list[tuple[str, ...]]:
         return [tuple(map(_cell, row)) for row in self.rows[: self.most]]
 
-    def _more(self) -> list[str]:
-        left = len(self.rows) - self.most
-        return [f"… and {left} more rows"] if left > 0 else []
+    def _hidden_rows_note(self) -> list[str]:
+        hidden = len(self.rows) - self.most
+        return [f"… and {hidden} more rows"] if hidden > 0 else []
 
     def _widths(self, cells: list[tuple[str, ...]], right: list[bool]) -> list[int]:
-        """The columns' widths: as their cells are, or less where a line would be too long and texts can be folded."""
+        """The width of each column: that of its cells, or less if lines are too long and its texts can be wrapped."""
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
         texts = [i for i, side in enumerate(right) if not side]
         if self.width is None:
@@ -148,15 +156,15 @@ class Table:
             widths[i] = min(widths[i], self.width)
         while sum(widths) + 2 * (len(widths) - 1) > self.width:
             widest = max(texts, key=lambda i: widths[i], default=None)
-            if widest is None or widths[widest] <= NARROWEST:
+            if widest is None or widths[widest] <= MIN_COLUMN_WIDTH:
                 break
             widths[widest] -= 1
         return widths
 
-    def _to_the_right(self) -> list[bool]:
-        """Which columns stand to the right: those of numbers, and those that are to."""
+    def _right_aligned(self) -> list[bool]:
+        """Which columns are right-aligned: numbers, and those in `right`."""
         return [
-            name in self.right or numbers([plain(row[i]) for row in self.rows[: self.most]])
+            name in self.right or all_numbers([plain(row[i]) for row in self.rows[: self.most]])
             for i, name in enumerate(self.columns)
         ]
 
@@ -165,9 +173,9 @@ class Table:
 
 
 class Result:
-    """What was found out, shown alike everywhere: as its table, or as several of them with sentences between.
+    """Base of results: rendered as one table, or as several with sentences between.
 
-    A dataclass that inherits says `repr=False`, so that this is how it prints.
+    Dataclasses that inherit need `repr=False`, to print this way.
     """
 
     __slots__ = ()
@@ -211,7 +219,7 @@ def _cell(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """A number to four digits, or to the whole: 22,263.4 is not 2.226e+04 to anybody. What is not known is a dash.
+    """A number to four digits, or rounded to an integer: 22263, not 2.226e+04. NaN is a dash.
 
     >>> number(1 / 3), number(22_263.4), number(1e20), number(math.nan)
     ('0.3333', '22263', '1e+20', '–')
@@ -221,36 +229,36 @@ def number(value: float) -> str:
     return f"{value:.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def numbers(values: Sequence[Any]) -> bool:
-    """Whether these are numbers, with some missing perhaps."""
-    there = [value for value in values if value is not None]
-    return bool(there) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in there)
+def all_numbers(values: Sequence[Any]) -> bool:
+    """Whether all values but None are numbers, and there is one."""
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in present)
 
 
-def folded(cell: str, width: int) -> list[str]:
-    """A cell's lines."""
+def wrapped(cell: str, width: int) -> list[str]:
+    """A cell wrapped into lines."""
     return [cell] if len(cell) <= width else textwrap.wrap(cell, width)
 
 
 def one_line(text: str) -> str:
-    """Text as it can be shown in a line: `visible`, and so are its ends of lines and tabs."""
-    return visible(text).translate(BREAKS)
+    """Text for one line: `visible`, with line breaks and tabs as symbols too."""
+    return visible(text).translate(LINE_BREAK_PICTURES)
 
 
 def visible(text: str) -> str:
-    """Text as it can be shown: a control character, which could steer a terminal, as its picture.
+    """Text that is safe to print: control characters, which could steer a terminal, as symbols.
 
-    So with marks that turn the direction of writing, under which a word can pass for another, and with halves of
-    characters, which no terminal can be sent.
+    So are marks that change the writing direction, which can disguise words, and lone surrogates, which cannot be
+    encoded.
 
     >>> visible("red\x1b[31m")
     'red␛[31m'
     """
-    return text.translate(PICTURES)
+    return text.translate(CONTROL_PICTURES)
 
 
 def without_secrets(text: str) -> str:
-    """Addresses without the user and the password that may be in them.
+    """URLs without user name and password.
 
     >>> without_secrets("s3://me:secret@bucket/day.csv")
     's3://…@bucket/day.csv'
@@ -258,21 +266,21 @@ def without_secrets(text: str) -> str:
     return re.sub(r"(\w://)[^/\s@]*@", r"\1…@", text)
 
 
-PICTURES = {
+CONTROL_PICTURES = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"},
     0x7F: "␡",
     **dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)], "�"),
 }
-BREAKS = {ord("\t"): "␉", ord("\n"): "␊", 0x2028: "␊", 0x2029: "␊"}
+LINE_BREAK_PICTURES = {ord("\t"): "␉", ord("\n"): "␊", 0x2028: "␊", 0x2029: "␊"}
 
 
 def plain(value: Any) -> Any:
-    """NumPy scalars as Python's own, so that they print and serialise as what they are."""
+    """NumPy scalars as Python values, so that they print and serialise well."""
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
 
 
 def optional(module: str, what: str) -> Any:
-    """A library that not everybody has, or an error that says how to get it."""
+    """An optional dependency, or an error that says how to install it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -283,7 +291,7 @@ def optional(module: str, what: str) -> Any:
 
 
 def axes(ax: Any = None, lines: int = 0) -> Any:
-    """Where to draw with matplotlib (an optional dependency): as given, or new axes, high enough for lines of text."""
+    """The given axes of matplotlib (an optional dependency), or new ones, high enough for `lines` lines of text."""
     if ax is not None:
         return ax
     plt = optional("matplotlib.pyplot", "plot")
@@ -299,12 +307,12 @@ def colour(i: int) -> str:
 
 
 def label(text: Any) -> str:
-    """Text as matplotlib shows it: $ is money, not mathematics, and its font has no pictures of control characters."""
+    """Text for matplotlib: $ is escaped, and symbols of control characters, which its font lacks, are replaced."""
     return one_line(str(text)).translate(dict.fromkeys(range(0x2400, 0x2440), "�")).replace("$", r"\$")
 
 
 def bars(ax: Any, names: Sequence[str], values: Sequence[float], colours: Sequence[str]) -> None:
-    """Bars from the top down, each with its name. An infinite one is longer than all others, and says so."""
+    """Horizontal bars from the top down, each with its name. Infinite ones are longer than all others, and marked ∞."""
     finite = [abs(value) for value in values if abs(value) < float("inf")]
     longest = 1.2 * max(finite, default=0.0) or 1.0
     lengths = [max(-longest, min(longest, value)) for value in values]
@@ -318,9 +326,9 @@ def bars(ax: Any, names: Sequence[str], values: Sequence[float], colours: Sequen
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, float], None]]:
-    """Show steps and a likelihood on a terminal while they come; stay quiet in a pipe."""
+    """Show steps and their log-likelihood on a terminal; nothing in a pipe."""
     if not sys.stderr.isatty():
-        yield lambda step, total: None  # noqa: ARG005 - nobody watches
+        yield lambda step, total: None  # noqa: ARG005 - no terminal
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -333,9 +341,9 @@ def progress(what: str) -> Iterator[Callable[[int, float], None]]:
 
 @contextmanager
 def bar(what: str, total: int | None, unit: str = "bytes") -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal, told how much is done so far, in bytes or in other things; nothing in a pipe."""
+    """A progress bar on a terminal; yields a function that takes the amount done so far. Nothing in a pipe."""
     if not sys.stderr.isatty():
-        yield lambda done: None  # noqa: ARG005 - nobody watches
+        yield lambda done: None  # noqa: ARG005 - no terminal
         return
     from rich.console import Console
     from rich.progress import (

@@ -1,4 +1,4 @@
-"""How many threads there are to be, and that they are ours alone."""
+"""The number of threads, and a limit on threads of BLAS inside them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-ENTRIES = 1 << 20  # numbers in a block of rows: long enough to hide the overhead, short enough to share out
+ENTRIES_PER_BLOCK = 1 << 20  # of a matrix: large enough to hide overhead, small enough to share out
 
 
 @cache
-def libraries() -> Any:
-    """The libraries that have threads of their own; looking for them takes a while."""
+def threaded_libraries() -> Any:
+    """The libraries with their own thread pools; cached, since the search is slow."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
-class OneEach:
-    """How many are inside `own_threads` at once: the limit is the whole process's, so the last one out lifts it."""
+class BlasLimit:
+    """Counts the users of `own_threads`: the limit is process-wide, so the last one to leave lifts it."""
 
     def __init__(self) -> None:
         self.lock, self.inside, self.limit = Lock(), 0, ExitStack()
@@ -29,7 +29,7 @@ class OneEach:
     def enter(self) -> None:
         with self.lock:
             if not self.inside:
-                self.limit.enter_context(libraries().limit(limits=1, user_api="blas"))
+                self.limit.enter_context(threaded_libraries().limit(limits=1, user_api="blas"))
             self.inside += 1
 
     def leave(self) -> None:
@@ -39,23 +39,23 @@ class OneEach:
                 self.limit.close()
 
 
-ONE_EACH = OneEach()
+BLAS_LIMIT = BlasLimit()
 
 
 @contextmanager
 def own_threads() -> Iterator[None]:
-    """Threads are ours here: BLAS would start as many again in each, and they would wait for each other."""
-    ONE_EACH.enter()
+    """Limit BLAS to one thread: inside our threads it would start as many again, and they would compete."""
+    BLAS_LIMIT.enter()
     try:
         yield
     finally:
-        ONE_EACH.leave()
+        BLAS_LIMIT.leave()
 
 
 def threads(n_jobs: int | None, work: int) -> int:
-    """How many threads: all cores unless said otherwise (negative counts from the end), one for little work."""
+    """The number of threads: all cores by default (negative n_jobs as in joblib), fewer for little work."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_jobs is None and os.environ.get("OMP_NUM_THREADS", "").isdigit():  # as joblib tells its workers
+    if n_jobs is None and os.environ.get("OMP_NUM_THREADS", "").isdigit():  # set by joblib in its workers
         cores = min(cores, max(1, int(os.environ["OMP_NUM_THREADS"])))
-    wanted = cores if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
-    return max(1, min(wanted, work // ENTRIES + 1))
+    requested = cores if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return max(1, min(requested, work // ENTRIES_PER_BLOCK + 1))

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from worlds import make
 
 from deciban import DecibanError, collect
-from deciban.threads import ENTRIES
+from deciban.threads import ENTRIES_PER_BLOCK
 
 
 def test_blocks_of_rows_are_all_rows_once():
@@ -28,18 +28,18 @@ def test_sizes_are_of_what_is_stored():
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_long_blocks_are_a_thread_each(jobs):
     class Huge:
-        shape = (64 * ENTRIES, 1)
-        nnz = 64 * ENTRIES
+        shape = (64 * ENTRIES_PER_BLOCK, 1)
+        nnz = 64 * ENTRIES_PER_BLOCK
 
-    assert collect.long_blocks([Huge()], jobs) == 16 * ENTRIES, "but no longer than sixteen"
-    assert collect.long_blocks([np.zeros((10, 2))], jobs) == ENTRIES
-    Huge.shape = (20 * ENTRIES, 1)
-    assert collect.long_blocks([Huge()], jobs) == {1: 16 * ENTRIES, 2: 10 * ENTRIES + 1}[jobs]
+    assert collect.long_blocks([Huge()], jobs) == 16 * ENTRIES_PER_BLOCK, "but no longer than sixteen"
+    assert collect.long_blocks([np.zeros((10, 2))], jobs) == ENTRIES_PER_BLOCK
+    Huge.shape = (20 * ENTRIES_PER_BLOCK, 1)
+    assert collect.long_blocks([Huge()], jobs) == {1: 16 * ENTRIES_PER_BLOCK, 2: 10 * ENTRIES_PER_BLOCK + 1}[jobs]
 
 
 def test_codes_as_weights():
-    found = collect.one_hot(np.array([1, -1, 0]), 2, np.array([2.0, 5.0, 3.0]))
-    assert found.tolist() == [[0.0, 2.0], [0.0, 0.0], [3.0, 0.0]]
+    weights = collect.one_hot(np.array([1, -1, 0]), 2, np.array([2.0, 5.0, 3.0]))
+    assert weights.tolist() == [[0.0, 2.0], [0.0, 0.0], [3.0, 0.0]]
     assert collect.one_hot(np.array([1]), 2, None).tolist() == [[0.0, 1.0]]
 
 

@@ -24,7 +24,7 @@ import deciban
 from deciban import Classifier, TextClassifier, load, read
 from deciban.bayes import DECIBANS
 from deciban.errors import DecibanError, FileError, ForgetError, SchemaError
-from deciban.threads import libraries, own_threads
+from deciban.threads import own_threads, threaded_libraries
 
 NAMES = ("size", "legs", "colour", "wild")
 
@@ -924,12 +924,12 @@ def test_leave_one_out_of_rows_that_were_never_learned():
 
 def test_blas_has_its_threads_back_after_any_overlap():
     one, two = own_threads(), own_threads()
-    before = [library.num_threads for library in libraries().lib_controllers if library.user_api == "blas"]
+    before = [library.num_threads for library in threaded_libraries().lib_controllers if library.user_api == "blas"]
     one.__enter__()
     two.__enter__()
     one.__exit__(None, None, None)
     two.__exit__(None, None, None)
-    after = [library.num_threads for library in libraries().lib_controllers if library.user_api == "blas"]
+    after = [library.num_threads for library in threaded_libraries().lib_controllers if library.user_api == "blas"]
     assert after == before
 
 
