@@ -43,8 +43,8 @@ CLUSTERS = {
 
 @pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
 def pytest_collection_modifyitems(config, items):
-    """Skip the engines not asked for; what starts a cluster is slow, but for what is marked `one_of_a_cluster`."""
-    asked = asked_for(config)
+    """Skip the engines not selected; tests that start a cluster are slow, unless marked `one_of_a_cluster`."""
+    selected = asked_for(config)
     for item in items:
         if HERE not in item.path.parents:
             continue
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.slow)
         servers = {SERVERS[name] for name in SERVERS.keys() & set(getattr(item, "fixturenames", ()))}
         named = {name for mark in item.iter_markers("engine") for name in mark.args}
-        missing = sorted((servers | named) - asked)
+        missing = sorted((servers | named) - selected)
         if missing:
             item.add_marker(pytest.mark.skip(reason=f"--engines leaves {missing[0]} out"))
 
@@ -68,7 +68,7 @@ def asked_for(config):
 
 @dataclass
 class Postgres:
-    """A server of its own on loopback, whose password nobody knows beforehand, so that one can look where it leaks."""
+    """A server on loopback with a random password, so that tests can check that it does not leak."""
 
     port: int
     password: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -125,15 +125,15 @@ def postgres():
 
 def postgres_programs():
     """The folder of the server's programs, which Debian keeps off the path; the newest, or None."""
-    found = shutil.which("initdb")
-    if found:
-        return Path(found).resolve().parent
+    initdb = shutil.which("initdb")
+    if initdb:
+        return Path(initdb).resolve().parent
     folders = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     return max(folders, key=lambda folder: int(folder.parent.name), default=None)
 
 
 def other_than_root(folder):
-    """PostgreSQL does not run as root: who it is to run as, and the folder theirs."""
+    """PostgreSQL does not run as root: the user to run it as, who then owns the folder."""
     if os.geteuid() != 0:
         return {}
     names = {user.pw_name: user for user in pwd.getpwall()}
@@ -184,7 +184,7 @@ def free_port():
 
 @pytest.fixture(scope="session")
 def importable_elsewhere(pytestconfig):
-    """Processes that we start find tests by the names that they have here, and what they import."""
+    """Let processes that we start import tests and their imports by the names used here."""
     given = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     folders = [str(pytestconfig.rootpath), str(HERE.parent), *map(os.path.abspath, given)]
     before = list(sys.path)
@@ -195,7 +195,7 @@ def importable_elsewhere(pytestconfig):
 
 @pytest.fixture(scope="session")
 def dask_client(importable_elsewhere):
-    """A client of a Dask cluster of two processes, which Dask uses from then on unless it is told otherwise."""
+    """A client of a Dask cluster of two processes, which Dask uses from then on by default."""
     del importable_elsewhere  # its workers are spawned, and given the path
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'deciban[dask]'")
     with (
@@ -268,6 +268,6 @@ def java_version():
     program = shutil.which("java", path=f"{home}/bin" if home else None)
     if program is None:
         return 0
-    said = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(found[1]) if found else 0
+    output = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(version[1]) if version else 0

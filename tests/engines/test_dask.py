@@ -1,4 +1,4 @@
-"""Dask: each row counts once, however rows are cut; every table has the one schema; answers stay beside their rows."""
+"""Dask: each row counts once in any partitioning; every table has the same schema; answers stay beside their rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from deciban.engines.dask import partitions
-from deciban.engines.dask.engine import Dask, evenly, from_paths, is_mine, shared_out
+from deciban.engines.dask.engine import Dask, collection_kind, evenly_spaced, from_paths, rows_per_partition
 from deciban.errors import DecibanError
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed: pip install 'deciban[dask]'")
@@ -65,7 +65,7 @@ def scheduler(request):
 
 
 def in_parts(frames, meta=None):
-    """A Dask frame with exactly these partitions; `meta` is what Dask believes of them."""
+    """A Dask frame with exactly these partitions; `meta` is what Dask assumes of them."""
     meta = frames[0].iloc[:0] if meta is None else meta
     with dask.config.set({"dataframe.convert-string": False}):  # objects are not to become strings
         return dd.from_map(as_it_is, frames, meta=meta, enforce_metadata=False)
@@ -76,7 +76,7 @@ def as_it_is(frame):
 
 
 def nothing_held(client):
-    """Whether the cluster keeps no results for us, which it is told in a thread of the client's own."""
+    """Whether the cluster keeps no results for us, which it learns in a thread of the client."""
     end = time.monotonic() + 60
     while client.futures and time.monotonic() < end:
         time.sleep(0.01)
@@ -110,11 +110,11 @@ def numbered(sizes):
 @pytest.mark.parametrize("sizes", [[7], [0, 3, 1, 0, 5], [0, 0, 4], [1] * 30])
 @pytest.mark.usefixtures("scheduler")
 def test_each_row_counts_once_in_order(sizes):
-    told = []
+    progress = []
     engine = Dask(in_parts(numbered(sizes)))
-    seen = engine.collect(see, told.append)
+    seen = engine.collect(see, progress.append)
     assert [row[0] for row in seen.rows] == list(range(sum(sizes)))
-    assert told == list(range(1, len(sizes) + 1))
+    assert progress == list(range(1, len(sizes) + 1))
     assert engine.size == len(sizes)
     assert set(seen.schemas) == {engine.schema.to_string()}
 
@@ -159,7 +159,7 @@ class Holding:
 
 
 class Plain:
-    """What plain pickle takes, and cloudpickle does not."""
+    """An object that pickle accepts and cloudpickle does not."""
 
     def __reduce_ex__(self, protocol):
         frame = sys._getframe(1)
@@ -248,8 +248,8 @@ def test_objects_are_what_they_hold(values, kind):
     frames = [pd.DataFrame({"v": pd.Series(own, dtype=object)}) for own in ([None, None], values, [])]
     engine = Dask(in_parts(frames))
     assert engine.schema.field("v").type == kind
-    said = {b"a": "a", 4.0: "4", decimal.Decimal("0.5"): 0.5} if kind != pa.int64() else {}
-    assert [row[0] for row in engine.collect(see).rows] == [None, None, *(said.get(v, v) for v in values)]
+    converted = {b"a": "a", 4.0: "4", decimal.Decimal("0.5"): 0.5} if kind != pa.int64() else {}
+    assert [row[0] for row in engine.collect(see).rows] == [None, None, *(converted.get(v, v) for v in values)]
 
 
 @pytest.mark.usefixtures("here")
@@ -506,13 +506,13 @@ def test_a_sample_of_few_rows_is_all_of_them(sizes):
 @pytest.mark.usefixtures("here")
 def test_a_sample_is_from_all_over_and_reads_little():
     reads = Reads(numbered([100] * 200))
-    found = np.array(Dask(reads.dask()).sample(800)["row"])
-    assert len(found) == len(set(found)) == 800
+    sampled = np.array(Dask(reads.dask()).sample(800)["row"])
+    assert len(sampled) == len(set(sampled)) == 800
     assert len(reads.read) == 16
-    per_partition = np.bincount(found // 100, minlength=200)
+    per_partition = np.bincount(sampled // 100, minlength=200)
     assert set(per_partition[per_partition > 0]) == {50}
     assert np.diff(np.flatnonzero(per_partition)).max() <= 13  # 200 / 16
-    assert (np.diff(found[:50]) == 2).all()  # and from all over each of them
+    assert (np.diff(sampled[:50]) == 2).all()  # and from all over each of them
 
 
 @pytest.mark.usefixtures("here")
@@ -538,9 +538,9 @@ def test_a_sample_on_a_cluster(dask_client):
 
 
 def test_sharing_out():
-    assert evenly(list(range(5)), 9) == [0, 1, 2, 3, 4]
-    assert sum(shared_out(dict(enumerate([5, 100, 7, 100])), 51).values()) == 51
-    assert shared_out({0: 3, 1: 4}, 100) == {0: 3, 1: 4}
+    assert evenly_spaced(list(range(5)), 9) == [0, 1, 2, 3, 4]
+    assert sum(rows_per_partition(dict(enumerate([5, 100, 7, 100])), 51).values()) == 51
+    assert rows_per_partition({0: 3, 1: 4}, 100) == {0: 3, 1: 4}
 
 
 # ------------------------------------------------------------------ answers
@@ -562,14 +562,14 @@ TWICE = pa.schema([("twice", pa.float64()), ("same", pa.string())])
 def test_answers_stand_where_their_rows_do():
     frame = pd.concat(numbered([4, 4, 5])).set_index(pd.Index(np.arange(13) * 3, name="id"))
     rows = dd.from_pandas(frame, npartitions=3, sort=True)
-    said = Dask(rows).apply(doubled, TWICE)
-    assert isinstance(said, dd.DataFrame)
-    assert said.divisions == rows.divisions
-    found = said.compute()
-    assert found.index.equals(frame.index)
-    assert found["twice"].tolist() == [2.0 * i for i in range(13)]
-    assert found["same"].tolist() == frame["y"].tolist()
-    assert found.dtypes.equals(said.dtypes)
+    answers = Dask(rows).apply(doubled, TWICE)
+    assert isinstance(answers, dd.DataFrame)
+    assert answers.divisions == rows.divisions
+    computed = answers.compute()
+    assert computed.index.equals(frame.index)
+    assert computed["twice"].tolist() == [2.0 * i for i in range(13)]
+    assert computed["same"].tolist() == frame["y"].tolist()
+    assert computed.dtypes.equals(answers.dtypes)
     one = Dask(rows).apply(length, pa.schema([("n", pa.int64())]))
     assert isinstance(one, dd.Series)
     assert (one.name, one.dtype) == ("n", np.int64)
@@ -585,26 +585,26 @@ def test_nothing_is_answered_before_it_is_asked_for():
 
 @pytest.mark.usefixtures("here")
 def test_answers_of_empty_partitions():
-    said = Dask(in_parts(numbered([0, 2, 0]))).apply(doubled, TWICE).compute()
-    assert said["twice"].tolist() == [0.0, 2.0]
+    answers = Dask(in_parts(numbered([0, 2, 0]))).apply(doubled, TWICE).compute()
+    assert answers["twice"].tolist() == [0.0, 2.0]
 
 
 @pytest.mark.usefixtures("here")
 def test_coded_answers_are_strings():
     kind = pa.dictionary(pa.int32(), pa.string())
-    said = Dask(in_parts(numbered([1, 2]))).apply(
+    answers = Dask(in_parts(numbered([1, 2]))).apply(
         lambda table: pa.table({"c": table["y"].dictionary_encode().cast(kind)}), pa.schema([("c", kind)])
     )
-    assert said.compute().tolist() == ["a", "b", "a"]
+    assert answers.compute().tolist() == ["a", "b", "a"]
 
 
 @pytest.mark.usefixtures("scheduler")
 def test_answers_of_arrays():
     X = da.from_array(np.arange(20.0).reshape(10, 2), chunks=(4, 1))
     fields = pa.schema([("a", pa.float64()), ("b", pa.float64())])
-    said = Dask(X).apply(swapped, fields)
-    assert (said.shape, said.dtype) == ((10, 2), np.float64)
-    assert np.array_equal(said.compute(), np.arange(20.0).reshape(10, 2)[:, ::-1])
+    answers = Dask(X).apply(swapped, fields)
+    assert (answers.shape, answers.dtype) == ((10, 2), np.float64)
+    assert np.array_equal(answers.compute(), np.arange(20.0).reshape(10, 2)[:, ::-1])
     one = Dask(X).apply(length, pa.schema([("n", pa.int64())]))
     assert (one.shape, one.chunks[0], one.dtype) == ((10,), (4, 4, 2), np.int64)
     assert one.compute().tolist() == [3] * 5 + [4] * 5
@@ -683,9 +683,9 @@ def test_passwords_in_addresses_are_not_shown():
 def test_what_is_dasks():
     frame = in_parts(numbered([1]))
     for mine in (frame, frame["y"], da.zeros(3), db.from_sequence([1])):
-        assert is_mine(mine)
+        assert collection_kind(mine) is not None
     for other in (frame.compute(), np.zeros(3), [], "dask", dask.delayed(1), None):
-        assert not is_mine(other)
+        assert collection_kind(other) is None
     with pytest.raises(DecibanError, match="a list is not a Dask"):
         Dask([])
 
@@ -693,6 +693,6 @@ def test_what_is_dasks():
 def test_dask_is_not_imported_before_it_is_needed():
     code = (
         "import sys, deciban.engines.dask.engine as d; "
-        "d.is_mine([]); sys.exit(bool({'dask', 'pandas'} & set(sys.modules)))"
+        "d.collection_kind([]); sys.exit(bool({'dask', 'pandas'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

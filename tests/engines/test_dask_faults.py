@@ -1,4 +1,4 @@
-"""Dask when something goes wrong: the sum is right after all, or the error says where, and nothing is half done."""
+"""Dask under faults: the sum is still right, or the error names the place, and nothing is half done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTITIONS, ROWS = 12, 10
 
 @dataclass(frozen=True)
 class Count:
-    """How often each row was there; with a trap in one partition, and a note in a folder of each time one is begun."""
+    """How often each row occurred; one partition fails, and a file records each partition that is begun."""
 
     folder: str
     trap: int | None = None
@@ -74,7 +74,7 @@ def scheduler(request):
 
 
 def nothing_held(client):
-    """Whether the cluster keeps no results for us, which it is told in a thread of the client's own."""
+    """Whether the cluster keeps no results for us, which it learns in a thread of the client."""
     end = time.monotonic() + 60
     while client.futures and time.monotonic() < end:
         time.sleep(0.01)
@@ -83,19 +83,19 @@ def nothing_held(client):
 
 def test_a_worker_killed_while_it_works(dask_client, tmp_path):
     before = set(dask_client.run(os.getpid).values())
-    told = []
-    total = Dask(rows()).collect(Count(str(tmp_path), 6, "kill"), told.append)
+    progress = []
+    total = Dask(rows()).collect(Count(str(tmp_path), 6, "kill"), progress.append)
     assert total == EACH_ONCE
     assert begun(tmp_path)[6] >= 2  # it was begun, its worker died of it, and it was begun again
     assert set(begun(tmp_path)) == set(range(PARTITIONS))
     dask_client.wait_for_workers(2)
     assert set(dask_client.run(os.getpid).values()) != before
-    assert told == list(range(1, PARTITIONS + 1))
+    assert progress == list(range(1, PARTITIONS + 1))
     assert nothing_held(dask_client)
 
 
 def test_a_worker_killed_with_the_sums_it_holds(dask_client, tmp_path):
-    """Sums that a lost worker had finished, and that nobody has asked for yet, are added up again: once."""
+    """Sums that a lost worker had finished, but not sent yet, are computed again: once."""
     victims = []
 
     def kill_one(done):
@@ -184,7 +184,7 @@ def test_a_damaged_file_is_named(scheduler, files, damage):
 
 
 def mended(engine):
-    """What failed is forgotten a moment after nobody asks for it any more; until then it fails at once, unread."""
+    """A failed task is forgotten a moment after it is no longer needed; until then it fails again at once."""
     for _ in range(50):
         try:
             return engine.collect(count_rows)

@@ -10,7 +10,7 @@ import stored_tables
 
 import deciban
 from deciban.engines.base import Question
-from deciban.engines.sql.duckdb import DuckDB, from_paths, is_mine
+from deciban.engines.sql.duckdb import DuckDB, from_paths, is_relation
 from deciban.engines.sql.engine import table as table_of
 from deciban.errors import DecibanError, EngineError
 from deciban.families import Gaussian
@@ -75,9 +75,9 @@ def test_every_row_counts_once(n):
 
 def test_relations_are_known_by_their_type():
     connection = stored_tables.in_duckdb(numbers(5))
-    assert is_mine(connection.sql("SELECT * FROM rows"))
-    assert not is_mine(connection)
-    assert not is_mine(numbers(5))
+    assert is_relation(connection.sql("SELECT * FROM rows"))
+    assert not is_relation(connection)
+    assert not is_relation(numbers(5))
 
 
 def test_a_relation_over_a_table_of_the_same_name_as_ours():
@@ -228,10 +228,10 @@ def test_a_sample_is_from_all_over(tmp_path):
         table_of(connection, query="SELECT * FROM rows"),
         from_paths([str(tmp_path / "rows.parquet")]),
     ):
-        found = rows.sample(3000)
-        assert found.schema.equals(rows.schema)
-        assert 1500 <= found.num_rows <= 3000
-        i = found["i"].to_numpy()
+        sampled = rows.sample(3000)
+        assert sampled.schema.equals(rows.schema)
+        assert 1500 <= sampled.num_rows <= 3000
+        i = sampled["i"].to_numpy()
         assert len(set(i.tolist())) == len(i)
         assert (np.histogram(i, 4, (0, n))[0] / len(i)).min() > 0.02
         assert rows.sample(n).num_rows == n

@@ -1,4 +1,4 @@
-"""One parity test over all engines: wherever the rows are and however they are shared out, the model is the same.
+"""One parity test over all engines: wherever the rows are and however they are partitioned, the model is the same.
 
 What an engine learned is compared with a fit on all rows in memory: the same classes, identical counts, the same sums
 to rounding, and the same probabilities. `--engines=spark` tests one engine.
@@ -188,8 +188,8 @@ def counted(most=None):
 WORDS = ["cash", "prize", "win", "free", "lunch", "noon", "meeting", "report", "naïve", "日本", "it's", "100%", "x"]
 
 
-def said(rng, y, lone):
-    """Short texts whose words hang on the class; some are empty, and some have words that no other partition has."""
+def random_texts(rng, y, lone):
+    """Short texts whose words depend on the class; some are empty, and some have words of no other partition."""
     shares = rng.dirichlet(np.full(len(WORDS), 0.5), 3)
     out = []
     for c, alone in zip(y, lone, strict=True):
@@ -201,7 +201,7 @@ def said(rng, y, lone):
 def texts():
     rng = np.random.default_rng(8)
     y, lone = classes(rng)
-    return made("texts", {"text": said(rng, y, lone)}, in_words(y), lone)
+    return made("texts", {"text": random_texts(rng, y, lone)}, in_words(y), lone)
 
 
 def mail():
@@ -209,7 +209,7 @@ def mail():
     y, lone = classes(rng)
     labels = np.where(y == 0, "ham", "spam")
     heads = [f"From: {'shop' if c else 'ann'}@example.org\nSubject: {'offer' if c else 'notes'}\n\n" for c in y]
-    bodies = said(rng, y, lone).to_pylist()
+    bodies = random_texts(rng, y, lone).to_pylist()
     text = pa.array([head + body for head, body in zip(heads, bodies, strict=True)], pa.string())
     return made("mail", {"mail": text}, labels, lone)
 
@@ -295,7 +295,7 @@ def in_memory(table):
 
 @pytest.fixture(scope="module")
 def place(request, tmp_path_factory):
-    """place(engine, name, tables) puts partitions there, and says where: what `fit` takes. Each is put there once."""
+    """place(engine, name, tables) stores partitions, once, and returns them as `fit` takes them."""
     there, numbered, connections = {}, itertools.count(), {}
 
     def connection(engine):
@@ -344,13 +344,13 @@ def in_dask(tables):
     whole = pa.concat_tables(tables).to_pandas(date_as_object=False, types_mapper=kinds.get)
     ends = np.cumsum([table.num_rows for table in tables])
     frames = [whole.iloc[end - table.num_rows : end] for table, end in zip(tables, ends, strict=True)]
-    found = dask.from_map(lambda frame: frame, frames, meta=whole.iloc[:0])  # a graph has such functions in it
-    assert found.map_partitions(len).compute().tolist() == [table.num_rows for table in tables]
-    return found
+    frame_in_parts = dask.from_map(lambda frame: frame, frames, meta=whole.iloc[:0])  # a graph has such functions in it
+    assert frame_in_parts.map_partitions(len).compute().tolist() == [table.num_rows for table in tables]
+    return frame_in_parts
 
 
 def in_spark(tables, session):
-    """Exactly these partitions: a union of small frames would be folded into one."""
+    """Exactly these partitions: Spark would merge a union of small frames into one."""
     import warnings
 
     with warnings.catch_warnings():
@@ -398,22 +398,22 @@ def in_database(engine, tables, connection, name):
 # ------------------------------------------------------------------ the same
 
 
-def assert_same(found, expected):
+def assert_same(actual, expected):
     """The same classes, identical counts, the same sums to rounding."""
-    assert found.classes_.tolist() == expected.classes_.tolist()
-    assert found.classes_.dtype.kind == expected.classes_.dtype.kind  # 1, 1.0 and True are the same to a list
-    np.testing.assert_array_equal(found.class_count_, expected.class_count_)
+    assert actual.classes_.tolist() == expected.classes_.tolist()
+    assert actual.classes_.dtype.kind == expected.classes_.dtype.kind  # 1, 1.0 and True are the same to a list
+    np.testing.assert_array_equal(actual.class_count_, expected.class_count_)
     if isinstance(expected, deciban.TextClassifier | deciban.SpamFilter):
-        assert text_sums(found) == text_sums(expected)  # whole numbers, or multiples of 2^−30: exact
+        assert text_sums(actual) == text_sums(expected)  # whole numbers, or multiples of 2^−30: exact
     elif isinstance(expected, deciban.Classifier):
-        assert_same_tables(found.model_, expected.model_)
+        assert_same_tables(actual.model_, expected.model_)
     else:
-        assert_same_stats(found.model_.stats, expected.model_.stats)
+        assert_same_stats(actual.model_.stats, expected.model_.stats)
 
 
-def assert_same_stats(found, expected):
-    assert found.same_as(expected)
-    moved = found.embed(expected.schema)
+def assert_same_stats(actual, expected):
+    assert actual.same_as(expected)
+    moved = actual.embed(expected.schema)
     np.testing.assert_array_equal(moved.weight, expected.weight)
     for block, columns, own in zip(moved.sums, expected.schema.blocks, expected.sums, strict=True):
         assert block.keys() - {"lost"} == own.keys() - {"lost"}  # what rounding took is no sum of the rows
@@ -423,7 +423,7 @@ def assert_same_stats(found, expected):
 
 
 def text_sums(model):
-    """All that was learned of texts, by the names of things."""
+    """All that was learned from texts, by name."""
     labels = model.classes_.tolist()
     if model.model_.n_features is None and model.reliability is None:
         words, counts = model.model_.words.strings(), model.model_.model.stats.sums[0]["x"]
@@ -438,9 +438,9 @@ def text_sums(model):
     return out
 
 
-def assert_same_tables(found, expected):
+def assert_same_tables(actual, expected):
     """All sums of a table's experts; numbers have rounding in them, in proportion to the largest that was added."""
-    (choices, arrays), (others, sums) = table_parts(found), table_parts(expected)
+    (choices, arrays), (others, sums) = table_parts(actual), table_parts(expected)
     assert choices == others
     assert arrays.keys() == sums.keys()
     for name, own in sums.items():
@@ -451,25 +451,25 @@ def assert_same_tables(found, expected):
 
 
 def learned_in_memory(model, world, local):
-    """What the model is compared with: all rows in memory, under the same choices."""
+    """The reference model: all rows in memory, under the same choices."""
     if isinstance(model, deciban.Classifier):  # where rows have no order, a table's choices may be others
         return model.empty().partial_fit(in_memory(world.inputs), world.rows[LABEL].to_pylist())
     return local
 
 
-def answers(engine, said):
+def answers(engine, predictions):
     """An engine's answers to rows: (rows or None where they are in the order of the rows, array of answers)."""
     if engine == "stream":
-        return None, said
+        return None, predictions
     if engine == "dask":
-        frame = said.compute()
+        frame = predictions.compute()
         return None, frame.to_numpy()
     if engine == "spark":
-        table = said.toArrow()
+        table = predictions.toArrow()
     elif engine == "duckdb":
-        table = said.to_arrow_table()
+        table = predictions.to_arrow_table()
     else:
-        table = pa.concat_tables(list(said))
+        table = pa.concat_tables(list(predictions))
     names = [name for name in table.column_names if name.startswith("proba_")]
     return table.drop_columns(names), np.column_stack([table[name].to_numpy() for name in names])
 
@@ -557,7 +557,7 @@ KEPT = ("NaiveBayes", "GaussianDiscriminant, far", "Classifier", "TextClassifier
 @pytest.mark.engine("stream")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in KEPT else pytest.mark.slow) for n in CASES])
 def test_a_checkpoint_of_every_model(name, local, tmp_path, monkeypatch):
-    """Learning stops at the fourth table, and goes on where the file says that it was."""
+    """Learning stops at the fourth table, and resumes from the checkpoint."""
     case, calls = CASES[name], itertools.count()
     world, whole = local(name)
     for number, table in enumerate(world.shared_out("many, some of them empty")):
@@ -626,11 +626,11 @@ def test_every_row_is_left_out(engine, name, place, local):
     case = CASES[name]
     world, whole = local(name)
     there = place(engine, (case.world, "ragged"), world.shared_out("ragged"))
-    found = whole.leave_one_out(there, LABEL)
+    tally = whole.leave_one_out(there, LABEL)
     expected = whole.leave_one_out(in_memory(world.inputs), world.rows[LABEL].to_pylist())
-    assert found.rows == ROWS
-    assert found.accuracy == expected.accuracy
-    np.testing.assert_allclose([found.log_loss, found.brier], [expected.log_loss, expected.brier], rtol=1e-9)
+    assert tally.rows == ROWS
+    assert tally.accuracy == expected.accuracy
+    np.testing.assert_allclose([tally.log_loss, tally.brier], [expected.log_loss, expected.brier], rtol=1e-9)
 
 
 @each_engine(*ENGINES)

@@ -12,7 +12,7 @@ from deciban.algebra import Stats
 from deciban.dialects import DIALECTS, dialect_of
 from deciban.engines.base import Question
 from deciban.engines.sql.engine import table as table_of
-from deciban.engines.sql.push_down import Asked, Pivots, PushDown, middle
+from deciban.engines.sql.push_down import Pivots, PushDown, SumStatements, shared_pivot
 from deciban.errors import DecibanError, SchemaError
 from deciban.export.joints import formula_of_joint
 from deciban.export.sql import to_sql
@@ -54,7 +54,7 @@ def stored(request):
 
 
 def question_about(table, families, names, *, kinds=None, categories=None, parents=None, weight=None, classes=None):
-    """What is asked of some columns, a family a block; pivots and categories are those of the first rows."""
+    """A question about some columns, one family per block; pivots and categories are those of the first rows."""
     labels = table["y"].to_pylist()
     classes = sorted({y for y in labels if y is not None}) if classes is None else classes
     blocks = []
@@ -79,10 +79,10 @@ def first(table, y, name):
     return float(next((v for label, v in rows if label == y and v is not None and np.isfinite(v)), 0.0))
 
 
-def by_definition(table, question, found):
-    """The same sums by `measure.of`, in the schema of what was found, and how many rows count nowhere."""
+def by_definition(table, question, pushed):
+    """The same sums by `measure.of`, in the schema of `pushed`, and how many rows do not count."""
     labels = table["y"].to_pylist()
-    data = [matrix(table, columns) for columns in found.schema.blocks]
+    data = [matrix(table, columns) for columns in pushed.schema.blocks]
     gaps = np.zeros(table.num_rows, dtype=bool)
     for block, X in zip(question.joint.blocks, data, strict=True):
         if block.family.whole_rows:
@@ -90,10 +90,10 @@ def by_definition(table, question, found):
     weight = np.ones(table.num_rows)
     if question.weight is not None:
         weight = table[question.weight].to_numpy()
-    own = np.array([list(found.classes).index(y) if y is not None else -1 for y in labels], dtype=int)
-    k = len(found.classes)
+    own = np.array([list(pushed.classes).index(y) if y is not None else -1 for y in labels], dtype=int)
+    k = len(pushed.classes)
     sums = []
-    for block, columns, X in zip(question.joint.blocks, found.schema.blocks, data, strict=True):
+    for block, columns, X in zip(question.joint.blocks, pushed.schema.blocks, data, strict=True):
         pivot = columns.pivot if columns.pivot is not None else np.zeros((k, columns.size))
         assert "" not in [value for known in columns.categories or () for value in known]
         sums.append({})
@@ -106,7 +106,7 @@ def by_definition(table, question, found):
             sums[-1][measure.name] = np.array(by_class).reshape(k, *measure.shapes(columns)[-1])
     counted = (own >= 0) & ~gaps
     n = np.bincount(own[counted], weights=weight[counted], minlength=k)
-    return Stats(found.schema, n, tuple(sums)), int((own < 0).sum()), int(((own >= 0) & gaps).sum())
+    return Stats(pushed.schema, n, tuple(sums)), int((own < 0).sum()), int(((own >= 0) & gaps).sum())
 
 
 def matrix(table, columns):
@@ -125,7 +125,7 @@ def matrix(table, columns):
 
 
 def check(rows, table, question):
-    """What the database says is what the definition says: counts exactly, sums to rounding."""
+    """The database's sums equal those of the definition: counts exactly, sums to rounding."""
     pushed = rows.pushed(question)
     assert pushed is not None
     expected, unlabelled, incomplete = by_definition(table, question, pushed.stats)
@@ -349,14 +349,14 @@ def test_a_second_statement_is_only_for_classes_far_apart(stored):
     for distance, times in ((3.0, 1), (1e6, 2)):
         table = pa.table({"y": y, "x": rng.normal(size=500) + np.where(y == "a", distance, 0.0)})
         rows = stored(table, f"rows {distance}")
-        asked, run = [], rows._run
-        rows._run = lambda some, asked=asked, run=run: asked.append(some) or run(some)
+        statements, run = [], rows._run
+        rows._run = lambda some, statements=statements, run=run: statements.append(some) or run(some)
         rows.pushed(question_about(table, [Gaussian()], [("x",)]))
-        assert len(asked) == times
+        assert len(statements) == times
 
 
 def test_labels_in_a_statement_mean_what_they_are(stored):
-    """Pivots by class are chosen inside the statement, where labels stand in quotes."""
+    """Pivots by class are chosen inside the statement, where labels are quoted."""
     labels = ["it's", 'say "so"', "a\\b", "50% ; -- x", "ünï\ncode", "spam"]
     rng = np.random.default_rng(4)
     y = np.repeat(labels, 50)
@@ -482,7 +482,7 @@ def test_more_columns_than_sqlite_takes_selects_at_once():
 
 
 def test_more_columns_of_categories_than_one_select_counts_by(stored, monkeypatch):
-    monkeypatch.setattr("deciban.engines.sql.push_down.MOST_SETS", 2)
+    monkeypatch.setattr("deciban.engines.sql.push_down.MAX_GROUPING_SETS", 2)
     table = mixed(100)
     question = question_about(
         table, [Tree()], [("c0", "c1", "c2")], categories=[((), (False, True), ())], parents=[(-1, 0, 1)]
@@ -535,7 +535,7 @@ def gap(*values):
 
 @pytest.mark.parametrize("name", sorted(DIALECTS))
 def test_statements_are_sql_in_every_dialect(name):
-    """They parse again as what they are, hostile names and all."""
+    """They can be parsed again, including hostile names."""
     database = dialect_of(name)
     hostile = "a\"b`c]d;--x'\n/*"
     table = mixed(30).rename_columns(["y", hostile, "x1", "n", "c0", "c1", "select", "w"])
@@ -545,18 +545,18 @@ def test_statements_are_sql_in_every_dialect(name):
     question = question_about(table, families, own, categories=known, parents=[None, None, (-1, 0, 1)], weight="w")
     pushed = PushDown(database, database.identifier("my table"), table.schema)
     assert pushed.expressible(question) is None
-    shared = Pivots((), tuple(map(middle, question.schema.blocks)))
+    shared = Pivots((), tuple(map(shared_pivot, question.schema.blocks)))
     own_pivots = [
         None if p is None else np.vstack([c.pivot, p])
         for c, p in zip(question.schema.blocks, shared.blocks, strict=True)
     ]
     for pivots in (shared, Pivots(tuple(question.schema.classes.tolist()), tuple(own_pivots))):
-        for statement in Asked(pushed, question, pivots).statements():
+        for statement in SumStatements(pushed, question, pivots).statements():
             assert ("GROUPING SETS" in statement) == database.grouping_sets
             tree = sqlglot.parse_one(statement, read={"postgresql": "postgres", "mssql": "tsql"}.get(name, name))
             columns = {column.name for column in tree.find_all(sqlglot.exp.Column) if column.table == "t"}
             assert columns == set(table.column_names)
-            tables = {found.name for found in tree.find_all(sqlglot.exp.Table)}
+            tables = {node.name for node in tree.find_all(sqlglot.exp.Table)}
             assert tables == {"my table"}
 
 

@@ -45,7 +45,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Look:
-    """Work that says what it saw; `column` holds the labels."""
+    """Work that records what it was given; `column` holds the labels."""
 
     column: str = "id"
 
@@ -104,9 +104,9 @@ PARTITIONINGS = {
 
 @pytest.mark.parametrize("partitions", PARTITIONINGS.values(), ids=PARTITIONINGS)
 def test_every_row_counts_once(spark, partitions):
-    found = engine.Spark(ids(spark, partitions)).collect(Look())
-    assert found.labels == Counter(i for part in partitions for i in part)
-    assert list(found.order) == [part[0] for part in partitions if len(part)]
+    total = engine.Spark(ids(spark, partitions)).collect(Look())
+    assert total.labels == Counter(i for part in partitions for i in part)
+    assert list(total.order) == [part[0] for part in partitions if len(part)]
 
 
 @pytest.mark.parametrize("partitions", [50, pytest.param(200, marks=pytest.mark.slow)])
@@ -114,33 +114,33 @@ def test_many_partitions_are_merged_in_a_tree_in_their_order(spark, monkeypatch,
     last = 5 * partitions
     frame = spark.range(0, last, 1, partitions).where("id < 80 OR id >= 240")  # partitions 16 to 47 have nothing to say
     sent = spied_on(monkeypatch)
-    said = []
-    found = engine.Spark(frame).collect(Look(), said.append)
-    assert found.labels == Counter([*range(80), *range(240, last)])
-    assert list(found.order) == [*range(0, 80, 5), *range(240, last, 5)]
+    progress = []
+    total = engine.Spark(frame).collect(Look(), progress.append)
+    assert total.labels == Counter([*range(80), *range(240, last)])
+    assert list(total.order) == [*range(0, 80, 5), *range(240, last, 5)]
     assert sent == [-(-partitions // 16) - 2]  # of groups of 16 partitions next to each other, two are empty
-    assert said == [partitions - 32]
+    assert progress == [partitions - 32]
 
 
 def test_large_sums_are_merged_until_they_fit(spark, monkeypatch):
     monkeypatch.setattr(engine, "MAX_BYTES_AT_ONCE", 2_500)
     monkeypatch.setattr(engine, "MAX_BYTES_SENT_ALONG", 500)
     sent = spied_on(monkeypatch)
-    found = engine.Spark(spark.range(0, 6, 1, 6)).collect(Wide(1_000))
-    assert found == b"x" * 6_000
+    total = engine.Spark(spark.range(0, 6, 1, 6)).collect(Wide(1_000))
+    assert total == b"x" * 6_000
     assert sent == [1]
 
 
 def spied_on(monkeypatch):
     """How many sums the driver adds, each time that it does."""
-    sent, added = [], engine.added
+    sent, sum_of_parts = [], engine.sum_of_parts
 
     def count(parts):
         parts = list(parts)
         sent.append(len(parts))
-        return added(iter(parts))
+        return sum_of_parts(iter(parts))
 
-    monkeypatch.setattr(engine, "added", count)
+    monkeypatch.setattr(engine, "sum_of_parts", count)
     return sent
 
 
@@ -152,7 +152,7 @@ def test_a_sum_that_no_row_can_hold_is_an_error(spark, monkeypatch):
 
 
 def test_sums_may_hold_what_is_compiled(spark):
-    """And what only this process knows by name, as in a notebook."""
+    """And functions that only this process can import, as in a notebook."""
     del spark
     words = text.Vocabulary.from_buffers(np.frombuffer(b"hamspam", np.uint8), np.array([0, 3, 7]))
     again, twice = pickle.loads(engine.pack((words, lambda x: 2 * x)))
@@ -194,18 +194,18 @@ TYPES = (
 
 
 def test_every_table_has_exactly_the_schema(spark):
-    """Whatever columns are called, wherever people's clocks are, and where a partition has nothing but gaps."""
+    """With any column names, any time zone, and a partition of missing values only."""
     frame = partitioned(spark, [[row] for row in ROWS], TYPES)
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
     try:
         source = engine.Spark(frame)
-        found = source.collect(Look("short"))
+        total = source.collect(Look("short"))
         rows = source.sample(10)
         answered = source.apply(Length(), pa.schema([("n", pa.int64())])).collect()
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
-    assert found.schemas == {source.schema}
+    assert total.schemas == {source.schema}
     assert rows.schema == source.schema
     numbers = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.float64()]
     moment = pa.timestamp("us", "UTC")
@@ -242,20 +242,20 @@ def test_what_has_no_place_in_a_table_is_refused(spark):
 
 
 def test_a_sample_is_all_rows_where_there_are_few(spark):
-    """Also where they are in the last of many partitions, which is first asked for a few only."""
+    """Also where they are in the last of many partitions, of which few rows are requested first."""
     few = [[], [], [], [1], [], list(range(2, 60))]
-    found = engine.Spark(ids(spark, few)).sample(100)
-    assert sorted(found["id"].to_pylist()) == list(range(1, 60))
+    sampled = engine.Spark(ids(spark, few)).sample(100)
+    assert sorted(sampled["id"].to_pylist()) == list(range(1, 60))
 
 
 @pytest.mark.slow  # Spark starts a Python process for every place
 def test_a_sample_is_from_all_over(spark, monkeypatch):
-    """From so many places at even distances, as much from each, and in their order."""
+    """From evenly spaced parts, the same number from each, and in order."""
     monkeypatch.setattr(engine, "FAN_IN", 4)
-    found = engine.Spark(spark.range(0, 10_000, 1, 10)).sample(160)["id"].to_pylist()
-    assert len(found) == 160
-    assert found == sorted(found)
-    places = Counter(i // 1_000 for i in found)
+    sampled = engine.Spark(spark.range(0, 10_000, 1, 10)).sample(160)["id"].to_pylist()
+    assert len(sampled) == 160
+    assert sampled == sorted(sampled)
+    places = Counter(i // 1_000 for i in sampled)
     assert list(places.values()) == [40] * 4
     assert {b - a for a, b in pairwise(places)} <= {2, 3}
 
@@ -265,10 +265,10 @@ def test_a_sample_does_not_read_on(spark):
     stop = Timer(120, spark.sparkContext.cancelAllJobs)
     stop.start()
     try:
-        found = engine.Spark(spark.range(0, 10**14, 1, 2)).sample(1_000)["id"].to_pylist()
+        sampled = engine.Spark(spark.range(0, 10**14, 1, 2)).sample(1_000)["id"].to_pylist()
     finally:
         stop.cancel()
-    assert found == [*range(500), *range(5 * 10**13, 5 * 10**13 + 500)]
+    assert sampled == [*range(500), *range(5 * 10**13, 5 * 10**13 + 500)]
 
 
 @given(sizes=st.lists(st.integers(0, 50), max_size=16), rows=st.integers(1, 200))
@@ -286,16 +286,16 @@ def test_the_water_level_makes_just_enough(sizes, rows):
 
 def test_answers_stand_beside_their_rows(spark):
     frame = spark.range(0, 50, 1, 3)
-    found = engine.Spark(frame).apply(Double(), FIELDS)
-    assert found.columns == ["id", "twice", "who.says"]
-    assert found.schema["twice"].dataType.simpleString() == "double"
-    assert sorted(map(tuple, found.collect())) == [(i, 2.0 * i, f"№{i}") for i in range(50)]
+    answers = engine.Spark(frame).apply(Double(), FIELDS)
+    assert answers.columns == ["id", "twice", "who.says"]
+    assert answers.schema["twice"].dataType.simpleString() == "double"
+    assert sorted(map(tuple, answers.collect())) == [(i, 2.0 * i, f"№{i}") for i in range(50)]
 
 
 def test_answers_are_worked_out_when_they_are_used(spark):
-    found = engine.Spark(spark.range(0, 5, 1, 1)).apply(Refuse(), FIELDS)
+    answers = engine.Spark(spark.range(0, 5, 1, 1)).apply(Refuse(), FIELDS)
     with pytest.raises(Exception, match="partition 0 of the Spark DataFrame: DecibanError: 5 rows are not answered"):
-        found.collect()
+        answers.collect()
 
 
 def test_an_answer_does_not_take_the_place_of_a_column(spark):
@@ -317,7 +317,7 @@ def test_files_of_every_kind(spark, tmp_path):
     (tmp_path / "j.jsonl").write_text(
         "".join(json.dumps({"id": i, "kind": kind}) + "\n" for i, kind in enumerate(kinds))
     )
-    found = {}
+    by_file = {}
     for name, how in {
         "p*.parquet": {},
         "c.csv.gz": {},
@@ -325,9 +325,9 @@ def test_files_of_every_kind(spark, tmp_path):
         "s.csv": {"sep": ";", "schema": "id int, kind string"},
     }.items():
         source = engine.from_paths([f"{tmp_path}/{name}"], **how)
-        found[name] = source.sample(10)
+        by_file[name] = source.sample(10)
         assert name in repr(source)
-    for name, table in found.items():
+    for name, table in by_file.items():
         assert table["kind"].to_pylist() == kinds, name
         assert pa.types.is_integer(table["id"].type), name
 
@@ -360,16 +360,16 @@ def test_spark_frames_are_known_without_spark():
 
     classic = kind("pyspark.sql.classic.dataframe", "DataFrame", kind("pyspark.sql.dataframe"))
     for mine in (classic, kind("pyspark.sql.connect.dataframe"), kind("mine", "Subclass", classic)):
-        assert engine.is_mine(mine())
+        assert engine.is_spark_frame(mine())
     for other in (
         kind("pandas.core.frame"),
         kind("pyspark.sql.classic.column", "Column"),
         kind("pyspark.pandas.frame"),
     ):
-        assert not engine.is_mine(other())
+        assert not engine.is_spark_frame(other())
     program = (
         "import sys, deciban.engines.spark.engine as s; "
-        "s.is_mine(1); sys.exit(any('pyspark' in m for m in sys.modules))"
+        "s.is_spark_frame(1); sys.exit(any('pyspark' in m for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a Spark cluster: executors die, work fails, files are broken. Sums are exact, or there is none."""
+"""Spark under faults: executors die, work fails, files are broken. Sums are exact, or there is none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def number(note):
 
 @dataclass(frozen=True)
 class Noted:
-    """Work that counts ids, and leaves a note when it begins: whose process it is in."""
+    """Work that counts ids, and records its process when it begins."""
 
     folder: str
 
@@ -44,9 +44,9 @@ class Noted:
         written = note.with_name(f"being written {uuid.uuid4().hex}")
         written.write_text(str(executor()))
         written.rename(note)
-        found = Counter(i for table in tables for i in table["id"].to_pylist())
+        counts = Counter(i for table in tables for i in table["id"].to_pylist())
         self.then(part)
-        return found or None
+        return counts or None
 
     def then(self, part):
         pass
@@ -89,10 +89,10 @@ def test_an_executor_that_is_killed_does_not_change_the_sum(spark, tmp_path):
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        found = engine.Spark(spark.range(0, 200, 1, 20)).collect(Killed(str(tmp_path)))
+        total = engine.Spark(spark.range(0, 200, 1, 20)).collect(Killed(str(tmp_path)))
     finally:
         killer.join()
-    assert found == Counter(range(200))  # each exactly once
+    assert total == Counter(range(200))  # each exactly once
     times = begun(tmp_path)
     assert times[victims[0][0]] > 1  # what it was at work on
     assert sum(times[part] for part in range(4)) > 4  # what it had finished
@@ -108,8 +108,8 @@ class Flaky(Noted):
 
 
 def test_what_failed_once_counts_once(spark, tmp_path):
-    found = engine.Spark(spark.range(0, 30, 1, 3)).collect(Flaky(str(tmp_path)))
-    assert found == Counter(range(30))
+    total = engine.Spark(spark.range(0, 30, 1, 3)).collect(Flaky(str(tmp_path)))
+    assert total == Counter(range(30))
     assert begun(tmp_path) == {0: 2, 1: 2, 2: 2}
 
 

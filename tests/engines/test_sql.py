@@ -1,4 +1,4 @@
-"""Tables of SQLite and PostgreSQL: rows fetched, sums pushed down, and connections that are left as they were."""
+"""Tables of SQLite and PostgreSQL: rows fetched, sums pushed down, and connections left as they were."""
 
 import os
 import pickle
@@ -144,8 +144,8 @@ def test_every_row_counts_once(connected, n):
     table = numbers(n)
     rows = table_of(connected(table), "rows")
     seen = []
-    found = rows.collect(Counting(rows.schema, "i"), seen.append)
-    assert found == (None if n == 0 else Tally(n, n * (n - 1) / 2))
+    total = rows.collect(Counting(rows.schema, "i"), seen.append)
+    assert total == (None if n == 0 else Tally(n, n * (n - 1) / 2))
     assert seen == sorted(seen)
     assert (seen[-1] if seen else 0) == n
     assert n < 100_000 or len(seen) > 1, "so many rows should not come at once"
@@ -163,9 +163,9 @@ def test_answers_stand_beside_rows(connected):
     rows = table_of(connected(numbers(100)), "rows")
     fields = pa.schema([("twice", pa.float64())])
     answer = lambda table: pa.table({"twice": [2.0 * i for i in table["i"].to_pylist()]})  # noqa: E731 - a small one
-    found = pa.concat_tables(rows.apply(answer, fields))
-    assert found.column_names == ["x", "y", "i", "twice"]
-    assert found["twice"].to_pylist() == [2.0 * i for i in found["i"].to_pylist()]
+    answered = pa.concat_tables(rows.apply(answer, fields))
+    assert answered.column_names == ["x", "y", "i", "twice"]
+    assert answered["twice"].to_pylist() == [2.0 * i for i in answered["i"].to_pylist()]
     with pytest.raises(DecibanError, match="'y' already"):
         rows.apply(answer, pa.schema([("y", pa.string())]))
 
@@ -186,10 +186,10 @@ def test_a_sample_is_from_all_over(connected):
     n = 50_000
     connection = connected(numbers(n))
     for rows in (table_of(connection, "rows"), table_of(connection, query="SELECT * FROM rows")):
-        found = rows.sample(2000)
-        assert found.schema.equals(rows.schema)
-        assert 1000 <= found.num_rows <= 2000
-        i = found["i"].to_numpy()
+        sampled = rows.sample(2000)
+        assert sampled.schema.equals(rows.schema)
+        assert 1000 <= sampled.num_rows <= 2000
+        i = sampled["i"].to_numpy()
         assert len(set(i.tolist())) == len(i), "each row once"
         shares = np.histogram(i, 10, (0, n))[0] / len(i)
         assert shares.min() > 0.02, "every tenth of the rows is there"
@@ -363,7 +363,7 @@ def test_passwords_are_taken_out_of_messages():
 
     url = sqlalchemy.engine.make_url("postgresql://me:p%40ss%2Fword@host/db")
     link = Link(dialect_of("sqlite"), secrets=secrets_of(url))
-    assert link.said(ValueError("p@ss/word or p%40ss%2Fword")) == "*** or ***"
+    assert link.error_line(ValueError("p@ss/word or p%40ss%2Fword")) == "*** or ***"
 
 
 # ---------------------------------------------------------------------- transactions
@@ -402,12 +402,12 @@ def test_sqlite_is_left_as_it_was(tmp_path, isolation):
 
 @pytest.mark.engine("sqlite")
 def test_what_is_written_between_answers_stays(tmp_path):
-    """Somebody who writes answers with the connection that gives the rows keeps what was written."""
+    """Answers written on the connection that the rows are read from are kept."""
     connection = stored_tables.in_sqlite(numbers(10), path=tmp_path / "rows.sqlite")
     connection.execute("CREATE TABLE answers (i)")
     fields = pa.schema([("again", pa.int64())])
-    for found in table_of(connection, "rows").apply(lambda t: pa.table({"again": t["i"]}), fields):
-        connection.executemany("INSERT INTO answers VALUES (?)", [(i,) for i in found["again"].to_pylist()])
+    for answered in table_of(connection, "rows").apply(lambda t: pa.table({"again": t["i"]}), fields):
+        connection.executemany("INSERT INTO answers VALUES (?)", [(i,) for i in answered["again"].to_pylist()])
     connection.commit()
     assert connection.execute("SELECT COUNT(*) FROM answers").fetchone() == (10,)
 
@@ -488,10 +488,10 @@ def test_sqlite_holds_anything_anywhere():
     values = [(1.5, 1, 2, "2020-01-02", "a", "p"), ("text", "text", 2.5, "2020-01-02 12:00:00", "A", "q")]
     connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", [*values, (None,) * 6])
     rows = table_of(connection, "rows")
-    found = rows.to_arrow()
-    assert found["x"].to_pylist() == [1.5, None, None], "a text among numbers is missing"
-    assert found["i"].to_pylist() == [1, None, None]
-    assert found["free"].to_pylist() == [2.0, 2.5, None]
+    table = rows.to_arrow()
+    assert table["x"].to_pylist() == [1.5, None, None], "a text among numbers is missing"
+    assert table["i"].to_pylist() == [1, None, None]
+    assert table["free"].to_pylist() == [2.0, 2.5, None]
     assert rows.schema.field("d").type == pa.timestamp("us")
     numbers = Columns(4, ("x", "i", "free", "d"), pivot=np.zeros((2, 4)))
     texts = Columns(1, ("s",), ((),))
@@ -523,11 +523,11 @@ def test_types_of_postgresql(postgres):
         )
         connection.commit()
         rows = table_of(connection, "rows")
-        found = rows.to_arrow().to_pylist()[0]
-        assert (found["exact"], found["mood"], found["padded"], found["tiny"]) == (1.5, "glad", "ab", 7)
-        assert found["id"].endswith("1")
-        assert found["at"].isoformat() == "2019-12-31T22:00:00+00:00"
-        assert np.isnan(found["nan"])
+        row = rows.to_arrow().to_pylist()[0]
+        assert (row["exact"], row["mood"], row["padded"], row["tiny"]) == (1.5, "glad", "ab", 7)
+        assert row["id"].endswith("1")
+        assert row["at"].isoformat() == "2019-12-31T22:00:00+00:00"
+        assert np.isnan(row["nan"])
         connection.execute("SET TIME ZONE 'Asia/Tokyo'")
         connection.commit()
         names = ("exact", "small", "tiny", "at", "nan")
@@ -605,11 +605,11 @@ def test_a_password_that_is_wrong_is_tried_once(postgres, monkeypatch):
 def kill_all_but(postgres, like):
     """End every backend that runs a statement like this one; how many there were."""
     with postgres.connect(autocommit=True) as connection:
-        found = connection.execute(
+        sessions = connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE %s",
             (f"%{like}%",),
         )
-        return len(found.fetchall())
+        return len(sessions.fetchall())
 
 
 @dataclass
@@ -632,8 +632,10 @@ class Killing:
 
 
 def test_a_connection_that_drops_while_rows_are_fetched(lasting, postgres, monkeypatch):
-    """With a URL all rows count once after another try; with a bare connection nothing was learned, and it says so."""
-    monkeypatch.setattr("deciban.engines.sql.engine.ROWS", 1024)  # many small tables, so that most are yet to come
+    """With a URL all rows count once after a retry; with a bare connection nothing is learned, with an error."""
+    monkeypatch.setattr(
+        "deciban.engines.sql.engine.TABLE_ROWS", 1024
+    )  # many small tables, so that most are yet to come
     n = 40_000
     name = "dropped"
     lasting(numbers(0), name)

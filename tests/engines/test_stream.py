@@ -1,4 +1,4 @@
-"""Rows that come by: every row counts once, in constant memory, whatever they come as and whatever happens."""
+"""Streams: every row counts once, in constant memory, from any source and after any failure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LINUX = sys.platform.startswith("linux")
 
 
 def rows(start, stop):
-    """Rows that are told apart by `id`."""
+    """Rows identified by `id`."""
     ids = np.arange(start, stop)
     return pa.table({"id": ids, "x": ids % 7 + 0.5, "colour": pa.array([f"c{i % 3}" for i in ids], pa.string())})
 
@@ -48,7 +48,7 @@ TOTAL = Counter(range(53))
 
 
 def ids(tables):
-    """How often each row was met: a sum."""
+    """How often each row occurred: a sum."""
     met = Counter()
     for table in tables:
         met.update(map(int, table["id"].to_pylist()))
@@ -213,9 +213,9 @@ def test_a_sample_of_few_rows_is_all_of_them(tmp_path):
 
 def test_a_sample_of_many_rows(tmp_path):
     write_rows(tmp_path / "a.parquet", [rows(0, 5000)])
-    found = stream(tmp_path / "a.parquet").sample(100)
-    assert 1 <= found.num_rows <= 100
-    met = found["id"].to_pylist()
+    sampled = stream(tmp_path / "a.parquet").sample(100)
+    assert 1 <= sampled.num_rows <= 100
+    met = sampled["id"].to_pylist()
     assert min(met) < 500
     assert max(met) > 4500, "it is from all over"
 
@@ -258,8 +258,8 @@ def test_answers_come_in_the_order_of_rows():
         return pa.table({"twice": [2 * i for i in table["id"].to_pylist()]})
 
     source = stream(lambda: tables, n_jobs=3)
-    said = pa.concat_tables(source.apply(answer, pa.schema([("twice", pa.int64())])))
-    assert said["twice"].to_pylist() == [2 * i for i in range(2000)]
+    answers = pa.concat_tables(source.apply(answer, pa.schema([("twice", pa.int64())])))
+    assert answers["twice"].to_pylist() == [2 * i for i in range(2000)]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
@@ -268,7 +268,7 @@ def test_any_number_of_threads(n_jobs):
 
 
 def test_a_table_is_worked_on_while_the_next_is_read():
-    """The reader draws table 2 before the work on table 1 is done; if it waited, nobody would open the gate."""
+    """The reader reads table 2 before the work on table 1 is done; if it waited, the test would hang."""
     gate = threading.Event()
 
     def coming():
@@ -288,7 +288,7 @@ def test_a_table_is_worked_on_while_the_next_is_read():
 
 
 def test_large_tables_are_cut():
-    """So that work can be shared out, and what a worker holds is bounded."""
+    """So that work can be shared, and a worker's memory is bounded."""
 
     def work(tables):
         return Counter(table.num_rows for table in tables)
@@ -301,14 +301,14 @@ def test_large_tables_are_cut():
 def test_progress(tmp_path):
     for number, table in enumerate(parts((500, 800, 20))):
         write_rows(tmp_path / f"{number}.csv", [table])
-    source, told = stream(tmp_path / "*.csv"), []
-    source.collect(ids, told.append)
+    source, progress = stream(tmp_path / "*.csv"), []
+    source.collect(ids, progress.append)
     assert source.size == sum(path.stat().st_size for path in tmp_path.iterdir())
-    assert told == sorted(told)
-    assert told[-1] == source.size
-    told.clear()
-    stream(iter(parts())).collect(ids, told.append)
-    assert told[-1] == 53
+    assert progress == sorted(progress)
+    assert progress[-1] == source.size
+    progress.clear()
+    stream(iter(parts())).collect(ids, progress.append)
+    assert progress[-1] == 53
 
 
 def test_order_of_tables_changes_nothing():
@@ -323,7 +323,7 @@ def test_order_of_tables_changes_nothing():
 
 @dataclass
 class Raises:
-    """Work that does not like the row 20."""
+    """Work that fails at row 20."""
 
     error: Exception
 
@@ -347,10 +347,10 @@ class Raises:
 )
 def test_an_error_at_work_names_the_table(tmp_path, error, kind):
     before = threading.active_count()
-    with pytest.raises(kind, match=r"table 3 of the function: .*odd row") as told:
+    with pytest.raises(kind, match=r"table 3 of the function: .*odd row") as caught:
         stream(parts).collect(Raises(error))
-    assert type(told.value) is kind
-    assert "\n" not in str(told.value)
+    assert type(caught.value) is kind
+    assert "\n" not in str(caught.value)
     for number, table in enumerate(parts()):
         write_rows(tmp_path / f"{number}.parquet", [table])
     with pytest.raises(kind, match=r"3\.parquet, rows 7 to 46: .*odd row"):
@@ -409,7 +409,7 @@ def break_parquet(path):
 @pytest.mark.parametrize("harm", ["data", "cut", "empty", "gone"])
 def test_a_broken_file_in_the_middle(tmp_path, harm, monkeypatch):
     """The error names it, and the model is what it was."""
-    monkeypatch.setattr("deciban.sources.open.KEPT", 0)  # or small files would be read only once
+    monkeypatch.setattr("deciban.sources.open.MAX_KEPT_BYTES", 0)  # or small files would be read only once
     write_parts(tmp_path)
     pattern, bad = os.fspath(tmp_path / "*.parquet"), tmp_path / "part-2.parquet"
     model = GaussianNB().fit(pattern, "label")
@@ -425,9 +425,9 @@ def test_a_broken_file_in_the_middle(tmp_path, harm, monkeypatch):
     else:
         bad.unlink()
     for learn in (model.fit, model.partial_fit, fresh.fit):
-        with pytest.raises(DecibanError, match=r"part-2\.parquet") as told:
+        with pytest.raises(DecibanError, match=r"part-2\.parquet") as caught:
             learn(source if source is not None else pattern, "label")
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(caught.value)
     assert model.model_ is before
     assert not hasattr(fresh, "model_")
     assert not hasattr(fresh, "classes_")
@@ -529,7 +529,7 @@ def start_learning(pattern, place, out):
 
 @pytest.mark.slow  # within a process: test_parity.py, test_a_checkpoint_of_every_model
 def test_killed_and_started_again(tmp_path):
-    """Learning is killed as soon as it has kept something, and goes on from there: every row counts once."""
+    """Learning is killed after its first checkpoint, and resumes from there: every row counts once."""
     write_parts(tmp_path, (500,) * 100)
     pattern = os.fspath(tmp_path / "part-*.parquet")
     place, out = tmp_path / "so far", tmp_path / "model"

@@ -79,7 +79,7 @@ def test_a_mixture_discriminant_learns_where_rows_are():
 
 def test_a_mixture_discriminant_says_which_class_is_too_rare(monkeypatch):
     X, y = flowers()
-    monkeypatch.setattr("deciban.engines.learn.SAMPLE", 500)
+    monkeypatch.setattr("deciban.engines.learn.SAMPLE_ROWS", 500)
     y[-1] = "emu"
     with pytest.raises(DecibanError, match="'emu' has no row in the sample"):
         deciban.MixtureDiscriminant(components=1).fit(deciban.stream(coming(table_of(X, y), 100)), "label")
@@ -119,7 +119,7 @@ def test_a_strength_is_chosen_by_all_sums():
 
 def test_a_strength_is_chosen_on_a_sample_of_more(monkeypatch):
     X, y = flowers(4000)
-    monkeypatch.setattr("deciban.engines.learn.SAMPLE", 1000)
+    monkeypatch.setattr("deciban.engines.learn.SAMPLE_ROWS", 1000)
     there = deciban.GaussianNB(alpha="loo").fit(coming(table_of(X, y)), "label")
     fixed = deciban.GaussianNB(alpha=there.alpha_).fit(X, y)
     assert there.model_.stats.same_as(fixed.model_.stats)

@@ -1,5 +1,5 @@
-"""Engines: wherever rows are, they are added up there, and answered there.
+"""Engines: data in files, databases and clusters is summed and scored where it is.
 
 base.py is the contract. stream.py has files, record batches and generators; sql/ has databases, dask/ and spark/ have
-clusters. dispatch.py finds the one that rows belong to; learn.py adds up and answers on any of them.
+clusters. dispatch.py chooses the engine for given rows; learn.py learns and predicts on any of them.
 """

@@ -1,7 +1,7 @@
-"""What every engine does: it says what columns there are, gives a sample, adds up over partitions, and answers rows.
+"""What every engine does: give the schema and a sample, sum over partitions, and score rows.
 
-A model is a sum, so nothing more is needed, wherever the rows are. What is added up is anything with `+`: the
-statistics of a model while it learns, those under the posterior in a step of EM, a tally of rows left out.
+A model is a sum, so nothing more is needed, wherever the rows are. Anything with `+` can be summed: the statistics of a
+model while it learns, those under the posterior in a step of EM, a tally of rows left out.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class Addable(Protocol):
-    """A sum: what two partitions say together is what both say, in either order."""
+    """A sum: that of two partitions is the sum of both, in either order."""
 
     def __add__(self, other: Any) -> Any: ...
 
 
 Sum = TypeVar("Sum", bound=Addable)
-Work: TypeAlias = "Callable[[Iterator[pa.Table]], Sum | None]"  # rows of one partition → their sum, if there are any
-Answer: TypeAlias = "Callable[[pa.Table], pa.Table]"  # rows → as many rows of answers, in the same order
-Watch: TypeAlias = Callable[[int], None]  # told how much of the source is done, in its own unit (`Engine.size`)
+Work: TypeAlias = "Callable[[Iterator[pa.Table]], Sum | None]"  # rows of one partition → their sum; None without rows
+Answer: TypeAlias = "Callable[[pa.Table], pa.Table]"  # rows → a row of answers for each, in the same order
+Watch: TypeAlias = Callable[[int], None]  # called with how much of the source is done, in the unit of `Engine.size`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """Sums that a database can add up by itself."""
+    """Sums for a database to compute."""
 
     joint: Joint
-    schema: Schema  # columns by their names, pivots, and the classes and categories of a sample; others may join
+    schema: Schema  # names of columns, pivots, and the classes and categories of a sample; new ones may be added
     kinds: Mapping[str, str]  # how a column is read: "number", "date", "boolean", "category" or "code"
     target: str  # the column of labels
     weight: str | None = None  # the column of weights
@@ -44,8 +44,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pushed:
-    """What the database answered: sums, and how many rows are in none of them."""
+class PushedSums:
+    """Sums that a database computed, and how many rows are in none of them."""
 
     stats: Stats
     unlabelled: int = 0
@@ -53,38 +53,38 @@ class Pushed:
 
 
 class Engine(ABC):
-    """Rows somewhere, in partitions, and a way to add up over all of them."""
+    """Rows in partitions, and a way to sum over all of them."""
 
     name: ClassVar[str]
-    once: bool = False  # whether rows can be gone through only once
-    named: bool = True  # whether the columns' names mean something
-    target: str | None = None  # the column of labels, where they came apart from the rows
-    size: int | None = None  # of the whole source, in the unit that a watch is told; None where it is not known
+    once: bool = False  # whether rows can be read only once
+    named: bool = True  # whether columns have names
+    target: str | None = None  # the column of labels, where they were given separately
+    size: int | None = None  # of the whole source, in `unit`; None if unknown
     unit: str = "partitions"
-    rows_named: str = "the rows"  # what to call the source when speaking to a person; no password is in it
+    rows_named: str = "the rows"  # the name of the source in messages, without passwords
 
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """What every table of rows has."""
+        """The schema of every table of rows."""
 
     @abstractmethod
     def sample(self, rows: int) -> pa.Table:
-        """All rows, if there are no more than so many; otherwise about so many, from all over, without reading all."""
+        """All rows, if there are at most `rows`; otherwise about as many, from all over, without reading all."""
 
     @abstractmethod
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
-        """The sum of work(partition) over all partitions, each of whose rows counts exactly once; None without rows."""
+        """The sum of work(partition) over all partitions; every row counts exactly once; None without rows."""
 
     @abstractmethod
     def apply(self, answer: Answer, fields: pa.Schema) -> Any:
-        """Answers to all rows, `fields`, in the engine's own kind of table, when it is asked for them.
+        """Answers for all rows, with the schema `fields`, in the engine's own kind of table, computed lazily.
 
-        Where rows have an order, the answers have it too; where they have none, each answer stands beside its row.
+        Where rows have an order, the answers have it too; otherwise the answers are columns beside the rows.
         """
 
-    def pushed(self, question: Question) -> Pushed | None:
-        """The sums as the database itself adds them up; None where there is none that could."""
+    def pushed(self, question: Question) -> PushedSums | None:
+        """The sums, computed by the database itself; None where that is impossible."""
         del question
         return None
 
@@ -92,8 +92,8 @@ class Engine(ABC):
         return f"<{self.name}: {self.rows_named}>"
 
 
-def added(parts: Iterator[Sum | None]) -> Sum | None:
-    """The sum of all parts that there are, in their order."""
+def sum_of_parts(parts: Iterator[Sum | None]) -> Sum | None:
+    """The sum of all parts that are not None, in their order; None without any."""
     total: Sum | None = None
     for part in parts:
         if part is not None:
@@ -102,11 +102,11 @@ def added(parts: Iterator[Sum | None]) -> Sum | None:
 
 
 def thinned(table: pa.Table, rows: int) -> pa.Table:
-    """So many of the rows, at even distances."""
+    """At most `rows` of the rows, evenly spaced."""
     import numpy as np
 
-    from deciban.sources.base import numbers
+    from deciban.sources.base import row_indices
 
     if table.num_rows <= rows:
         return table
-    return table.take(numbers(np.linspace(0, table.num_rows - 1, rows)))
+    return table.take(row_indices(np.linspace(0, table.num_rows - 1, rows)))

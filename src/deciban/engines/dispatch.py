@@ -1,4 +1,4 @@
-"""Which engine rows belong to, judged by what they are; nothing is imported to find out."""
+"""Which engine rows belong to, by their type; no optional package is imported to find out."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 from deciban.errors import DecibanError
 
 ENGINES = ("local", "stream", "duckdb", "sql", "dask", "spark")
-MODULES = {"stream": "stream", "duckdb": "sql.duckdb", "dask": "dask.engine", "spark": "spark.engine"}
-FRAMES = {  # packages whose tables they are
+ENGINE_MODULES = {"stream": "stream", "duckdb": "sql.duckdb", "dask": "dask.engine", "spark": "spark.engine"}
+ENGINE_OF_PACKAGE = {  # by the package of their tables
     "dask": "dask",
     "dask_expr": "dask",
     "duckdb": "duckdb",
     "_duckdb": "duckdb",
     "pyspark": "spark",
 }
-READERS = ("RecordBatchReader", "RecordBatchFileReader", "RecordBatchStreamReader", "Scanner")
+ARROW_READERS = ("RecordBatchReader", "RecordBatchFileReader", "RecordBatchStreamReader", "Scanner")
 
 
 def engine_of(X: Any, y: Any = None, engine: str | None = None, texts: bool = False) -> Any:
     """The engine for these rows; None where they are in memory, as arrays and frames are.
 
-    Strings are paths where nothing else makes sense of them: for a model of `texts`, they may be texts.
+    Strings are paths unless they may be something else: for a model of `texts`, they may be texts.
     """
     if engine is not None and engine not in ENGINES:
         raise DecibanError(f"engine is {engine!r}: it must be one of {', '.join(map(repr, ENGINES))}")
@@ -34,23 +34,23 @@ def engine_of(X: Any, y: Any = None, engine: str | None = None, texts: bool = Fa
         if engine not in (None, X.name):
             raise DecibanError(f"these rows are of the engine {X.name!r}, not {engine!r}: leave out engine=")
         return X
-    found = engine or named(X, y, texts)
-    if found in (None, "local"):
+    name = engine or engine_name(X, y, texts)
+    if name in (None, "local"):
         return None
-    if found == "sql":
+    if name == "sql":
         raise DecibanError("which table of the database? Give deciban.table(connection, name), or a URL in its place")
-    module = importlib.import_module(f"deciban.engines.{MODULES[found]}")
-    if found == "stream":
+    module = importlib.import_module(f"deciban.engines.{ENGINE_MODULES[name]}")
+    if name == "stream":
         return module.stream(X)
     if is_paths(X):
         return module.from_paths([os.fspath(path) for path in ([X] if isinstance(X, str | os.PathLike) else X)])
-    if found == "dask":
+    if name == "dask":
         return module.Dask(X, None if isinstance(y, str) else y)
-    return module.DuckDB(X) if found == "duckdb" else module.Spark(X)
+    return module.DuckDB(X) if name == "duckdb" else module.Spark(X)
 
 
 def is_engine(X: Any) -> bool:
-    """Whether these rows have said already where they are."""
+    """Whether these rows are an engine already."""
     if not type(X).__module__.startswith("deciban.engines."):
         return False
     from deciban.engines.base import Engine
@@ -58,21 +58,21 @@ def is_engine(X: Any) -> bool:
     return isinstance(X, Engine)
 
 
-def named(X: Any, y: Any, texts: bool) -> str | None:
-    """The engine that X is for by its type."""
+def engine_name(X: Any, y: Any, texts: bool) -> str | None:
+    """The name of the engine for the type of X."""
     module, name = type(X).__module__, type(X).__name__
     package = module.partition(".")[0]
-    if package in FRAMES:
-        return FRAMES[package]
+    if package in ENGINE_OF_PACKAGE:
+        return ENGINE_OF_PACKAGE[package]
     if isinstance(X, os.PathLike) or module.startswith("deciban.sources."):
         return "stream"
-    labels_elsewhere = isinstance(y, str) or (y is None and not texts)
-    if labels_elsewhere and (isinstance(X, Iterator) or is_paths(X)):
+    labels_in_rows = isinstance(y, str) or (y is None and not texts)
+    if labels_in_rows and (isinstance(X, Iterator) or is_paths(X)):
         return "stream"
     if isinstance(X, FunctionType | MethodType | partial):
         return "stream"
     if package == "pyarrow":
-        return "stream" if name in READERS or (hasattr(X, "to_batches") and hasattr(X, "scanner")) else None
+        return "stream" if name in ARROW_READERS or (hasattr(X, "to_batches") and hasattr(X, "scanner")) else None
     return None
 
 

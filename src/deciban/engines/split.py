@@ -1,4 +1,4 @@
-"""Which columns of a table a model looks at, and which hold labels and weights."""
+"""Which columns of a table are the inputs of a model, and which hold labels and weights."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deciban._typing import Array
-from deciban.engines.base import Sum, added
+from deciban.engines.base import Sum, sum_of_parts
 from deciban.errors import numbered
 from deciban.sources.column_types import as_texts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """A table cut into what a model looks at, labels and weights."""
+    """How a table is split into inputs, labels and weights."""
 
     target: str | None = None
     weight: str | None = None
     text: str | None = None  # the column of texts, for a model of texts
     named: bool = True
-    labelled: bool = False  # whether rows without a label are passed over
+    labelled: bool = False  # whether rows without a label are skipped
     columns: tuple[str, ...] | None = None  # those that were learned; None: all others
-    mark: Any = None  # a label that says that there is none
-    classes: Array | None = None  # those of a model: labels are read as it knows them
+    mark: Any = None  # a label that means a missing label
+    classes: Array | None = None  # of the model: labels are read as its type of label
 
     def inputs(self, table: pa.Table) -> Any:
-        """What the model looks at."""
+        """The inputs of the model."""
         if self.text is not None:
             return as_texts(table[self.text])
         if self.columns is not None:
@@ -53,7 +53,7 @@ class Split:
             column = pc.if_else(no_label, pa.scalar(None, column.type), column)
         if self.classes is None:
             return column
-        from deciban.reading.labels import like_classes  # where labels are read: rows to explain have none
+        from deciban.reading.labels import like_classes  # imported only to read labels: rows to explain have none
 
         return like_classes(column, self.classes)
 
@@ -62,21 +62,21 @@ class Split:
 
     @contextmanager
     def rows(self, table: pa.Table) -> Iterator[tuple[Any, Any, Any]]:
-        """What is learned of a table: inputs, labels and weights. Errors inside count the table's rows."""
+        """Inputs, labels and weights of a table. Errors inside have the row numbers of the table."""
         kept, labels = None, self.labels(table)
         if self.labelled and labels is not None:
-            there = pc.invert(pc.is_null(labels, nan_is_null=True))
-            if not pc.all(there, min_count=0).as_py():
-                kept = np.flatnonzero(there.to_numpy()).tolist()
-                table, labels = table.filter(there), labels.filter(there)
+            has_label = pc.invert(pc.is_null(labels, nan_is_null=True))
+            if not pc.all(has_label, min_count=0).as_py():
+                kept = np.flatnonzero(has_label.to_numpy()).tolist()
+                table, labels = table.filter(has_label), labels.filter(has_label)
         with numbered(kept):
             yield self.inputs(table), labels, self.weights(table)
 
-    def added_up(self, tables: Iterator[pa.Table], of: Callable[[Any, Any, Any], Sum]) -> Sum | None:
-        """The sum of what is said of a partition's inputs, labels and weights, table by table; None without rows."""
+    def total(self, tables: Iterator[pa.Table], compute: Callable[[Any, Any, Any], Sum]) -> Sum | None:
+        """The sum of compute(inputs, labels, weights) over a partition's tables; None without rows."""
 
         def part(table: pa.Table) -> Sum:
             with self.rows(table) as rows:
-                return of(*rows)
+                return compute(*rows)
 
-        return added(part(table) for table in tables if table.num_rows)
+        return sum_of_parts(part(table) for table in tables if table.num_rows)

@@ -1,7 +1,7 @@
-"""Rows that come by: files of any kind and any size, Arrow record batches, frames from a generator. Memory stays flat.
+"""Streams of rows: files of any kind and size, Arrow record batches, frames from a generator, in constant memory.
 
-One thread reads while others work: the tables are dealt out in turn, each worker adds up its own, and the sums are
-added at the end. So the result depends on how many workers there are by rounding at most.
+One thread reads while others work: tables go to the workers in turn, each worker sums its own, and the sums are added
+at the end. So the result depends on the number of workers only by rounding.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from itertools import chain
 from queue import Full, Queue
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
-from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added, thinned
+from deciban.engines.base import Answer, Engine, Sum, Watch, Work, sum_of_parts, thinned
 from deciban.engines.dispatch import is_paths
-from deciban.errors import DecibanError, EngineError, call_rows
+from deciban.errors import DecibanError, EngineError, set_row_numbers
 from deciban.show import one_line
 from deciban.sources.base import Batch, Source
 from deciban.sources.column_types import as_written
-from deciban.sources.read_ahead import in_order
+from deciban.sources.read_ahead import map_in_order
 from deciban.threads import threads
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-TABLE_ROWS = 1 << 16  # of a table
+TABLE_ROWS = 1 << 16  # rows of a table
 CHECKPOINT_SECONDS = 60.0  # seconds between two checkpoints
 MAX_WAITING_TABLES = 2  # tables that wait for each worker
-MAX_TABLES_LOOKED_AT = 64  # tables in which a column may be empty before it counts as one of strings
-POLL_SECONDS = 0.05  # seconds between looks whether something went wrong
+MAX_TABLES_LOOKED_AT = 64  # tables in which a column may be empty before its type is taken to be string
+POLL_SECONDS = 0.05  # seconds between checks for a failed worker
 
 
 def stream(
@@ -47,21 +47,21 @@ def stream(
     n_jobs: int | None = None,
     **how: Any,
 ) -> Stream:
-    """Rows to learn from as they come by, in constant memory: files, patterns, record batches, frames.
+    """Rows to learn from in constant memory: files, patterns, record batches, frames.
 
     Parameters
     ----------
     rows : path, pattern or several of them; Arrow reader or dataset; iterator, or function that returns one
         Files are what `deciban.sources.open_source` reads: CSV, Parquet, Arrow, JSON lines, compressed or not. An
-        iterator gives frames (Arrow, pandas, Polars, mappings of columns), or pairs (X, y). What has to go through the
-        rows more than once (EM) needs a function that returns a new iterator each time.
+        iterator gives frames (Arrow, pandas, Polars, mappings of columns), or pairs (X, y). What reads the rows more
+        than once (EM) needs a function that returns a new iterator each time.
     checkpoint : path, optional
-        A file that keeps the sums while they grow: started again with the same files, learning goes on where the
-        file says, and the file is removed at the end.
+        A file that keeps the sums so far: started again with the same files, learning resumes from it. The file is
+        removed at the end.
     every : float, default=60
-        Seconds between two checkpoints, at least: tables that were begun are added up first.
+        Least number of seconds between two checkpoints: tables that were begun are summed first.
     n_jobs : int, optional
-        Threads that add up; None takes as many as there are processors.
+        Threads that sum; None takes as many as there are processors.
     how : what `open_source` takes besides: format, delimiter, encoding, missing, types
 
     >>> import pyarrow as pa
@@ -75,7 +75,7 @@ def stream(
 
 @runtime_checkable
 class KeepsSums(Protocol):
-    """Work whose sums can be put into a file, with a note, and be read back."""
+    """Work whose sums can be saved to a file, with a note, and read back."""
 
     def keep(self, path: str, total: Any, note: dict[str, Any]) -> None: ...
 
@@ -123,7 +123,7 @@ class Stream(Engine):
         return self.tables.sample(rows)
 
     def whole(self, rows: int, size: int) -> pa.Table | None:
-        """All rows, if there are no more than so many, in no more than so many bytes. Then they stay in memory."""
+        """All rows, if there are at most `rows` of them, in at most `size` bytes; they then stay in memory."""
         return self.tables.whole(rows, size)
 
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
@@ -137,8 +137,8 @@ class Stream(Engine):
         try:
             while True:
                 until = time.monotonic() + self.every if keeps is not None else None
-                part, rows, more = self._some(work, reading, until)
-                total = added(iter([total, part]))
+                part, rows, more = self._sum_until(work, reading, until)
+                total = sum_of_parts(iter([total, part]))
                 done += rows
                 self.rows_read = done
                 if not more:
@@ -166,8 +166,10 @@ class Stream(Engine):
             )
         return total, int(note["rows"])
 
-    def _some(self, work: Work[Sum], reading: Iterator[Batch], until: float | None) -> tuple[Sum | None, int, bool]:
-        """The sum over the tables that are read until then, how many rows they have, and whether there are more."""
+    def _sum_until(
+        self, work: Work[Sum], reading: Iterator[Batch], until: float | None
+    ) -> tuple[Sum | None, int, bool]:
+        """The sum over the tables read until then, how many rows they have, and whether there are more."""
         workers = [Worker(work) for _ in range(threads(self.n_jobs, 1 << 40))]
         rows, more = 0, False
         try:
@@ -177,7 +179,7 @@ class Stream(Engine):
                 if until is not None and time.monotonic() >= until:
                     more = True
                     break
-            return added(worker.end() for worker in workers), rows, more
+            return sum_of_parts(worker.end() for worker in workers), rows, more
         finally:
             for worker in workers:
                 worker.stop()
@@ -190,24 +192,24 @@ class Stream(Engine):
     def each(
         self, work: Callable[[Batch], Result], watch: Watch | None = None, n_jobs: int | None = None
     ) -> Iterator[Result]:
-        """What comes of every batch, in their order; several are worked on at once."""
+        """work(batch) for every batch, in their order; several at once."""
         self.rows_read = 0
         workers = threads(self.n_jobs if n_jobs is None else n_jobs, 1 << 40)
-        for batch, result in in_order(self.tables.read(0, watch), partial(self._attempted, work), workers):
+        for batch, result in map_in_order(self.tables.read(0, watch), partial(self._attempted, work), workers):
             if isinstance(result, Failure):
                 raise error_at(result.error, self.tables.place(batch))
             self.rows_read += batch.table.num_rows
             yield result
 
     def one_by_one(self, work: Callable[[pa.Table], None]) -> None:
-        """Work on every table, in their order, one at a time; the next is read meanwhile."""
+        """Work on every table, in order, one at a time; the next is read meanwhile."""
         for _ in self.each(lambda batch: work(batch.table), n_jobs=1):
             pass
 
     def _attempted(self, work: Callable[[Batch], Result], batch: Batch) -> Result | Failure:
-        """The result, or what went wrong, to be raised where its place is known."""
+        """The result, or the error, to be raised where its place is known."""
         try:
-            call_rows(self.tables.place(batch).numbers)
+            set_row_numbers(self.tables.place(batch).numbers)
             return work(batch)
         except Exception as error:
             return Failure(error)
@@ -215,35 +217,35 @@ class Stream(Engine):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong with a batch."""
+    """The error of a batch."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table is from, in words, and what its rows are called."""
+    """Where a table is from, for messages, and the numbers of its rows."""
 
-    words: str
+    description: str
     numbers: range | None = None
-    enough: bool = False  # whether a row's number says by itself where it is
+    by_row: bool = False  # whether a row's number alone is enough to find it
 
 
 def error_at(error: BaseException, place: Place) -> BaseException:
     """The same error, with where it happened."""
     if isinstance(error, DecibanError):
-        if place.enough and error.row is not None and error.file is None:
+        if place.by_row and error.row is not None and error.file is None:
             return error.located(numbers=place.numbers)
-        return error.located(numbers=place.numbers, file=place.words)
+        return error.located(numbers=place.numbers, file=place.description)
     if isinstance(error, ValueError | TypeError):
-        return EngineError("{problem}", file=place.words, problem=str(error))
+        return EngineError("{problem}", file=place.description, problem=str(error))
     if isinstance(error, Exception):
-        return EngineError("{kind}: {problem}", file=place.words, kind=type(error).__name__, problem=str(error))
+        return EngineError("{kind}: {problem}", file=place.description, kind=type(error).__name__, problem=str(error))
     return error
 
 
 class Worker:
-    """A thread that adds up what it is given."""
+    """A thread that sums the tables that it is given."""
 
     def __init__(self, work: Callable[[Iterator[Any]], Any]) -> None:
         self.tables: Queue[tuple[Any, Place] | None] = Queue(MAX_WAITING_TABLES)
@@ -254,22 +256,22 @@ class Worker:
     def _run(self, work: Callable[[Iterator[Any]], Any]) -> None:
         try:
             self.sum.set_result(work(self._received()))
-        except BaseException as error:  # whatever it is, the one who waits is told
+        except BaseException as error:  # any error is passed on to the waiting thread
             self.sum.set_exception(error_at(error, self.place))
 
     def _received(self) -> Iterator[Any]:
         while (item := self.tables.get()) is not None and not self.stopped.is_set():
             table, self.place = item
-            call_rows(self.place.numbers)
+            set_row_numbers(self.place.numbers)
             yield table
 
     def give(self, table: Any, place: Place) -> None:
-        """A table more, as soon as there is room for it."""
+        """Queue a table, as soon as there is room for it."""
         self._put((table, place))
 
     def _put(self, item: tuple[Any, Place] | None) -> None:
         while True:
-            if self.sum.done():  # it failed: what went wrong is raised here
+            if self.sum.done():  # it failed: raise its error here
                 self.sum.result()
                 return
             try:
@@ -279,12 +281,12 @@ class Worker:
                 continue
 
     def end(self) -> Any:
-        """The sum of all that was given."""
+        """The sum of all tables that were given."""
         self._put(None)
         return self.sum.result()
 
     def stop(self) -> None:
-        """Nobody wants the sum any more."""
+        """Stop early: the sum is not needed."""
         self.stopped.set()
         if not self.sum.done():
             while not self.tables.empty():
@@ -297,7 +299,7 @@ class Worker:
 
 
 class TableSource(ABC):
-    """Tables that all have the same columns, to be read once or again and again."""
+    """Tables with the same columns, which can be read once or repeatedly."""
 
     name = "the rows"
     once = False
@@ -309,23 +311,23 @@ class TableSource(ABC):
 
     @abstractmethod
     def sample(self, rows: int) -> pa.Table:
-        """Some rows, from all over if that is possible."""
+        """Some rows, from all over if possible."""
 
     @abstractmethod
     def read(self, skip: int, watch: Watch | None) -> Generator[Batch, None, None]:
         """All rows but the first `skip`, in batches."""
 
     def whole(self, rows: int, size: int) -> pa.Table | None:
-        """All rows, if they are known to be few."""
+        """All rows, if they are known to be at most `rows`, in `size` bytes."""
         del rows, size
         return None
 
     def place(self, batch: Batch) -> Place:
-        """Where rows are from. They are called by their place in the table that was given, from 0."""
+        """Where rows are from. They are numbered within the table that was given, from 0."""
         return Place(batch.file, range(batch.first, batch.first + batch.table.num_rows))
 
     def marks(self) -> list[Any]:
-        """What tells whether these are the same rows as before; nothing where nothing can."""
+        """A fingerprint of the rows, to tell whether they are the same as before; empty if there is none."""
         return []
 
 
@@ -337,34 +339,34 @@ class FileTables(TableSource):
     def __init__(self, source: Source, how: dict[str, Any] | None = None) -> None:
         self.source, self.schema, self.how = source, source.schema, how or {}
         self.name, self.size, self.once = source.name, source.size, source.size is None
-        self._kept: list[Batch] | None = None  # all rows, where they are few
-        self._looked = 0  # rows that were looked at, to find out whether they are few
+        self._all_batches: list[Batch] | None = None  # all rows, if they are few
+        self._rows_looked_at = 0  # rows read to find out whether they are few
 
     def sample(self, rows: int) -> pa.Table:
-        # Of what can be read only once, from all that was looked at already: it may be sorted.
-        table = thinned(self.source.sample(max(rows, self._looked if self.once else 0)), rows)
+        # If rows can be read only once, from all that were read already: they may be sorted.
+        table = thinned(self.source.sample(max(rows, self._rows_looked_at if self.once else 0)), rows)
         return as_written(table, self.source.whole)
 
     def whole(self, rows: int, size: int) -> pa.Table | None:
         import pyarrow as pa
 
-        self._looked = rows
-        self._kept = self.source.whole_batches(rows, size)
-        if self._kept is None:
+        self._rows_looked_at = rows
+        self._all_batches = self.source.whole_batches(rows, size)
+        if self._all_batches is None:
             return None
-        tables = [self.schema.empty_table(), *(batch.table for batch in self._kept)]
+        tables = [self.schema.empty_table(), *(batch.table for batch in self._all_batches)]
         return as_written(pa.concat_tables(tables).unify_dictionaries(), self.source.whole)
 
     def read(self, skip: int, watch: Watch | None) -> Generator[Batch, None, None]:
-        for batch in self.source.batches(TABLE_ROWS, watch) if self._kept is None else self._kept:
+        for batch in self.source.batches(TABLE_ROWS, watch) if self._all_batches is None else self._all_batches:
             if batch.first + batch.table.num_rows > skip:
                 before = max(0, skip - batch.first)
                 yield replace(batch, table=batch.table.slice(before), first=batch.first + before) if before else batch
 
     def place(self, batch: Batch) -> Place:
-        """People count rows of files from 1, over all of them."""
+        """Rows of files are numbered from 1, over all files."""
         first, last = batch.first + 1, batch.first + batch.table.num_rows
-        return Place(f"{batch.file}, rows {first:,} to {last:,}", range(first, last + 1), enough=True)
+        return Place(f"{batch.file}, rows {first:,} to {last:,}", range(first, last + 1), by_row=True)
 
     def marks(self) -> list[Any]:
         if self.once:
@@ -375,26 +377,26 @@ class FileTables(TableSource):
 
 
 class FrameTables(TableSource):
-    """Frames as they come out of a function: anything that is, or can be made, an Arrow table."""
+    """Frames from an iterator: anything that is, or can be converted to, an Arrow table."""
 
-    def __init__(self, again: Callable[[], Iterable[Any]], once: bool, name: str) -> None:
+    def __init__(self, make_iterator: Callable[[], Iterable[Any]], once: bool, name: str) -> None:
         import pyarrow as pa
 
-        self.again, self.once, self.name = again, once, name
-        self.begun = iter(again())
-        self.ahead: list[pa.Table] = []  # what was looked at already
-        first = next(self.begun, None)
+        self.make_iterator, self.once, self.name = make_iterator, once, name
+        self.iterator = iter(make_iterator())
+        self.read_ahead: list[pa.Table] = []  # tables that were read already
+        first = next(self.iterator, None)
         if first is None:
             raise DecibanError(f"{name} gave no rows at all: there is nothing to learn from")
         table, self.named, self.target = as_table(first)
         seen = [table]
         while len(seen) < MAX_TABLES_LOOKED_AT and pa.null() in known_types(seen).types:
-            item = next(self.begun, None)
+            item = next(self.iterator, None)
             if item is None:
                 break
             seen.append(as_table(item)[0])
         self.schema = settled_schema(known_types(seen), self.target)
-        self.ahead += [self._conformed(table, number) for number, table in enumerate(seen)]
+        self.read_ahead += [self._conformed(table, number) for number, table in enumerate(seen)]
 
     def _place(self, number: int) -> str:
         return f"table {number} of {self.name}"
@@ -425,30 +427,30 @@ class FrameTables(TableSource):
     def sample(self, rows: int) -> pa.Table:
         import pyarrow as pa
 
-        if not self.ahead:  # all was gone through already
+        if not self.read_ahead:  # all was read already
             if self.once:
                 raise DecibanError(f"{self.name} can be gone through only once, and has been: there is no sample of it")
-            self.begun = iter(self.again())
-        while sum(table.num_rows for table in self.ahead) < rows:
-            item = next(self.begun, None)
+            self.iterator = iter(self.make_iterator())
+        while sum(table.num_rows for table in self.read_ahead) < rows:
+            item = next(self.iterator, None)
             if item is None:
                 break
-            self.ahead.append(self._conformed(as_table(item)[0], len(self.ahead)))
-        return pa.concat_tables([self.schema.empty_table(), *self.ahead]).slice(0, rows).unify_dictionaries()
+            self.read_ahead.append(self._conformed(as_table(item)[0], len(self.read_ahead)))
+        return pa.concat_tables([self.schema.empty_table(), *self.read_ahead]).slice(0, rows).unify_dictionaries()
 
     def read(self, skip: int, watch: Watch | None) -> Generator[Batch, None, None]:
-        ahead, self.ahead = self.ahead, []
-        if ahead:
-            begun: Iterator[Any] = chain(ahead, self.begun)
+        read_ahead, self.read_ahead = self.read_ahead, []
+        if read_ahead:
+            items: Iterator[Any] = chain(read_ahead, self.iterator)
         elif self.once:
             raise DecibanError(
                 f"{self.name} can be gone through only once, and has been: give a function that returns a new iterator"
             )
         else:
-            begun = iter(self.again())
+            items = iter(self.make_iterator())
         done = 0
-        for number, item in enumerate(begun):
-            whole = item if number < len(ahead) else self._conformed(as_table(item)[0], number)
+        for number, item in enumerate(items):
+            whole = item if number < len(read_ahead) else self._conformed(as_table(item)[0], number)
             for start in range(0, whole.num_rows, TABLE_ROWS):
                 table = whole.slice(start, TABLE_ROWS)
                 done += table.num_rows
@@ -459,18 +461,18 @@ class FrameTables(TableSource):
 
 
 def known_types(tables: list[pa.Table]) -> pa.Schema:
-    """What the columns are: of each, the type in the first table in which something was there."""
+    """The type of each column in the first table where it is not empty."""
     import pyarrow as pa
 
     fields = []
     for name in tables[0].column_names:
-        found = [table.schema.field(name).type for table in tables if name in table.column_names]
-        fields.append((name, next((kind for kind in found if not pa.types.is_null(kind)), pa.null())))
+        types = [table.schema.field(name).type for table in tables if name in table.column_names]
+        fields.append((name, next((kind for kind in types if not pa.types.is_null(kind)), pa.null())))
     return pa.schema(fields)
 
 
 def settled_schema(schema: pa.Schema, target: str | None) -> pa.Schema:
-    """Types that later tables fit into as well: whole numbers may be fractions there, or missing."""
+    """Types that fit later tables too, where integers may be floats or missing."""
     import pyarrow as pa
 
     fields = []
@@ -486,7 +488,7 @@ def settled_schema(schema: pa.Schema, target: str | None) -> pa.Schema:
 
 
 def as_table(item: Any) -> tuple[pa.Table, bool, str | None]:
-    """A frame, an array, or a pair (X, y), as an Arrow table; whether its columns have names; the labels' column."""
+    """A frame, an array, or a pair (X, y), as an Arrow table; whether its columns have names; the column of labels."""
     import numpy as np
     import pyarrow as pa
 
@@ -515,7 +517,7 @@ def as_table(item: Any) -> tuple[pa.Table, bool, str | None]:
 
 
 def tables_of(rows: Any, how: dict[str, Any] | None = None) -> TableSource:
-    """Whatever rows are given as."""
+    """The source of tables for rows of any type."""
     if isinstance(rows, Source):
         return FileTables(rows)
     if is_paths(rows):

@@ -21,7 +21,15 @@ from deciban.algebra import Stats
 from deciban.components import ComponentModel, MixtureModel
 from deciban.engines import learn
 from deciban.engines.base import Engine, Question
-from deciban.engines.learn import AddUp, Expected, Right, Takes, check_again, in_sample, some_rows
+from deciban.engines.learn import (
+    AccuracySums,
+    ExpectedSums,
+    InputSpec,
+    PartitionTotal,
+    check_again,
+    in_sample,
+    sample_rows,
+)
 from deciban.engines.split import Split
 from deciban.errors import DecibanError
 from deciban.estimators.validation import warn_of_em
@@ -46,7 +54,7 @@ def split_of(
     `labelled`: rows without a label are passed over, though the estimator would guess them.
     """
     texts = estimator._texts
-    takes = Takes(type(estimator).__name__, texts, estimator._strings, labelled or estimator._labelled_alone)
+    takes = InputSpec(type(estimator).__name__, texts, estimator._strings, labelled or estimator._labelled_alone)
     if known:
         takes = replace(
             takes,
@@ -68,7 +76,7 @@ class Learn:
     split: Split
 
     def __call__(self, tables: Iterator[pa.Table]) -> Any:
-        return self.split.added_up(tables, self.template._batch)
+        return self.split.total(tables, self.template._batch)
 
     def keep(self, path: str, total: Any, note: dict[str, Any]) -> None:
         """A checkpoint: a model file, with a note about how far it has come."""
@@ -97,11 +105,11 @@ class Learn:
         return found.model_, note
 
 
-def expected(estimator: Any, hidden_weight: float, X: Any, y: Any, weight: Any) -> Expected:
+def expected(estimator: Any, hidden_weight: float, X: Any, y: Any, weight: Any) -> ExpectedSums:
     """A step of EM under the estimator's model."""
     missing = 0 if y is None else int(pc.sum(pc.is_null(y, nan_is_null=True)).as_py())
     likely, stats = estimator._expected(X, y, weight, hidden_weight)
-    return Expected(likely, stats, missing)
+    return ExpectedSums(likely, stats, missing)
 
 
 def left_out(estimator: Any, X: Any, y: Any, weight: Any) -> Tally:
@@ -164,7 +172,7 @@ def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, cl
     """A model that is a joint law: one pass; more where labels or entries are hidden, which EM finds."""
     if clusters is not None:
         check_again(type(estimator).__name__, engine)
-    X, y, weight = some_rows(engine, split)
+    X, y, weight = sample_rows(engine, split)
     if clusters is not None:
         if split.target is not None:
             raise DecibanError("clusters= is for y=None: with labels, their number is known")
@@ -203,7 +211,7 @@ def learn_texts(estimator: Any, engine: Engine, split: Split, hidden: Hidden, cl
     if clusters is not None:
         raise ValueError(f"{type(estimator).__name__} needs labels, and finds no clusters")
     del hidden
-    X, y, weight = some_rows(engine, split)
+    X, y, weight = sample_rows(engine, split)
     if not len(y):
         raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
     with in_sample(engine):
@@ -224,7 +232,7 @@ def learn_mixture(
     check_again(type(estimator).__name__, engine)
     if getattr(engine, "checkpoint", None) is not None:
         raise DecibanError("checkpoint= is for what is learned in one pass: mixtures take many, so leave it out")
-    X, y, weight = some_rows(engine, split)
+    X, y, weight = sample_rows(engine, split)
     take_over(estimator, copy.copy(estimator).fit(X, y, weight))
     learned, unlabelled = learn_by_em(estimator, engine, split, estimator.model_, None, hidden_weight)
     return learned, unlabelled, (X, y, weight)
@@ -233,7 +241,7 @@ def learn_mixture(
 def learn_step(estimator: Any, engine: Engine, y: Any, sample_weight: Any) -> Any:
     """Mixtures learn more rows by one step of EM: their sums under the model so far."""
     split = split_of(estimator, engine, y, sample_weight, known=True)
-    found = engine.collect(AddUp(partial(expected, one_thread(estimator), 1.0), split))
+    found = engine.collect(PartitionTotal(partial(expected, one_thread(estimator), 1.0), split))
     if found is not None and found.unlabelled and estimator._needs_labels:
         raise DecibanError(f"{found.unlabelled:,} rows have no label: partial_fit adds rows whose class is known")
     model = estimator.model_
@@ -265,7 +273,7 @@ def learn_by_em(
     if isinstance(start, JointModel):  # EM climbs the likelihood of parameters, not of their average
         start = start.with_joint(plugged_in(start.joint))
 
-    def under(stats: Stats) -> Callable[[Any, Any, Any], Expected]:
+    def under(stats: Stats) -> Callable[[Any, Any, Any], ExpectedSums]:
         alone.model_ = start.with_stats(stats)
         return partial(expected, alone, hidden_weight)
 
@@ -300,7 +308,7 @@ def learn_more(
             return estimator
         if first:
             split = split_of(estimator, engine, y, sample_weight, text, labelled=labelled)
-            X, y, weight = some_rows(engine, split)
+            X, y, weight = sample_rows(engine, split)
             with in_sample(engine):
                 template = estimator._template(X, y, weight, declared)
             batch = total_of(engine, template, split)
@@ -376,7 +384,7 @@ def leave_one_out(estimator: Any, engine: Engine, y: Any, sample_weight: Any = N
     """How good the model is on all rows of an engine that it has learned, each left out."""
     estimator._check_classes()
     split = split_of(estimator, engine, y, sample_weight, known=True)
-    found: Tally = learn.judged(engine, split, partial(left_out, one_thread(estimator)))
+    found: Tally = learn.total_over_rows(engine, split, partial(left_out, one_thread(estimator)))
     return found
 
 
@@ -384,5 +392,7 @@ def score(estimator: Any, engine: Engine, y: Any, sample_weight: Any = None) -> 
     """The share of an engine's rows that are predicted right."""
     estimator._check_classes()
     split = split_of(estimator, engine, y, sample_weight, known=True)
-    found: Right = learn.judged(engine, split, partial(learn.right, one_thread(estimator).predict))
-    return found.right / found.rows if found.rows else float("nan")
+    found: AccuracySums = learn.total_over_rows(
+        engine, split, partial(learn.accuracy_sums, one_thread(estimator).predict)
+    )
+    return found.correct / found.rows if found.rows else float("nan")

@@ -186,7 +186,7 @@ class Classifier(Estimator):
             raise ValueError("Classifier needs labels: to find clusters, use NaiveBayes or GaussianMixture")
         if split.weight is not None or hidden.weight:
             raise DecibanError("sample_weight and unlabelled_weight are for rows in memory: leave them out here")
-        X, y, _ = learn.some_rows(engine, split)
+        X, y, _ = learn.sample_rows(engine, split)
         if not len(y):
             raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
 

@@ -43,7 +43,7 @@ class NumberReader(Reader):
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
     def plain(self, X: Matrix) -> Matrix:
-        """Sparse rows stay sparse only if most entries are zero: about pivots, dense sums keep more digits than about zero."""
+        """Sparse rows stay sparse if most entries are zero; otherwise dense rows about a pivot keep more digits."""
         if not issparse(X):
             return X
         make_dense = self.dense or X.nnz > MAX_SPARSE_SHARE * X.shape[0] * X.shape[1]

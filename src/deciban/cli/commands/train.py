@@ -118,7 +118,7 @@ def learn_files(
     rows = split_columns(engine, target, text if kind != "table" or model in ("text", "spam") else None)
     table = rows.all_rows() if at_once else None
     all_here = table is not None
-    table = engine.sample(learn.SAMPLE) if table is None else table
+    table = engine.sample(learn.SAMPLE_ROWS) if table is None else table
     check_classes(table[target], target)
     with rows.labelled(table, all_here) as (X, y):
         if like is not None:

@@ -1,10 +1,10 @@
-"""Dask: frames, arrays and bags, on whatever scheduler there is. A task a partition, and a tree of tasks adds up.
+"""Dask: frames, arrays and bags, on any scheduler. One task per partition, and a tree of tasks adds the sums.
 
-A partition's sum is what its task returns. Where a worker is lost, Dask runs its tasks again, and what they return
-takes the place of what was lost: nothing is added twice, and nothing is left out. Only the last sum reaches the client.
+A partition's sum is what its task returns. Where a worker is lost, Dask runs its tasks again, and the new results
+replace the lost ones: nothing is added twice, and nothing is left out. Only the total reaches the client.
 
-Every partition is read with one schema. Dask says what most columns hold; those of which it knows nothing (objects,
-categories that it has not seen, all of a bag) are looked at in a few partitions.
+Every partition is read with one schema. Dask knows the types of most columns; for the others (objects, categories that
+it has not seen, all of a bag) a few partitions are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added, thinned
+from deciban.engines.base import Answer, Engine, Sum, Watch, Work, sum_of_parts, thinned
 from deciban.engines.dask.partitions import (
     LABEL_COLUMN,
     TEXT_COLUMN,
@@ -36,9 +36,9 @@ from deciban.engines.dask.partitions import (
     columns_of_array,
     columns_of_bag,
     columns_of_frame,
-    joined,
     kind_of_dtype,
     kind_of_values,
+    merged_type,
 )
 from deciban.errors import DecibanError, EngineError
 from deciban.reading.frames import unique_names
@@ -47,28 +47,23 @@ from deciban.sources.column_types import MISSING
 
 PACKAGES = ("dask", "dask_expr")
 COLLECTIONS = ("DataFrame", "Series", "Array", "Bag")
-FAN_IN = 8  # sums that one task adds up
-SAMPLED_PARTITIONS = 16  # partitions that a sample is taken from, if they have enough rows
-PARTITIONS_LOOKED_AT = 4  # partitions that are looked at first for what columns hold
-MAX_MESSAGE_CHARACTERS = 500  # characters of somebody else's message
+FAN_IN = 8  # sums that one task adds
+SAMPLED_PARTITIONS = 16  # partitions to sample from, if they have enough rows
+PARTITIONS_LOOKED_AT = 4  # partitions that are read first for the types of columns
+MAX_MESSAGE_CHARACTERS = 500  # characters of another library's message
 DISCONNECTED = ("CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError", "TimeoutError")
 
 
-def is_mine(X: Any) -> bool:
-    """Whether X is one of Dask's collections, found out without importing Dask."""
-    return collection_kind(X) is not None
-
-
 def collection_kind(X: Any) -> str | None:
-    """Which of Dask's collections X is, be it by inheritance."""
+    """Which of Dask's collections X is, directly or by inheritance, without importing Dask; None if it is none."""
     for base in type(X).__mro__:
         if base.__module__.partition(".")[0] in PACKAGES and base.__name__ in COLLECTIONS:
             return base.__name__
     return None
 
 
-def needed(module: str) -> Any:
-    """A part of Dask, which not everybody has."""
+def optional_module(module: str) -> Any:
+    """A module of Dask, which may not be installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -102,29 +97,29 @@ class Dask(Engine):
     name: ClassVar[str] = "dask"
 
     def __init__(self, X: Any, y: Any = None, *, files: Sequence[str] = ()) -> None:
-        found = collection_kind(X)
-        if found is None:
+        kind = collection_kind(X)
+        if kind is None:
             raise DecibanError(f"a {type(X).__name__} is not a Dask DataFrame, Series, Array or Bag")
         if y is not None and collection_kind(y) is None:
             raise DecibanError(
-                f"the rows are a Dask {found}, and the labels a {type(y).__name__}: put the labels into a column of X, "
+                f"the rows are a Dask {kind}, and the labels a {type(y).__name__}: put the labels into a column of X, "
                 "or give them as a Dask collection too, cut at the same rows"
             )
-        self.rows_named = f"the Dask {found}"
-        self._rows: Collection = {"Array": ArrayCollection, "Bag": BagCollection}.get(found, FrameCollection)(X, y)
+        self.rows_named = f"the Dask {kind}"
+        self._rows: Collection = {"Array": ArrayCollection, "Bag": BagCollection}.get(kind, FrameCollection)(X, y)
         self.named, self.target, self.size = self._rows.named, self._rows.target, self._rows.size
         self._files = files if len(files) == self.size else ()
-        if found == "Bag" and y is None and self._schema_and_pairs[1]:
+        if kind == "Bag" and y is None and self._schema_and_pairs[1]:
             self.target = LABEL_COLUMN
 
     @cached_property
     def _parts(self) -> list[tuple[Any, ...]]:
-        """Each partition as Dask's promise of it, with that of its labels."""
+        """Each partition as a `Delayed`, with that of its labels if they are separate."""
         try:
             return self._rows.parts()
         except DecibanError:
             raise
-        except Exception as error:  # Dask may look into files here
+        except Exception as error:  # Dask may read files here
             raise EngineError(
                 "{rows} cannot be read: {problem}", rows=self.rows_named, problem=summary_of(error)
             ) from error
@@ -137,23 +132,23 @@ class Dask(Engine):
 
     @cached_property
     def _schema_and_pairs(self) -> tuple[pa.Schema, bool]:
-        """The schema, and whether rows are pairs of a text and its label; partitions are read where Dask cannot say."""
+        """The schema, and whether rows are pairs of a text and its label; partitions are read for unknown types."""
         known = self._rows.kinds(self.rows_named)
-        found: dict[str, set[pa.DataType]] = {name: set() if kind is None else {kind} for name, kind in known.items()}
-        wanted = [name for name, kind in known.items() if kind is None]
-        pairs, left, most = False, list(range(len(self._parts))), PARTITIONS_LOOKED_AT
-        # On while there is something to find out, which a few more partitions tell; a bag says nothing without rows.
-        while left and (
-            not found or (most <= SAMPLED_PARTITIONS and any(found[name] <= {pa.null()} for name in wanted))
+        types: dict[str, set[pa.DataType]] = {name: set() if kind is None else {kind} for name, kind in known.items()}
+        unknown = [name for name, kind in known.items() if kind is None]
+        pairs, remaining, count = False, list(range(len(self._parts))), PARTITIONS_LOOKED_AT
+        # Continue while types are unknown that a few more partitions may have; a bag without rows has none.
+        while remaining and (
+            not types or (count <= SAMPLED_PARTITIONS and any(types[name] <= {pa.null()} for name in unknown))
         ):
-            chosen = evenly(left, most)
+            chosen = evenly_spaced(remaining, count)
             for kinds, paired in self._each(KindsJob(self._rows.columns, self.target, known), chosen):
                 pairs |= paired
                 for name, kind in kinds.items():
-                    found.setdefault(name, set()).add(kind)
-            wanted = [name for name in found if known.get(name) is None]
-            left, most = [i for i in left if i not in chosen], 2 * most
-        kinds = {name: known.get(name) or joined(found[name], name, self.rows_named) for name in found}
+                    types.setdefault(name, set()).add(kind)
+            unknown = [name for name in types if known.get(name) is None]
+            remaining, count = [i for i in remaining if i not in chosen], 2 * count
+        kinds = {name: known.get(name) or merged_type(types[name], name, self.rows_named) for name in types}
         return pa.schema(list(kinds.items())), pairs
 
     @property
@@ -163,31 +158,31 @@ class Dask(Engine):
     # ------------------------------------------------------------------ rows
 
     def sample(self, rows: int) -> pa.Table:
-        """From a few partitions spread evenly; from more of them until it is known that there are more rows."""
-        looked: dict[int, tuple[int, pa.Table]] = {}
-        left, total, most = list(range(len(self._parts))), 0, SAMPLED_PARTITIONS
-        while left and total <= rows:
-            chosen = evenly(left, most)
-            found = self._each(SampleJob(self._reader, ceil(rows / len(chosen))), chosen)
-            looked.update(zip(chosen, found, strict=True))
-            left, total = [i for i in left if i not in looked], sum(size for size, _ in looked.values())
-            enough = ceil((rows - total + 1) * len(looked) / max(1, total))  # if those to come are like these
-            most = max(1, min(2 * len(looked), enough))
-        shares = shared_out({i: size for i, (size, _) in looked.items()}, rows)
-        short = [i for i, share in shares.items() if share > looked[i][1].num_rows]
-        if short:  # some have few rows, so others have to give more than was thought
+        """From a few evenly spaced partitions, and from more until there are known to be more than `rows` rows."""
+        sampled: dict[int, tuple[int, pa.Table]] = {}
+        remaining, total, count = list(range(len(self._parts))), 0, SAMPLED_PARTITIONS
+        while remaining and total <= rows:
+            chosen = evenly_spaced(remaining, count)
+            samples = self._each(SampleJob(self._reader, ceil(rows / len(chosen))), chosen)
+            sampled.update(zip(chosen, samples, strict=True))
+            remaining, total = [i for i in remaining if i not in sampled], sum(size for size, _ in sampled.values())
+            needed = ceil((rows - total + 1) * len(sampled) / max(1, total))  # if the others are like these
+            count = max(1, min(2 * len(sampled), needed))
+        shares = rows_per_partition({i: size for i, (size, _) in sampled.items()}, rows)
+        short = [i for i, share in shares.items() if share > sampled[i][1].num_rows]
+        if short:  # some have few rows, so others have to give more than expected
             more = self._each(SampleJob(self._reader, max(shares[i] for i in short)), short)
-            looked.update(zip(short, more, strict=True))
-        tables = [thinned(looked[i][1], share) for i, share in sorted(shares.items())]
+            sampled.update(zip(short, more, strict=True))
+        tables = [thinned(sampled[i][1], share) for i, share in sorted(shares.items())]
         return pa.concat_tables([self.schema.empty_table(), *tables]).unify_dictionaries()
 
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
-        """A task a partition, then a tree of tasks, in the order of partitions.
+        """One task per partition, then a tree of tasks, in the order of partitions.
 
-        `dask.annotate(retries=2)` around it lets Dask try again what failed, where files come over a poor line.
+        `dask.annotate(retries=2)` around it lets Dask retry failed tasks, where the network is unreliable.
         """
         tasks = self._tasks(SumJob(work, self._reader), range(len(self._parts)))
-        level, add = list(tasks.values()), needed("dask").delayed(add_up, pure=False)
+        level, add = list(tasks.values()), optional_module("dask").delayed(add_up, pure=False)
         token = uuid4().hex
         while len(level) > 1:
             groups = [level[start : start + FAN_IN] for start in range(0, len(level), FAN_IN)]
@@ -201,7 +196,7 @@ class Dask(Engine):
     def apply(self, answer: Answer, fields: pa.Schema) -> Any:
         """A Dask collection like X, with as many rows: a frame, or a series where there is one field; an array; a bag.
 
-        Nothing is computed yet, but for a look at columns of which Dask does not know what they hold.
+        Nothing is computed yet, except for the types of columns that Dask does not know.
         """
         return self._rows.apply(PartitionAnswer(answer, self._reader, fields, self.rows_named))
 
@@ -212,26 +207,27 @@ class Dask(Engine):
         return place_of(number, self.rows_named) + file
 
     def _tasks(self, job: Job, numbers: Sequence[int]) -> dict[int, Any]:
-        """A job to be done for some partitions, as tasks by their numbers. It is in the graph once."""
-        delayed, token = needed("dask").delayed, uuid4().hex
-        held = delayed(job, name=f"deciban-job-{token}", pure=False, traverse=False)
-        do = delayed(run_job, pure=False)
+        """Tasks that run a job on some partitions, by their numbers. The job is in the graph once."""
+        delayed, token = optional_module("dask").delayed, uuid4().hex
+        shared_job = delayed(job, name=f"deciban-job-{token}", pure=False, traverse=False)
+        run = delayed(run_job, pure=False)
         return {
-            i: do(held, self._place(i), *self._parts[i], dask_key_name=f"deciban-part-{token}-{i}") for i in numbers
+            i: run(shared_job, self._place(i), *self._parts[i], dask_key_name=f"deciban-part-{token}-{i}")
+            for i in numbers
         }
 
     def _each(self, job: Job, numbers: Sequence[int]) -> list[Any]:
         tasks = self._tasks(job, numbers)
         return self._computed(list(tasks.values()), tasks)
 
-    def _computed(self, wanted: list[Any], tasks: Mapping[int, Any], watch: Watch | None = None) -> list[Any]:
-        """The results of some tasks, on the scheduler that is in use; `tasks` are those of partitions, to watch."""
+    def _computed(self, targets: list[Any], tasks: Mapping[int, Any], watch: Watch | None = None) -> list[Any]:
+        """The results of the tasks `targets`, on the current scheduler; `tasks` are those of partitions, to watch."""
         client = client_in_use()
         if client is None:
-            return self._computed_here(wanted, tasks, watch)
-        return self._computed_there(client, wanted, tasks, watch)
+            return self._computed_here(targets, tasks, watch)
+        return self._computed_there(client, targets, tasks, watch)
 
-    def _computed_here(self, wanted: list[Any], tasks: Mapping[int, Any], watch: Watch | None) -> list[Any]:
+    def _computed_here(self, targets: list[Any], tasks: Mapping[int, Any], watch: Watch | None) -> list[Any]:
         keys, finished = {task.key for task in tasks.values()}, 0
 
         def after(key: Any, *rest: Any) -> None:
@@ -242,60 +238,60 @@ class Dask(Engine):
                 watch(finished)
 
         try:
-            # An error is to keep its whole trace, which tells the task that failed, and so the partition.
-            whole = needed("dask").config.set({"admin.traceback.shorten": []})
-            with whole, needed("dask.callbacks").Callback(posttask=after):
-                return list(needed("dask").compute(*wanted))
+            # Errors keep their whole trace, which contains the task that failed, and so the partition.
+            full_trace = optional_module("dask").config.set({"admin.traceback.shorten": []})
+            with full_trace, optional_module("dask.callbacks").Callback(posttask=after):
+                return list(optional_module("dask").compute(*targets))
         except DecibanError:
             raise
         except Exception as error:
-            number = depending_on(failed_key(error), tasks)
-            raise failure(error, self.rows_named if number is None else self._place(number)) from error
+            number = partition_needing(failed_key(error), tasks)
+            raise engine_error(error, self.rows_named if number is None else self._place(number)) from error
 
     def _computed_there(
-        self, client: Any, wanted: list[Any], tasks: Mapping[int, Any], watch: Watch | None
+        self, client: Any, targets: list[Any], tasks: Mapping[int, Any], watch: Watch | None
     ) -> list[Any]:
-        keys = {task.key for task in wanted}
+        keys = {task.key for task in targets}
         numbers = {task.key: number for number, task in tasks.items()}
         where, futures = self.rows_named, []
         try:
-            futures = client.compute([*wanted, *(task for task in tasks.values() if task.key not in keys)])
+            futures = client.compute([*targets, *(task for task in tasks.values() if task.key not in keys)])
             parts = [future for future in futures if future.key in numbers]
-            for finished, future in enumerate(needed("distributed").as_completed(parts), 1):
+            for finished, future in enumerate(optional_module("distributed").as_completed(parts), 1):
                 where = self._place(numbers[future.key])
                 if future.status != "finished":
-                    future.result()  # raises what went wrong
+                    future.result()  # raises its error
                 if future.key not in keys:
-                    future.release()  # a sum is kept no longer than until it is added
+                    future.release()  # a sum is kept only until it is added
                 if watch is not None:
                     watch(finished)
             where = self.rows_named
-            return list(client.gather(futures[: len(wanted)]))
+            return list(client.gather(futures[: len(targets)]))
         except DecibanError:
             raise
         except Exception as error:
-            raise failure(error, where) from error
+            raise engine_error(error, where) from error
         finally:
             for future in futures:
-                future.release()  # what still runs is given up
+                future.release()  # cancels what still runs
 
 
 def client_in_use() -> Any:
-    """The client that Dask would compute with; None where it would do so in this process."""
+    """The client that Dask would compute with; None if it would compute in this process."""
     if "distributed" not in sys.modules:
         return None
-    owner = getattr(needed("dask.base").get_scheduler(), "__self__", None)
-    return owner if isinstance(owner, needed("distributed").Client) else None
+    owner = getattr(optional_module("dask.base").get_scheduler(), "__self__", None)
+    return owner if isinstance(owner, optional_module("distributed").Client) else None
 
 
-# ------------------------------------------------------------------ what is done with a partition, on a worker
+# ------------------------------------------------------------------ jobs on partitions, on workers
 
 
-class Sent:
-    """What workers are sent: nothing of Dask's is in it.
+class SentToWorkers:
+    """What is sent to workers; it contains no object of Dask's.
 
-    It is pickled by itself, plainly where that will do. Dask pickles a graph as one, and by cloudpickle as soon as a
-    function without a name is anywhere in it; and cloudpickle refuses some of what is compiled.
+    It is pickled separately, by plain pickle if possible. Dask pickles a whole graph at once, and by cloudpickle if it
+    contains an anonymous function; and cloudpickle refuses some compiled objects.
     """
 
     __slots__: tuple[str, ...] = ()
@@ -303,23 +299,23 @@ class Sent:
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         values = tuple(getattr(self, name) for name in self.__slots__)
         try:
-            plainly = pickle.dumps(values, protocol)
-        except Exception:  # each object has its own way to refuse
+            pickled = pickle.dumps(values, protocol)
+        except Exception:  # objects may raise anything
             return type(self), values
-        return (type(self), values) if b"__main__" in plainly else (unpacked, (type(self), plainly))
+        return (type(self), values) if b"__main__" in pickled else (unpickled, (type(self), pickled))
 
 
-def unpacked(kind: type[Sent], values: bytes) -> Sent:
+def unpickled(kind: type[SentToWorkers], values: bytes) -> SentToWorkers:
     return kind(*pickle.loads(values))
 
 
-class Job(Sent):
-    """What is to be done with every partition."""
+class Job(SentToWorkers):
+    """A function of a partition."""
 
     __slots__ = ()
 
     def __call__(self, part: Any, labels: Any = None) -> Any:
-        """What is wanted of one partition."""
+        """The result for one partition."""
         raise NotImplementedError
 
 
@@ -347,21 +343,21 @@ class SampleJob(Job):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KindsJob(Job):
-    """What a partition's columns hold of which it is not known, and whether its rows are pairs."""
+    """The types of a partition's columns that are not known, and whether its rows are pairs."""
 
     columns: Callable[..., PartitionColumns]
     target: str | None
     known: Mapping[str, pa.DataType | None]
 
     def __call__(self, part: Any, labels: Any = None) -> tuple[dict[str, pa.DataType], bool]:
-        found = self.columns(part, labels, self.target)
-        names = [name for name in found.values if self.known.get(name) is None and found.size]
-        return {name: kind_of_values(found.values[name], name) for name in names}, found.pairs
+        partition = self.columns(part, labels, self.target)
+        names = [name for name in partition.values if self.known.get(name) is None and partition.size]
+        return {name: kind_of_values(partition.values[name], name) for name in names}, partition.pairs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PartitionAnswer(Sent):
-    """Answers to a partition's rows."""
+class PartitionAnswer(SentToWorkers):
+    """Answers for a partition's rows."""
 
     answer: Answer
     reader: PartitionReader
@@ -381,12 +377,12 @@ def run_job(job: Job, place: str, *part: Any) -> Any:
 
 
 def add_up(parts: list[Any]) -> Any:
-    return added(iter(parts))
+    return sum_of_parts(iter(parts))
 
 
 @contextmanager
 def errors_placed_at(place: str) -> Iterator[None]:
-    """Whatever goes wrong inside says where."""
+    """Errors inside name the place."""
     try:
         yield
     except DecibanError as error:
@@ -412,19 +408,19 @@ class Collection(ABC):
 
     @abstractmethod
     def __init__(self, X: Any, y: Any) -> None:
-        """Rows, and labels perhaps, cut at the same rows."""
+        """Rows, and labels if they are separate, partitioned at the same rows."""
 
     @abstractmethod
     def parts(self) -> list[tuple[Any, ...]]:
-        """Each partition, and its labels if they are apart, as `Delayed`."""
+        """Each partition, and its labels if they are separate, as `Delayed`."""
 
     @abstractmethod
     def kinds(self, where: str) -> dict[str, pa.DataType | None]:
-        """Columns and their types as Dask knows them, None where it does not; no columns at all where it knows none."""
+        """Columns and their types, None where Dask does not know the type; empty where it knows no columns."""
 
     @abstractmethod
-    def apply(self, say: PartitionAnswer) -> Any:
-        """Answers to all rows, when they are asked for."""
+    def apply(self, answer: PartitionAnswer) -> Any:
+        """Answers for all rows, computed lazily."""
 
 
 class FrameCollection(Collection):
@@ -438,12 +434,12 @@ class FrameCollection(Collection):
         self.X, self.size, self.names = X, X.npartitions, unique_names(X.columns)
         self.y = None if y is None else series_beside(X, y)
         if self.y is not None:
-            self.target = free_name(self.y.name, self.names)
+            self.target = unused_name(self.y.name, self.names)
 
     def parts(self) -> list[tuple[Any, ...]]:
         if self.y is None:
             return [(part,) for part in self.X.to_delayed()]
-        # Dask would put files together by how few columns are read of them, and so X's and y's differently.
+        # Dask would merge files by how few columns are read from them, and so X and y differently.
         return list(zip(*(part.to_delayed(optimize_graph=False) for part in (self.X, self.y)), strict=True))
 
     def kinds(self, where: str) -> dict[str, pa.DataType | None]:
@@ -452,18 +448,20 @@ class FrameCollection(Collection):
             types[self.target] = self.y.dtype
         return {name: kind_of_dtype(dtype, name, where) for name, dtype in types.items()}
 
-    def apply(self, say: PartitionAnswer) -> Any:
+    def apply(self, answer: PartitionAnswer) -> Any:
         labels = [] if self.y is None else [self.y]
-        return self.X.map_partitions(partial(answer_frame, say), *labels, meta=as_frame(say.fields.empty_table(), None))
+        return self.X.map_partitions(
+            partial(answer_frame, answer), *labels, meta=as_frame(answer.fields.empty_table(), None)
+        )
 
 
 def series_beside(X: Any, y: Any) -> Any:
-    """Labels as a Series that is cut where the frame X is."""
+    """Labels as a Series with the partitions of the frame X."""
     kind = collection_kind(y)
     if kind == "DataFrame" and len(y.columns) == 1:
         y, kind = y[y.columns[0]], "Series"
     elif kind == "Array":
-        y = flat(y).to_dask_dataframe()
+        y = one_dimensional(y).to_dask_dataframe()
     elif kind != "Series":
         raise DecibanError(f"the rows are a Dask DataFrame, and the labels a {kind}: give a Series or an Array")
     elif X.known_divisions and y.known_divisions and X.divisions != y.divisions:
@@ -478,7 +476,7 @@ def series_beside(X: Any, y: Any) -> Any:
     return y
 
 
-def flat(y: Any) -> Any:
+def one_dimensional(y: Any) -> Any:
     """Labels as an array of one dimension."""
     if y.ndim == 2 and y.shape[1] == 1:
         return y[:, 0]
@@ -487,9 +485,9 @@ def flat(y: Any) -> Any:
     return y
 
 
-def free_name(wanted: Any, names: Sequence[str]) -> str:
+def unused_name(preferred: Any, names: Sequence[str]) -> str:
     """A name that no column has."""
-    name = "y" if wanted is None or str(wanted) in names else str(wanted)
+    name = "y" if preferred is None or str(preferred) in names else str(preferred)
     while name in names:
         name += "_"
     return name
@@ -497,23 +495,23 @@ def free_name(wanted: Any, names: Sequence[str]) -> str:
 
 def as_frame(table: pa.Table, index: Any) -> Any:
     """Answers as a pandas frame, or as a series where there is one field."""
-    plain = table.cast(pa.schema([(field.name, uncoded(field.type)) for field in table.schema]))
+    plain = table.cast(pa.schema([(field.name, plain_type(field.type)) for field in table.schema]))
     frame = plain.to_pandas()
     if index is not None:
         frame.index = index
     return frame.iloc[:, 0] if frame.shape[1] == 1 else frame
 
 
-def uncoded(kind: pa.DataType) -> pa.DataType:
-    """Strings in place of codes, which each partition would have its own of."""
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Strings in place of dictionary codes, which would differ between partitions."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def answer_frame(
-    say: PartitionAnswer, part: Any, labels: Any = None, partition_info: Mapping[str, Any] | None = None
+    answer: PartitionAnswer, part: Any, labels: Any = None, partition_info: Mapping[str, Any] | None = None
 ) -> Any:
     number = None if partition_info is None else partition_info["number"]
-    return as_frame(say(number, part, labels), part.index)
+    return as_frame(answer(number, part, labels), part.index)
 
 
 class ArrayCollection(Collection):
@@ -548,35 +546,35 @@ class ArrayCollection(Collection):
         return [(part,) for part in parts] if self.y is None else list(zip(parts, self.y.to_delayed(), strict=True))
 
     def kinds(self, where: str) -> dict[str, pa.DataType | None]:
-        found = {name: kind_of_dtype(self.X.dtype, name, where) for name in self.names}
+        types = {name: kind_of_dtype(self.X.dtype, name, where) for name in self.names}
         if self.y is not None and self.target is not None:
-            found[self.target] = kind_of_dtype(self.y.dtype, self.target, where)
-        return found
+            types[self.target] = kind_of_dtype(self.y.dtype, self.target, where)
+        return types
 
-    def apply(self, say: PartitionAnswer) -> Any:
-        arrays = needed("dask.array")
-        dtype, many = common_dtype(say.fields), len(say.fields)
+    def apply(self, answer: PartitionAnswer) -> Any:
+        dask_array = optional_module("dask.array")
+        dtype, width = common_dtype(answer.fields), len(answer.fields)
         rows = self.X if self.X.ndim == 2 else self.X[:, None]
         labels = [] if self.y is None else [self.y[:, None]]
-        one = many == 1
-        return arrays.map_blocks(
-            partial(answer_array, say, self.X.ndim == 1, dtype),
+        is_series = width == 1
+        return dask_array.map_blocks(
+            partial(answer_array, answer, self.X.ndim == 1, dtype),
             rows,
             *labels,
             dtype=dtype,
-            meta=np.empty((0,) if one else (0, many), dtype),
-            **({"drop_axis": 1} if one else {"chunks": (rows.chunks[0], (many,))}),
+            meta=np.empty((0,) if is_series else (0, width), dtype),
+            **({"drop_axis": 1} if is_series else {"chunks": (rows.chunks[0], (width,))}),
         )
 
 
 def array_beside(X: Any, y: Any) -> Any:
-    """Labels as an Array of one dimension that is cut where X is."""
+    """Labels as an Array of one dimension with the chunks of X."""
     kind = collection_kind(y)
     if kind == "DataFrame" and len(y.columns) == 1:
         y, kind = y[y.columns[0]], "Series"
     if kind not in ("Series", "Array"):
         raise DecibanError(f"the rows are a Dask Array, and the labels a {kind}: give an Array or a Series")
-    y = flat(y.to_dask_array() if kind == "Series" else y)
+    y = one_dimensional(y.to_dask_array() if kind == "Series" else y)
     if not isnan(X.shape[0]) and not isnan(y.shape[0]):
         if X.shape[0] != y.shape[0]:
             raise DecibanError(f"there are {X.shape[0]:,} rows and {y.shape[0]:,} labels: give one label for each row")
@@ -590,19 +588,19 @@ def array_beside(X: Any, y: Any) -> Any:
 
 
 def common_dtype(fields: pa.Schema) -> np.dtype[Any]:
-    """What an array of these columns holds: numbers if all are, else objects."""
-    return np.result_type(*(np.dtype(uncoded(field.type).to_pandas_dtype()) for field in fields))
+    """The type of an array of these columns: numeric if all are, else object."""
+    return np.result_type(*(np.dtype(plain_type(field.type).to_pandas_dtype()) for field in fields))
 
 
 def answer_array(
-    say: PartitionAnswer,
+    answer: PartitionAnswer,
     texts: bool,
     dtype: np.dtype[Any],
     part: Any,
     labels: Any = None,
     block_id: Sequence[int] | None = None,
 ) -> Any:
-    table = say(None if block_id is None else int(block_id[0]), part[:, 0] if texts else part, labels)
+    table = answer(None if block_id is None else int(block_id[0]), part[:, 0] if texts else part, labels)
     columns = [column.to_numpy().astype(dtype, copy=False) for column in table.columns]
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
@@ -624,7 +622,7 @@ class BagCollection(Collection):
         self.target = None if y is None else LABEL_COLUMN
 
     def parts(self) -> list[tuple[Any, ...]]:
-        # Bags are made quicker by iterators in place of lists, which X and y could not both go through.
+        # Dask's optimisation makes partitions iterators, which X and y could not both consume.
         bags = [self.X] if self.y is None else [self.X, self.y]
         return list(zip(*(bag.to_delayed(optimize_graph=False) for bag in bags), strict=True))
 
@@ -632,41 +630,41 @@ class BagCollection(Collection):
         del where
         return {}
 
-    def apply(self, say: PartitionAnswer) -> Any:
-        numbers = needed("dask.bag").from_sequence(range(self.size), npartitions=self.size)
+    def apply(self, answer: PartitionAnswer) -> Any:
+        numbers = optional_module("dask.bag").from_sequence(range(self.size), npartitions=self.size)
         labels = [] if self.y is None else [self.y]
-        return self.X.map_partitions(partial(answer_bag, say), numbers, *labels)
+        return self.X.map_partitions(partial(answer_bag, answer), numbers, *labels)
 
 
-def answer_bag(say: PartitionAnswer, part: Any, numbers: Any, labels: Any = None) -> list[Any]:
-    table = say(next(iter(numbers)), part, labels)
-    found: list[Any] = table.column(0).to_pylist() if table.num_columns == 1 else table.to_pylist()
-    return found
+def answer_bag(answer: PartitionAnswer, part: Any, numbers: Any, labels: Any = None) -> list[Any]:
+    table = answer(next(iter(numbers)), part, labels)
+    answers: list[Any] = table.column(0).to_pylist() if table.num_columns == 1 else table.to_pylist()
+    return answers
 
 
-# ------------------------------------------------------------------ sharing out
+# ------------------------------------------------------------------ choosing partitions and rows
 
 
-def evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """At most so many of these, at even distances.
+def evenly_spaced(numbers: Sequence[int], limit: int) -> list[int]:
+    """At most `limit` of these, evenly spaced.
 
-    >>> evenly(range(10), 4)
+    >>> evenly_spaced(range(10), 4)
     [0, 2, 5, 7]
     """
-    count = min(most, len(numbers))
+    count = min(limit, len(numbers))
     return [numbers[len(numbers) * i // count] for i in range(count)]
 
 
-def shared_out(sizes: Mapping[int, int], rows: int) -> dict[int, int]:
-    """How many rows each gives, so that there are `rows` in all: as many as any other, unless it has fewer.
+def rows_per_partition(sizes: Mapping[int, int], rows: int) -> dict[int, int]:
+    """How many rows to take from each partition for `rows` in all: the same number, unless it has fewer.
 
-    >>> shared_out({0: 100, 1: 3, 2: 50}, 43)
+    >>> rows_per_partition({0: 100, 1: 3, 2: 50}, 43)
     {1: 3, 2: 20, 0: 20}
     """
-    shares, left = {}, rows
-    for place, (number, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
-        shares[number] = min(size, left // (len(sizes) - place))
-        left -= shares[number]
+    shares, remaining = {}, rows
+    for index, (number, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
+        shares[number] = min(size, remaining // (len(sizes) - index))
+        remaining -= shares[number]
     return shares
 
 
@@ -676,49 +674,49 @@ def shared_out(sizes: Mapping[int, int], rows: int) -> dict[int, int]:
 def from_paths(paths: Sequence[str], **how: Any) -> Dask:
     """Parquet or CSV files, as Dask reads them: patterns, folders of Parquet files, and addresses such as s3://.
 
-    `how` is what `dask.dataframe.read_parquet` or `read_csv` takes besides. In CSV files, whole numbers are read as
-    floats, since some may be missing, and the same texts say so as elsewhere in deciban.
+    `how` are further arguments of `dask.dataframe.read_parquet` or `read_csv`. In CSV files, integers are read as
+    floats, since some may be missing, and the same texts mean missing as elsewhere in deciban.
     """
-    frames = needed("dask.dataframe")
-    found, name = [one for path in paths for one in expanded(path)], shown_paths(paths)
-    kinds = {ending(path) for path in found}
-    read: Callable[..., Any] = frames.read_parquet
-    if kinds == {"csv"}:
-        read = frames.read_csv
-        tabs = all(re.search(r"\.(tsv|tab)\b", path.lower()) for path in found)
+    dataframe = optional_module("dask.dataframe")
+    files, name = [file for path in paths for file in expanded(path)], shown_paths(paths)
+    formats = {file_format(path) for path in files}
+    read: Callable[..., Any] = dataframe.read_parquet
+    if formats == {"csv"}:
+        read = dataframe.read_csv
+        tabs = all(re.search(r"\.(tsv|tab)\b", path.lower()) for path in files)
         how = {"assume_missing": True, "keep_default_na": False, "na_values": list(MISSING), **how}
         how = {"sep": "\t", **how} if tabs else how
-    elif kinds != {"parquet"}:
+    elif formats != {"parquet"}:
         raise DecibanError(
             "Dask reads Parquet and CSV files here, all of one kind, which is known by how their names end (.parquet, "
             ".csv, .tsv). Of anything else, make a Dask DataFrame and give that",
             file=name,
         )
-    if kinds == {"parquet"}:  # Dask puts these in the order of the numbers in their names, whatever order was given
-        order = needed("dask.utils").natural_sort_key
-        found.sort(key=lambda path: order(os.path.abspath(path)))
+    if formats == {"parquet"}:  # Dask sorts these by the numbers in their names, whatever order was given
+        order = optional_module("dask.utils").natural_sort_key
+        files.sort(key=lambda path: order(os.path.abspath(path)))
     try:
-        rows = Dask(read(found, **how), files=found)
+        rows = Dask(read(files, **how), files=files)
     except DecibanError:
         raise
-    except Exception as error:  # of whichever library reads the files
+    except Exception as error:  # of any library that reads the files
         raise EngineError("{file} cannot be read: {problem}", file=name, problem=summary_of(error)) from error
     rows.rows_named = name
     return rows
 
 
 def expanded(path: str) -> list[str]:
-    """The files that a pattern is about; addresses are Dask's business."""
+    """The files that match a pattern; URLs are left to Dask."""
     if "://" in path or os.path.exists(path) or not glob.has_magic(path):
         return [path]
-    found = sorted(glob.glob(path, recursive=True))
-    if not found:
+    files = sorted(glob.glob(path, recursive=True))
+    if not files:
         raise DecibanError("there is no file {file!r}", file=path)
-    return found
+    return files
 
 
-def ending(path: str) -> str | None:
-    """What a file holds, by its name; a folder holds Parquet files."""
+def file_format(path: str) -> str | None:
+    """The format of a file by its name; a folder holds Parquet files."""
     bare = re.sub(r"\.(gz|bz2|xz|zip|zst)$", "", path.lower())
     if bare.endswith((".csv", ".tsv", ".tab")):
         return "csv"
@@ -730,21 +728,21 @@ def shown_paths(paths: Sequence[str]) -> str:
     return first if len(paths) < 2 else f"{first} and {len(paths) - 1} more"
 
 
-# ------------------------------------------------------------------ what goes wrong
+# ------------------------------------------------------------------ errors
 
 
 def summary_of(error: BaseException) -> str:
-    """Somebody else's error in a line."""
+    """An error of another library in one line."""
     text = without_secrets(one_line(" ".join(str(error).split())))
     return f"{type(error).__name__}: {text[:MAX_MESSAGE_CHARACTERS]}{'…' if len(text) > MAX_MESSAGE_CHARACTERS else ''}"
 
 
-def failure(error: Exception, where: str) -> DecibanError:
-    """What to say where Dask gave up."""
+def engine_error(error: Exception, where: str) -> DecibanError:
+    """The error to raise where Dask gave up."""
     if isinstance(error, DecibanError):
         return error
     name = type(error).__name__
-    if name == "KilledWorker":  # Dask suspects all that was waiting for a worker which dies
+    if name == "KilledWorker":  # Dask blames every task that a dying worker had in its queue
         return EngineError(
             "every worker that had it in hand, perhaps among others, died, mostly for want of memory. Cut the rows "
             "into smaller partitions (repartition, rechunk), or give workers more memory; nothing was learned",
@@ -761,7 +759,7 @@ def failure(error: Exception, where: str) -> DecibanError:
 
 
 def failed_key(error: BaseException) -> Any:
-    """The task that failed in this process: Dask's own function that ran it knows its key, and nothing else does."""
+    """The key of the task that failed in this process; only Dask's own function that ran it has it."""
     key, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_name == "execute_task":
@@ -770,19 +768,21 @@ def failed_key(error: BaseException) -> Any:
     return key
 
 
-def depending_on(key: Any, tasks: Mapping[int, Any]) -> int | None:
-    """The first partition whose task needs this one."""
+def partition_needing(key: Any, tasks: Mapping[int, Any]) -> int | None:
+    """The first partition whose task depends on this key."""
     if key is None or not tasks:
         return None
-    graph = needed("dask.highlevelgraph").HighLevelGraph.merge(*(task.__dask_graph__() for task in tasks.values()))
-    needs = graph.get_all_dependencies()
+    graph = optional_module("dask.highlevelgraph").HighLevelGraph.merge(
+        *(task.__dask_graph__() for task in tasks.values())
+    )
+    dependencies = graph.get_all_dependencies()
     for number, task in sorted(tasks.items()):
         seen, todo = set(), [task.key]
         while todo:
-            own = todo.pop()
-            if own not in seen:
-                seen.add(own)
-                todo.extend(needs.get(own, ()))
+            current = todo.pop()
+            if current not in seen:
+                seen.add(current)
+                todo.extend(dependencies.get(current, ()))
         if key in seen:
             return number
     return None

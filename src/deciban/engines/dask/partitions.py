@@ -1,7 +1,7 @@
-"""A partition as pandas, NumPy or Python has it, as Arrow tables: of any partition of the same rows with one schema.
+"""Partitions of pandas, NumPy or Python as Arrow tables, all with the same schema.
 
-Whole numbers stay whole numbers where pandas made them floats, since some are missing. Columns of objects are what
-their values are; where these are of several kinds, they are read as a frame in memory is.
+Integers that pandas made floats because some are missing become integers again. Columns of objects have the type of
+their values; where these are of several types, they are read as a frame in memory is.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from deciban.reading.columns import Numbers, as_name, read_column, short_repr
 from deciban.reading.frames import unique_names
 from deciban.reading.missing import is_missing, unmask
 from deciban.show import one_line
-from deciban.sources.column_types import common, declared, describe, wide
+from deciban.sources.column_types import at_least_microseconds, common_type, declared_type, type_in_words
 
-Values: TypeAlias = Any  # a column: of one dimension, cut by slices and by numbers of rows
+Values: TypeAlias = Any  # a column: of one dimension, indexed by slices and by row numbers
 
-MAX_TABLE_ROWS, MAX_TABLE_BYTES = 1 << 18, 1 << 28  # of a table, at most: what is larger is cut
-TEXT_COLUMN, LABEL_COLUMN = "text", "label"  # columns of what has no names
-UNKNOWN_CATEGORY = "__UNKNOWN_CATEGORIES__"  # the category that Dask puts where it has not seen any
-REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError)  # what Arrow raises where it cannot read values
+MAX_TABLE_ROWS, MAX_TABLE_BYTES = 1 << 18, 1 << 28  # of a table: larger partitions are split
+TEXT_COLUMN, LABEL_COLUMN = "text", "label"  # columns of rows without names
+UNKNOWN_CATEGORY = "__UNKNOWN_CATEGORIES__"  # the category that Dask uses where it has not seen any
+CONVERSION_ERRORS = (
+    pa.ArrowException,
+    OverflowError,
+    TypeError,
+    ValueError,
+)  # raised by Arrow for values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +46,7 @@ class PartitionColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionReader:
-    """How partitions become tables with exactly this schema. What is in it is sent to workers."""
+    """How partitions become tables with exactly this schema. It is sent to workers."""
 
     columns: Callable[..., PartitionColumns]  # (partition, labels or None, target)
     target: str | None
@@ -49,39 +54,39 @@ class PartitionReader:
 
     def tables(self, part: Any, labels: Any = None) -> Iterator[pa.Table]:
         """All rows, a table at a time; none where there are no rows."""
-        found = self._checked(self.columns(part, labels, self.target))
-        held = sum(getattr(values, "nbytes", 8 * found.size) for values in found.values.values())
-        step = min(MAX_TABLE_ROWS, max(1, MAX_TABLE_BYTES * found.size // max(1, held)))
-        for start in range(0, found.size, step):
-            yield self._table(found, slice(start, min(found.size, start + step)))
+        partition = self._checked(self.columns(part, labels, self.target))
+        n_bytes = sum(getattr(values, "nbytes", 8 * partition.size) for values in partition.values.values())
+        step = min(MAX_TABLE_ROWS, max(1, MAX_TABLE_BYTES * partition.size // max(1, n_bytes)))
+        for start in range(0, partition.size, step):
+            yield self._table(partition, slice(start, min(partition.size, start + step)))
 
     def some(self, rows: int, part: Any, labels: Any = None) -> tuple[int, pa.Table]:
-        """How many rows there are, and so many of them, at even distances."""
-        found = self._checked(self.columns(part, labels, self.target))
-        most = min(rows, found.size)
-        return found.size, self._table(found, np.arange(most) * found.size // max(1, most))
+        """How many rows there are, and at most `rows` of them, evenly spaced."""
+        partition = self._checked(self.columns(part, labels, self.target))
+        count = min(rows, partition.size)
+        return partition.size, self._table(partition, np.arange(count) * partition.size // max(1, count))
 
-    def _checked(self, found: PartitionColumns) -> PartitionColumns:
-        strange = [name for name in found.values if name not in self.schema.names]
-        if strange and found.size:
+    def _checked(self, partition: PartitionColumns) -> PartitionColumns:
+        unknown = [name for name in partition.values if name not in self.schema.names]
+        if unknown and partition.size:
             raise DecibanError(
                 "there is a column {column!r} here, and not in the partitions that were looked at: give it to all "
                 "rows, with None where it is missing, or leave it out",
-                column=strange[0],
+                column=unknown[0],
             )
-        return found
+        return partition
 
-    def _table(self, found: PartitionColumns, rows: Any) -> pa.Table:
-        size = len(range(*rows.indices(found.size))) if isinstance(rows, slice) else len(rows)
+    def _table(self, partition: PartitionColumns, rows: Any) -> pa.Table:
+        size = len(range(*rows.indices(partition.size))) if isinstance(rows, slice) else len(rows)
         try:
             columns = [
-                as_arrow(found.values[field.name][rows], field.type, field.name)
-                if field.name in found.values
+                as_arrow(partition.values[field.name][rows], field.type, field.name)
+                if field.name in partition.values
                 else pa.nulls(size, field.type)
                 for field in self.schema
             ]
-        except DecibanError as error:  # which counts the rows of this table, not of the partition
-            raise error.located(numbers=np.arange(found.size)[rows]) from None
+        except DecibanError as error:  # with the row number in this table, not in the partition
+            raise error.located(numbers=np.arange(partition.size)[rows]) from None
         return pa.table(columns, schema=self.schema)
 
 
@@ -150,10 +155,10 @@ def with_labels(size: int, values: dict[str, Values], labels: Any, target: str |
 
 
 def values_of(series: Any) -> Values:
-    """A pandas series as the array inside."""
+    """The array of a pandas series."""
     if isinstance(series.dtype, np.dtype):
         return series.to_numpy()
-    return np.asarray(series.array) if hasattr(series.dtype, "fill_value") else series.array  # the former: sparse
+    return np.asarray(series.array) if hasattr(series.dtype, "fill_value") else series.array  # the former if sparse
 
 
 def as_objects(values: Iterable[Any]) -> Values:
@@ -163,25 +168,25 @@ def as_objects(values: Iterable[Any]) -> Values:
     return out
 
 
-# ------------------------------------------------------------------ what columns hold
+# ------------------------------------------------------------------ types of columns
 
 
 def kind_of_dtype(dtype: Any, name: str, where: str) -> pa.DataType | None:
-    """What a column of a NumPy or pandas type is read as; None where only its values tell."""
+    """The Arrow type for a NumPy or pandas type; None where it depends on the values."""
     try:
         if isinstance(dtype, np.dtype):
             if dtype.kind in "UST":
                 return pa.string()
-            return None if dtype.kind == "O" else settled(pa.from_numpy_dtype(dtype), name, where)
+            return None if dtype.kind == "O" else read_type(pa.from_numpy_dtype(dtype), name, where)
         if hasattr(dtype, "categories"):
             if dtype.categories is None or UNKNOWN_CATEGORY in dtype.categories:
                 return None
             names = kind_of_values(dtype.categories.array, name)
-            return None if names == pa.null() else pa.dictionary(pa.int32(), settled(names, name, where))
+            return None if names == pa.null() else pa.dictionary(pa.int32(), read_type(names, name, where))
         if hasattr(dtype, "fill_value"):  # sparse
             return kind_of_dtype(dtype.subtype, name, where)
         empty = importlib.import_module("pandas").array([], dtype=dtype)
-        return settled(pa.array(empty, from_pandas=True).type, name, where)
+        return read_type(pa.array(empty, from_pandas=True).type, name, where)
     except (pa.ArrowException, NotImplementedError, TypeError):
         raise DecibanError(
             "column {column!r} of {where} is of type {dtype}, which is neither numbers, strings, booleans nor dates: "
@@ -193,49 +198,49 @@ def kind_of_dtype(dtype: Any, name: str, where: str) -> pa.DataType | None:
 
 
 def kind_of_values(values: Values, name: str) -> pa.DataType:
-    """What values are by themselves; null where all of them are missing."""
+    """The Arrow type of values; null where all are missing."""
     try:
         kind = pa.array(values, from_pandas=True).type
         return pa.null() if pa.types.is_dictionary(kind) and kind.value_type == pa.null() else kind
-    except REFUSED:
+    except CONVERSION_ERRORS:
         column, _ = read_column(list(values), name)
         return pa.float64() if isinstance(column, Numbers) else pa.string()
 
 
-def settled(kind: pa.DataType, name: str, where: str) -> pa.DataType:
-    """What values of some type are read as, here and in all other partitions."""
+def read_type(kind: pa.DataType, name: str, where: str) -> pa.DataType:
+    """The Arrow type that values of some type are read as in all partitions."""
     if pa.types.is_dictionary(kind):
-        return pa.dictionary(pa.int32(), settled(kind.value_type, name, where))
-    return pa.float32() if pa.types.is_float16(kind) else wide(declared(kind, name, where))
+        return pa.dictionary(pa.int32(), read_type(kind.value_type, name, where))
+    return pa.float32() if pa.types.is_float16(kind) else at_least_microseconds(declared_type(kind, name, where))
 
 
-def joined(kinds: Iterable[pa.DataType], name: str, where: str) -> pa.DataType:
-    """What holds the values of several partitions; strings where all are missing."""
-    found = {settled(kind, name, where) for kind in kinds if kind != pa.null()}
-    if any(pa.types.is_dictionary(kind) for kind in found):  # categories here are categories everywhere
-        inner = {kind.value_type if pa.types.is_dictionary(kind) else kind for kind in found}
-        return pa.dictionary(pa.int32(), joined(inner, name, where))
-    if len(found) > 1 and all(pa.types.is_integer(kind) for kind in found):
+def merged_type(kinds: Iterable[pa.DataType], name: str, where: str) -> pa.DataType:
+    """A type for the values of several partitions; string where all are missing."""
+    types = {read_type(kind, name, where) for kind in kinds if kind != pa.null()}
+    if any(pa.types.is_dictionary(kind) for kind in types):  # categories here are categories everywhere
+        value_types = {kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types}
+        return pa.dictionary(pa.int32(), merged_type(value_types, name, where))
+    if len(types) > 1 and all(pa.types.is_integer(kind) for kind in types):
         return pa.int64()
-    return common(found) if found else pa.string()
+    return common_type(types) if types else pa.string()
 
 
-# ------------------------------------------------------------------ values as Arrow's
+# ------------------------------------------------------------------ values as Arrow arrays
 
 
 def as_arrow(values: Values, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
-    """A column as this type."""
+    """A column as an array of this type."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f" and pa.types.is_floating(kind):
         return pa.array(values.astype(kind.to_pandas_dtype(), copy=False))  # NaN is missing as it stands
     try:
-        found = pa.array(values, from_pandas=True)
-    except REFUSED:
-        found = from_objects(list(values), kind, name)
-    return found if found.type == kind else recast(found, kind, name)
+        array = pa.array(values, from_pandas=True)
+    except CONVERSION_ERRORS:
+        array = from_objects(list(values), kind, name)
+    return array if array.type == kind else recast(array, kind, name)
 
 
 def from_objects(values: list[Any], kind: pa.DataType, name: str) -> pa.Array:
-    """Values that Arrow does not take together, as a frame in memory reads them."""
+    """Values that Arrow does not put into one array, converted as in a frame in memory."""
     if is_text(kind):
         return pa.array([None if is_missing(value) else encodable(as_name(value)) for value in values], pa.string())
     column, _ = read_column(values, name)
@@ -245,34 +250,34 @@ def from_objects(values: list[Any], kind: pa.DataType, name: str) -> pa.Array:
 
 
 def encodable(text: str) -> str:
-    """Text that is UTF-8: halves of characters are none."""
+    """Text that can be encoded as UTF-8, with lone surrogates replaced."""
     return text.encode(errors="replace").decode()
 
 
-def recast(found: pa.Array | pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
-    """Values of one type as those of another, if they are the same in it."""
-    if pa.types.is_null(found.type):
-        return pa.nulls(len(found), kind)
-    if pa.types.is_dictionary(found.type):
-        found = found.cast(found.type.value_type)
+def recast(array: pa.Array | pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
+    """Values of one type as those of another, if they are equal in it."""
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
     if pa.types.is_dictionary(kind):
-        return recast(found, kind.value_type, name).dictionary_encode().cast(kind)
-    if found.type == kind:
-        return found
-    if is_text(kind) and not is_text(found.type):
-        return from_objects(found.to_pylist(), kind, name)
-    if comparable_as(found.type) != comparable_as(kind) and (comparable_as(found.type), comparable_as(kind)) != (
+        return recast(array, kind.value_type, name).dictionary_encode().cast(kind)
+    if array.type == kind:
+        return array
+    if is_text(kind) and not is_text(array.type):
+        return from_objects(array.to_pylist(), kind, name)
+    if comparable_as(array.type) != comparable_as(kind) and (comparable_as(array.type), comparable_as(kind)) != (
         "boolean",
         "number",
     ):
-        raise misfit_error(name, found.drop_null()[0].as_py(), kind)
-    # Moments lose what is finer than elsewhere, and floats the last digits of whole numbers beyond 2⁵³.
+        raise misfit_error(name, array.drop_null()[0].as_py(), kind)
+    # Timestamps are truncated to the coarser unit, and floats lose the last digits of integers beyond 2⁵³.
     how = pc.CastOptions(kind, allow_time_truncate=True, allow_float_truncate=pa.types.is_floating(kind))
     try:
-        return pc.cast(found, options=how)
+        return pc.cast(array, options=how)
     except pa.ArrowException:
         raise misfit_error(
-            name, next(v for v in found.drop_null().to_pylist() if not fits(v, found.type, how)), kind
+            name, next(v for v in array.drop_null().to_pylist() if not fits(v, array.type, how)), kind
         ) from None
 
 
@@ -291,7 +296,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def comparable_as(kind: pa.DataType) -> str:
-    """What is comparable."""
+    """The kind of a type: values of the same kind can be compared."""
     types = pa.types
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return "number"
@@ -304,13 +309,13 @@ def comparable_as(kind: pa.DataType) -> str:
 
 def misfit_error(name: str, value: Any, kind: pa.DataType) -> DecibanError:
     whole = pa.types.is_integer(kind)
-    to = "float64" if whole and isinstance(value, float) else "str"
+    dtype = "float64" if whole and isinstance(value, float) else "str"
     return DecibanError(
         "column {column!r} holds {shown}, and {kind} elsewhere: make it the same in all partitions, as in "
         "X.astype({how})",
         column=name,
         value=value,
         shown=one_line(short_repr(value)),
-        kind="whole numbers" if whole else describe(kind),
-        how={name: to},
+        kind="whole numbers" if whole else type_in_words(kind),
+        how={name: dtype},
     )

@@ -1,10 +1,10 @@
-"""Spark DataFrames: each partition is added up where it is, by `mapInArrow`, and the sums are merged in a tree.
+"""Spark DataFrames: each partition is summed where it is, by `mapInArrow`, and the sums are merged in a tree.
 
-What crosses the network is a sum a partition, not rows. Spark keeps the result of one attempt at each partition only:
-that of a task which failed, was lost with its executor, or ran twice because it was slow, is dropped with all it had
-added up. So every row counts exactly once, however often Spark had to try.
+Only one sum per partition crosses the network, not rows. Spark keeps the result of one attempt at each partition: that
+of a task which failed, was lost with its executor, or ran twice because it was slow, is dropped. So every row counts
+exactly once, however often Spark had to retry.
 
-Nothing here needs more than `mapInArrow`, which DataFrames of Spark Connect have too; they have not been tried.
+Only `mapInArrow` is needed, which DataFrames of Spark Connect have too; they have not been tested.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from functools import cached_property
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from deciban.engines.base import Answer, Engine, Sum, Watch, Work, added
+from deciban.engines.base import Answer, Engine, Sum, Watch, Work, sum_of_parts
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line, without_secrets
-from deciban.sources.column_types import conform, declared
+from deciban.sources.column_types import conform, declared_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     Batches = Iterator[pa.RecordBatch]
 
-TABLE_ROWS = 1 << 16  # of a table that `work` is given; Spark's own batches are shorter
-MAX_TABLE_BYTES = 1 << 26  # of such a table, where rows are long
-FAN_IN = 16  # sums that are added at a time, places that a sample is from, sums that the driver is sent
-MAX_BYTES_AT_ONCE = 1 << 28  # bytes of sums that are in one place: Spark's driver takes 1 GB, an Arrow column 2 GB
-MAX_BYTES_SENT_ALONG = MAX_BYTES_AT_ONCE // FAN_IN  # bytes of a sum that is sent along with the news that it is there
-MAX_SUM_BYTES = 1 << 29  # bytes of a sum: at least two of them have to fit into an Arrow column
-HANG_UP_SECONDS = 600  # seconds that a process waits for Spark to hang up
+TABLE_ROWS = 1 << 16  # rows of a table for `work`; Spark's own batches are shorter
+MAX_TABLE_BYTES = 1 << 26  # of such a table, if rows are long
+FAN_IN = 16  # sums added at a time, partitions to sample from, sums sent to the driver
+MAX_BYTES_AT_ONCE = 1 << 28  # of sums in one process: Spark's driver takes 1 GB, an Arrow column 2 GB
+MAX_BYTES_SENT_ALONG = MAX_BYTES_AT_ONCE // FAN_IN  # of a sum that is sent along with its size
+MAX_SUM_BYTES = 1 << 29  # of a sum: at least two must fit into an Arrow column
+HANG_UP_SECONDS = 600  # seconds that a process waits for Spark to close the connection
 PART_SCHEMA = "part long, total binary, error binary"
 FORMAT_OF_ENDING = {"parquet": "parquet", "csv": "csv", "tsv": "csv"} | dict.fromkeys(
     ("json", "jsonl", "ndjson"), "json"
 )
 
 
-def is_mine(X: Any) -> bool:
+def is_spark_frame(X: Any) -> bool:
     """Whether this is a Spark DataFrame, classic or of Spark Connect."""
     return any(kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.") for kind in type(X).__mro__)
 
@@ -55,8 +55,8 @@ def is_mine(X: Any) -> bool:
 def from_paths(paths: Sequence[str], **how: Any) -> Spark:
     """Files that Spark reads itself, in the session that is active or a new one: Parquet, CSV or JSON lines.
 
-    `how` is passed on as the reader's options. CSV and JSON are read through once to find the types of their columns,
-    unless `schema` gives them.
+    `how` are the reader's options. CSV and JSON are read once to infer the types of their columns, unless `schema` is
+    given.
     """
     endings = sorted({ending(path) or "parquet" for path in paths})
     if len(endings) != 1 or endings[0] not in FORMAT_OF_ENDING:
@@ -69,14 +69,14 @@ def from_paths(paths: Sequence[str], **how: Any) -> Spark:
     if kind == "csv":
         options = {"header": True, "inferSchema": schema is None, "sep": "\t" if endings[0] == "tsv" else ","}
     names = without_secrets(one_line(", ".join(paths[:3]) + (" …" if len(paths) > 3 else "")))
-    with quiet(), in_one_line(names):
+    with without_pandas_warning(), short_errors(names):
         reader = pyspark().sql.SparkSession.builder.getOrCreate().read.options(**options | how)
         frame = (reader if schema is None else reader.schema(schema)).format(kind).load(list(paths))
     return Spark(frame, names)
 
 
 def ending(path: str) -> str:
-    """What the end of a path says is in the file; nothing for a folder, in which Spark keeps Parquet by default."""
+    """The ending of a file's name, without compression; "" for a folder, which holds Parquet by default."""
     parts = path.rstrip("/").rpartition("/")[2].lower().split(".")
     while len(parts) > 1 and parts[-1] in ("gz", "bz2", "zst", "snappy", "lz4", "deflate"):
         parts.pop()
@@ -84,20 +84,22 @@ def ending(path: str) -> str:
 
 
 class Spark(Engine):
-    """The rows of a Spark DataFrame. They are gone through each time they are needed: cache it where that is dear."""
+    """The rows of a Spark DataFrame. They are read each time they are needed: cache it where that is expensive."""
 
     name: ClassVar[str] = "spark"
 
     def __init__(self, X: Any, rows_named: str = "the Spark DataFrame") -> None:
-        if not is_mine(X):
+        if not is_spark_frame(X):
             raise EngineError(f"this engine takes a Spark DataFrame, not {type(X).__module__}.{type(X).__name__}")
         self.frame, self.rows_named = X, rows_named
         if X.isStreaming:
             raise EngineError(f"{rows_named} is a stream without an end: learn from each of its batches (foreachBatch)")
-        twice = sorted({name for name in X.columns if X.columns.count(name) > 1})
-        if twice:
+        duplicates = sorted({name for name in X.columns if X.columns.count(name) > 1})
+        if duplicates:
             raise EngineError(
-                "{rows} has several columns called {column!r}: rename all but one", column=twice[0], rows=rows_named
+                "{rows} has several columns called {column!r}: rename all but one",
+                column=duplicates[0],
+                rows=rows_named,
             )
 
     @property
@@ -116,16 +118,16 @@ class Spark(Engine):
                     column=field.name,
                     rows=self.rows_named,
                 )
-        with quiet(), in_one_line(self.rows_named):
-            found = self.frame.limit(0).toArrow().schema  # no row is read for it
-        return pa.schema([(field.name, declared(field.type, field.name, self.rows_named)) for field in found])
+        with without_pandas_warning(), short_errors(self.rows_named):
+            schema = self.frame.limit(0).toArrow().schema  # no row is read for it
+        return pa.schema([(field.name, declared_type(field.type, field.name, self.rows_named)) for field in schema])
 
     def sample(self, rows: int) -> pa.Table:
-        """The first rows of sixteen places, evenly, or all there are; none of them is read on after that.
+        """The first rows of at most sixteen parts, evenly, or all rows; no part is read further than needed.
 
-        Spark puts neighbouring partitions together where there are more. A place does not know how many others there
-        are, so the first gives all that could be wanted of it, the second half of that, the third a third: about three
-        times too many at worst. Only where some have little and others more is a second look needed.
+        Spark merges neighbouring partitions where there are more. A part does not know how many others there are, so
+        the first gives all rows that may be needed, the second half of that, the third a third: about three times too
+        many at worst. Only where some parts have few rows and others more is a second pass needed.
         """
         import pyarrow as pa
 
@@ -133,67 +135,71 @@ class Spark(Engine):
         heads: dict[int, tuple[pa.Table, bool]] = {}
         shares: Mapping[int, int] | None = None
         while True:
-            first = PartitionSum(pack(SampleHead(rows, shares)), self.schema, name, longest=1)
-            with quiet(), in_one_line(name):
-                found = self._positions().coalesce(FAN_IN).mapInArrow(first.added_up, PART_SCHEMA).collect()
-            heads |= {row.part: sample_head(row.total) for row in checked_parts(found, name)}
-            begun = [part for part, (_, more) in heads.items() if more]
-            if not begun or sum(table.num_rows for table, _ in heads.values()) >= rows:
+            head = PartitionSum(pack(SampleHead(rows, shares)), self.schema, name, longest=1)
+            with without_pandas_warning(), short_errors(name):
+                parts = self._positions().coalesce(FAN_IN).mapInArrow(head.summed, PART_SCHEMA).collect()
+            heads |= {row.part: sample_head(row.total) for row in checked_parts(parts, name)}
+            unfinished = [part for part, (_, more) in heads.items() if more]
+            if not unfinished or sum(table.num_rows for table, _ in heads.values()) >= rows:
                 break
-            ended = sum(table.num_rows for table, more in heads.values() if not more)
-            shares = dict.fromkeys(begun, math.ceil((rows - ended) / len(begun)))
+            complete = sum(table.num_rows for table, more in heads.values() if not more)
+            shares = dict.fromkeys(unfinished, math.ceil((rows - complete) / len(unfinished)))
         tables = [heads[part][0] for part in sorted(heads)]
-        most = water_level([table.num_rows for table in tables], rows)
-        return pa.concat_tables([self.schema.empty_table(), *(table.slice(0, most) for table in tables)]).slice(0, rows)
+        limit = water_level([table.num_rows for table in tables], rows)
+        return pa.concat_tables([self.schema.empty_table(), *(table.slice(0, limit) for table in tables)]).slice(
+            0, rows
+        )
 
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
-        """The sum over all partitions, of which the driver sees no more than sixteen parts."""
+        """The sum over all partitions; the driver receives at most sixteen parts."""
         partition = PartitionSum(pack(work), self.schema, self.rows_named)
-        kept = []
-        with quiet(), in_one_line(self.rows_named):
+        persisted = []
+        with without_pandas_warning(), short_errors(self.rows_named):
             try:
-                parts, width = self._positions().mapInArrow(partition.added_up, PART_SCHEMA), 1
+                parts, width = self._positions().mapInArrow(partition.summed, PART_SCHEMA), 1
                 while True:
-                    # Kept on the executors' disks, so that a look at how many there are does not mean to work twice.
-                    kept.append(parts.persist(pyspark().StorageLevel.DISK_ONLY))
-                    found = checked_parts(part_sizes(parts), self.rows_named, width)
+                    # Kept on the executors' disks, so that counting the parts does not mean computing them twice.
+                    persisted.append(parts.persist(pyspark().StorageLevel.DISK_ONLY))
+                    sizes = checked_parts(part_sizes(parts), self.rows_named, width)
                     if width == 1 and watch is not None:
-                        watch(len(found))
-                    together = sum(row.size for row in found)
-                    if len(found) <= FAN_IN and (together <= MAX_BYTES_AT_ONCE or len(found) <= 1):
+                        watch(len(sizes))
+                    total_bytes = sum(row.size for row in sizes)
+                    if len(sizes) <= FAN_IN and (total_bytes <= MAX_BYTES_AT_ONCE or len(sizes) <= 1):
                         break
-                    fan = max(2, min(FAN_IN, MAX_BYTES_AT_ONCE * len(found) // together))
-                    groups = len({row.part // fan for row in found})
-                    near = parts.selectExpr("part", "total", f"part div {fan} AS near").repartition(groups, "near")
-                    parts, width = near.mapInArrow(NeighbourSum(fan).added_up, PART_SCHEMA), width * fan
-                if any(row.total is None for row in found):
-                    found = parts.collect()
+                    fan = max(2, min(FAN_IN, MAX_BYTES_AT_ONCE * len(sizes) // total_bytes))
+                    groups = len({row.part // fan for row in sizes})
+                    neighbours = parts.selectExpr("part", "total", f"part div {fan} AS near").repartition(
+                        groups, "near"
+                    )
+                    parts, width = neighbours.mapInArrow(NeighbourSum(fan).summed, PART_SCHEMA), width * fan
+                if any(row.total is None for row in sizes):
+                    sizes = parts.collect()
             finally:
-                for frame in kept:
-                    with suppress(Exception):  # of a cluster that is gone; what went wrong before is what matters
+                for frame in persisted:
+                    with suppress(Exception):  # of a cluster that is gone; the first error is what matters
                         frame.unpersist()
-        return added(pickle.loads(row.total) for row in sorted(found, key=lambda row: row.part))
+        return sum_of_parts(pickle.loads(row.total) for row in sorted(sizes, key=lambda row: row.part))
 
     def apply(self, answer: Answer, fields: pa.Schema) -> Any:
-        """A DataFrame of the rows with the answers' columns beside them, worked out when it is used."""
+        """A DataFrame of the rows with the answers' columns beside them, computed lazily."""
         session = self.frame.sparkSession
-        same = str if session.conf.get("spark.sql.caseSensitive") == "true" else str.lower
-        taken = {same(name) for name in self.frame.columns}
+        normalised = str if session.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+        taken = {normalised(name) for name in self.frame.columns}
         for name in fields.names:
-            if same(name) in taken:
+            if normalised(name) in taken:
                 raise EngineError(
                     "{rows} has a column {column!r} already, where an answer is to stand: rename it, or leave it out",
                     column=name,
                     rows=self.rows_named,
                 )
-        with quiet(), in_one_line(self.rows_named):
+        with without_pandas_warning(), short_errors(self.rows_named):
             answers = session.createDataFrame(fields.empty_table()).schema
             kinds = pyspark().sql.types.StructType([*self.frame.schema, *answers])
             partition = PartitionAnswers(pack(answer), self.schema, self.rows_named, tuple(kinds.names))
             return self._positions().mapInArrow(partition.beside_rows, kinds)
 
     def _positions(self) -> Any:
-        """The DataFrame with columns called by their places: in a name, Spark takes dots and backticks for its own."""
+        """The DataFrame with columns named by position: dots and backticks in names have a meaning to Spark."""
         return self.frame.toDF(*(f"c{i}" for i in range(len(self.frame.columns))))
 
 
@@ -202,10 +208,10 @@ class Spark(Engine):
 
 @dataclass(frozen=True)
 class PartitionSum:
-    """Work on one partition: a row with its number and its sum, or what was wrong; no row where nothing was there.
+    """Work on one partition: a row with its number and its sum, or the error; no row for an empty partition.
 
-    What deciban itself finds wrong is wrong each time, so it is an answer and Spark does not try again. Anything else
-    may have been bad luck: Spark tries again, and says in the end what came of it.
+    An error of deciban's own would occur again, so it is a result and Spark does not retry. Any other error may be
+    temporary: Spark retries, and reports it in the end.
     """
 
     work: bytes  # packed
@@ -213,7 +219,7 @@ class PartitionSum:
     name: str
     longest: int = TABLE_ROWS
 
-    def added_up(self, batches: Batches) -> Batches:
+    def summed(self, batches: Batches) -> Batches:
         part, source = partition_number(), Unread(batches)
         try:
             work: Work[Any] = pickle.loads(self.work)
@@ -234,19 +240,19 @@ class PartitionSum:
 
 @dataclass(frozen=True)
 class NeighbourSum:
-    """Sums of partitions whose numbers are next to each other, added in their order."""
+    """Sums of partitions with neighbouring numbers, added in order."""
 
     fan: int
 
-    def added_up(self, batches: Batches) -> Batches:
-        near: dict[int, list[tuple[int, Any]]] = {}
+    def summed(self, batches: Batches) -> Batches:
+        by_group: dict[int, list[tuple[int, Any]]] = {}
         for batch in batches:
             for part, total in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-                near.setdefault(part // self.fan, []).append((part, total.as_buffer()))
-        for group in sorted(near):
+                by_group.setdefault(part // self.fan, []).append((part, total.as_buffer()))
+        for group in sorted(by_group):
             try:
-                parts = sorted(near.pop(group), key=lambda part: part[0])
-                yield part_row(group, pack(added(pickle.loads(total) for _, total in parts)))
+                parts = sorted(by_group.pop(group), key=lambda part: part[0])
+                yield part_row(group, pack(sum_of_parts(pickle.loads(total) for _, total in parts)))
             except DecibanError as error:
                 yield part_row(group, error=pack(error))
             except Exception as error:
@@ -256,23 +262,23 @@ class NeighbourSum:
 
 @dataclass(frozen=True)
 class SampleHead:
-    """The first rows of a place, and whether there are more."""
+    """The first rows of a part, and whether there are more."""
 
     rows: int
-    shares: Mapping[int, int] | None  # how many are wanted, by place; None: nobody knows yet how many places there are
+    shares: Mapping[int, int] | None  # how many rows to take, by part; None: the number of parts is not known yet
 
     def __call__(self, tables: Iterator[pa.Table]) -> Any:
         import pyarrow as pa
 
         part = partition_number()
-        wanted = math.ceil(self.rows / (part + 1)) if self.shares is None else self.shares.get(part, 0)
-        if not wanted:
+        remaining = math.ceil(self.rows / (part + 1)) if self.shares is None else self.shares.get(part, 0)
+        if not remaining:
             return None
         taken: list[pa.Table] = []
         for table in tables:
-            taken.append(table.slice(0, wanted))
-            wanted -= table.num_rows
-            if wanted < 0:
+            taken.append(table.slice(0, remaining))
+            remaining -= table.num_rows
+            if remaining < 0:
                 break
         if not taken:
             return None
@@ -280,7 +286,7 @@ class SampleHead:
         with pa.ipc.new_stream(sink, taken[0].schema) as stream:
             for table in taken:
                 stream.write_table(table)
-        return sink.getvalue().to_pybytes(), wanted < 0
+        return sink.getvalue().to_pybytes(), remaining < 0
 
 
 @dataclass(frozen=True)
@@ -314,7 +320,7 @@ def partition_number() -> int:
 
 
 class Unread:
-    """Batches of which the rest may be left unread."""
+    """Batches that need not all be read."""
 
     def __init__(self, batches: Batches) -> None:
         self.ended = False
@@ -328,22 +334,22 @@ class Unread:
         return self.rest
 
     def leave(self) -> None:
-        """See to it that Spark does not produce what nobody is going to read.
+        """Keep Spark from producing rows that will not be read.
 
-        A process of Spark's that did not read all of its input is not used again. Before it ends it throws the rest
-        away as fast as that comes, and as long as there is somebody to take rows, Spark goes on to send them and does
-        not look whether there is an answer: every partition would be read to its end. So this process, whose last
-        task this is, stops reading; it waits until Spark, which can send no more, has found the answer and hangs up.
+        A Spark process that did not read all of its input is not used again. Before it ends it reads and discards the
+        rest, and while somebody reads, Spark keeps sending rows and does not check for an answer: every partition would
+        be read to its end. So this process, whose last task this is, stops reading; it waits until Spark, which can
+        send no more, has received the answer and closes the connection.
         """
         with suppress(Exception):
-            next(self.rest, None)  # it may have been the end: then the process is of use still, and was dear to start
+            next(self.rest, None)  # this may be the end: then the process can be reused, and it was expensive to start
         main = getattr(sys.modules.get("__main__"), "__spec__", None)
         if not self.ended and main is not None and main.name == "pyspark.daemon" and hasattr(select, "poll"):
             socket.socket.recv = wait_until_closed  # type: ignore[method-assign,assignment]
 
 
 def wait_until_closed(connection: socket.socket, *_: Any) -> bytes:
-    """In place of `recv`: nothing, once the other side has closed the connection, or seems to have forgotten it."""
+    """In place of `recv`: returns nothing, once the other side has closed the connection or after a timeout."""
     poll = select.poll()
     poll.register(connection, getattr(select, "POLLRDHUP", select.POLLHUP))
     poll.poll(HANG_UP_SECONDS * 1000)
@@ -351,21 +357,21 @@ def wait_until_closed(connection: socket.socket, *_: Any) -> bytes:
 
 
 def joined_batches(batches: Iterable[pa.RecordBatch], longest: int) -> Iterator[pa.Table]:
-    """Batches put together to tables of about so many rows, or `MAX_TABLE_BYTES` if less; empty ones left out."""
+    """Batches joined into tables of about `longest` rows, or `MAX_TABLE_BYTES` if less; empty ones are skipped."""
     import pyarrow as pa
 
-    held: list[Any] = []
+    pending: list[Any] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        held.append(batch)
+        pending.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= longest or size >= MAX_TABLE_BYTES:
-            yield pa.Table.from_batches(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.Table.from_batches(held)
+            yield pa.Table.from_batches(pending)
+            pending, rows, size = [], 0, 0
+    if pending:
+        yield pa.Table.from_batches(pending)
 
 
 def conform_all(tables: Iterator[pa.Table], schema: pa.Schema, name: str) -> Iterator[pa.Table]:
@@ -374,16 +380,16 @@ def conform_all(tables: Iterator[pa.Table], schema: pa.Schema, name: str) -> Ite
 
 
 def conformed(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
-    """The columns of a partition under their names and of their types."""
+    """A partition's table with the names and types of the schema."""
     types = dict(zip(schema.names, schema.types, strict=True))
     return conform(table.rename_columns(schema.names), schema.names, types, name)
 
 
 def pack(value: Any) -> bytes:
-    """Pickled, as Spark does with all functions: by value where a class is not to be found elsewhere."""
+    """A pickle, as Spark makes of functions: by value where a class cannot be imported by workers."""
 
     class Pickler(pyspark().cloudpickle.Pickler):  # type: ignore[misc]
-        """Takes methods of compiled classes by their names, of which Spark's own tries to pickle the code."""
+        """Pickles methods of compiled classes by name; Spark's own would try to pickle their code."""
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, MethodType) and isinstance(obj.__self__, type):
@@ -411,22 +417,22 @@ def part_row(part: int, total: bytes | None = None, error: bytes | None = None) 
 
 
 def part_sizes(parts: Any) -> list[Any]:
-    """All parts with the bytes of each, and the few and small ones themselves, so that nobody has to ask again."""
+    """All parts with their sizes in bytes; few and small sums are included, so that no second query is needed."""
     small = f"IF(part < {FAN_IN} AND length(total) <= {MAX_BYTES_SENT_ALONG}, total, NULL) AS total"
-    found: list[Any] = parts.selectExpr("part", "length(total) AS size", small, "error").collect()
-    return found
+    rows: list[Any] = parts.selectExpr("part", "length(total) AS size", small, "error").collect()
+    return rows
 
 
-def checked_parts(found: list[Any], name: str, width: int = 1) -> list[Any]:
-    """The parts, if nothing was wrong in any of them; `width` is how many partitions a part is of."""
-    wrong = [row for row in found if row.error is not None]
-    if wrong:
-        first = min(wrong, key=lambda row: row.part)
+def checked_parts(rows: list[Any], name: str, width: int = 1) -> list[Any]:
+    """The parts, or the error of the first that failed; `width` is the number of partitions of a part."""
+    failed = [row for row in rows if row.error is not None]
+    if failed:
+        first = min(failed, key=lambda row: row.part)
         error = pickle.loads(first.error)
         last = (first.part + 1) * width - 1
         where = f"partition {last}" if width == 1 else f"partitions {first.part * width} to {last}"
         raise error.located(file=f"{where} of {name}")
-    return found
+    return rows
 
 
 def sample_head(head: bytes) -> tuple[pa.Table, bool]:
@@ -437,26 +443,26 @@ def sample_head(head: bytes) -> tuple[pa.Table, bool]:
 
 
 def water_level(sizes: Sequence[int], rows: int) -> int:
-    """The least number of rows, at most so many from each place, that makes `rows` together, or all there are."""
-    left = rows
-    for at, size in enumerate(sorted(sizes)):
-        if size * (len(sizes) - at) >= left:
-            return math.ceil(left / (len(sizes) - at))
-        left -= size
+    """The least limit per part, such that the parts cut to it have `rows` rows in all, or all there are."""
+    remaining = rows
+    for index, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - index) >= remaining:
+            return math.ceil(remaining / (len(sizes) - index))
+        remaining -= size
     return max(sizes, default=0)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """PySpark warns of pandas 3 whenever it looks for it, though no pandas frame is made here."""
+def without_pandas_warning() -> Iterator[None]:
+    """Suppress PySpark's warning about pandas 3, which is not used here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield
 
 
 @contextmanager
-def in_one_line(name: str) -> Iterator[None]:
-    """What Spark says went wrong, without the stack traces of two languages."""
+def short_errors(name: str) -> Iterator[None]:
+    """Errors of Spark in one line, without the stack traces of two languages."""
     try:
         yield
     except Exception as error:
@@ -465,20 +471,20 @@ def in_one_line(name: str) -> Iterator[None]:
         raise EngineError("{problem}", problem=reason(str(error), name)) from None
 
 
-OURS = re.compile(r"deciban\.errors\.EngineError: (.*)")
-CAUSE = re.compile(r"^Caused by: (.*)", re.MULTILINE)
-TASK = re.compile(r"Task (\d+) in stage \S+ failed \d+ times.*?executor \S+\): ")
-BEFORE = re.compile(r"^(An error occurred while calling \S+\s*: )?([\w.$]+(Exception|Error): )?", re.MULTILINE)
-STATE = re.compile(r"\s*SQLSTATE: \w+")
+OUR_ERROR = re.compile(r"deciban\.errors\.EngineError: (.*)")
+CAUSED_BY = re.compile(r"^Caused by: (.*)", re.MULTILINE)
+FAILED_TASK = re.compile(r"Task (\d+) in stage \S+ failed \d+ times.*?executor \S+\): ")
+ERROR_PREFIX = re.compile(r"^(An error occurred while calling \S+\s*: )?([\w.$]+(Exception|Error): )?", re.MULTILINE)
+SQL_STATE = re.compile(r"\s*SQLSTATE: \w+")
 
 
 def reason(text: str, name: str) -> str:
-    """The line or two that matter in what Spark says: which partition it was, what happened, and why."""
-    if ours := OURS.findall(text):
+    """The one or two lines that matter of Spark's message: which partition, what happened, and why."""
+    if ours := OUR_ERROR.findall(text):
         return str(ours[-1])
     if "No module named 'deciban" in text:
         return f"{name}: the Python of Spark's executors has no deciban: install the same version there as here"
-    task = TASK.search(text)
+    task = FAILED_TASK.search(text)
     where = f"partition {task[1]} of {name}" if task else name
     if "Python worker exited unexpectedly" in text or "ExecutorLostFailure" in text:
         return (
@@ -490,12 +496,14 @@ def reason(text: str, name: str) -> str:
         lines = [line for line in trace.splitlines() if line.strip() and not line[0].isspace()][:1]
     else:
         first = text[task.end() :] if task else text
-        lines = [BEFORE.sub("", line, count=1).partition("\n")[0] for line in [first, *CAUSE.findall(first)[-1:]]]
-    return f"{where}: {' '.join(dict.fromkeys(one_line(STATE.sub('', line).strip()) for line in lines))}"
+        lines = [
+            ERROR_PREFIX.sub("", line, count=1).partition("\n")[0] for line in [first, *CAUSED_BY.findall(first)[-1:]]
+        ]
+    return f"{where}: {' '.join(dict.fromkeys(one_line(SQL_STATE.sub('', line).strip()) for line in lines))}"
 
 
 def summary_of(error: BaseException) -> str:
-    """An error in a line."""
+    """An error in one line."""
     return one_line(f"{type(error).__name__}: {error}")
 
 

@@ -1,7 +1,7 @@
-"""Connections to databases as people have them, used with care.
+"""Connections to databases: DB-API connections, SQLAlchemy connections and engines, and URLs.
 
-Whatever is read is read in a transaction that is ended by whoever began it: one that was open stays open, with what is
-in it, and one that reading opened is rolled back. A connection that we may make again is made again when it drops.
+All reading is done in a transaction that is ended by whoever began it: one that was open stays open, with its contents,
+and one that reading opened is rolled back. A dropped connection is made again if we have the means to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from deciban.show import one_line
 
 Result = TypeVar("Result")
 
-DRIVERS = {  # packages of drivers, and whose they are
+DRIVERS = {  # packages of drivers, and their databases
     "sqlite3": "sqlite",
     "psycopg": "postgresql",
     "psycopg2": "postgresql",
@@ -32,8 +32,8 @@ DRIVERS = {  # packages of drivers, and whose they are
     "google": "bigquery",
     "pymssql": "mssql",
 }
-WAITS = (0.1, 1.0)  # seconds before a dropped connection is made again
-IDLE, ACTIVE, INSIDE, FAILED = range(4)  # what PostgreSQL's drivers say of a transaction
+RETRY_DELAYS = (0.1, 1.0)  # seconds
+IDLE, ACTIVE, INSIDE, FAILED = range(4)  # transaction states of PostgreSQL's drivers
 SAVEPOINT = "deciban_reads"
 
 
@@ -43,26 +43,26 @@ class DroppedError(EngineError):
 
 @dataclass(eq=False)
 class Link:
-    """A connection of the DB-API or of SQLAlchemy's, or an engine of SQLAlchemy's that makes them."""
+    """A DB-API or SQLAlchemy connection, or a SQLAlchemy engine that makes them."""
 
     database: SqlDialect
     connection: Any = field(default=None, repr=False)  # of the DB-API
     engine: Any = field(default=None, repr=False)  # SQLAlchemy's
-    secrets: tuple[str, ...] = field(default=(), repr=False)  # what no message may say
-    reached: bool = False  # whether the database has answered yet
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # must not appear in messages
+    reached: bool = False  # whether a connection was ever made
 
     @contextmanager
-    def open(self, called: str, *, together: bool = False, write: bool = False) -> Iterator[Any]:
-        """A connection of the DB-API inside of a transaction. Its errors are told in one line, without passwords.
+    def open(self, rows_named: str, *, together: bool = False, write: bool = False) -> Iterator[Any]:
+        """A DB-API connection inside a transaction. Its errors are raised in one line, without passwords.
 
-        `together`: several statements are to see the same data, and nobody else uses the connection meanwhile.
+        `together`: several statements must see the same data, and nobody else uses the connection meanwhile.
         """
-        lent = None
+        borrowed = None
         raw, errors = self.connection, Exception if self.connection is None else errors_of(self.connection)
         try:
             if self.engine is not None:
-                lent = self.engine.raw_connection()
-                raw = lent.dbapi_connection
+                borrowed = self.engine.raw_connection()
+                raw = borrowed.dbapi_connection
                 errors = errors_of(raw)
             self.reached = True
             with transaction(raw, self.database, together, write, self.engine is not None):
@@ -70,35 +70,35 @@ class Link:
         except DecibanError:
             raise
         except errors as error:
-            gone = self._is_gone(error, raw)
-            if lent is not None and gone:
-                lent.invalidate()
-            what = "the connection dropped: " if gone else ""
-            kind = DroppedError if gone else EngineError
-            raise kind(f"{called}: {what}{self.said(error)}; nothing was learned") from None
+            dropped = self._is_gone(error, raw)
+            if borrowed is not None and dropped:
+                borrowed.invalidate()
+            prefix = "the connection dropped: " if dropped else ""
+            kind = DroppedError if dropped else EngineError
+            raise kind(f"{rows_named}: {prefix}{self.error_line(error)}; nothing was learned") from None
         finally:
-            if lent is not None:
-                with suppress(Exception):  # it is given back as far as that is possible
-                    lent.close()
+            if borrowed is not None:
+                with suppress(Exception):  # it is returned to the pool if possible
+                    borrowed.close()
 
-    def again(self, attempt: Callable[[], Result]) -> Result:
-        """What an attempt gives; where we make connections ourselves, anew after one has dropped."""
-        for wait in WAITS if self.engine is not None else ():
+    def retry(self, attempt: Callable[[], Result]) -> Result:
+        """The result of an attempt, repeated after a dropped connection where we make connections ourselves."""
+        for delay in RETRY_DELAYS if self.engine is not None else ():
             try:
                 return attempt()
             except DroppedError:
-                time.sleep(wait)
+                time.sleep(delay)
         return attempt()
 
-    def said(self, error: BaseException) -> str:
+    def error_line(self, error: BaseException) -> str:
         """An error in one line, with no password in it."""
-        said = str(error)
+        message = str(error)
         for secret in self.secrets:
-            said = said.replace(secret, "***")
-        return one_line(said.strip()) or type(error).__name__
+            message = message.replace(secret, "***")
+        return one_line(message.strip()) or type(error).__name__
 
     def _is_gone(self, error: BaseException, raw: Any) -> bool:
-        if raw is None:  # it could not be made; where it never could, a password may be wrong, and is not tried again
+        if raw is None:  # it could not be made; if it never could, the password may be wrong, so do not retry
             return self.reached and "OperationalError" in type(error).__name__
         if self.engine is None:
             return is_closed(raw)
@@ -106,44 +106,44 @@ class Link:
 
 
 def errors_of(raw: Any) -> Any:
-    """The class of the driver's errors, which the DB-API calls Error, in the module or at the connection."""
+    """The class of the driver's errors: Error in the DB-API, in the module or on the connection."""
     parts = type(raw).__module__.split(".")
     for end in range(len(parts), 0, -1):
         module = sys.modules.get(".".join(parts[:end]))
-        if isinstance(found := getattr(module, "Error", None), type):
-            return found
+        if isinstance(error_class := getattr(module, "Error", None), type):
+            return error_class
     return getattr(raw, "Error", Exception)
 
 
 def link_to(connection: Any, dialect: str | None) -> Link:
-    """How to reach a database, from whatever people have: a connection, an engine, a URL."""
+    """A link to a database from a connection, an engine or a URL."""
     package = type(connection).__module__.partition(".")[0]
     if isinstance(connection, str):
         return link_by_url(connection, dialect)
     if package == "sqlalchemy":
-        name = dialect or connection.dialect.name
+        sqlalchemy_name = dialect or connection.dialect.name
         if type(connection).__module__.startswith("sqlalchemy.ext.asyncio"):
             raise DecibanError("this is an asynchronous engine: give a synchronous one, or its URL")
         if hasattr(connection, "raw_connection"):
-            return Link(dialect_of(name), engine=connection, secrets=secrets_of(connection.url))
+            return Link(dialect_of(sqlalchemy_name), engine=connection, secrets=secrets_of(connection.url))
         raw = connection.connection.dbapi_connection
-        return Link(dialect_of(name), connection=raw, secrets=secrets_of(connection.engine.url))
+        return Link(dialect_of(sqlalchemy_name), connection=raw, secrets=secrets_of(connection.engine.url))
     if not hasattr(connection, "cursor") or "Async" in type(connection).__name__:
         raise DecibanError(
             f"{type(connection).__name__} is no connection to a database: give one of the DB-API, one of SQLAlchemy's, "
             "or a URL"
         )
-    found = dialect or DRIVERS.get(package)
-    if found is None:
+    name = dialect or DRIVERS.get(package)
+    if name is None:
         raise DecibanError(
             f"it cannot be told which database {type(connection).__module__}.{type(connection).__name__} leads to: say "
             f"dialect=, one of {', '.join(map(repr, DIALECTS))}"
         )
-    return Link(dialect_of(found), connection=connection)
+    return Link(dialect_of(name), connection=connection)
 
 
 def link_by_url(text: str, dialect: str | None) -> Link:
-    """The URL itself is in no message: it may have a password in it."""
+    """A link from a URL, which is in no message: it may contain a password."""
     sqlalchemy = alchemy()
     try:
         url = sqlalchemy.engine.make_url(text)
@@ -165,7 +165,7 @@ def link_by_url(text: str, dialect: str | None) -> Link:
 
 
 def secrets_of(url: Any) -> tuple[str, ...]:
-    """The password of a URL, as it is and as it is written."""
+    """The password of a URL, plain and as quoted in URLs."""
     from urllib.parse import quote, quote_plus
 
     if not url.password:
@@ -189,7 +189,7 @@ def is_installed(module: str) -> bool:
 
 
 def is_closed(raw: Any) -> bool:
-    """Whether a connection says that it is closed; psycopg2's says so by a number."""
+    """Whether a connection is closed; psycopg2's attribute is a number."""
     return bool(getattr(raw, "closed", False) or getattr(raw, "broken", False))
 
 
@@ -198,7 +198,7 @@ def is_closed(raw: Any) -> bool:
 
 @contextmanager
 def transaction(raw: Any, database: SqlDialect, together: bool, write: bool, ours: bool) -> Iterator[None]:
-    """What is inside sees the same data where the database can do so, and leaves no trace but what it writes."""
+    """Statements inside see the same data if the database supports it, and change nothing but what they write."""
     if database.name == "postgresql" and status(raw) is not None:
         with postgresql_transaction(raw, write):
             yield
@@ -210,45 +210,45 @@ def transaction(raw: Any, database: SqlDialect, together: bool, write: bool, our
             raw.rollback()
             raise
         raw.commit() if write else raw.rollback()
-    else:  # a SELECT of SQLite's by itself opens none, and of what others open nothing is known
+    else:  # a single SELECT opens none in SQLite; of other databases nothing is known
         yield
         if write and ours:
             raw.commit()
 
 
 def status(raw: Any) -> int | None:
-    """What PostgreSQL's drivers know of the transaction."""
-    found = getattr(getattr(raw, "info", None), "transaction_status", None)
-    return None if found is None else int(found)
+    """The transaction state of PostgreSQL's drivers; None for others."""
+    state = getattr(getattr(raw, "info", None), "transaction_status", None)
+    return None if state is None else int(state)
 
 
 @contextmanager
 def postgresql_transaction(raw: Any, write: bool) -> Iterator[None]:
-    now = status(raw)
-    if now == FAILED:
+    state = status(raw)
+    if state == FAILED:
         raise EngineError("the connection is inside of a transaction that has failed: roll it back first")
-    if now == ACTIVE:
+    if state == ACTIVE:
         raise EngineError("the connection is busy with another statement: wait for it, or give another connection")
-    inside, auto = now == INSIDE, bool(getattr(raw, "autocommit", False))
+    nested, autocommit = state == INSIDE, bool(getattr(raw, "autocommit", False))
     begin, undo, done = (
         [f"SAVEPOINT {SAVEPOINT}"],
         f"ROLLBACK TO SAVEPOINT {SAVEPOINT}",
         f"RELEASE SAVEPOINT {SAVEPOINT}",
     )
-    if not inside:  # otherwise an error would end somebody's transaction: back to where we were, it goes on
-        # Who writes with the same connection meanwhile is told so, rather than rolled back in the end.
-        reads = [] if write else ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"]
-        begin, undo, done = ["BEGIN"] * auto + reads, "ROLLBACK", "COMMIT" if write else "ROLLBACK"
+    if not nested:  # inside an open transaction, a savepoint keeps an error from ending it
+        # Writing on the same connection meanwhile is an error, rather than rolled back in the end.
+        read_only = [] if write else ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"]
+        begin, undo, done = ["BEGIN"] * autocommit + read_only, "ROLLBACK", "COMMIT" if write else "ROLLBACK"
     cursor = raw.cursor()
     try:
-        for one in begin:
-            cursor.execute(one)
+        for statement in begin:
+            cursor.execute(statement)
         try:
             yield
         except BaseException:
             if not is_closed(raw):
                 cursor.execute(undo)
-                if inside:
+                if nested:
                     cursor.execute(done)
             raise
         cursor.execute(done)

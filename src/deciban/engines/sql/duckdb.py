@@ -1,4 +1,4 @@
-"""DuckDB, in process: tables, views, files and attached databases. It adds up by itself, or gives rows out as Arrow."""
+"""DuckDB, in process: tables, views, files and attached databases. It computes sums, or returns rows as Arrow."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import pyarrow as pa
 
 from deciban.dialects import DIALECTS
 from deciban.engines.base import Answer, thinned
-from deciban.engines.sql.fetched import OVERSAMPLED, ROWS, Fetched
+from deciban.engines.sql.fetched import OVERSAMPLING, TABLE_ROWS, Fetched
 from deciban.engines.sql.push_down import PushDown
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line, without_secrets
 from deciban.sources.column_types import MISSING
 from deciban.threads import threads
 
-HERE = "deciban_rows"  # what the rows are called in a statement about them
-AS_DOUBLE, AS_TEXT = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM"), ("ENUM", "UUID")  # types that Arrow has otherwise
-READERS = {
+ROWS_VIEW = "deciban_rows"  # the name of the rows in statements
+AS_DOUBLE, AS_TEXT = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM"), ("ENUM", "UUID")  # types to cast for Arrow
+READER_OF_ENDING = {
     **dict.fromkeys((".parquet", ".pq", ".parq"), "read_parquet"),
     **dict.fromkeys((".csv", ".tsv", ".txt"), "read_csv"),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "read_json"),
 }
-PACKED = (".gz", ".zst")
+COMPRESSED_ENDINGS = (".gz", ".zst")
 
 
-def is_mine(X: Any) -> bool:
-    """Whether this is a relation of DuckDB's; nothing is imported to find out."""
+def is_relation(X: Any) -> bool:
+    """Whether this is a DuckDB relation, without importing DuckDB."""
     return is_duckdbs(X) and type(X).__name__ == "DuckDBPyRelation"
 
 
@@ -39,22 +39,22 @@ def is_duckdbs(X: Any) -> bool:
 
 
 class DuckDB(Fetched):
-    """Rows of a relation of DuckDB's.
+    """Rows of a DuckDB relation.
 
-    While rows are given out, its connection is busy: ask it nothing else until they are through.
+    While rows are fetched, its connection is busy and cannot be used for anything else.
     """
 
     name: ClassVar[str] = "duckdb"
 
-    def __init__(self, relation: Any, called: str = "the relation", files: Files | None = None) -> None:
-        if not is_mine(relation):
+    def __init__(self, relation: Any, rows_named: str = "the relation", files: Files | None = None) -> None:
+        if not is_relation(relation):
             raise DecibanError(
                 f"which table? A {type(relation).__name__} has many: give deciban.table(connection, name)"
             )
-        self.rows_named, self.relation, self.files = called, relation, files
+        self.rows_named, self.relation, self.files = rows_named, relation, files
         self.workers = threads(None, 1 << 40)
-        with self._told():
-            self.rows = relation.project(", ".join(map(as_arrow_has_it, relation.columns, relation.types)))
+        with self._as_engine_error():
+            self.rows = relation.project(", ".join(map(as_arrow_type, relation.columns, relation.types)))
             self._schema = self.rows.limit(0).to_arrow_table().schema.remove_metadata()
 
     @property
@@ -62,22 +62,22 @@ class DuckDB(Fetched):
         return self._schema
 
     def sample(self, rows: int) -> pa.Table:
-        """Of files of Parquet, some row groups are read; otherwise DuckDB skips most of its blocks."""
-        with self._told():
+        """Of Parquet files, some row groups are read; otherwise DuckDB skips most of its blocks."""
+        with self._as_engine_error():
             first = self.rows.limit(rows + 1).to_arrow_table()
             if first.num_rows <= rows:
                 return first.cast(self.schema)
             if self.files is not None and self.files.reader == "read_parquet" and not self.files.how:
                 return self.files.sample(rows).select(self.schema.names).cast(self.schema)
-            there = self.rows.aggregate("COUNT(*)").fetchall()[0][0]
-            share = min(100.0, 100.0 * OVERSAMPLED * rows / there)
-            drawn = f"SELECT * FROM {HERE} TABLESAMPLE SYSTEM ({share:.6f}%) REPEATABLE (1)"
-            found = self.rows.query(HERE, drawn).to_arrow_table()
-        return thinned(found if found.num_rows >= rows // 2 else first, rows).cast(self.schema)
+            n_rows = self.rows.aggregate("COUNT(*)").fetchall()[0][0]
+            share = min(100.0, 100.0 * OVERSAMPLING * rows / n_rows)
+            statement = f"SELECT * FROM {ROWS_VIEW} TABLESAMPLE SYSTEM ({share:.6f}%) REPEATABLE (1)"
+            sampled = self.rows.query(ROWS_VIEW, statement).to_arrow_table()
+        return thinned(sampled if sampled.num_rows >= rows // 2 else first, rows).cast(self.schema)
 
     def tables(self) -> Generator[pa.Table, None, None]:
-        with self._told():
-            reader = self.rows.to_arrow_reader(ROWS)
+        with self._as_engine_error():
+            reader = self.rows.to_arrow_reader(TABLE_ROWS)
             try:
                 for batch in reader:
                     if batch.num_rows:
@@ -86,49 +86,49 @@ class DuckDB(Fetched):
                 reader.close()
 
     def apply(self, answer: Answer, fields: pa.Schema) -> Any:
-        """A relation: each row with its answers, which are found as it is read.
+        """A relation of rows with their answers, computed as it is read.
 
-        It is of a connection of its own, since that of the rows is busy while they are given out.
+        It has its own connection, since that of the rows is busy while they are fetched.
         """
-        return duckdb().connect().from_arrow(Beside(self, answer, fields))
+        return duckdb().connect().from_arrow(AnswerStream(self, answer, fields))
 
     def scored(self, by: Any, table: str = "data", *, keep: Sequence[str] | None = None, output: str = "all") -> DuckDB:
-        """What a model says of every row, worked out by DuckDB when it is asked for.
+        """Every row scored by a model, computed by DuckDB lazily.
 
         `by` is a model that has `to_sql`, or a SELECT over these rows, which it calls `table`. `keep` are columns of
-        the rows that stand beside the answers: by default all. `output` is as in `to_sql`.
+        the rows to keep beside the answers, by default all. `output` is as in `to_sql`.
         """
         if not isinstance(by, str):
             by = by.to_sql(table, "duckdb", keep=self._kept(by, keep), output=output)
-        with self._told():
+        with self._as_engine_error():
             return DuckDB(self.relation.query(table, by), f"a SELECT over {self.rows_named}")
 
     def create(self, name: str) -> DuckDB:
-        """Make a table of the rows, in the database that they come from, and give it."""
+        """Create a table of the rows, in the database that they come from, and return it."""
         quoted = name_in_quotes(name)
-        with self._told():
-            self.relation.query(HERE, f"CREATE TABLE {quoted} AS SELECT * FROM {HERE}")
-            return DuckDB(self.relation.query(HERE, f"SELECT * FROM {quoted}"), f"table {one_line(name)!r}")
+        with self._as_engine_error():
+            self.relation.query(ROWS_VIEW, f"CREATE TABLE {quoted} AS SELECT * FROM {ROWS_VIEW}")
+            return DuckDB(self.relation.query(ROWS_VIEW, f"SELECT * FROM {quoted}"), f"table {one_line(name)!r}")
 
     def _run(self, statements: Sequence[str]) -> list[tuple[Any, ...]]:
-        with self._told():
-            return [row for one in statements for row in self.relation.query(HERE, one).fetchall()]
+        with self._as_engine_error():
+            return [row for one in statements for row in self.relation.query(ROWS_VIEW, one).fetchall()]
 
     def _push_down(self) -> PushDown:
-        return PushDown(DIALECTS["duckdb"], HERE, self.schema, self.rows_named)
+        return PushDown(DIALECTS["duckdb"], ROWS_VIEW, self.schema, self.rows_named)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _as_engine_error(self) -> Iterator[None]:
         try:
             yield
-        except (duckdb().Error, pa.ArrowException, OSError) as error:  # streams of Arrow's raise what is Arrow's
-            where = self.rows_named if self.files is None else self.files.culprit() or self.rows_named
+        except (duckdb().Error, pa.ArrowException, OSError) as error:  # Arrow's streams raise Arrow's errors
+            where = self.rows_named if self.files is None else self.files.first_unreadable() or self.rows_named
             raise EngineError(f"{where}: {without_secrets(one_line(str(error)))}; nothing was learned") from None
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files that DuckDB reads by itself."""
+    """Files that DuckDB reads itself."""
 
     paths: tuple[str, ...]
     reader: str
@@ -142,24 +142,22 @@ class Files:
 
         return open_source(list(self.paths)).sample(rows)
 
-    def culprit(self) -> str | None:
-        """The first file that cannot be read by itself, where there are several: DuckDB does not always say."""
+    def first_unreadable(self) -> str | None:
+        """The first of several files that cannot be read: DuckDB does not always name it."""
         connection = duckdb().connect()
-        found = [row[0] for path in self.paths for row in connection.execute("FROM glob(?)", [path]).fetchall()]
-        for path in found if len(found) > 1 else ():
+        files = [row[0] for path in self.paths for row in connection.execute("FROM glob(?)", [path]).fetchall()]
+        for path in files if len(files) > 1 else ():
             try:
                 relation = self.open(path)
-                every = (
-                    f"BIT_XOR(HASH({name_in_quotes(name)}))" for name in relation.columns
-                )  # which reads all values
-                relation.aggregate(", ".join(every)).fetchall()
+                hashes = (f"BIT_XOR(HASH({name_in_quotes(name)}))" for name in relation.columns)  # reads all values
+                relation.aggregate(", ".join(hashes)).fetchall()
             except duckdb().Error:
                 return one_line(path)
         return None
 
 
-class Beside:
-    """Rows and their answers as a stream of Arrow's, which may be asked for again and again."""
+class AnswerStream:
+    """Rows and their answers as an Arrow stream, which can be read repeatedly."""
 
     def __init__(self, rows: DuckDB, answer: Answer, fields: pa.Schema) -> None:
         self.rows, self.answer, self.fields = rows, answer, fields
@@ -172,7 +170,7 @@ class Beside:
 
 
 def from_paths(paths: Sequence[str], **how: Any) -> DuckDB:
-    """Files of Parquet, CSV or JSON, and patterns of them; `how` is what DuckDB's reader of them takes besides."""
+    """Parquet, CSV or JSON files, and patterns of them; `how` are further arguments of DuckDB's reader."""
     if not paths:
         raise DecibanError("give at least one path")
     readers = {reader_of(path) for path in paths}
@@ -180,31 +178,31 @@ def from_paths(paths: Sequence[str], **how: Any) -> DuckDB:
         raise DecibanError(f"files of several kinds are read one after the other: {', '.join(map(repr, paths[:5]))}")
     reader = readers.pop()
     if reader == "read_csv":
-        how = {"na_values": list(MISSING), **how}  # as everywhere else here
-    called = without_secrets(one_line(paths[0])) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+        how = {"na_values": list(MISSING), **how}  # as elsewhere in deciban
+    rows_named = without_secrets(one_line(paths[0])) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     files = Files(tuple(paths), reader, how)
     try:
-        return DuckDB(files.open(), called, files)
+        return DuckDB(files.open(), rows_named, files)
     except duckdb().Error as error:
-        raise EngineError(f"{called}: {without_secrets(one_line(str(error)))}") from None
+        raise EngineError(f"{rows_named}: {without_secrets(one_line(str(error)))}") from None
 
 
 def reader_of(path: str) -> str:
     """DuckDB's function for a file, by its ending."""
     stem, ending = os.path.splitext(path)
-    if ending.lower() in PACKED:
+    if ending.lower() in COMPRESSED_ENDINGS:
         ending = os.path.splitext(stem)[1]
-    if ending.lower() not in READERS:
-        raise DecibanError(f"{path!r} has no ending that DuckDB is known to read: {', '.join(READERS)}")
-    return READERS[ending.lower()]
+    if ending.lower() not in READER_OF_ENDING:
+        raise DecibanError(f"{path!r} has no ending that DuckDB is known to read: {', '.join(READER_OF_ENDING)}")
+    return READER_OF_ENDING[ending.lower()]
 
 
-def as_arrow_has_it(column: str, kind: Any) -> str:
-    """A column as numbers or texts where Arrow has none of its type."""
-    name, said = name_in_quotes(column), str(kind)
-    if said.startswith(AS_DOUBLE):
+def as_arrow_type(column: str, kind: Any) -> str:
+    """A column cast to numbers or texts where Arrow has no such type."""
+    name, type_name = name_in_quotes(column), str(kind)
+    if type_name.startswith(AS_DOUBLE):
         return f"CAST({name} AS DOUBLE) AS {name}"
-    return f"CAST({name} AS VARCHAR) AS {name}" if said.startswith(AS_TEXT) else name
+    return f"CAST({name} AS VARCHAR) AS {name}" if type_name.startswith(AS_TEXT) else name
 
 
 def name_in_quotes(name: str) -> str:

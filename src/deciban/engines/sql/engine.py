@@ -1,4 +1,4 @@
-"""Tables of any database that has a connection: it adds up by itself, or gives its rows out."""
+"""Tables of any database with a connection: it computes sums itself, or returns its rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from deciban.engines.base import Answer, Sum, Watch, Work, thinned
 from deciban.engines.sql import column_types
 from deciban.engines.sql.connections import Link, errors_of, link_to
 from deciban.engines.sql.duckdb import DuckDB, duckdb, is_duckdbs
-from deciban.engines.sql.expressions import ROWS as ALIAS
-from deciban.engines.sql.fetched import ROWS, Fetched
+from deciban.engines.sql.expressions import ROWS_ALIAS
+from deciban.engines.sql.fetched import TABLE_ROWS, Fetched
 from deciban.engines.sql.push_down import PushDown
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line
 
-CELLS = 1 << 21  # of a table: rows come as Python's objects, which are large
-PLACES = 64  # from which a sample is taken, at least, where rows are numbered or lie in pages
-PER_PAGE = 50  # rows, where PostgreSQL has not counted them
-NUMBERS = count()
+MAX_TABLE_CELLS = 1 << 21  # rows are fetched as Python objects, which are large
+SAMPLE_PLACES = 64  # least number of places to sample from, where rows are numbered or in pages
+ROWS_PER_PAGE = 50  # a guess, where PostgreSQL has no statistics
+CURSOR_NUMBERS = count()
 NEWLINE = "\n"  # the last line of a SELECT may end in a comment
-QUERIED = "rows of the query"  # what a SELECT over a SELECT calls its rows
+QUERY_ALIAS = "rows of the query"  # the name of the inner SELECT's rows
 
 
 def table(
@@ -35,25 +35,25 @@ def table(
     query: str | None = None,
     dialect: str | None = None,
 ) -> Sql | DuckDB:
-    """Rows of a database, to learn from or to answer where they are.
+    """Rows of a database, to learn from or to score where they are.
 
-    Where the model's sums can be said in SQL, the database adds them up and only sums leave it; otherwise rows are
-    fetched a batch at a time. Nothing is written, no transaction is left open, and none that is open is ended.
+    Where the model's sums can be written in SQL, the database computes them and only sums leave it; otherwise rows are
+    fetched in batches. Nothing is written, no transaction is left open, and no open one is ended.
 
     Parameters
     ----------
     connection : connection, engine or URL
-        A DB-API connection (sqlite3, psycopg, psycopg2, …), an engine or a connection of SQLAlchemy's, a connection
-        of DuckDB's, or a URL such as "postgresql://user:password@host/database". With an engine or a URL, a connection
-        that drops is made again, at most twice.
+        A DB-API connection (sqlite3, psycopg, psycopg2, …), a SQLAlchemy engine or connection, a DuckDB connection, or
+        a URL such as "postgresql://user:password@host/database". With an engine or a URL, a dropped connection is made
+        again, at most twice.
     name : str or tuple of str
         The table or view; ("schema", "table") where it is not in the usual schema. Names are taken as they are.
     schema : str, optional
-        The schema, by itself.
+        The schema, if not given with the name.
     query : str, optional
         A SELECT instead of a name.
     dialect : str, optional
-        "postgresql", "sqlite", "mysql", "snowflake", "bigquery" or "mssql", where the connection does not tell.
+        "postgresql", "sqlite", "mysql", "snowflake", "bigquery" or "mssql", if the connection does not tell.
 
     >>> import sqlite3
     >>> from deciban.engines.sql.engine import table
@@ -76,25 +76,25 @@ def table(
 
 
 def duckdb_table(connection: Any, parts: tuple[str, ...], query: str | None) -> DuckDB:
-    called = said(parts)
+    rows_named = source_name(parts)
     names = ".".join(DIALECTS["duckdb"].identifier(part) for part in parts)
     try:
         if isinstance(connection, str):
             path = connection.removeprefix("duckdb:").removeprefix("///").partition("?")[0] or ":memory:"
             connection = duckdb().connect(path, read_only=path != ":memory:")
-        # Within another SELECT, nothing but a SELECT can stand.
-        return DuckDB(connection.sql(f"SELECT * FROM {names or f'({trimmed(query)}{NEWLINE})'}"), called)
+        # Only a SELECT can be nested in another SELECT.
+        return DuckDB(connection.sql(f"SELECT * FROM {names or f'({trimmed(query)}{NEWLINE})'}"), rows_named)
     except duckdb().Error as error:
-        raise EngineError(f"{called}: {one_line(str(error))}") from None
+        raise EngineError(f"{rows_named}: {one_line(str(error))}") from None
 
 
 def trimmed(query: str | None) -> str:
-    """A SELECT as it can stand within another."""
+    """A SELECT that can be nested in another."""
     return (query or "").strip().rstrip(";").rstrip()
 
 
-def said(parts: Sequence[str]) -> str:
-    """What to call the source. A SELECT is not shown: it may hold what is nobody's business."""
+def source_name(parts: Sequence[str]) -> str:
+    """The name of the source in messages. A SELECT is not shown: it may contain confidential values."""
     return f"table {one_line('.'.join(parts))!r}" if parts else "the query"
 
 
@@ -104,26 +104,28 @@ class Sql(Fetched):
     name: ClassVar[str] = "sql"
 
     def __init__(self, link: Link, parts: tuple[str, ...], query: str | None = None) -> None:
-        self.link, self.parts, self.rows_named = link, parts, said(parts)
+        self.link, self.parts, self.rows_named = link, parts, source_name(parts)
         self.query = None if query is None else trimmed(query)
         if self.query is None:
             self.source = ".".join(link.database.identifier(part) for part in parts)
         else:
-            self.source = f"({self.query}\n)"  # on a line of its own: the last one may end in a comment
-        self.columns = link.again(self._look)
+            self.source = f"({self.query}\n)"  # on its own line: the last one may end in a comment
+        self.columns = link.retry(self._read_columns)
         self._schema = pa.schema([(column.name, column.kind) for column in self.columns])
 
     @property
     def schema(self) -> pa.Schema:
         return self._schema
 
-    def _look(self) -> list[column_types.TypedColumn]:
+    def _read_columns(self) -> list[column_types.TypedColumn]:
         with self.link.open(self.rows_named) as raw:
-            found = column_types.columns_of(cursor_of(raw), self.link.database.name, self.source, self.parts)
-        names = [column.name for column in found]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise DecibanError(f"{self.rows_named} has several columns named {one_line(twice[0])!r}: name them apart")
-        return found
+            columns = column_types.columns_of(cursor_of(raw), self.link.database.name, self.source, self.parts)
+        names = [column.name for column in columns]
+        if duplicates := sorted({name for name in names if names.count(name) > 1}):
+            raise DecibanError(
+                f"{self.rows_named} has several columns named {one_line(duplicates[0])!r}: name them apart"
+            )
+        return columns
 
     # ------------------------------------------------------------------ rows
 
@@ -132,21 +134,21 @@ class Sql(Fetched):
             yield from self._fetched(raw, self._select())
 
     def _fetched(self, raw: Any, statement: str, rows: int | None = None) -> Generator[pa.Table, None, None]:
-        """The rows of a SELECT over our columns; of PostgreSQL, through a cursor that the server keeps."""
-        step = rows or max(1024, min(ROWS, CELLS // max(1, len(self.columns))))
+        """The rows of a SELECT over our columns; of PostgreSQL, through a server-side cursor."""
+        step = rows or max(1024, min(TABLE_ROWS, MAX_TABLE_CELLS // max(1, len(self.columns))))
         cursor = cursor_of(raw)
         try:
             if self.link.database.name == "postgresql":
-                kept = f"deciban_rows_{next(NUMBERS)}"
-                cursor.execute(f"DECLARE {kept} NO SCROLL CURSOR FOR {statement}")
-                fetch = f"FETCH FORWARD {step} FROM {kept}"
-                while found := executed(cursor, fetch):
-                    yield self._table(found)
-                cursor.execute(f"CLOSE {kept}")
+                server_cursor = f"deciban_rows_{next(CURSOR_NUMBERS)}"
+                cursor.execute(f"DECLARE {server_cursor} NO SCROLL CURSOR FOR {statement}")
+                fetch = f"FETCH FORWARD {step} FROM {server_cursor}"
+                while fetched := executed(cursor, fetch):
+                    yield self._table(fetched)
+                cursor.execute(f"CLOSE {server_cursor}")
                 return
             cursor.execute(statement)
-            while found := cursor.fetchmany(step):
-                yield self._table(found)
+            while fetched := cursor.fetchmany(step):
+                yield self._table(fetched)
         finally:
             cursor.close()
 
@@ -159,89 +161,89 @@ class Sql(Fetched):
 
     def _select(self, after: str = "", before: str = "") -> str:
         listed = ", ".join(column.selected(self.link.database) for column in self.columns)
-        return f"SELECT {before}{listed} FROM {self.source} AS {ALIAS}{after}"
+        return f"SELECT {before}{listed} FROM {self.source} AS {ROWS_ALIAS}{after}"
 
     def _limited(self, rows: int, order: str = "") -> str:
         return self.link.database.limited(self._select(order).removeprefix("SELECT "), rows)
 
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
-        """Where the connection drops, all is begun anew: what was added up before does not count."""
-        return self.link.again(lambda: super(Sql, self).collect(work, watch))
+        """Where the connection drops, everything is started again, and earlier sums are discarded."""
+        return self.link.retry(lambda: super(Sql, self).collect(work, watch))
 
     def apply(self, answer: Answer, fields: pa.Schema) -> Generator[pa.Table, None, None]:
-        """Tables of rows and their answers, found as they are drawn."""
+        """Tables of rows and their answers, computed as they are read."""
         self._with_answers(fields)
         return self._beside(answer, fields)
 
     # ------------------------------------------------------------------ sample
 
     def sample(self, rows: int) -> pa.Table:
-        """PostgreSQL gives some of its pages, SQLite rows by number; others sort by chance and keep the first."""
-        return self.link.again(lambda: self._sample(rows))
+        """PostgreSQL samples pages, SQLite rows by number; other databases sort randomly and keep the first."""
+        return self.link.retry(lambda: self._sample(rows))
 
     def _sample(self, rows: int) -> pa.Table:
         with self.link.open(self.rows_named, together=True) as raw:
             first = self._whole(raw, self._limited(rows + 1), rows + 1)
             if first.num_rows <= rows:
                 return first
-            found = None
+            sampled = None
             if self.parts and self.link.database.name == "postgresql":
-                found = self._pages(raw, rows)
+                sampled = self._pages(raw, rows)
             elif self.parts and self.link.database.name == "sqlite":
-                found = self._runs(raw, rows)
-            if found is None:
-                found = self._whole(raw, self._limited(rows, f" ORDER BY {self.link.database.random}"), rows)
-            return thinned(found, rows)
+                sampled = self._runs(raw, rows)
+            if sampled is None:
+                sampled = self._whole(raw, self._limited(rows, f" ORDER BY {self.link.database.random}"), rows)
+            return thinned(sampled, rows)
 
     def _whole(self, raw: Any, statement: str, rows: int) -> pa.Table:
-        return pa.concat_tables([self.schema.empty_table(), *self._fetched(raw, statement, min(rows, ROWS))])
+        return pa.concat_tables([self.schema.empty_table(), *self._fetched(raw, statement, min(rows, TABLE_ROWS))])
 
     def _pages(self, raw: Any, rows: int) -> pa.Table | None:
-        """Rows of pages here and there; None where it is no plain table."""
+        """Rows of sampled pages; None for anything but a plain table."""
         literal = DIALECTS["postgresql"].quoted(self.source)
         cursor = cursor_of(raw)
-        about = executed(
+        statistics = executed(
             cursor,
             "SELECT relkind IN ('r', 'm'), reltuples, relpages, pg_relation_size(oid) / "
             f"current_setting('block_size')::int FROM pg_class WHERE oid = to_regclass({literal})",
         )
         cursor.close()
-        if not about or not about[0][0]:
+        if not statistics or not statistics[0][0]:
             return None
-        _, counted, paged, pages = about[0]
-        there = max(1.0, pages * (counted / paged if counted > 0 and paged else PER_PAGE))
-        share, found = min(100.0, max(120.0 * rows / there, 100.0 * PLACES / max(1, pages))), None
+        _, tuples, analysed_pages, pages = statistics[0]
+        n_rows = max(1.0, pages * (tuples / analysed_pages if tuples > 0 and analysed_pages else ROWS_PER_PAGE))
+        share, sampled = min(100.0, max(120.0 * rows / n_rows, 100.0 * SAMPLE_PLACES / max(1, pages))), None
         for _ in range(3):
-            found = self._whole(raw, self._select(f" TABLESAMPLE SYSTEM ({share:.9f}) REPEATABLE (1)"), ROWS)
-            if found.num_rows >= 0.8 * rows or share >= 100.0:
+            sampled = self._whole(raw, self._select(f" TABLESAMPLE SYSTEM ({share:.9f}) REPEATABLE (1)"), TABLE_ROWS)
+            if sampled.num_rows >= 0.8 * rows or share >= 100.0:
                 break
-            share = min(100.0, share * (max(2.0, 1.2 * rows / found.num_rows) if found.num_rows else 4.0))
-        return found
+            share = min(100.0, share * (max(2.0, 1.2 * rows / sampled.num_rows) if sampled.num_rows else 4.0))
+        return sampled
 
     def _runs(self, raw: Any, rows: int) -> pa.Table | None:
-        """Rows that follow each other, from many places; None where rows have no numbers, or these lie far apart."""
+        """Runs of rows from many places; None where rows have no numbers, or these have large gaps."""
         taken = {name.lower() for name in self.schema.names}
-        number = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
-        if number is None:
+        rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
+        if rowid is None:
             return None
         cursor = cursor_of(raw)
         try:
-            low, high = executed(cursor, f"SELECT MIN({number}), MAX({number}) FROM {self.source}")[0]
+            low, high = executed(cursor, f"SELECT MIN({rowid}), MAX({rowid}) FROM {self.source}")[0]
             if low is None:  # a view
                 return None
-            found: list[Any] = []
-            last, each = low - 1, -(-rows // PLACES)
-            for place in range(PLACES):
-                start = max(last + 1, low + (high - low + 1) * place // PLACES)
-                after = f" WHERE {ALIAS}.{number} >= {start} ORDER BY {ALIAS}.{number} LIMIT {each}"
-                some = executed(cursor, self._select(after, f"{ALIAS}.{number}, "))
-                last = some[-1][0] if some else last
-                found += [row[1:] for row in some]
+            sampled: list[Any] = []
+            last, run_length = low - 1, -(-rows // SAMPLE_PLACES)
+            for i in range(SAMPLE_PLACES):
+                start = max(last + 1, low + (high - low + 1) * i // SAMPLE_PLACES)
+                after = f" WHERE {ROWS_ALIAS}.{rowid} >= {start} ORDER BY {ROWS_ALIAS}.{rowid} LIMIT {run_length}"
+                run = executed(cursor, self._select(after, f"{ROWS_ALIAS}.{rowid}, "))
+                last = run[-1][0] if run else last
+                sampled += [row[1:] for row in run]
         except errors_of(raw):
             return None
         finally:
             cursor.close()
-        return self._table(found) if len(found) >= rows // 2 else None
+        return self._table(sampled) if len(sampled) >= rows // 2 else None
 
     # ------------------------------------------------------------------ statements
 
@@ -254,36 +256,36 @@ class Sql(Fetched):
                 finally:
                     cursor.close()
 
-        return self.link.again(attempt)
+        return self.link.retry(attempt)
 
     def _push_down(self) -> PushDown:
         return PushDown(self.link.database, self.source, self.schema, self.rows_named)
 
     def scored(self, by: Any, *, keep: Sequence[str] | None = None, output: str = "all") -> Sql:
-        """What a model says of every row, as a table that the database works out when it is asked for.
+        """Every row scored by a model, as a table that the database computes lazily.
 
-        `by` is a model that has `to_sql`, or a SELECT such as that writes. `keep` are columns of the rows that stand
-        beside the answers: by default all. `output` is as in `to_sql`.
+        `by` is a model that has `to_sql`, or a SELECT as that writes. `keep` are columns of the rows to keep beside the
+        answers, by default all. `output` is as in `to_sql`.
         """
         if isinstance(by, str):
             return Sql(self.link, (), by)
         how = {"keep": self._kept(by, keep), "output": output}
-        statement = by.to_sql(self.parts or QUERIED, self.link.database.name, **how)
+        statement = by.to_sql(self.parts or QUERY_ALIAS, self.link.database.name, **how)
         if self.query is not None:
-            statement = f'WITH "{QUERIED}" AS ({self.query}\n), {statement.removeprefix("WITH ")}'
+            statement = f'WITH "{QUERY_ALIAS}" AS ({self.query}\n), {statement.removeprefix("WITH ")}'
         return Sql(self.link, (), statement)
 
     def create(self, name: str | Sequence[str]) -> Sql:
-        """Make a table of the rows inside the database, and give it.
+        """Create a table of the rows inside the database, and return it.
 
-        It is committed; inside of a transaction that was open already, it is left to whoever commits that.
+        It is committed, unless a transaction was open already, which is left to its owner to commit.
         """
         parts = (name,) if isinstance(name, str) else tuple(name)
         target = ".".join(self.link.database.identifier(part) for part in parts)
         if self.link.database.name == "mssql":
             raise DecibanError("SQL Server has no CREATE TABLE AS: write SELECT … INTO around the statement")
         query = self.query or f"SELECT * FROM {self.source}"
-        with self.link.open(said(parts), write=True) as raw:
+        with self.link.open(source_name(parts), write=True) as raw:
             cursor = cursor_of(raw)
             try:
                 cursor.execute(f"CREATE TABLE {target} AS {query}")
@@ -293,7 +295,7 @@ class Sql(Fetched):
 
 
 def cursor_of(raw: Any) -> Any:
-    """A cursor whose rows are plain tuples, whatever the connection's are."""
+    """A cursor whose rows are plain tuples, whatever the connection's row factory."""
     package = type(raw).__module__.partition(".")[0]
     if package == "psycopg":
         from psycopg.rows import tuple_row  # type: ignore[import-not-found,unused-ignore]  # an optional package
@@ -303,10 +305,10 @@ def cursor_of(raw: Any) -> Any:
         from psycopg2.extensions import cursor  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         return raw.cursor(cursor_factory=cursor)
-    found = raw.cursor()
+    plain = raw.cursor()
     if package == "sqlite3":
-        found.row_factory = None
-    return found
+        plain.row_factory = None
+    return plain
 
 
 def executed(cursor: Any, statement: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""How a column of a database is read where it adds up: as a number, a text, or a label."""
+"""Columns of a database as SQL expressions, to be summed: as a number, a text, or a label."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from deciban.dialects import FormulaDialect, SqlDialect
 from deciban.errors import DecibanError
 from deciban.show import one_line
 
-ROWS = "t"  # what the rows are called inside of a statement
+ROWS_ALIAS = "t"  # the name of the rows in a statement
 
 
 def column_of_rows(dialect: SqlDialect, column: str) -> str:
-    return f"{ROWS}.{dialect.identifier(column)}"
+    return f"{ROWS_ALIAS}.{dialect.identifier(column)}"
 
 
 def as_number(dialect: SqlDialect, column: str, kind: pa.DataType) -> str:
@@ -21,9 +21,9 @@ def as_number(dialect: SqlDialect, column: str, kind: pa.DataType) -> str:
     double = dialect.as_double(value)
     if is_date(kind):
         if not isinstance(dialect, FormulaDialect):
-            raise DecibanError(f"dates of {dialect.name} are not known here")  # `unreadable` says so before
+            raise DecibanError(f"dates of {dialect.name} are not known here")  # `unreadable` reports it before
         return dialect.as_days(value, "{}") if getattr(kind, "tz", None) is not None else dialect.as_days(value)
-    if dialect.name == "sqlite":  # any column may hold a text, which CAST would take for 0
+    if dialect.name == "sqlite":  # any column may contain a text, which CAST would read as 0
         return f"CASE WHEN TYPEOF({value}) IN ('text', 'blob') THEN NULL ELSE {double} END"
     if pa.types.is_boolean(kind) and dialect.has_booleans:
         return f"CASE WHEN {value} THEN {dialect.constant(1.0)} WHEN NOT {value} THEN {dialect.constant(0.0)} END"
@@ -35,20 +35,20 @@ def as_number(dialect: SqlDialect, column: str, kind: pa.DataType) -> str:
 
 
 def as_exact_text(dialect: SqlDialect, column: str) -> str:
-    """A column as a text that equals no other."""
+    """A column as a text that equals only identical texts."""
     text = dialect.as_string(column_of_rows(dialect, column))
     return f"{text} COLLATE {dialect.exact_collation}" if dialect.exact_collation else text
 
 
 def as_label(dialect: SqlDialect, column: str, kind: pa.DataType) -> str:
-    """A label as what it is."""
+    """A label of its own type."""
     if is_text(kind):
         return as_exact_text(dialect, column)
     return as_number(dialect, column, kind) if pa.types.is_floating(kind) else column_of_rows(dialect, column)
 
 
 def unreadable(dialect: SqlDialect, column: str, kind: pa.DataType) -> str | None:
-    """Why a column cannot be read as numbers there, if so."""
+    """Why a column cannot be read as numbers; None if it can."""
     if is_date(kind):
         known = isinstance(dialect, FormulaDialect)
         return None if known else f"{dialect.name} counts days in a way that is not known here"

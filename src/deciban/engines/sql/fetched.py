@@ -1,4 +1,4 @@
-"""Rows that a database gives out: tables one after the other, which threads work on while the next are fetched."""
+"""Rows fetched from a database: tables one after the other; threads work on them while the next are fetched."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from deciban.engines.base import Answer, Engine, Pushed, Question, Sum, Watch, Work, added
+from deciban.engines.base import Answer, Engine, PushedSums, Question, Sum, Watch, Work, sum_of_parts
 from deciban.engines.sql.push_down import PushDown
 from deciban.engines.stream import Place, Worker, error_at
 from deciban.errors import DecibanError
 from deciban.show import one_line, plain
 
-ROWS = 1 << 16  # of a table
-OVERSAMPLED = 8  # rows come in runs: so many times as many are drawn and thinned out, so that they are from all over
+TABLE_ROWS = 1 << 16  # rows of a table
+OVERSAMPLING = 8  # rows are sampled in runs: this many times as many are drawn and thinned, to be from all over
 
 
 class Fetched(Engine):
     """A table or a SELECT of a database."""
 
-    workers = 1  # threads that add up
+    workers = 1  # threads that sum
     unit = "rows"
 
     @abstractmethod
@@ -30,7 +30,7 @@ class Fetched(Engine):
 
     @abstractmethod
     def _run(self, statements: Sequence[str]) -> list[tuple[Any, ...]]:
-        """The rows of several statements, which are to see the same data."""
+        """The rows of several statements, which must see the same data."""
 
     @abstractmethod
     def _push_down(self) -> PushDown: ...
@@ -43,18 +43,18 @@ class Fetched(Engine):
                 done += table.num_rows
                 if watch is not None:
                     watch(done)
-            return added(worker.end() for worker in workers)
+            return sum_of_parts(worker.end() for worker in workers)
         finally:
             reading.close()
             for worker in workers:
                 worker.stop()
 
-    def pushed(self, question: Question) -> Pushed | None:
-        asked = self._push_down()
-        return None if asked.expressible(question) else asked.answer(question, self._run)
+    def pushed(self, question: Question) -> PushedSums | None:
+        push_down = self._push_down()
+        return None if push_down.expressible(question) else push_down.answer(question, self._run)
 
     def _kept(self, by: Any, keep: Sequence[str] | None) -> list[str]:
-        """The rows' columns that stand beside a model's answers: those asked for, or all; their names must be free."""
+        """The rows' columns to keep beside a model's answers: those given, or all; names must not clash."""
         kept = list(self.schema.names if keep is None else keep)
         answers = {"label", *(f"proba_{plain(label)}".lower() for label in by.classes_)}
         taken = [name for name in kept if name.lower() in answers]
@@ -74,22 +74,22 @@ class Fetched(Engine):
         return pa.concat_tables([self.schema.empty_table(), *self.tables()])
 
     def _beside(self, answer: Answer, fields: pa.Schema) -> Generator[pa.Table, None, None]:
-        """Each row with its answers."""
+        """Tables of rows with their answers."""
         reading = self.tables()
         try:
             for table in reading:
                 try:
-                    said = answer(table)
+                    answers = answer(table)
                 except Exception as error:
                     raise error_at(error, Place(self.rows_named)) from None
                 for field in fields:
-                    table = table.append_column(field, said[field.name].cast(field.type))
+                    table = table.append_column(field, answers[field.name].cast(field.type))
                 yield table
         finally:
             reading.close()
 
     def _with_answers(self, fields: pa.Schema) -> pa.Schema:
-        """The columns of rows and answers; the answers' names must be free."""
+        """The columns of rows and answers; names must not clash."""
         for name in fields.names:
             if name in self.schema.names:
                 raise DecibanError(

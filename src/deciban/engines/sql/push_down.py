@@ -1,10 +1,10 @@
-"""T(x) compiled to SQL: the database adds up, and only sums leave it.
+"""T(x) compiled to SQL: the database computes the sums, and only sums leave it.
 
-One statement says all: numbers are summed by class in one scan, and counted by category in one more (GROUPING SETS
-where there are any). To sum numbers once for every set of categories as well would be one scan of many times the work.
+One statement is enough: numbers are summed by class in one scan, and rows counted by category in another (by GROUPING
+SETS, where the database has them). Summing numbers by category as well would be one scan of many times the work.
 
-Moments are kept about a pivot that all classes share, which costs no more than the sums themselves. Where a class lies
-so far from it that digits were lost, which the sums tell, the statement is run again with a pivot for each class.
+Moments are kept about a pivot that all classes share, which costs no more than plain sums. Where a class is so far from
+it that digits were lost, which the sums show, the statement is run again with a pivot for each class.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from deciban._typing import Floats
 from deciban.dialects import SqlDialect
-from deciban.engines.base import Pushed, Question
-from deciban.engines.sql.answers import Answered
+from deciban.engines.base import PushedSums, Question
+from deciban.engines.sql.answers import ReceivedSums
 from deciban.engines.sql.expressions import (
-    ROWS,
+    ROWS_ALIAS,
     as_exact_text,
     as_label,
     as_number,
@@ -39,24 +39,24 @@ from deciban.show import one_line, plain
 
 Run: TypeAlias = Callable[[Sequence[str]], Iterable[Sequence[Any]]]  # statements → the rows of all of them
 
-MOST_SUMS = 50_000  # in a question: with more of them, fetching rows is quicker than reading the statement
-HEAD = (
+MAX_SUMS = 50_000  # in a question: with more, fetching rows is faster than parsing the statement
+HEAD_COLUMNS = (
     "part",
     "y",
     "gap",
     "a",
     "b",
-)  # before the sums: of which part, class and categories, and whether rows have gaps
-FIRST = 3  # of the sums of each part: rows, their weight, and rows without a proper weight
-MOST_SETS = 250  # of columns that rows are counted by in one SELECT
+)  # before the sums: the part, class and categories, and whether rows have missing values
+N_HEAD_SUMS = 3  # of each part: rows, their weight, and rows with an invalid weight
+MAX_GROUPING_SETS = 250  # in one SELECT
 
 
 @dataclass(frozen=True, slots=True)
 class SumByClass:
-    """One number to add up by class: where it belongs, the columns that it needs, and its sum in SQL."""
+    """One number to sum by class: its place in the statistics, the columns it needs, and its sum in SQL."""
 
     block: int
-    name: str  # of the measure; "low" and "high" are the least and the greatest, which only check
+    name: str  # of the measure; "low" and "high" are MIN and MAX, used only for checks
     place: tuple[int, ...]
     inputs: tuple[int, ...]
     expression: str
@@ -72,32 +72,32 @@ class CountByCategory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pivots:
-    """For each block that has some: one for all classes (1, d), or one for each and the last for others (k + 1, d)."""
+    """For each block with pivots: one for all classes (1, d), or one for each and the last for others (k + 1, d)."""
 
     classes: tuple[Any, ...]
     blocks: tuple[Floats | None, ...]
 
     def of(self, block: int, classes: Sequence[Any]) -> Floats | None:
         """The pivots under which these classes were summed, (k, d)."""
-        mine = self.blocks[block]
-        place = {label: row for row, label in enumerate(self.classes)}
-        return None if mine is None else mine[[place.get(label, -1) for label in classes]]
+        pivots = self.blocks[block]
+        index = {label: row for row, label in enumerate(self.classes)}
+        return None if pivots is None else pivots[[index.get(label, -1) for label in classes]]
 
 
 @dataclass(frozen=True)
 class PushDown:
-    """What a database is asked, and what its answer means.
+    """Sums computed by a database.
 
-    `source` is a table's quoted name or a SELECT in brackets, `schema` what is in it, `called` what a person calls it.
+    `source` is a table's quoted name or a SELECT in brackets, `schema` its schema, `rows_named` its name in messages.
     """
 
     database: SqlDialect
     source: str
     schema: pa.Schema
-    called: str = "the table"
+    rows_named: str = "the table"
 
     def expressible(self, question: Question) -> str | None:
-        """Why the database cannot be asked this; None where it can."""
+        """Why the database cannot compute these sums; None if it can."""
         target, sums = self.kind(question.target), 0
         if not (is_text(target) or is_number(target) or pa.types.is_boolean(target)):
             return f"labels of type {target} are read row by row"
@@ -115,24 +115,27 @@ class PushDown:
             if unknown := next((m for m in measures if not m.pushes_down), None):
                 return f"no database adds up {type(unknown).__name__}"
             sums += sum(columns.size ** len(m.shapes(columns)[-1]) for m in measures)
-        return f"the statement would have {sums:,} sums" if sums > MOST_SUMS else None
+        return f"the statement would have {sums:,} sums" if sums > MAX_SUMS else None
 
-    def answer(self, question: Question, run: Run) -> Pushed:
-        """The sums, as the database adds them up."""
-        means = [middle(columns) for columns in question.schema.blocks]
-        asked = Asked(self, question, Pivots((), tuple(means)))
-        found = asked.read(run(asked.statements()))
-        better = found.better_pivots()
+    def answer(self, question: Question, run: Run) -> PushedSums:
+        """The sums, computed by the database."""
+        means = [shared_pivot(columns) for columns in question.schema.blocks]
+        statements = SumStatements(self, question, Pivots((), tuple(means)))
+        received = statements.read(run(statements.statements()))
+        better = received.better_pivots()
         if better is not None:
-            labels = found.classes.tolist()
-            at = [i for i, y in enumerate(labels) if not isinstance(y, str) or self.database.text(y) is not None]
-            classes = tuple(labels[i] for i in at)
-            blocks = [
-                None if p is None or m is None else np.vstack([p[at], m]) for p, m in zip(better, means, strict=True)
+            labels = received.classes.tolist()
+            expressible = [
+                i for i, y in enumerate(labels) if not isinstance(y, str) or self.database.text(y) is not None
             ]
-            asked = Asked(self, question, Pivots(classes, tuple(blocks)))
-            found = asked.read(run(asked.statements()))
-        return found.pushed()
+            classes = tuple(labels[i] for i in expressible)
+            blocks = [
+                None if p is None or m is None else np.vstack([p[expressible], m])
+                for p, m in zip(better, means, strict=True)
+            ]
+            statements = SumStatements(self, question, Pivots(classes, tuple(blocks)))
+            received = statements.read(run(statements.statements()))
+        return received.pushed()
 
     def kind(self, name: str) -> pa.DataType:
         if name not in self.schema.names:
@@ -154,14 +157,14 @@ class PushDown:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question under given pivots: its statements, and what their rows are."""
+class SumStatements:
+    """The statements of a question under given pivots, and how their rows are read."""
 
-    about: PushDown
+    push_down: PushDown
     question: Question
     pivots: Pivots
 
-    # ------------------------------------------------------------------ what is asked
+    # ------------------------------------------------------------------ sums and counts
 
     @cached_property
     def inputs(self) -> list[tuple[int, int]]:
@@ -170,21 +173,21 @@ class Asked:
         return [(b, j) for b, columns in blocks if columns.categories is None for j in range(columns.size)]
 
     @cached_property
-    def whole(self) -> list[int]:
-        """The inputs that a row must have all of: otherwise it counts nowhere, and waits for EM."""
+    def complete_inputs(self) -> list[int]:
+        """The inputs that must not be missing: rows without one of them are not summed, and are left to EM."""
         laws = self.question.joint.blocks
         return [i for i, (b, _) in enumerate(self.inputs) if laws[b].family.whole_rows]
 
     @cached_property
     def parts(self) -> list[list[SumByClass]]:
-        """The sums, in parts that are no wider than a result can be."""
-        room = self.about.database.max_result_columns - len(HEAD) - FIRST - len(self.whole)
+        """The sums, in parts no wider than a result can be."""
+        room = self.push_down.database.max_result_columns - len(HEAD_COLUMNS) - N_HEAD_SUMS - len(self.complete_inputs)
         sums = list(self._sums())
         return [sums[i : i + room] for i in range(0, len(sums), room)] or [[]]
 
     @cached_property
     def counts(self) -> list[CountByCategory]:
-        """Pairs come first: where rows are counted by two columns, they are counted by the one as well."""
+        """Pairs come first: where rows are counted by two columns, they are counted by one of them as well."""
         blocks = enumerate(blocks_of(self.question))
         counts = [CountByCategory(b, by) for b, (_, measures) in blocks for m in measures for by in m.counted()]
         return sorted(counts, key=lambda one: -len(one.columns))
@@ -193,97 +196,102 @@ class Asked:
         start = 0
         for b, (columns, measures) in enumerate(blocks_of(self.question)):
             if columns.categories is None:
-                say = InSql(self._inputs_from(start), self.number, self.question.weight is not None)
+                in_sql = InSql(self._inputs_from(start), self.number, self.question.weight is not None)
                 for m in measures:
-                    for place, expression in m.in_sql(columns, say):
+                    for place, expression in m.in_sql(columns, in_sql):
                         yield SumByClass(b, m.name, place, tuple(start + j for j in place), expression)
-                if not any(m.degree > 1 for m in measures):  # squares tell by themselves what is infinite
+                if not any(m.degree > 1 for m in measures):  # squares already show what is infinite
                     for i in range(start, start + columns.size):
                         yield SumByClass(b, "low", (i - start,), (i,), f"MIN(x{i})")
                         yield SumByClass(b, "high", (i - start,), (i,), f"MAX(x{i})")
                 start += columns.size
 
     def _inputs_from(self, start: int) -> Callable[[int], str]:
-        """What the columns of a block are called whose first is that input."""
+        """The names of a block's columns, whose first is input `start`."""
         return lambda j: f"x{start + j}"
 
     # ------------------------------------------------------------------ statements
 
     def statements(self) -> list[str]:
-        """One; several where a database takes only so many SELECTs at once."""
-        width = FIRST + max(map(len, self.parts))
+        """One statement; several where a database limits the number of SELECTs."""
+        width = N_HEAD_SUMS + max(map(len, self.parts))
         selects = [self._summed(p, part, width) for p, part in enumerate(self.parts)]
-        step = MOST_SETS if self.about.database.grouping_sets else 1
+        step = MAX_GROUPING_SETS if self.push_down.database.grouping_sets else 1
         selects += [self._counted(self.counts[i : i + step], i, width) for i in range(0, len(self.counts), step)]
-        most = self.about.database.max_selects
-        return ["\nUNION ALL\n".join(selects[i : i + most]) for i in range(0, len(selects), most)]
+        limit = self.push_down.database.max_selects
+        return ["\nUNION ALL\n".join(selects[i : i + limit]) for i in range(0, len(selects), limit)]
 
     def _summed(self, part: int, sums: Sequence[SumByClass], width: int) -> str:
         """Sums of numbers, by class."""
-        used = sorted({i for one in sums for i in one.inputs} | set(self.whole))
-        nothing = self.empty("text")
-        head = (str(part), "y", "gap" if self.whole else "0", nothing, nothing)
+        used = sorted({i for one in sums for i in one.inputs} | set(self.complete_inputs))
+        null_text = self.empty("text")
+        head = (str(part), "y", "gap" if self.complete_inputs else "0", null_text, null_text)
         weight = ("COUNT(*)", "0")
         if self.question.weight is not None:
             weight = ("SUM(w)", "SUM(CASE WHEN w IS NULL OR w < 0 THEN 1 ELSE 0 END)")
-        said = ["COUNT(*)", *weight, *(one.expression for one in sums)]
-        group = "y, gap" if self.whole else "y"
-        return f"{self._selected(head, said, width)}\nFROM {self._rows(used, ())}\nGROUP BY {group}"
+        sums_sql = ["COUNT(*)", *weight, *(one.expression for one in sums)]
+        group = "y, gap" if self.complete_inputs else "y"
+        return f"{self._selected(head, sums_sql, width)}\nFROM {self._rows(used, ())}\nGROUP BY {group}"
 
     def _counted(self, counts: Sequence[CountByCategory], first: int, width: int) -> str:
-        """Rows by class and category. Of several sets of columns, GROUPING says which one a row is of."""
-        ways = [" AND ".join(f"GROUPING({self._name(one.block, j)}) = 0" for j in one.columns) for one in counts]
+        """Rows by class and category. Of several sets of columns, GROUPING tells to which a row belongs."""
+        conditions = [" AND ".join(f"GROUPING({self._name(one.block, j)}) = 0" for j in one.columns) for one in counts]
 
-        def which(each: Sequence[str], otherwise: str) -> str:
-            if set(each) == {"NULL"}:
+        def by_set(values: Sequence[str], otherwise: str) -> str:
+            if set(values) == {"NULL"}:
                 return otherwise
-            whens = (f"WHEN {way} THEN {said}" for way, said in zip(ways, each, strict=True))
-            return f"CASE {' '.join(whens)} END" if len(each) > 1 else each[0]
+            whens = (
+                f"WHEN {condition} THEN {value_sql}" for condition, value_sql in zip(conditions, values, strict=True)
+            )
+            return f"CASE {' '.join(whens)} END" if len(values) > 1 else values[0]
 
         def value(place: int, text: bool) -> str:
             """The category of a column, or of its parent, where it is of that type."""
             own = [one.columns[place] if place < len(one.columns) else -1 for one in counts]
-            each = [
+            values = [
                 self._name(one.block, j) if j >= 0 and self._is_text(one.block, j) == text else "NULL"
                 for one, j in zip(counts, own, strict=True)
             ]
-            return which(each, self.empty("text" if text else "double"))
+            return by_set(values, self.empty("text" if text else "double"))
 
-        part = which([str(len(self.parts) + first + i) for i in range(len(counts))], "")
+        part = by_set([str(len(self.parts) + first + i) for i in range(len(counts))], "")
         head = (part, "y", "0", value(0, True), value(1, True))
         weight = "COUNT(*)" if self.question.weight is None else "SUM(w)"
         used = sorted({(one.block, j) for one in counts for j in one.columns})
         sets = [f"(y, {', '.join(self._name(one.block, j) for j in one.columns)})" for one in counts]
         group = f"GROUPING SETS ({', '.join(sets)})" if len(sets) > 1 else sets[0][1:-1]
-        kept = "y IS NOT NULL AND gap = 0" if self.whole else "y IS NOT NULL"
-        rows = self._rows(self.whole, used)
+        kept = "y IS NOT NULL AND gap = 0" if self.complete_inputs else "y IS NOT NULL"
+        rows = self._rows(self.complete_inputs, used)
         selected = self._selected(head, [weight, value(0, False), value(1, False)], width)
         return f"{selected}\nFROM {rows}\nWHERE {kept}\nGROUP BY {group}"
 
-    def _selected(self, head: Sequence[str], said: Sequence[str], width: int) -> str:
-        """A SELECT as wide as the others, all of whose columns after the first are doubles."""
-        values = [self.about.database.as_double(one) for one in [*said, *["NULL"] * (width - len(said))]]
-        named = [f"{one} AS {name}" for one, name in zip(head, HEAD, strict=True)]
-        named += [f"{one} AS v{i}" for i, one in enumerate(values)]
-        return f"SELECT {', '.join(named)}"
+    def _selected(self, head: Sequence[str], sums_sql: Sequence[str], width: int) -> str:
+        """A SELECT as wide as the others, whose columns after the head are doubles."""
+        values = [
+            self.push_down.database.as_double(expression)
+            for expression in [*sums_sql, *["NULL"] * (width - len(sums_sql))]
+        ]
+        columns = [f"{expression} AS {name}" for expression, name in zip(head, HEAD_COLUMNS, strict=True)]
+        columns += [f"{expression} AS v{i}" for i, expression in enumerate(values)]
+        return f"SELECT {', '.join(columns)}"
 
     def _rows(self, inputs: Sequence[int], categories: Sequence[tuple[int, int]]) -> str:
-        """Rows as they are read, then numbers about their pivots, and whether one is missing that must not be."""
-        database, question = self.about.database, self.question
-        read = [(as_label(database, question.target, self.about.kind(question.target)), "y")]
+        """Rows as they are read, then numbers about their pivots, and whether a required one is missing."""
+        database, question = self.push_down.database, self.question
+        read = [(as_label(database, question.target, self.push_down.kind(question.target)), "y")]
         if question.weight is not None:
             read.append((self._number(question.weight), "w"))
         read += [(self._number(self._column(*self.inputs[i])), f"x{i}") for i in inputs]
         read += [(self._category(b, j), self._name(b, j)) for b, j in categories]
-        moved = [f"{self._about_pivot(i)} AS x{i}" for i in inputs]
-        moved += [self._name(b, j) for b, j in categories]
-        if self.whole:
-            missing = " OR ".join(f"x{i} IS NULL" for i in self.whole)
-            moved.append(f"CASE WHEN {missing} THEN 1 ELSE 0 END AS gap")
-        inner = ", ".join(f"{said} AS {name}" for said, name in read)
-        rows = f"(SELECT {inner} FROM {self.about.source} AS {ROWS}) AS r"
+        about_pivot = [f"{self._about_pivot(i)} AS x{i}" for i in inputs]
+        about_pivot += [self._name(b, j) for b, j in categories]
+        if self.complete_inputs:
+            missing = " OR ".join(f"x{i} IS NULL" for i in self.complete_inputs)
+            about_pivot.append(f"CASE WHEN {missing} THEN 1 ELSE 0 END AS gap")
+        inner = ", ".join(f"{expression} AS {name}" for expression, name in read)
+        rows = f"(SELECT {inner} FROM {self.push_down.source} AS {ROWS_ALIAS}) AS r"
         kept = ["y"] if question.weight is None else ["y", "w"]
-        return f"(SELECT {', '.join([*kept, *moved])} FROM {rows}) AS s"
+        return f"(SELECT {', '.join([*kept, *about_pivot])} FROM {rows}) AS s"
 
     def _about_pivot(self, i: int) -> str:
         b, j = self.inputs[i]
@@ -297,20 +305,20 @@ class Asked:
         return f"x{i} - CASE y {whens} ELSE {last} END"
 
     def _label(self, label: Any) -> str:
-        value, database = plain(label), self.about.database
+        value, database = plain(label), self.push_down.database
         if isinstance(value, str):
-            return database.text(value) or "NULL"  # what cannot be written is not among the classes here
+            return database.text(value) or "NULL"  # texts that cannot be written are not among these classes
         return ("TRUE" if value else "FALSE") if isinstance(value, bool) and database.has_booleans else str(int(value))
 
     def _number(self, column: str) -> str:
-        return as_number(self.about.database, column, self.about.kind(column))
+        return as_number(self.push_down.database, column, self.push_down.kind(column))
 
     def _category(self, b: int, j: int) -> str:
-        """A category as a text or a number, or the number of an interval; "" is one only where it is known as such."""
+        """A category as a text or a number, or the number of an interval; "" is one only if it is among the known."""
         known, name = (self.question.schema.blocks[b].categories or ())[j], self._column(b, j)
         if self._is_text(b, j):
-            said = as_exact_text(self.about.database, name)
-            return said if "" in known else f"NULLIF({said}, '')"
+            text = as_exact_text(self.push_down.database, name)
+            return text if "" in known else f"NULLIF({text}, '')"
         x = self._number(name)
         if isinstance(known, Bins):
             whens = " ".join(f"WHEN {x} <= {self.number(cut)} THEN {i}" for i, cut in enumerate(known.cuts))
@@ -324,41 +332,41 @@ class Asked:
         return f"c{b}_{j}"
 
     def _is_text(self, b: int, j: int) -> bool:
-        return self.about.reading(self.question, self.question.schema.blocks[b], j) == "text"
+        return self.push_down.reading(self.question, self.question.schema.blocks[b], j) == "text"
 
     def number(self, value: float) -> str:
-        return self.about.database.constant(value)
+        return self.push_down.database.constant(value)
 
     def empty(self, kind: str) -> str:
         """NULL of a type."""
-        database = self.about.database
+        database = self.push_down.database
         return database.as_string("NULL") if kind == "text" else database.as_double("NULL")
 
-    # ------------------------------------------------------------------ what is answered
+    # ------------------------------------------------------------------ results
 
-    def read(self, rows: Iterable[Sequence[Any]]) -> Answered:
-        """The rows of all statements, put where they belong."""
+    def read(self, rows: Iterable[Sequence[Any]]) -> ReceivedSums:
+        """The rows of all statements as sums."""
         blocks = enumerate(self.question.schema.blocks)
-        truths = frozenset(
+        booleans = frozenset(
             (b, j)
             for b, columns in blocks
             for j in range(columns.size)
-            if self.about.reading(self.question, columns, j) == "boolean"
+            if self.push_down.reading(self.question, columns, j) == "boolean"
         )
-        target = self.about.kind(self.question.target)
-        found = Answered(self.question, target, self.pivots.of, self.about.called, truths)
+        target = self.push_down.kind(self.question.target)
+        received = ReceivedSums(self.question, target, self.pivots.of, self.push_down.rows_named, booleans)
         for part, y, gap, a, b, *values in rows:
-            at = int(part)
-            if at < len(self.parts):
-                found.add_rows(y, bool(gap), at == 0, values[:FIRST])
+            index = int(part)
+            if index < len(self.parts):
+                received.add_rows(y, bool(gap), index == 0, values[:N_HEAD_SUMS])
                 if y is not None and not gap:
-                    for mine, value in zip(self.parts[at], values[FIRST:], strict=False):
-                        found.add_sum(y, mine.block, mine.name, mine.place, value)
+                    for one_sum, value in zip(self.parts[index], values[N_HEAD_SUMS:], strict=False):
+                        received.add_sum(y, one_sum.block, one_sum.name, one_sum.place, value)
                 continue
-            one = self.counts[at - len(self.parts)]
-            each = (values[1] if a is None else a, values[2] if b is None else b)
-            found.add_count(y, one.block, one.columns, each[: len(one.columns)], values[0])
-        return found
+            count = self.counts[index - len(self.parts)]
+            categories = (values[1] if a is None else a, values[2] if b is None else b)
+            received.add_count(y, count.block, count.columns, categories[: len(count.columns)], values[0])
+        return received
 
 
 def blocks_of(question: Question) -> Iterator[tuple[Columns, tuple[Measure, ...]]]:
@@ -367,8 +375,8 @@ def blocks_of(question: Question) -> Iterator[tuple[Columns, tuple[Measure, ...]
         yield columns, block.family.measures(columns)
 
 
-def middle(columns: Columns) -> Floats | None:
-    """The mean of the classes' pivots, (1, d)."""
+def shared_pivot(columns: Columns) -> Floats | None:
+    """The mean of the classes' pivots, (1, d); None without pivots."""
     if columns.pivot is None:
         return None
     return columns.pivot.mean(axis=0, keepdims=True) if len(columns.pivot) else np.zeros((1, columns.size))
