@@ -1,4 +1,4 @@
-"""For all tests: how thorough they are, real data where it is there, the fixtures scikit-learn's own tests ask for."""
+"""For all tests: how thorough they are, real data if available, and fixtures for scikit-learn's own tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # cores are shared out already: threads of BLAS would only spin beside them
+if "PYTEST_XDIST_WORKER" in os.environ:  # cores are in use by processes already: threads of BLAS would only compete
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # read when NumPy is first imported
 
 import numpy as np
@@ -24,7 +24,7 @@ for _name, _examples in (("quick", 8), ("thorough", 60)):
         derandomize=True,
     )
 
-CROSSED = 2  # of all combinations of a test's parameters, one in so many is not slow
+CROSSED = 2  # of all combinations of a test's parameters, one in this many runs in `make test`
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
@@ -40,14 +40,13 @@ def pytest_configure(config):
     settings.load_profile("quick" if quick else "thorough")
 
 
-@pytest.hookimpl(tryfirst=True)  # before those that are slow are left out
+@pytest.hookimpl(tryfirst=True)  # before slow tests are deselected
 def pytest_collection_modifyitems(items):
-    """What `slow_where` says is slow; combinations of parameters are thinned out, further where `crossed(n)` says so.
+    """Mark slow tests by `slow_where`; thin out combinations of parameters, to one in n by `crossed(n)`.
 
-    That is along the diagonals, so that every value is met, each time with another partner.
+    Combinations are taken along diagonals, so that every value is used, each time with another partner.
 
-    A law that holds of each model and in each circumstance, and is broken where two of them meet, is what the others
-    are for: `make test-all` runs them all.
+    `make test-all` runs all combinations, for errors that show only in some of them.
     """
     for item in items:
         mark = item.get_closest_marker("slow_where")
@@ -95,7 +94,7 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(scope="session")
 def thorough(request) -> bool:
-    """Whether slow tests run too: what is tried at random is then tried many times as often."""
+    """Whether slow tests run too; randomised tests then try many more cases."""
     return "not slow" not in request.config.getoption("markexpr")
 
 

@@ -1,22 +1,22 @@
-"""How work grows, in this process's own time: neither how fast a machine is nor how busy matters."""
+"""How work grows, in CPU time of this process, independent of the speed and load of the machine."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-LEAST = 2e-3  # seconds, of which what is measured is not noise
+MIN_SECONDS = 2e-3  # seconds: shorter measurements are noise
 
 
 def growth(small: Callable[[], object], large: Callable[[], object], enough: float, tries: int = 4) -> float:
-    """How many times as long the larger work takes, the least of a few tries; as soon as it is at most `enough`."""
-    least = float("inf")
+    """How many times as long the larger work takes, at best of a few tries; stops once that is at most `enough`."""
+    ratio = float("inf")
     for _ in range(tries):
-        first, second = seconds(small), seconds(large)
-        least = min(least, second / max(first, LEAST))
-        if least <= enough:
+        small_seconds, large_seconds = seconds(small), seconds(large)
+        ratio = min(ratio, large_seconds / max(small_seconds, MIN_SECONDS))
+        if ratio <= enough:
             break
-    return least
+    return ratio
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""Every public estimator, found in `deciban.__all__`, and some rows that it can learn.
+"""Every public estimator in `deciban.__all__`, and some rows that it can learn.
 
 A new one fails `tests/estimators/test_every.py` until `READS` says how it reads rows; then the tests that ask for its
 way of reading have it, too.
@@ -51,7 +51,7 @@ def quickly(models: list[type]) -> list[object]:
 
 
 def made(name: str):
-    """As it is by default, but for what would take long."""
+    """With default parameters, except those that would take long."""
     return ESTIMATORS[name](**QUICK.get(name, {}))
 
 

@@ -39,13 +39,13 @@ def fields_of(text: str) -> tuple[list, list]:
     """The tokens, and the header field of each ("" in the body, and for a field's name itself with its colon)."""
     tokens, names, field, inside = [], [], "", True
     for number, line in enumerate(text.split("\n")):
-        found = HEADER.match(line)
+        match = HEADER.match(line)
         value = line
-        if inside and found:
-            field = found.group()[:-1]
+        if inside and match:
+            field = match.group()[:-1]
             value = line[len(field) + 1 :]
-            tokens += TOKEN.findall(found.group())
-            names += [""] * len(TOKEN.findall(found.group()))
+            tokens += TOKEN.findall(match.group())
+            names += [""] * len(TOKEN.findall(match.group()))
         elif inside and field and line[:1] in (" ", "\t"):
             pass
         elif inside and number == 0 and line.startswith("from "):
@@ -81,7 +81,7 @@ def shares(y: list, weight: list, k: int) -> np.ndarray:
 def evidence(
     document: set, N: dict, pi: np.ndarray, strengths, knots, least: float, most: float, size=None, factor=1.0
 ):
-    """The vectors of one document, (strengths, knots + 2, k), for classes that there are (π > 0; NaN for others), and
+    """The vectors of one document, (strengths, knots + 2, k), for classes with rows (π > 0; NaN for others), and
     beside each vector how large a rounding error of it can be: see `tolerance`."""
     k, there = len(pi), pi > 0
     entropy = -sum(p * np.log(p) for p in pi[there])
@@ -115,7 +115,7 @@ def tolerance(lam: np.ndarray, kappa: np.ndarray, m: float, entropy: float) -> n
     large as |log m| and more, each rounded.
     """
     if not len(kappa):
-        return np.full(10, 1e-300)  # nothing was said
+        return np.full(10, 1e-300)  # no evidence
     differ = np.ptp(lam, axis=1).sum()
     size = np.abs(lam).sum() + len(kappa) * (abs(np.log(m)) + 5.0)
     off = 1e-15 * (2.0 + abs(np.log(m))) / entropy  # of each κ

@@ -1,4 +1,4 @@
-"""Small random tables with everything in them that real ones have, and their experts."""
+"""Small random tables with all features of real ones, and their experts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
-from deciban.tables.encode import EncodedRows, Encoding, choose_encoding, coarse
+from deciban.tables.encode import EncodedRows, Encoding, choose_encoding, coarse_codes
 from deciban.tables.experts.columns import BINNED, CATEGORIES, ColumnLaws
 from deciban.tables.experts.contexts import ContextTrees
 from deciban.tables.experts.forest import Forest
@@ -47,7 +47,7 @@ class Sample:
 
 
 def random_frame(rng, n, gaps=0.1, colours=("red", "green", "blue"), y=None) -> Frame:
-    """Two columns of numbers and two of categories that hang on the class and on each other."""
+    """Two columns of numbers and two of categories that depend on the class and on each other."""
     y = np.zeros(n, dtype=int) if y is None else y
     common = rng.normal(size=n)
     numbers = np.column_stack([common + y, np.round(2 * common + rng.normal(size=n))])
@@ -67,7 +67,7 @@ def random_frame(rng, n, gaps=0.1, colours=("red", "green", "blue"), y=None) -> 
 
 
 def random_sample(seed, n=24, k=3, weighted=False, gaps=0.1) -> Sample:
-    """Row 0 is all of the last class, and row 1 has a colour that no other row has."""
+    """Row 0 is the only row of the last class, and row 1 has a colour that no other row has."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, max(1, k - 1), n).astype(np.int32)
     y[0] = k - 1
@@ -83,7 +83,7 @@ def random_sample(seed, n=24, k=3, weighted=False, gaps=0.1) -> Sample:
 
 
 def strange_frame(seed, n=8) -> Frame:
-    """EncodedRows unlike those learned: far off, missing, of categories that nobody has seen."""
+    """EncodedRows unlike those learned: outliers, missing values, unseen categories."""
     rng = np.random.default_rng(seed)
     frame = random_frame(rng, n, 0.3, ("red", "mauve", "blue"))
     far = frame.columns[0].values.copy()
@@ -114,9 +114,9 @@ def no_gaussians(sample: Sample, view="real", shape=None, pieces=1) -> Gaussians
 
 
 def no_contexts(sample: Sample, depth=2, strength=2.0, bins=5) -> ContextTrees:
-    maps, levels = coarse(sample.encoding, bins)
-    found = ContextTrees.chosen(sample.rows, sample.y, sample.k, maps, levels, sample.weight)
-    return ContextTrees(found.maps, found.levels, found.parents, found.sums, found.k, depth, strength)
+    maps, levels = coarse_codes(sample.encoding, bins)
+    chosen = ContextTrees.chosen(sample.rows, sample.y, sample.k, maps, levels, sample.weight)
+    return ContextTrees(chosen.maps, chosen.levels, chosen.parents, chosen.sums, chosen.k, depth, strength)
 
 
 def no_forest(sample: Sample, strength=2.0) -> Forest:

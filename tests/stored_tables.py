@@ -1,4 +1,4 @@
-"""Arrow tables put into databases, as somebody else would have put them there."""
+"""Arrow tables loaded into databases, independently of deciban."""
 
 import datetime
 import math
@@ -52,7 +52,7 @@ def in_duckdb(table, name="rows"):
 
 
 def in_postgresql(table, server, name="rows"):
-    """A connection to the server, where the table is a temporary one: it is gone with the connection."""
+    """A connection to the server, where the table is temporary: it is dropped with the connection."""
     connection = server.connect()
     connection.execute(create(table, name, 1).replace("CREATE", "CREATE TEMPORARY", 1))
     with connection.cursor() as cursor:
@@ -64,6 +64,6 @@ def in_postgresql(table, server, name="rows"):
     return connection
 
 
-def is_gone(value):
+def is_missing(value):
     """NULL, or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))

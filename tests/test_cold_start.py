@@ -1,4 +1,4 @@
-"""A saved model is read and asked by a fresh process without what takes long to import."""
+"""A saved model is loaded and predicts in a fresh process without slow imports."""
 
 from __future__ import annotations
 
@@ -15,23 +15,34 @@ from deciban._kernel.text import Documents
 from deciban.text.graded import Graded, numbered
 from deciban.text.sums import narrowed
 
-HEAVY = ("sklearn", "scipy", "pandas", "pyarrow", "polars", "narwhals", "threadpoolctl", "matplotlib", "rich", "typer")
+SLOW_IMPORTS = (
+    "sklearn",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "polars",
+    "narwhals",
+    "threadpoolctl",
+    "matplotlib",
+    "rich",
+    "typer",
+)
 
-# Everything is said without these but what needs SciPy's sparse matrices: many texts for a plain model.
-ASK = """
+# These are not imported, except SciPy for sparse matrices: many texts for a plain model.
+ASK_SCRIPT = """
 import json, sys
 from deciban.scorer import read
 scorer, rows, plain = read(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3] == "plain"
 why = scorer.explain(rows)
-said = {"why": why.to_dict(), "shown": repr(why), "strongest": repr(scorer.top_evidence(3))}
+answer = {"why": why.to_dict(), "shown": repr(why), "strongest": repr(scorer.top_evidence(3))}
 if not plain:
-    said["proba"] = scorer.predict_proba(rows).tolist()
-said["heavy"] = [name for name in HEAVY if name in sys.modules]
-print(json.dumps(said))
+    answer["proba"] = scorer.predict_proba(rows).tolist()
+answer["heavy"] = [name for name in SLOW_IMPORTS if name in sys.modules]
+print(json.dumps(answer))
 """
 
-# Each file below these, imported by itself, leaves the slow ones alone.
-WALK = """
+# Each module below these, imported alone, does not import the slow ones.
+IMPORT_SCRIPT = """
 import importlib, sys
 from pathlib import Path
 import deciban
@@ -40,11 +51,11 @@ for path in sorted(folder.rglob("*.py")):
     names = path.relative_to(folder).with_suffix("").parts
     if names[0] not in above or ".".join(names) == "engines.dispatch":
         importlib.import_module(".".join(("deciban", *names)).removesuffix(".__init__"))
-        found = [name for name in HEAVY if name in sys.modules]
-        assert not found, f"{names} imports {found}"
+        imported = [name for name in SLOW_IMPORTS if name in sys.modules]
+        assert not imported, f"{names} imports {imported}"
 print(len(sys.modules))
 """
-ABOVE = ("__main__", "cli", "demo", "engines", "estimators", "export", "pictures", "report", "sources")
+UPPER_LAYERS = ("__main__", "cli", "demo", "engines", "estimators", "export", "pictures", "report", "sources")
 
 SPAM = [f"win cash prize number {i}, claim it now" for i in range(30)]
 HAM = [f"lunch at noon in room {i}, see you there" for i in range(30)]
@@ -53,7 +64,7 @@ SIZES = np.random.default_rng(0).normal(size=60) + np.repeat([0.0, 2.0], 30)
 
 
 def in_a_fresh_process(code: str, *arguments: str) -> str:
-    code = f"HEAVY = {HEAVY!r}\n{code}"
+    code = f"SLOW_IMPORTS = {SLOW_IMPORTS!r}\n{code}"
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -101,26 +112,26 @@ def test_a_saved_model_answers_without_what_is_slow_to_import(case, tmp_path):
     make, rows = CASES[case]
     model = make()
     model.save(path := tmp_path / "model.deciban")
-    said = json.loads(in_a_fresh_process(ASK, str(path), json.dumps(rows), case.partition(",")[0]))
-    assert said["heavy"] == []
+    answer = json.loads(in_a_fresh_process(ASK_SCRIPT, str(path), json.dumps(rows), case.partition(",")[0]))
+    assert answer["heavy"] == []
     expected = model.explain(rows)
-    assert said["why"] == json.loads(json.dumps(expected.to_dict())), "the same numbers, bit for bit"
-    assert said["shown"] == repr(expected)
-    assert "spam" in said["strongest"]
-    if "proba" in said:
-        assert said["proba"] == model.predict_proba(rows).tolist()
+    assert answer["why"] == json.loads(json.dumps(expected.to_dict())), "the same numbers, bit for bit"
+    assert answer["shown"] == repr(expected)
+    assert "spam" in answer["strongest"]
+    if "proba" in answer:
+        assert answer["proba"] == model.predict_proba(rows).tolist()
 
 
 def test_nothing_below_the_models_imports_scipy_or_a_data_frame_library():
-    assert int(in_a_fresh_process(WALK, " ".join(ABOVE))) > 0
+    assert int(in_a_fresh_process(IMPORT_SCRIPT, " ".join(UPPER_LAYERS))) > 0
 
 
-# ------------------------------------------------------------------ what one text needs
+# ------------------------------------------------------------------ a single text
 
 
 def graded(prior: dict | None = None) -> Graded:
     model = deciban.TextClassifier(prior=prior).fit(SPAM + HAM, LABELS)
-    return replace(model.model_)  # as if it were just read: nothing is derived yet
+    return replace(model.model_)  # as if just loaded: nothing is derived yet
 
 
 @pytest.mark.parametrize("prior", [None, {"free": {"spam": 3}, "lunch": 1}])
@@ -138,7 +149,7 @@ def test_all_tables_are_made_once_as_many_items_were_asked_for():
     model = graded()
     ((_, rows),) = numbered(Documents(SPAM + HAM), model.sums.lexicon, model.sums.blocks, 1)
     asked, items = sum(len(indices) for _, indices in rows.values()), sum(c.size for c in model.sums.cells.values())
-    assert items < asked < 10 * items  # so that all of them are worth it at once
+    assert items < asked < 10 * items  # so that deriving them for all words pays off at once
     model.evidence(rows)
     assert "tables" in model._cache
     one, other = ({block: (indptr[:2], indices[: indptr[1]]) for block, (indptr, indices) in rows.items()}, graded())

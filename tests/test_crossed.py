@@ -1,4 +1,4 @@
-"""What is thinned out of a quick run (`crossed` in conftest.py): combinations, and never a value."""
+"""Thinning of a quick run (`crossed` in conftest.py) drops combinations, but never a value."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ print(BernoulliNB().fit(X, ["u", "v", "u", "v", "w"]).to_sql())
 
 
 def test_a_statement_is_the_same_every_time(thorough, capsys):
-    """In processes that hash differently; this one's seed is anybody's guess."""
+    """In processes with different hash seeds; this process's is unknown."""
     exec(STATEMENT, {})
     statements = {capsys.readouterr().out} | {
         subprocess.run(

@@ -1,4 +1,4 @@
-"""The pages: links lead somewhere, every public name is in the reference, commands that are shown exist."""
+"""The documentation: links are valid, every public name is in the reference, and commands shown exist."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from deciban.cli.app import COMMANDS, app
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
-BESIDES = ("text.Lines", "text.background.background", "text.mail")  # public, though not named by the package itself
+OTHER_PUBLIC_NAMES = ("text.Lines", "text.background.background", "text.mail")  # public, though not in deciban.__all__
 
 FENCE = re.compile(r"^( *)(`{3,})(\w*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 
 
-def called(path: Path) -> str:
+def page_name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 def prose(page: Path) -> str:
-    """A page without its blocks of code, in which nothing is a link."""
+    """A page without its code blocks, which contain no links."""
     return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 def anchors(page: Path) -> set[str]:
-    """What a heading is called in a link: small letters, digits and hyphens, as code hosts and the site have it."""
+    """The anchor of a heading: lower-case letters, digits and hyphens, as code hosts and the site make it."""
     titles = [re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in HEADING.findall(prose(page))]
     return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip()) for title in titles}
 
@@ -54,7 +54,7 @@ def broken_links(page: Path) -> list[str]:
 
 
 def navigation() -> set[str]:
-    """The pages that the site's menu leads to."""
+    """The pages in the site's menu."""
     yaml = pytest.importorskip("yaml", reason="comes with mkdocs")
 
     def leaves(node: object) -> list[str]:
@@ -66,18 +66,18 @@ def navigation() -> set[str]:
 
 
 def shown_commands() -> list[tuple[str, str]]:
-    """(page, command) for every call of deciban in a console block, pipes taken apart."""
-    found = []
+    """(page, command) for every call of deciban in a console block, pipes split."""
+    commands = []
     for page in PAGES:
         for _, _, language, block in FENCE.findall(page.read_text(encoding="utf-8")):
             lines = [line.strip()[2:] for line in block.splitlines() if line.strip().startswith("$ ")]
             parts = [part.strip() for line in lines for part in re.split(r"\||&&", line)]
             if language == "console":
-                found += [(called(page), part) for part in parts if part.startswith("deciban")]
-    return found
+                commands += [(page_name(page), part) for part in parts if part.startswith("deciban")]
+    return commands
 
 
-@pytest.mark.parametrize("page", PAGES, ids=called)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_links_lead_somewhere(page):
     assert broken_links(page) == []
 
@@ -97,7 +97,7 @@ def test_every_public_name_is_in_the_reference():
     pages = [page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md")]
     documented = [name for page in pages for name in re.findall(r"^::: deciban\.(\S+)", page, re.MULTILINE)]
     assert len(documented) == len(set(documented))
-    assert {*deciban.__all__, *BESIDES} <= set(documented)
+    assert {*deciban.__all__, *OTHER_PUBLIC_NAMES} <= set(documented)
 
 
 def test_every_page_is_in_the_menu():
@@ -108,8 +108,8 @@ def test_every_page_is_in_the_menu():
 def test_every_guide_shows_both_ways():
     for page in sorted((DOCS / "how-to").glob("*.md")):
         languages = {language for _, _, language, _ in FENCE.findall(page.read_text(encoding="utf-8"))}
-        assert "console" in languages, called(page)
-        assert languages & {"pycon", "python"}, called(page)
+        assert "console" in languages, page_name(page)
+        assert languages & {"pycon", "python"}, page_name(page)
 
 
 def test_every_command_is_described():
@@ -138,7 +138,7 @@ def test_a_command_that_is_shown_exists(page, command, every_command):
 def test_the_site_builds_without_a_warning_and_without_the_network(tmp_path):
     pytest.importorskip("mkdocs")
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    # Not --quiet: what is not said is not counted either, and --strict would let every warning pass.
+    # Not --quiet: suppressed warnings are not counted, and --strict would let them pass.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Errors have fields, and a message that is made of them last: wherever they are raised, renumbered, sent and shown."""
+"""Errors have fields, and a message formatted from them last: wherever raised, renumbered, pickled and shown."""
 
 from __future__ import annotations
 
@@ -372,7 +372,7 @@ def test_rows_of_a_long_partition_have_their_numbers(monkeypatch):
 
 
 def test_spark_sends_errors_with_their_fields():
-    """What comes back from an executor is a row with a pickled error; this is what the driver makes of it."""
+    """An executor returns a row with a pickled error; this is how the driver raises it."""
     from types import SimpleNamespace
 
     from deciban.engines.spark.engine import checked_parts

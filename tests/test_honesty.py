@@ -1,6 +1,6 @@
-"""What a model states about itself is what new rows see: with few rows, and with labels that say nothing.
+"""What a model states about itself holds on new rows: with few rows, and with random labels.
 
-`benchmarks/honesty.py` asks the same of real data, with enough draws to see hundredths.
+`benchmarks/honesty.py` does the same on real data, with enough draws to resolve hundredths.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WORDS = np.array([f"word{i}" for i in range(300)])
 
 
 def numbers(y, rng, apart):
-    """Four columns, two of which know something of the class."""
+    """Four columns, two of which are informative."""
     return rng.normal(size=(len(y), 4)) + apart * np.column_stack([y, y, 0 * y, 0 * y])
 
 
@@ -45,7 +45,7 @@ MODELS = [
     pytest.param(lambda: CategoricalNB(alpha="loo"), codes, id="CategoricalNB-loo"),
     pytest.param(TreeAugmentedNB, codes, id="TreeAugmentedNB"),
 ]
-DOUBTING = ("Classifier", "TextClassifier", "GaussianDiscriminant")  # which come out at the class shares
+FALL_BACK_TO_SHARES = ("Classifier", "TextClassifier", "GaussianDiscriminant")  # which come out at the class shares
 
 
 def draws(make, rows, n, seeds, apart):
@@ -58,14 +58,14 @@ def draws(make, rows, n, seeds, apart):
         model = make().fit(X, y)
         left = model.leave_one_out(X, y)
         assert left.how == "cross-fitted leave-one-out"
-        said, share = model.predict_log_proba(Z), np.log(np.bincount(y, minlength=2) / n)
+        log_proba, share = model.predict_log_proba(Z), np.log(np.bincount(y, minlength=2) / n)
         out.append(
             (
                 left.log_loss,
-                -said[np.arange(1000), new].mean(),
+                -log_proba[np.arange(1000), new].mean(),
                 -share[new].mean(),
                 left.accuracy,
-                (said.argmax(axis=1) == new).mean(),
+                (log_proba.argmax(axis=1) == new).mean(),
                 np.bincount(y).max() / n,
             )
         )
@@ -75,24 +75,24 @@ def draws(make, rows, n, seeds, apart):
 @pytest.mark.parametrize(("make", "rows"), MODELS)
 @pytest.mark.parametrize("n", [30, 100])
 def test_labels_that_say_nothing(make, rows, n, request):
-    found = draws(make, rows, n, 5, 0.0)
-    stated, new, shares, accuracy, _, larger = found.mean(axis=0)
-    slack = 2.0 * found.std(axis=0, ddof=1) / np.sqrt(len(found))  # two standard errors
+    figures = draws(make, rows, n, 5, 0.0)
+    stated, new, shares, accuracy, _, larger = figures.mean(axis=0)
+    slack = 2.0 * figures.std(axis=0, ddof=1) / np.sqrt(len(figures))  # two standard errors
     assert stated > np.log(2) - 0.02 - slack[0], "stated better than the class shares"
-    chance = 3.0 * np.sqrt(0.25 / (n * len(found)))  # three standard errors of as many tosses of a coin
+    chance = 3.0 * np.sqrt(0.25 / (n * len(figures)))  # three standard errors of as many coin tosses
     assert accuracy < larger + chance, "stated to know what cannot be known"
-    if any(f"{name}]" in request.node.name for name in DOUBTING):
+    if any(f"{name}]" in request.node.name for name in FALL_BACK_TO_SHARES):
         assert new < shares + (0.02 if n >= 100 else 0.05) + slack[1]
 
 
-@pytest.mark.slow_where("bic|loo|GaussianD|Tree")  # which labels that say nothing are given above
+@pytest.mark.slow_where("bic|loo|GaussianD|Tree")  # which random labels have above
 @pytest.mark.parametrize(("make", "rows"), MODELS)
 def test_stated_is_what_new_rows_see(make, rows):
-    found = draws(make, rows, 100, 5, 1.0)
-    gaps = np.column_stack([found[:, 1] - found[:, 0], found[:, 3] - found[:, 4]])  # log loss, accuracy
+    figures = draws(make, rows, 100, 5, 1.0)
+    gaps = np.column_stack([figures[:, 1] - figures[:, 0], figures[:, 3] - figures[:, 4]])  # log loss, accuracy
     slack = 2.0 * gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
     assert (np.abs(gaps.mean(axis=0)) < 0.015 + slack).all(), (gaps.mean(axis=0), slack)
-    assert found[:, 1].mean() < found[:, 2].mean(), "there is something to know"
+    assert figures[:, 1].mean() < figures[:, 2].mean(), "there is something to know"
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_stated_is_what_new_rows_see(make, rows):
 )
 @pytest.mark.parametrize("shares", [[50, 50], [70, 30]], ids=["balanced", "unequal"])
 def test_rows_are_not_ranked_by_their_own_absence(make, rows, shares):
-    """Without a row its class has a smaller share: with nothing else to go by, that would tell labels, backwards."""
-    found = []
+    """Without a row its class has a smaller share: without other evidence, that would reveal labels, inverted."""
+    figures = []
     for seed in range(8):
         y = np.repeat([0, 1], shares)
         X = rows(y, np.random.default_rng(seed), 0.0)
         left = make().fit(X, y).leave_one_out(X, y)
-        found.append((left.auc, left.accuracy, left.log_loss - left.baseline))
-    auc, accuracy, over = np.mean(found, axis=0)
+        figures.append((left.auc, left.accuracy, left.log_loss - left.baseline))
+    auc, accuracy, over = np.mean(figures, axis=0)
     assert auc > 0.4  # a standard error of .02; that no more is stated than can be known, is tested above
     assert accuracy > max(shares) / 100 - 0.12
     assert over < 0.05

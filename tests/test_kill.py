@@ -1,6 +1,6 @@
-"""A process that learns may be killed at any moment: the file that it learns into is whole, before and after.
+"""A process that learns may be killed at any moment: its model file is always complete, old or new.
 
-Whoever is to be killed is forked from a process that has imported everything, so that hundreds of kills take seconds.
+The processes to kill are forked from one that has imported everything, so that hundreds of kills take seconds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import deciban
 from deciban.storage import atomic, files
 
 KILLS = 24, 200  # in `make test`, and in `make test-all`
-ROWS = 8  # learned at a time
-COLUMNS = 5_000  # so many that reading, learning and writing take milliseconds each
+ROWS_PER_BATCH = 8  # learned at a time
+N_COLUMNS = 5_000  # so many that reading, learning and writing take milliseconds each
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
@@ -30,11 +30,11 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are f
 def batch():
     """Always the same rows, so that what was learned is a multiple of their sums, and nothing else is."""
     rng = np.random.default_rng(0)
-    return rng.poisson(0.2, (ROWS, COLUMNS)).astype(float), np.arange(ROWS) % 2
+    return rng.poisson(0.2, (ROWS_PER_BATCH, N_COLUMNS)).astype(float), np.arange(ROWS_PER_BATCH) % 2
 
 
-class Counted:
-    """The calls of the system that a learner makes: at the one that it is given, it tells, and may stay there."""
+class CallHook:
+    """Hooks the system calls of a learner: at a given one it reports, and may stop there."""
 
     CALLS = "open", "close", "fstat", "lstat", "fchmod", "fsync", "replace"
 
@@ -59,11 +59,11 @@ def learn(place: Path, X, y) -> None:
 
 
 def calls_of(place: Path, X, y) -> int:
-    """How many calls that takes, by one who does nothing else."""
+    """How many calls an undisturbed learner makes."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        counted = Counted(np.inf)
+        counted = CallHook(np.inf)
         learn(place, X, y)
         os.write(write, str(counted.made).encode())
         os._exit(0)
@@ -75,9 +75,9 @@ def calls_of(place: Path, X, y) -> int:
 
 
 def times_learned(place: Path, X, y) -> int:
-    """How often the rows were learned; an error if the file is anything else than one of its whole states."""
+    """How often the rows were learned; an error if the file is not one of its complete states."""
     model = deciban.load(place)
-    times = round(model.class_count_.sum() / ROWS)
+    times = round(model.class_count_.sum() / ROWS_PER_BATCH)
     np.testing.assert_array_equal(model.class_count_, times * np.bincount(y))
     sums = np.array([X[y == c].sum(axis=0) for c in range(2)])
     np.testing.assert_array_equal(model.feature_count_, times * sums)  # whole numbers: exact
@@ -88,16 +88,16 @@ def start(place: Path, X, y, last: int, tell: int, stay: bool) -> int:
     child = os.fork()
     if child == 0:
         try:
-            Counted(last, tell, stay)
+            CallHook(last, tell, stay)
             while True:
                 learn(place, X, y)
         finally:
-            os._exit(1)  # nothing but being killed ends it
+            os._exit(1)  # it ends only by being killed
     return child
 
 
 def kill_learners(place: Path, writers: int, kills: int) -> None:
-    """Start, kill, look: the file is whole, and what was learned stays learned.
+    """Start, kill, check: the file is complete, and what was learned stays learned.
 
     Half of the learners are killed at one of their calls, whichever it is, and the others some time after it.
     """
@@ -105,7 +105,7 @@ def kill_learners(place: Path, writers: int, kills: int) -> None:
     deciban.MultinomialNB().fit(X, y).save(place)
     calls = calls_of(place, X, y)
     rng, before, cut_off, rounds = random.Random(0), 2, 0, kills // writers
-    while rounds > 0 or not cut_off:  # of several writers it is chance who holds the file
+    while rounds > 0 or not cut_off:  # of several writers, chance decides which holds the lock
         rounds -= 1
         hear, tell = os.pipe()
         learners = [start(place, X, y, rng.randint(1, 3 * calls), tell, rng.random() < 0.5) for _ in range(writers)]
@@ -156,9 +156,9 @@ def test_the_command_killed_at_any_moment(tmp_path):
         with subprocess.Popen([*learn_, *when], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
             began = child.stdout.read(1)
             child.kill()
-            said = child.communicate()[1]
-        assert began == b".", said
-        assert child.returncode == -signal.SIGKILL or (child.returncode == 0 and when[1] == "go"), said
+            errors = child.communicate()[1]
+        assert began == b".", errors
+        assert child.returncode == -signal.SIGKILL or (child.returncode == 0 and when[1] == "go"), errors
         ended += child.returncode == 0
         count = deciban.load(place).class_count_
         np.testing.assert_array_equal(count, [count[0], count[0]])
@@ -172,12 +172,12 @@ def test_the_command_killed_at_any_moment(tmp_path):
 
 
 def learn_by_command(place: str, data: str, last: str, then: str) -> None:
-    """`deciban learn`, which tells of one of its calls on standard output, and says in the end how many there were."""
+    """`deciban learn`, which reports one of its system calls on standard output, and finally how many there were."""
     from deciban.cli.run import run
 
     tell = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what the command says
-    counted = Counted(float(last), tell, then == "stay")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # output of the command
+    counted = CallHook(float(last), tell, then == "stay")
     code = run(["learn", place, data])
     os.write(tell, str(counted.made).encode())
     sys.exit(code)

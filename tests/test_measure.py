@@ -1,4 +1,4 @@
-"""A measure is one class: what is added up, merged, moved, forgotten, saved and asked of a database follows from it."""
+"""A measure is one class: adding up, merging, moving, forgetting, saving and SQL follow from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import deciban
-from deciban.algebra import FAR, Stats, about_the_means, shift
+from deciban.algebra import MAX_PIVOT_DISTANCE, Stats, about_the_means, shift
 from deciban.collect import collect
 from deciban.corollaries.forget import forget
 from deciban.engines.base import Question
@@ -41,13 +41,13 @@ class LogOnePlus(Measure):
         del columns
         return True
 
-    def in_sql(self, columns, say):
-        yield from (((j,), say.total(f"LN(1 + {say.x(j)})")) for j in range(columns.size))
+    def in_sql(self, columns, sql):
+        yield from (((j,), sql.total(f"LN(1 + {sql.x(j)})")) for j in range(columns.size))
 
 
 @dataclass(frozen=True)
-class Hushed(LogOnePlus):
-    """The same, which no database knows."""
+class LogOnePlusWithoutSql(LogOnePlus):
+    """The same, without an SQL form."""
 
     in_sql = Measure.in_sql
 
@@ -60,8 +60,8 @@ class WithLogs(Geometric):
         return (*Geometric.measures(self, columns), self.measure())
 
 
-class WithHushedLogs(WithLogs):
-    measure = Hushed
+class WithLogsWithoutSql(WithLogs):
+    measure = LogOnePlusWithoutSql
 
 
 @pytest.fixture
@@ -78,19 +78,19 @@ JOINT, SCHEMA = Joint((Block(WithLogs()),)), Schema(np.arange(3), (Columns(3),))
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix, sp.csc_matrix])
 @pytest.mark.parametrize("soft", [False, True])
 def test_without_a_kernel_sums_are_those_of_the_definition(rows, weighted, layout, soft, monkeypatch):
-    monkeypatch.setattr("deciban.collect.ENTRIES", 16)  # several blocks
+    monkeypatch.setattr("deciban.collect.ENTRIES_PER_BLOCK", 16)  # several blocks
     X, y, weight = rows
     weight = weight if weighted else np.ones(60)
     labels = np.eye(3)[y] if soft else y
-    found = collect([layout(X)], JOINT, SCHEMA, labels, weight if weighted else None)
+    stats = collect([layout(X)], JOINT, SCHEMA, labels, weight if weighted else None)
     expected = np.array([weight[y == c] @ np.nan_to_num(np.log1p(X[y == c])) for c in range(3)])
-    np.testing.assert_allclose(found.sums[0]["log_one_plus"], expected, rtol=1e-12)
-    assert list(found.sums[0]) == ["one", "x", "log_one_plus"]
+    np.testing.assert_allclose(stats.sums[0]["log_one_plus"], expected, rtol=1e-12)
+    assert list(stats.sums[0]) == ["one", "x", "log_one_plus"]
 
 
 def test_its_sums_are_merged_scaled_and_forgotten(rows):
     X, y, _ = np.abs(rows[0]) - 0.2, rows[1], None
-    X = np.where(X < 0, 0.0, X)  # x itself is never negative here, log(1 + x) may be as it likes
+    X = np.where(X < 0, 0.0, X)  # x itself is never negative here, log(1 + x) may be
     whole, part = collect([X], JOINT, SCHEMA, y), collect([X[:20]], JOINT, SCHEMA, y[:20])
     rest = collect([X[20:]], JOINT, SCHEMA, y[20:])
     assert (part + rest).same_as(whole)
@@ -114,7 +114,7 @@ def test_a_database_adds_it_up(rows):
         question = Question(JOINT, schema, {}, "y", weight)
         pushed = deciban.table(data, "t").pushed(question)
         assert pushed.stats.same_as(collect([X], JOINT, schema, y, None if weight is None else w))
-    hushed = replace(question, joint=Joint((Block(WithHushedLogs()),)))
+    hushed = replace(question, joint=Joint((Block(WithLogsWithoutSql()),)))
     assert deciban.table(data, "t").pushed(hushed) is None  # rows are fetched, and added up here
 
 
@@ -152,20 +152,20 @@ X_WHOLE = X(whole=True)
 def test_moments_move_to_another_pivot():
     rng = np.random.default_rng(1)
     rows, old, new = rng.normal(size=(40, 3)), rng.normal(size=3), rng.normal(size=3)
-    found = shift(moments(rows, old), (old - new)[None])
+    shifted = shift(moments(rows, old), (old - new)[None])
     for name, expected in moments(rows, new).items():
-        np.testing.assert_allclose(found[name], expected, rtol=1e-10, atol=1e-10, err_msg=name)
+        np.testing.assert_allclose(shifted[name], expected, rtol=1e-10, atol=1e-10, err_msg=name)
     plain = {m.name: m.of(rows, old).sum(axis=0)[None] for m in (X(), XX())} | {"one": np.array([[40.0]])}
     np.testing.assert_allclose(shift(plain, (old - new)[None])["xx"], XX().of(rows, new).sum(axis=0)[None], rtol=1e-10)
 
 
 @pytest.mark.parametrize(("off", "moves"), [(0.5, False), (0.98, False), (1.02, True), (1e3, True)])
 def test_a_pivot_follows_a_mean_that_is_far_from_it(off, moves):
-    """Far is ten deviations, for columns by themselves and for a block."""
+    """Far is ten deviations, for single columns and for a block."""
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(500, 2))
     rows[1::2] = (rows[1::2] - rows[1::2].mean(axis=0)) / rows[1::2].std(axis=0)
-    pivot = np.array([[0.0, 0.0], [off * np.sqrt(FAR), 0.0]])
+    pivot = np.array([[0.0, 0.0], [off * np.sqrt(MAX_PIVOT_DISTANCE), 0.0]])
     schema = Schema(np.arange(2), (Columns(2, pivot=pivot),))
     for family in (deciban.families.Gaussian(), MultivariateGaussian()):
         stats = collect([rows], Joint((Block(family),)), schema, (np.arange(500) % 2).astype(np.int32))
@@ -173,9 +173,9 @@ def test_a_pivot_follows_a_mean_that_is_far_from_it(off, moves):
         assert (ours is not stats) == moves
         assert ours.same_as(stats)
         if moves:
-            found = ours.schema.blocks[0].pivot
-            np.testing.assert_allclose(found[1, 0], 0.0, atol=1e-9)
-            assert found[:, 1].tolist() == found[0].tolist() == [0.0, 0.0]  # the others stay
+            moved_pivot = ours.schema.blocks[0].pivot
+            np.testing.assert_allclose(moved_pivot[1, 0], 0.0, atol=1e-9)
+            assert moved_pivot[:, 1].tolist() == moved_pivot[0].tolist() == [0.0, 0.0]  # the others stay
             np.testing.assert_allclose(second_moments(ours.sums[0])[1, 0], 250.0, rtol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""The package as a thing: quick to import, lazy, layered, typed."""
+"""The package itself: quick to import, lazy, layered, typed."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_the_core_learns_and_predicts_without_scikit_learn(tmp_path):
 
 def test_every_public_name_is_there_and_documented():
     for name in deciban.__all__:
-        thing = getattr(deciban, name)
-        assert thing.__doc__, name
+        public = getattr(deciban, name)
+        assert public.__doc__, name
         assert name in dir(deciban)
     assert deciban.__version__ == version("deciban")
     with pytest.raises(AttributeError, match="no attribute 'NoSuchModel'"):

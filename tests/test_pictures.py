@@ -1,4 +1,4 @@
-"""Pictures draw what they say: lines where P = ½, ellipses that hold their share, bars that add up."""
+"""Pictures are correct: lines where P = ½, ellipses that hold their share, bars that add up."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from matplotlib import colors  # noqa: E402 - the backend is chosen first
 from matplotlib import pyplot as plt  # noqa: E402
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-NASTY = "a\x1b[31m\n[red]<b>$x$\u202e\ud800"
+HOSTILE = "a\x1b[31m\n[red]<b>$x$\u202e\ud800"
 SHAPES = [np.eye(2), 0.6 * np.eye(2), 2 * np.eye(2), *(np.array([[1, r], [r, 1]]) for r in (0.5, 0.8, -0.5))]
 
 
@@ -61,8 +61,8 @@ def rings(ax):
 
 def lines(ax, style="solid"):
     """The points of contour lines of a style."""
-    found = [c for c in ax.collections if (c.get_linestyles()[0][1] is None) == (style == "solid")]
-    return [path.vertices for c in found for path in c.get_paths() if len(path.vertices)]
+    collections = [c for c in ax.collections if (c.get_linestyles()[0][1] is None) == (style == "solid")]
+    return [path.vertices for c in collections for path in c.get_paths() if len(path.vertices)]
 
 
 # ------------------------------------------------------------------ contours
@@ -134,8 +134,8 @@ def test_shades_are_densities_on_one_scale():
     assert tight.max() / wide.max() == pytest.approx(2 / 0.6)
     assert darkest(SHAPES[1], True).max() == pytest.approx(darkest(SHAPES[2], True).max()), "a scale of its own"
     at = np.random.default_rng(0).normal(size=(20, 2))
-    said = pictures.density(np.array([1.0, 2.0]), SHAPES[4], at)
-    np.testing.assert_allclose(said, multivariate_normal([1, 2], SHAPES[4]).pdf(at), rtol=1e-12)
+    densities = pictures.density(np.array([1.0, 2.0]), SHAPES[4], at)
+    np.testing.assert_allclose(densities, multivariate_normal([1, 2], SHAPES[4]).pdf(at), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_any_frame_will_do():
         assert len(line) == pytest.approx(len(expected), abs=40)
 
 
-class Sure:
-    """Knows no doubt, and has no logarithms."""
+class CertainModel:
+    """Probabilities of 0 and 1 only, and no predict_log_proba."""
 
     def __init__(self, *classes):
         self.classes_ = np.array(classes)
@@ -257,12 +257,12 @@ class Sure:
 
 def test_certainty_one_class_and_gaps_are_drawn():
     X = np.array([[-1.0, 5.0], [2.0, 5.0], [np.nan, 5.0], [np.inf, 5.0]])  # the second column is constant
-    ax = pictures.boundary(Sure("a", "b"), X, ["a", "b", "a", "b"])
+    ax = pictures.boundary(CertainModel("a", "b"), X, ["a", "b", "a", "b"])
     (line,) = lines(ax)
     assert np.abs(line[:, 0]).max() < 0.02, "between two points of the grid"
     assert ax.get_ylim() == (4.5, 5.5)
 
-    class Always(Sure):
+    class Always(CertainModel):
         def predict_proba(self, X):
             return np.ones((len(X), 1))
 
@@ -280,7 +280,7 @@ def test_certainty_one_class_and_gaps_are_drawn():
 )
 def test_what_cannot_be_drawn_is_said(X, what):
     with pytest.raises(DecibanError, match=what):
-        pictures.boundary(Sure("a", "b"), X)
+        pictures.boundary(CertainModel("a", "b"), X)
     with pytest.raises(DecibanError, match="Table has no predict_proba"):
         pictures.log_posterior(Table("", (), []), X)
 
@@ -341,8 +341,8 @@ def test_a_text_is_marked():
 
 
 def test_odds_are_decibans():
-    for db, said in ((0, "1 : 1"), (30, "1,000 : 1"), (-10, "1 : 10"), (-60, "1 : $10^{6}$")):
-        assert pictures.odds_text(db) == said
+    for db, expected in ((0, "1 : 1"), (30, "1,000 : 1"), (-10, "1 : 10"), (-60, "1 : $10^{6}$")):
+        assert pictures.odds_text(db) == expected
 
 
 # ------------------------------------------------------------------ results
@@ -420,14 +420,14 @@ def test_a_tree_has_a_line_a_column():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda: LinearForm(np.array([NASTY, "b"], dtype=object), [NASTY], np.ones((2, 1)), np.zeros(2)).plot(
-            positive=NASTY
+        lambda: LinearForm(np.array([HOSTILE, "b"], dtype=object), [HOSTILE], np.ones((2, 1)), np.zeros(2)).plot(
+            positive=HOSTILE
         ),
-        lambda: Table(NASTY, ("a", NASTY, "n"), [(NASTY, NASTY, 1), (NASTY, "b", 2)]).plot(),
-        lambda: Structure((NASTY, "b"), (-1, 0), np.ones(2), np.ones(2)).plot(),
-        lambda: pictures.contours([[0, 0], [1, 1]], np.eye(2), names=[NASTY, "b"]),
-        lambda: pictures.boundary(Sure(NASTY, "b"), np.eye(2), [NASTY, "b"]),
-        lambda: pictures.waterfall(Evidence(NASTY, "b", 1.0, ((NASTY, NASTY, 1.0),), 0.5)),
+        lambda: Table(HOSTILE, ("a", HOSTILE, "n"), [(HOSTILE, HOSTILE, 1), (HOSTILE, "b", 2)]).plot(),
+        lambda: Structure((HOSTILE, "b"), (-1, 0), np.ones(2), np.ones(2)).plot(),
+        lambda: pictures.contours([[0, 0], [1, 1]], np.eye(2), names=[HOSTILE, "b"]),
+        lambda: pictures.boundary(CertainModel(HOSTILE, "b"), np.eye(2), [HOSTILE, "b"]),
+        lambda: pictures.waterfall(Evidence(HOSTILE, "b", 1.0, ((HOSTILE, HOSTILE, 1.0),), 0.5)),
     ],
     ids=["linear form", "table", "structure", "contours", "boundary", "waterfall"],
 )
@@ -445,7 +445,7 @@ def test_no_name_is_obeyed(draw):
     "draw",
     [
         lambda: pictures.contours([0, 0], np.eye(2)),
-        lambda: pictures.boundary(Sure("a", "b"), np.eye(2)),
+        lambda: pictures.boundary(CertainModel("a", "b"), np.eye(2)),
         lambda: pictures.waterfall(Evidence("a", "b", 1.0, (), 0.5)),
         lambda: Table("", ("n",), [(1,)]).plot(),
     ],
@@ -470,7 +470,15 @@ def load_gallery():
 gallery = load_gallery()
 PAGE = (DOCS / "gallery.md").read_text(encoding="utf-8")
 OPENING, SECTIONS = gallery.sections(PAGE)
-LONG = ("boundaries", "clusters", "contours", "curves", "forgetting", "reliability", "smoothing")  # seconds each
+SLOW_PICTURES = (
+    "boundaries",
+    "clusters",
+    "contours",
+    "curves",
+    "forgetting",
+    "reliability",
+    "smoothing",
+)  # seconds each
 
 
 def test_the_page_shows_every_image_and_no_other():
@@ -488,7 +496,7 @@ def test_every_section_says_what_is_seen():
 
 @pytest.mark.parametrize(
     "section",
-    [pytest.param(s, id=s.name, marks=[pytest.mark.slow] if s.name in LONG else []) for s in SECTIONS],
+    [pytest.param(s, id=s.name, marks=[pytest.mark.slow] if s.name in SLOW_PICTURES else []) for s in SECTIONS],
 )
 def test_the_code_on_the_page_draws_its_picture(section, tmp_path):
     from PIL import Image

@@ -25,7 +25,7 @@ from deciban.show import Result, Table, label, one_line, visible
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [1, 3, 3]])
 y = ["spam", "spam", "<ham>", "<ham>"]
-NASTY = (
+HOSTILE = (
     "a\x1b[31m\x07\n[red]<b>$x$\u202e\ud800"  # steers a terminal, rich, a page and matplotlib, and cannot be encoded
 )
 
@@ -128,11 +128,11 @@ def test_em_shows_its_steps_on_a_terminal_and_is_quiet_in_a_pipe(monkeypatch, te
     assert ("mixture" in screen.getvalue()) == terminal
 
 
-# ------------------------------ every result, and whatever it is about
+# ------------------------------ every result, with any names
 
 
-def found(name: str) -> list[Result]:
-    """One of each result, where everything that can be called something is called `name`."""
+def all_results(name: str) -> list[Result]:
+    """One of each result, with `name` for every label, column and title."""
     classes, losses = np.array([name, "b"], dtype=object), np.array([[[0.5, 0.7]], [[0.9, 0.9]]])
     columns = Table(name, ("column", name), [(name, name)])
     tried = candidates_table([(name, name, 0.4, 1.0, True), (name, name, 0.6, None, False)], name)
@@ -147,19 +147,19 @@ def found(name: str) -> list[Result]:
     ]
 
 
-KINDS = [type(result).__name__ for result in found("a")]
+RESULT_NAMES = [type(result).__name__ for result in all_results("a")]
 
 
-@pytest.fixture(params=range(len(KINDS)), ids=KINDS)
-def nasty(request):
-    return found(NASTY)[request.param]
+@pytest.fixture(params=range(len(RESULT_NAMES)), ids=RESULT_NAMES)
+def hostile_result(request):
+    return all_results(HOSTILE)[request.param]
 
 
-@pytest.mark.parametrize("which", range(len(KINDS)), ids=KINDS)
+@pytest.mark.parametrize("which", range(len(RESULT_NAMES)), ids=RESULT_NAMES)
 def test_every_result_has_every_form(which):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    result = found("a")[which]
+    result = all_results("a")[which]
     assert isinstance(result.to_dict(), dict)
     assert len(result.to_frame()) >= 2
     axes = result.plot()
@@ -167,41 +167,41 @@ def test_every_result_has_every_form(which):
     matplotlib.pyplot.close("all")
 
 
-def test_no_name_is_obeyed(nasty):
-    if not isinstance(nasty, TextEvidence | LeaveOneOut):  # its text has lines; its table has no names
-        assert "a␛[31m␇␊[red]<b>$x$��" in repr(nasty)
-    assert not set(repr(nasty)) & {"\x1b", "\x07", "\u202e", "\ud800"}
+def test_no_name_is_obeyed(hostile_result):
+    if not isinstance(hostile_result, TextEvidence | LeaveOneOut):  # its text has lines; its table has no names
+        assert "a␛[31m␇␊[red]<b>$x$��" in repr(hostile_result)
+    assert not set(repr(hostile_result)) & {"\x1b", "\x07", "\u202e", "\ud800"}
     screen = io.StringIO()
-    Console(file=screen, width=200, color_system=None).print(nasty)
+    Console(file=screen, width=200, color_system=None).print(hostile_result)
     assert not set(screen.getvalue()) & {"\x1b", "\x07", "\u202e", "\ud800"}
-    assert ("[red]" in screen.getvalue()) == (not isinstance(nasty, LeaveOneOut)), "no markup"
-    page = nasty._repr_html_()
+    assert ("[red]" in screen.getvalue()) == (not isinstance(hostile_result, LeaveOneOut)), "no markup"
+    page = hostile_result._repr_html_()
     assert "<b>" not in page
     page.encode()
 
 
 @pytest.mark.filterwarnings("error::UserWarning")  # of characters that the font does not have
-def test_a_picture_writes_names_as_they_are(nasty):
+def test_a_picture_writes_names_as_they_are(hostile_result):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    axes = nasty.plot()
+    axes = hostile_result.plot()
     texts = [*axes.get_yticklabels(), axes.xaxis.label, axes.yaxis.label]
     texts += axes.get_legend().get_texts() if axes.get_legend() else []
     about = [text.get_text() for text in texts if "[red]" in text.get_text()]
-    assert bool(about) == (not isinstance(nasty, LeaveOneOut))
+    assert bool(about) == (not isinstance(hostile_result, LeaveOneOut))
     assert all(matplotlib.cbook.is_math_text(text) is False for text in about)
     axes.figure.canvas.draw()
     matplotlib.pyplot.close("all")
 
 
-def test_without_the_library_an_error_names_the_extra(nasty, monkeypatch):
+def test_without_the_library_an_error_names_the_extra(hostile_result, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"plot needs matplotlib, .*pip install 'deciban\[all\]'"):
-        nasty.plot()
+        hostile_result.plot()
     with pytest.raises(ImportError, match=r"to_frame needs pandas, .*pip install 'deciban\[all\]'"):
-        nasty.to_frame()
-    assert repr(nasty), "what needs neither works"
+        hostile_result.to_frame()
+    assert repr(hostile_result), "what needs neither works"
 
 
 def test_what_is_visible_keeps_its_length():

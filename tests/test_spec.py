@@ -43,8 +43,8 @@ def pets():
 def test_s1_the_posterior_is_the_joint_over_its_sum(pets):
     joint = np.array([0.5 * np.prod(PLUS ** DOCUMENT[0]), 0.5 * np.prod(MINUS ** DOCUMENT[0])])
     expected = dict(zip("+-", joint / joint.sum(), strict=True))
-    found = dict(zip(pets.classes_, pets.predict_proba(DOCUMENT)[0], strict=True))
-    assert found == pytest.approx(expected)
+    posterior = dict(zip(pets.classes_, pets.predict_proba(DOCUMENT)[0], strict=True))
+    assert posterior == pytest.approx(expected)
     assert pets.predict(DOCUMENT) == ["+"]
 
 
@@ -126,9 +126,9 @@ def test_s6_a_pseudo_count_for_every_word():
 def test_s6_an_impossible_word_falls_back_to_the_prior_and_says_so():
     model = MultinomialNB(alpha=0).fit([[2, 1, 0], [1, 2, 0], [1, 1, 0]], ["a", "b", "b"])
     with pytest.warns(ZeroEvidenceWarning, match=r"1 of 2 rows have probability zero under every class \(0/0\)"):
-        found = model.predict_proba([[1, 0, 1], [1, 0, 0]])
-    assert found[0] == pytest.approx([1 / 3, 2 / 3])
-    assert not np.isnan(found).any()
+        proba = model.predict_proba([[1, 0, 1], [1, 0, 0]])
+    assert proba[0] == pytest.approx([1 / 3, 2 / 3])
+    assert not np.isnan(proba).any()
     with pytest.warns(ZeroEvidenceWarning):
         assert model.predict([[0, 0, 5]]).tolist() == ["b"]
 
@@ -240,7 +240,7 @@ def test_s16_a_mixture_and_one_step_of_em():
 
 
 def test_s17_one_label_a_class_and_em():
-    """Two heaps and one label in each: the unlabelled rows settle where the heaps are."""
+    """Two clusters and one label in each: the unlabelled rows join the clusters."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(-3, 1, 60), rng.normal(3, 1, 60)])[:, None]
     truth = np.repeat([0.0, 1.0], 60)
@@ -306,7 +306,7 @@ def test_s18_what_is_generated_is_learned_back(model):
 
 
 def test_s19_what_the_user_knows():
-    """50 pseudo-counts of "viagra" in spam outweigh that neither class ever said it."""
+    """50 pseudo-counts of "viagra" in spam outweigh that neither class has the word."""
     X, y = [[5, 5, 0], [4, 6, 0]], ["ham", "spam"]
     known = MultinomialNB(alpha=[[1, 1, 1], [1, 1, 50]]).fit(X, y)
     assert known.predict([[0, 0, 1]]).tolist() == ["spam"]
@@ -362,7 +362,7 @@ def test_prior_shift_is_found_without_labels():
 
 
 def test_s21_a_column_may_depend_on_another():
-    """Two columns that say the same: naive Bayes counts it twice, a tree once."""
+    """Two copies of a column: naive Bayes counts the evidence twice, a tree once."""
     X = np.array([["w", "w"]] * 6 + [["b", "b"]] * 2 + [["w", "w"]] * 2 + [["b", "b"]] * 6)
     y = np.repeat(["+", "-"], 8)
     naive = TreeAugmentedNB(parents=[-1, -1]).fit(X, y)

@@ -1,4 +1,4 @@
-"""Small random worlds for the laws: every family with data it can have been drawn from, by discovery."""
+"""Small random data sets for the laws: every family, by discovery, with data drawn from it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def make(
             child, parent = order[i], order[rng.integers(0, i)]
             if rng.random() < 0.8:
                 parents[child] = parent
-            if seed % 2:  # a child that does as its parent does
+            if seed % 2:  # a child that copies its parent
                 X[:, child] = np.where(rng.random(n) < 0.7, X[:, parent], X[:, child]) % sizes[child]
         columns = Columns(d, categories=tuple(range(int(s)) for s in sizes), parents=tuple(parents.tolist()))
     elif name == "bernoulli":
@@ -143,7 +143,7 @@ def law(
     always: tuple[dict[str, Any], ...] = (),
     **drawn: st.SearchStrategy[Any],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """What must be so of `check(world, …)`: for each case worlds of any size, with and without gaps and weights.
+    """Decorate `check(world, …)` as a property test: per case, worlds of any size, with and without gaps and weights.
 
     The family is not drawn: every family is met in every run. A quick run tries five worlds each, of which the first
     is the smallest there is, and `make test-all` forty; both try those that are given by `always`.

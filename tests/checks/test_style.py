@@ -25,9 +25,9 @@ CHECKS = [  # the longest first
 def test_check(check):
     program, *arguments = check.split()
     beside = Path(sys.executable).parent
-    found = shutil.which(program, path=str(beside)) or shutil.which(program)
-    assert found, f"{program} is not installed: pip install '.[dev]'"
-    done = subprocess.run([found, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    executable = shutil.which(program, path=str(beside)) or shutil.which(program)
+    assert executable, f"{program} is not installed: pip install '.[dev]'"
+    done = subprocess.run([executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{check}\n{done.stdout}{done.stderr}"
 
 

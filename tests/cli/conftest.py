@@ -12,7 +12,7 @@ import pytest
 from deciban.cli.run import run
 
 from .customers import people, write_people
-from .shell import Inside
+from .shell import InProcess
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,6 @@ def shop(tmp_path_factory) -> Shop:
 
 
 @pytest.fixture
-def inside(capsys, tmp_path) -> Inside:
+def inside(capsys, tmp_path) -> InProcess:
     """Commands run in this process, in an empty folder."""
-    return Inside(capsys, tmp_path)
+    return InProcess(capsys, tmp_path)

@@ -1,4 +1,4 @@
-"""A table such as people have: of several kinds, with gaps."""
+"""A realistic table: columns of several kinds, with missing values."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def write_people(frame: pd.DataFrame, path: Path) -> Path:
 
 
 def read_people(path: Path) -> pd.DataFrame:
-    """The same file, read by somebody else."""
+    """The same file, read by pandas."""
     return pd.read_csv(path, na_values=["?"], keep_default_na=False, parse_dates=["joined"])

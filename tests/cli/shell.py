@@ -1,4 +1,4 @@
-"""The command line as people meet it: in a process of its own, on a terminal; and in this process, which is quicker."""
+"""The command line in a subprocess, on a terminal, and in this process, which is quicker."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pathlib import Path
 
 from deciban.cli.run import run
 
-PATIENCE = 120  # seconds: what takes longer on the busiest of machines hangs
-COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-# What programs read to find out whether there is somebody to show colours to, and how much room there is.
-ABOUT_TERMINALS = (
+TIMEOUT_SECONDS = 120  # seconds: a command that takes longer hangs
+ANSI_CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# Environment variables about colours and the size of the terminal.
+TERMINAL_VARIABLES = (
     "NO_COLOR",
     "FORCE_COLOR",
     "PY_COLORS",
@@ -36,8 +36,8 @@ ABOUT_TERMINALS = (
 
 
 @dataclass(frozen=True)
-class Done:
-    """What came of a command."""
+class CommandResult:
+    """The result of a command."""
 
     code: int
     out: str
@@ -48,7 +48,7 @@ class Done:
 
 
 def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in (*ABOUT_TERMINALS, "DECIBAN_TRACEBACK")}
+    kept = {name: value for name, value in os.environ.items() if name not in (*TERMINAL_VARIABLES, "DECIBAN_TRACEBACK")}
     return {**kept, "OPENBLAS_NUM_THREADS": "1", "TERM": "xterm-256color", **more}
 
 
@@ -56,7 +56,7 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "deciban", *map(str, arguments)]
 
 
-def deciban(*arguments: object, cwd: Path, given: str | bytes = b"", **variables: str) -> Done:
+def deciban(*arguments: object, cwd: Path, given: str | bytes = b"", **variables: str) -> CommandResult:
     """A command in a process of its own, with `given` on standard input."""
     data = given.encode() if isinstance(given, str) else given
     done = subprocess.run(
@@ -65,30 +65,30 @@ def deciban(*arguments: object, cwd: Path, given: str | bytes = b"", **variables
         env=environment(**variables),
         input=data,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def well(done: Done) -> Done:
-    """Done, and without complaints."""
-    assert done.code == 0, done.err
-    assert "Traceback" not in done.err
-    return done
+def succeeded(result: CommandResult) -> CommandResult:
+    """Check that a command succeeded without warnings."""
+    assert result.code == 0, result.err
+    assert "Traceback" not in result.err
+    return result
 
 
-class Inside:
+class InProcess:
     """Commands in this process, one folder being the current one."""
 
     def __init__(self, capsys, folder: Path) -> None:
         self.capsys, self.folder = capsys, folder
 
-    def __call__(self, *arguments: object) -> Done:
+    def __call__(self, *arguments: object) -> CommandResult:
         self.capsys.readouterr()
         with contextlib.chdir(self.folder):
             code = run([str(argument) for argument in arguments])
-        return Done(code, *self.capsys.readouterr())
+        return CommandResult(code, *self.capsys.readouterr())
 
 
 def on_a_terminal(*arguments: object, cwd: Path, width: int, **variables: str) -> tuple[int, str]:
@@ -99,31 +99,31 @@ def on_a_terminal(*arguments: object, cwd: Path, width: int, **variables: str) -
         command(*arguments), cwd=cwd, env=environment(**variables), stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
-    said, end = b"", time.monotonic() + PATIENCE
+    output, end = b"", time.monotonic() + TIMEOUT_SECONDS
     try:
         while time.monotonic() < end:
             if select.select([ours], [], [], 0.1)[0]:
                 try:
                     more = os.read(ours, 65536)
-                except OSError:  # the other side was closed: how Linux says that this is the end
+                except OSError:  # the other side was closed: end of file on Linux
                     break
                 if not more:
                     break
-                said += more
-        code = child.wait(timeout=PATIENCE)
+                output += more
+        code = child.wait(timeout=TIMEOUT_SECONDS)
     finally:
         child.kill()
         child.wait()
         os.close(ours)
-    return code, said.decode()
+    return code, output.decode()
 
 
-def lines_of(screen: str) -> list[str]:
-    """What is left to read: without colours, and of lines that were drawn over (progress) the last."""
-    return [line.rsplit("\r", 1)[-1] for line in COLOUR.sub("", screen).replace("\r\n", "\n").splitlines()]
+def visible_lines(screen: str) -> list[str]:
+    """The visible text: without colours, and with overwritten progress lines dropped."""
+    return [line.rsplit("\r", 1)[-1] for line in ANSI_CODE.sub("", screen).replace("\r\n", "\n").splitlines()]
 
 
-def everything_in(folder: Path) -> dict[str, bytes | None]:
+def folder_contents(folder: Path) -> dict[str, bytes | None]:
     """The content of a folder and of all below it."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
@@ -131,5 +131,5 @@ def everything_in(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def copy(path: Path, folder: Path) -> Path:
+def copied_to(path: Path, folder: Path) -> Path:
     return Path(shutil.copy(path, folder))

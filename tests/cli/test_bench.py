@@ -1,4 +1,4 @@
-"""The benchmark anybody can run: what it reports, and that both sides of a pair did the same work."""
+"""`deciban bench`: its report, and that both sides of a pair do the same work."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ TINY = Sizes(rows=400, columns=3, documents=60, table=200, repeats=1, refits=2, 
 
 
 @pytest.fixture(scope="module")
-def told():
+def steps():
     return []
 
 
 @pytest.fixture(scope="module")
-def result(told) -> Bench:
+def result(steps) -> Bench:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deciban.cli.benchmark.MIN_SECONDS", 0.0)
-        return bench(sizes=TINY, on_step=told.append)
+        return bench(sizes=TINY, on_step=steps.append)
 
 
 def test_every_pair_was_timed(result):
@@ -61,28 +61,28 @@ def test_each_model_of_the_mixed_table_learned_something(result):
         assert contender.log_loss < np.log(3)
 
 
-def test_what_is_waited_for_is_told(result, told):
+def test_what_is_waited_for_is_told(result, steps):
     assert isinstance(result, Bench)
-    assert told == ["Gaussian naive Bayes", "words", "a mixed table"]
+    assert steps == ["Gaussian naive Bayes", "words", "a mixed table"]
 
 
 def test_a_dictionary_of_it_is_json(result):
-    said = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-    assert set(said) == {"machine", "sizes", "pairs", "table"}
-    assert said["sizes"]["rows"] == TINY.rows
-    assert set(said["pairs"][0]) == {"what", "deciban", "scikit-learn", "estimated", "ratio", "apart"}
-    assert set(said["table"][0]) == {"model", "fit", "predict", "accuracy", "log_loss"}
+    document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert set(document) == {"machine", "sizes", "pairs", "table"}
+    assert document["sizes"]["rows"] == TINY.rows
+    assert set(document["pairs"][0]) == {"what", "deciban", "scikit-learn", "estimated", "ratio", "apart"}
+    assert set(document["table"][0]) == {"model", "fit", "predict", "accuracy", "log_loss"}
 
 
 def test_it_prints_everything_and_says_whose_ratios_they_are(result):
-    said = " ".join(repr(result).split())
-    assert "Ratios are of this machine" in said
-    assert "estimated from 2 of all the refits" in said
-    assert "Generated data flatter" in said
+    text = " ".join(repr(result).split())
+    assert "Ratios are of this machine" in text
+    assert "estimated from 2 of all the refits" in text
+    assert "Generated data flatter" in text
     for pair in result.pairs:
-        assert pair.what.strip() in said
+        assert pair.what.strip() in text
     for contender in result.contenders:
-        assert contender.model in said
+        assert contender.model in text
 
 
 def test_a_line_fits_eighty_characters(result):
@@ -102,13 +102,13 @@ def test_on_a_busy_machine_everything_keeps_to_one_thread(monkeypatch, load, thr
     for part in ("gaussian_pairs", "word_pairs", "contenders_on_mixed_table"):
         monkeypatch.setattr(f"deciban.cli.benchmark.{part}", lambda sizes: measured.append(sizes) or [])
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load), raising=False)
-    said = " ".join(repr(bench(quick=True)).split())
+    text = " ".join(repr(bench(quick=True)).split())
     assert [sizes.threads for sizes in measured] == [threads] * 3
-    assert ("in one thread since others keep the processors busy" in said) == (threads == 1)
+    assert ("in one thread since others keep the processors busy" in text) == (threads == 1)
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that advances only by `sleep`."""
 
     now = 0.0
 
@@ -134,15 +134,15 @@ def test_the_best_of_several_runs_counts(clock, monkeypatch):
 
 
 def test_what_takes_long_is_run_once(clock):
-    said: list[str] = []
-    best_times(5, lambda: clock.sleep(1000.0), lambda: said.append("once"))
-    assert said == ["once"]
+    calls: list[str] = []
+    best_times(5, lambda: clock.sleep(1000.0), lambda: calls.append("once"))
+    assert calls == ["once"]
 
 
 def test_everything_takes_its_turn():
-    said: list[str] = []
-    assert len(best_times(2, lambda: said.append("a"), lambda: said.append("b"))) == 2
-    assert said[:4] == ["a", "b", "a", "b"]
+    calls: list[str] = []
+    assert len(best_times(2, lambda: calls.append("a"), lambda: calls.append("b"))) == 2
+    assert calls[:4] == ["a", "b", "a", "b"]
 
 
 def test_generated_data_are_what_they_are_called():
@@ -155,17 +155,17 @@ def test_generated_data_are_what_they_are_called():
     table = mixed_table(2000)
     share = np.isnan(table.array()).mean()
     assert 0.04 < share < 0.06  # of 28,000 entries one in twenty: four standard deviations are 0.005
-    said = table.columns()
-    assert len(said) == 14
-    gaps = [value is None for value in said["category_0"]]
+    columns = table.columns()
+    assert len(columns) == 14
+    gaps = [value is None for value in columns["category_0"]]
     assert gaps == np.isnan(table.codes[:, 0]).tolist()
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(2e-6, "2 µs"), (0.0123, "12.3 ms"), (1.5, "1.5 s"), (90.0, "1.5 min"), (7200.0, "2 h")]
+    ("value", "expected"), [(2e-6, "2 µs"), (0.0123, "12.3 ms"), (1.5, "1.5 s"), (90.0, "1.5 min"), (7200.0, "2 h")]
 )
-def test_times_as_people_say_them(value, said):
-    assert duration_text(value) == said
+def test_times_as_people_say_them(value, expected):
+    assert duration_text(value) == expected
 
 
 def test_ratios_as_people_say_them():

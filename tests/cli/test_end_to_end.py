@@ -1,4 +1,4 @@
-"""Every command as people run it, and the numbers are those of the Python API.
+"""Every command from end to end: the numbers are those of the Python API.
 
 In a process of its own: where that costs seconds because all of scikit-learn is imported, in `make test-all`.
 """
@@ -21,11 +21,11 @@ import deciban as api
 from deciban.cli.run import run
 
 from .customers import people, read_people, write_people
-from .shell import deciban, everything_in, well
+from .shell import deciban, folder_contents, succeeded
 
 
 def call(*arguments, **how):
-    return well(deciban(*arguments, **how))
+    return succeeded(deciban(*arguments, **how))
 
 
 @pytest.fixture(params=["here", pytest.param("apart", marks=pytest.mark.slow)])
@@ -33,7 +33,7 @@ def either(request, inside):
     """A command in this process, and in one of its own."""
 
     def run_it(*arguments):
-        return well(inside(*arguments)) if request.param == "here" else call(*arguments, cwd=inside.folder)
+        return succeeded(inside(*arguments)) if request.param == "here" else call(*arguments, cwd=inside.folder)
 
     return run_it
 
@@ -44,16 +44,16 @@ def rows_of(text: str) -> list[dict[str, str]]:
 
 def test_train_tells_what_it_learned_and_writes_a_model(shop, either, tmp_path):
     done = either("train", shop.messages, "--target", "label")
-    assert list(everything_in(tmp_path)) == ["messages.deciban"]
+    assert list(folder_contents(tmp_path)) == ["messages.deciban"]
     assert done.err == "", "in a pipe no progress is shown"
     assert not set(done.out) & {"\x1b", "\r"}
     assert "Learned 400 rows of 2 classes: ham 200, spam 200." in done.out
     model = api.load(tmp_path / "messages.deciban")
     assert type(model).__name__ == "TextClassifier"
     frame = pd.read_csv(shop.messages, comment="#")
-    found = model.leave_one_out(frame["message"].tolist(), frame["label"].tolist())
-    assert f"Cross-fitted leave-one-out: accuracy {found.accuracy:.1%}" in done.out
-    assert f"log loss {found.log_loss:.4g} nats" in done.out
+    judged = model.leave_one_out(frame["message"].tolist(), frame["label"].tolist())
+    assert f"Cross-fitted leave-one-out: accuracy {judged.accuracy:.1%}" in done.out
+    assert f"log loss {judged.log_loss:.4g} nats" in done.out
 
 
 def test_train_says_the_same_to_programs(shop, either, tmp_path):
@@ -82,7 +82,7 @@ def test_predict_says_what_the_model_says(shop, either, tmp_path):
     assert [row["prediction"] for row in rows] == model.predict(frame).tolist()
     assert [[float(row["P(no)"]), float(row["P(yes)"])] for row in rows] == proba.tolist(), "bit for bit"
     assert [float(row["probability"]) for row in rows] == proba.max(axis=1).tolist()
-    assert everything_in(tmp_path) == {}
+    assert folder_contents(tmp_path) == {}
 
 
 def test_predict_reads_standard_input(shop, tmp_path):
@@ -99,11 +99,13 @@ def test_explain_says_why(shop, either):
     done = either("explain", shop.spam, "--text", text)
     expected = api.load(shop.spam).explain(text)
     assert done.out == repr(expected) + "\n"
-    said = either("explain", shop.churn, shop.customers, "--row", 7, "--json").json()
+    document = either("explain", shop.churn, shop.customers, "--row", 7, "--json").json()
     frame = read_people(shop.customers)
     expected = api.load(shop.churn).explain(frame.drop(columns="leaves").iloc[[6]])
-    assert said == json.loads(json.dumps(expected.to_dict())), "rows are counted from 1"
-    assert said["prior"] + sum(item["decibans"] for item in said["evidence"]) == pytest.approx(said["total"], abs=1e-9)
+    assert document == json.loads(json.dumps(expected.to_dict())), "rows are counted from 1"
+    assert document["prior"] + sum(item["decibans"] for item in document["evidence"]) == pytest.approx(
+        document["total"], abs=1e-9
+    )
 
 
 def test_evaluate_judges_by_leave_one_out_or_as_new(shop, either, tmp_path):
@@ -122,8 +124,8 @@ def test_learn_forget_and_merge_change_what_is_known(shop, either, tmp_path):
     learned = either("learn", "spam.deciban", "more.csv")
     assert learned.out == "Learned 2 rows; spam.deciban has learned 402 rows.\n"
     assert api.load(tmp_path / "spam.deciban").class_count_.tolist() == [201, 201]
-    said = either("forget", "spam.deciban", "more.csv", "--json").json()
-    assert said == {"file": "spam.deciban", "rows": 2, "before": 402, "after": 400}
+    document = either("forget", "spam.deciban", "more.csv", "--json").json()
+    assert document == {"file": "spam.deciban", "rows": 2, "before": 402, "after": 400}
     merged = either("merge", "spam.deciban", shop.spam, "-o", "both.deciban")
     assert merged.out == "Wrote both.deciban: 2 models, 800 rows.\n"
     assert api.load(tmp_path / "both.deciban").class_count_.tolist() == [400, 400]
@@ -161,21 +163,21 @@ def test_report_writes_a_page_with_the_probability_of_a_row(shop, either, tmp_pa
     assert done.out == "Wrote page.html: open it in a browser.\n"
     page = (tmp_path / "page.html").read_text()
     frame = read_people(shop.customers)
-    found = api.load(shop.churn).leave_one_out(frame.drop(columns="leaves"), frame["leaves"])
-    least = int(np.argmin(found.log_proba[np.arange(len(frame)), found.truth]))
+    judged = api.load(shop.churn).leave_one_out(frame.drop(columns="leaves"), frame["leaves"])
+    least = int(np.argmin(judged.log_proba[np.arange(len(frame)), judged.truth]))
     assert re.search(rf"\b{least + 1}\b", page), "the row that surprises most, by its number from 1"
-    assert f"{found.accuracy:.4g}" in page or f"{found.accuracy:.1%}" in page
+    assert f"{judged.accuracy:.4g}" in page or f"{judged.accuracy:.1%}" in page
 
 
 @pytest.mark.parametrize("ending", ["sql", pytest.param("onnx", marks=pytest.mark.slow)])
 def test_export_writes_a_file(ending, shop, either, tmp_path):
     done = either("export", shop.churn, "-o", f"churn.{ending}")
     assert done.out.startswith(f"Wrote churn.{ending} (")
-    assert list(everything_in(tmp_path)) == [f"churn.{ending}"]
+    assert list(folder_contents(tmp_path)) == [f"churn.{ending}"]
 
 
 def test_the_tour_step_by_step(inside, monkeypatch):
-    """Its steps in this process: six others take long to begin."""
+    """Its steps in this process: six subprocesses take long to start."""
 
     def here(given, cwd, check):
         assert given[:3] == [sys.executable, "-m", "deciban"]
@@ -184,8 +186,8 @@ def test_the_tour_step_by_step(inside, monkeypatch):
             return SimpleNamespace(returncode=run([*given[3:], *["--no-curve"] * (given[3] == "report")]))
 
     monkeypatch.setattr("deciban.cli.commands.demo.subprocess.run", here)
-    done = well(inside("demo", "--folder", "tour"))
-    assert {"tour/messages.csv", "tour/spam.deciban", "tour/report.html"} <= set(everything_in(inside.folder))
+    done = succeeded(inside("demo", "--folder", "tour"))
+    assert {"tour/messages.csv", "tour/spam.deciban", "tour/report.html"} <= set(folder_contents(inside.folder))
     assert "P(spam) = " in done.out
     assert "has learned 399 rows" in done.out
     assert api.load(inside.folder / "tour" / "without.deciban").class_count_.sum() == 399
@@ -199,7 +201,7 @@ def test_the_tour_stops_where_a_step_fails(inside, monkeypatch):
 @pytest.mark.slow
 def test_the_tour_runs_from_beginning_to_end(tmp_path):
     done = call("demo", "--folder", "tour", cwd=tmp_path)
-    assert {"tour/messages.csv", "tour/spam.deciban", "tour/report.html"} <= set(everything_in(tmp_path))
+    assert {"tour/messages.csv", "tour/spam.deciban", "tour/report.html"} <= set(folder_contents(tmp_path))
     for name in ("train", "evaluate", "explain", "forget", "sample", "report"):
         assert f"$ deciban {name} " in done.out
     assert done.out.count("leave-one-out") >= 1
@@ -207,6 +209,6 @@ def test_the_tour_runs_from_beginning_to_end(tmp_path):
 
 @pytest.mark.slow
 def test_the_bench_measures(tmp_path):
-    said = call("bench", "--quick", "--json", cwd=tmp_path).json()
-    assert {pair["what"] for pair in said["pairs"]}
-    assert everything_in(tmp_path) == {}
+    document = call("bench", "--quick", "--json", cwd=tmp_path).json()
+    assert {pair["what"] for pair in document["pairs"]}
+    assert folder_contents(tmp_path) == {}

@@ -10,13 +10,13 @@ import deciban as api
 
 from .customers import people, write_people
 
-ROWS = 120
+N_ROWS = 120
 
 
 @pytest.fixture(scope="module")
 def shops(tmp_path_factory):
     """The same customers as a CSV file, as Parquet in two files, and in a database."""
-    folder, frame = tmp_path_factory.mktemp("shops"), people(ROWS)
+    folder, frame = tmp_path_factory.mktemp("shops"), people(N_ROWS)
     write_people(frame, folder / "people.csv")
     frame[:70].to_parquet(folder / "part1.parquet", index=False)
     frame[70:].to_parquet(folder / "part2.parquet", index=False)
@@ -41,7 +41,7 @@ def test_files_by_any_engine(inside, shops, engine):
     there, done = trained(inside, *parts, "--model", "naive-bayes", "--engine", engine)
     assert here.model_.stats.same_as(there.model_.stats)
     assert there.origin_["target"] == "leaves"
-    assert f"Learned {ROWS} rows" in done.out
+    assert f"Learned {N_ROWS} rows" in done.out
 
 
 def test_a_database_by_its_url(inside, shops):
@@ -52,7 +52,7 @@ def test_a_database_by_its_url(inside, shops):
     there, _ = trained(inside, url, "--table", "the people", "--model", "naive-bayes", "--schema", "joined=skip")
     assert there.class_count_.tolist() == here.class_count_.tolist()
     some, _ = trained(inside, url, "--query", 'SELECT * FROM "the people" WHERE age > 40', "--model", "naive-bayes")
-    assert 0 < some.class_count_.sum() < ROWS
+    assert 0 < some.class_count_.sum() < N_ROWS
     assert str(shops) not in repr(there.origin_), "no path is in a model file"
 
 

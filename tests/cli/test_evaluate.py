@@ -1,4 +1,4 @@
-"""`deciban evaluate`, `compare` and `report`: by leave-one-out where rows were learned, as they are otherwise."""
+"""`deciban evaluate`, `compare` and `report`: by leave-one-out where rows were learned, as new rows otherwise."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 import deciban as api
 
 from .customers import people, read_people, write_people
-from .shell import copy, deciban, well
+from .shell import copied_to, deciban, succeeded
 
 
-def told(done) -> tuple[str, float, float]:
-    """How rows were judged, accuracy and log loss, as people read them."""
+def printed_figures(done) -> tuple[str, float, float]:
+    """How rows were judged, accuracy and log loss, parsed from the output."""
     numbers = [float(re.search(rf"^{name} +([\d.]+)", done.out, re.MULTILINE)[1]) for name in ("accuracy", "log loss")]
     return done.out.partition(":")[0], *numbers
 
@@ -34,40 +34,40 @@ def as_new(model, path) -> tuple[float, float]:
 
 
 def test_rows_that_were_learned_are_left_out_one_by_one(shop, inside):
-    done = well(inside("evaluate", shop.churn, shop.customers))
+    done = succeeded(inside("evaluate", shop.churn, shop.customers))
     expected = left_out(shop.churn, shop.customers)
-    assert told(done) == (
+    assert printed_figures(done) == (
         "cross-fitted leave-one-out",
         float(f"{expected.accuracy:.4g}"),
         float(f"{expected.log_loss:.4g}"),
     )
-    said = well(inside("evaluate", shop.churn, shop.customers, "--json")).json()
-    assert said["accuracy"] == expected.accuracy
-    assert said["log_loss"] == pytest.approx(expected.log_loss, abs=1e-12)
+    document = succeeded(inside("evaluate", shop.churn, shop.customers, "--json")).json()
+    assert document["accuracy"] == expected.accuracy
+    assert document["log_loss"] == pytest.approx(expected.log_loss, abs=1e-12)
 
 
 def test_a_file_is_known_by_what_it_holds_not_by_its_name(shop, inside):
     (inside.folder / "copy.csv").write_bytes(shop.customers.read_bytes())
-    assert told(well(inside("evaluate", shop.churn, "copy.csv")))[0] == "cross-fitted leave-one-out"
+    assert printed_figures(succeeded(inside("evaluate", shop.churn, "copy.csv")))[0] == "cross-fitted leave-one-out"
 
 
 def test_other_rows_are_judged_as_they_are(shop, inside):
     path = write_people(people(90, seed=8), inside.folder / "other.csv")
-    done = well(inside("evaluate", shop.churn, path))
+    done = succeeded(inside("evaluate", shop.churn, path))
     accuracy, log_loss = as_new(shop.churn, path)
-    assert told(done) == ("new rows", float(f"{accuracy:.4g}"), float(f"{log_loss:.4g}"))
-    said = well(inside("evaluate", shop.churn, path, "--json")).json()
-    assert said["accuracy"] == accuracy
-    assert said["log_loss"] == pytest.approx(log_loss, abs=1e-12)
+    assert printed_figures(done) == ("new rows", float(f"{accuracy:.4g}"), float(f"{log_loss:.4g}"))
+    document = succeeded(inside("evaluate", shop.churn, path, "--json")).json()
+    assert document["accuracy"] == accuracy
+    assert document["log_loss"] == pytest.approx(log_loss, abs=1e-12)
 
 
 def test_a_model_that_names_no_file_is_not_said_to_be_judged_on_new_rows(inside):
     path = write_people(people(120, seed=3), inside.folder / "people.csv")
     frame = read_people(path)
     api.Classifier().fit(frame.drop(columns="leaves"), frame["leaves"]).save(inside.folder / "m.deciban")
-    assert "taken to be new" in well(inside("evaluate", "m.deciban", path, "-t", "leaves")).err
-    done = well(inside("evaluate", "m.deciban", path, "-t", "leaves", "--leave-one-out"))
-    assert told(done)[0] == "cross-fitted leave-one-out"
+    assert "taken to be new" in succeeded(inside("evaluate", "m.deciban", path, "-t", "leaves")).err
+    done = succeeded(inside("evaluate", "m.deciban", path, "-t", "leaves", "--leave-one-out"))
+    assert printed_figures(done)[0] == "cross-fitted leave-one-out"
     assert "taken to be new" not in done.err
 
 
@@ -79,39 +79,44 @@ def test_mails_that_a_filter_is_unsure_of_are_told(inside):
     mails = [" ".join(rng.choice(words, 6, p=np.array(share[c]) / 20)) for c in y]
     frame = pd.DataFrame({"text": mails, "label": np.array(["ham", "spam"])[y]})
     frame.to_csv(inside.folder / "mails.csv", index=False)
-    well(inside("train", "mails.csv", "-t", "label", "--model", "spam", "-o", "m.deciban"))
-    done = well(inside("evaluate", "m.deciban", "mails.csv", "--json")).json()
+    succeeded(inside("train", "mails.csv", "-t", "label", "--model", "spam", "-o", "m.deciban"))
+    done = succeeded(inside("evaluate", "m.deciban", "mails.csv", "--json")).json()
     expected = api.load(inside.folder / "m.deciban")
     left = expected.leave_one_out(mails, frame["label"])
     costs = np.stack([left.proba[:, 1], np.full(60, 0.2), 20 * left.proba[:, 0]])
     assert done["unsure"] == pytest.approx((costs.argmin(axis=0) == 1).mean())
-    assert "The filter is unsure of" in well(inside("evaluate", "m.deciban", "mails.csv")).out
+    assert "The filter is unsure of" in succeeded(inside("evaluate", "m.deciban", "mails.csv")).out
 
 
 def test_who_knows_better_is_obeyed(shop, inside):
-    how, accuracy, log_loss = told(well(inside("evaluate", shop.churn, shop.customers, "--as-new")))
+    how, accuracy, log_loss = printed_figures(succeeded(inside("evaluate", shop.churn, shop.customers, "--as-new")))
     assert (how, accuracy) == ("new rows", float(f"{as_new(shop.churn, shop.customers)[0]:.4g}"))
     assert log_loss < left_out(shop.churn, shop.customers).log_loss, "it has seen them"
     head = shop.customers.read_text().splitlines(keepends=True)[:51]
     (inside.folder / "some.csv").write_text("".join(head))
-    assert told(well(inside("evaluate", shop.churn, "some.csv")))[0] == "new rows", "some of the rows are another file"
-    assert told(well(inside("evaluate", shop.churn, "some.csv", "--leave-one-out")))[0] == "cross-fitted leave-one-out"
+    assert printed_figures(succeeded(inside("evaluate", shop.churn, "some.csv")))[0] == "new rows", (
+        "some of the rows are another file"
+    )
+    assert (
+        printed_figures(succeeded(inside("evaluate", shop.churn, "some.csv", "--leave-one-out")))[0]
+        == "cross-fitted leave-one-out"
+    )
 
 
 def test_what_is_learned_later_is_left_out_too_and_what_is_forgotten_is_new(shop, inside):
-    model = copy(shop.churn, inside.folder)
+    model = copied_to(shop.churn, inside.folder)
     path = write_people(people(40, seed=5), inside.folder / "more.csv")
-    well(inside("learn", model, path))
-    assert told(well(inside("evaluate", model, path)))[0] == "cross-fitted leave-one-out"
-    well(inside("forget", model, path))
-    assert told(well(inside("evaluate", model, path)))[0] == "new rows"
-    assert told(well(inside("evaluate", model, shop.customers)))[0] == "cross-fitted leave-one-out"
+    succeeded(inside("learn", model, path))
+    assert printed_figures(succeeded(inside("evaluate", model, path)))[0] == "cross-fitted leave-one-out"
+    succeeded(inside("forget", model, path))
+    assert printed_figures(succeeded(inside("evaluate", model, path)))[0] == "new rows"
+    assert printed_figures(succeeded(inside("evaluate", model, shop.customers)))[0] == "cross-fitted leave-one-out"
 
 
 def test_a_pipe_is_judged_as_new(shop, tmp_path):
-    """Whether its rows were learned is known when it is too late."""
+    """A pipe's digest is known only after its rows were judged."""
     done = deciban("evaluate", shop.churn, "-", "--json", cwd=tmp_path, given=shop.customers.read_bytes())
-    assert well(done).json()["accuracy"] == as_new(shop.churn, shop.customers)[0]
+    assert succeeded(done).json()["accuracy"] == as_new(shop.churn, shop.customers)[0]
 
 
 @pytest.mark.slow
@@ -119,29 +124,29 @@ def test_a_pipe_is_left_out_row_by_row_where_one_says_so(shop, tmp_path):
     done = deciban(
         "evaluate", shop.churn, "-", "--leave-one-out", "--json", cwd=tmp_path, given=shop.customers.read_bytes()
     )
-    assert well(done).json()["accuracy"] == left_out(shop.churn, shop.customers).accuracy
+    assert succeeded(done).json()["accuracy"] == left_out(shop.churn, shop.customers).accuracy
 
 
 def test_texts_are_judged_likewise(shop, inside):
     frame = pd.read_csv(shop.messages, comment="#")
-    found = api.load(shop.spam).leave_one_out(frame["message"].tolist(), frame["label"].tolist())
-    said = well(inside("evaluate", shop.spam, shop.messages, "--json")).json()
-    assert (said["accuracy"], said["log_loss"]) == (found.accuracy, pytest.approx(found.log_loss, abs=1e-12))
+    judged = api.load(shop.spam).leave_one_out(frame["message"].tolist(), frame["label"].tolist())
+    document = succeeded(inside("evaluate", shop.spam, shop.messages, "--json")).json()
+    assert (document["accuracy"], document["log_loss"]) == (judged.accuracy, pytest.approx(judged.log_loss, abs=1e-12))
 
 
 def test_another_column_may_hold_the_labels(shop, inside):
     frame = pd.read_csv(shop.messages, comment="#").rename(columns={"label": "truth"})
     frame.to_csv(inside.folder / "t.csv", index=False)
     assert inside("evaluate", shop.spam, "t.csv").code == 2
-    assert well(inside("evaluate", shop.spam, "t.csv", "-t", "truth", "--json")).json()["accuracy"] > 0.9
+    assert succeeded(inside("evaluate", shop.spam, "t.csv", "-t", "truth", "--json")).json()["accuracy"] > 0.9
 
 
 def test_a_file_of_which_some_rows_were_forgotten_is_new_and_told(shop, inside):
     head = shop.customers.read_text().splitlines(keepends=True)[:3]
     (inside.folder / "two.csv").write_text("".join(head))
-    well(inside("forget", shop.churn, "two.csv", "-o", "without.deciban"))
-    done = well(inside("evaluate", "without.deciban", shop.customers))
-    assert told(done)[0] == "new rows"
+    succeeded(inside("forget", shop.churn, "two.csv", "-o", "without.deciban"))
+    done = succeeded(inside("evaluate", "without.deciban", shop.customers))
+    assert printed_figures(done)[0] == "new rows"
     assert "forgotten some rows" in done.err
 
 
@@ -149,15 +154,15 @@ def test_a_file_of_which_some_rows_were_forgotten_is_new_and_told(shop, inside):
 
 
 def test_both_models_are_shown_by_the_number_of_rows(shop, inside):
-    said = well(inside("compare", shop.customers, "-t", "leaves", "--repeats", 1, "--json")).json()
-    assert said["models"] == ["Classifier", "LogisticRegression"]
-    assert said["sizes"][-1] == 200 - said["held_out"]
-    assert 0.6 < said["accuracy"]["Classifier"][-1][0] <= 1
-    assert 0.6 < said["accuracy"]["LogisticRegression"][-1][0] <= 1
-    out = well(inside("compare", shop.customers, "-t", "leaves", "--repeats", 1)).out
+    document = succeeded(inside("compare", shop.customers, "-t", "leaves", "--repeats", 1, "--json")).json()
+    assert document["models"] == ["Classifier", "LogisticRegression"]
+    assert document["sizes"][-1] == 200 - document["held_out"]
+    assert 0.6 < document["accuracy"]["Classifier"][-1][0] <= 1
+    assert 0.6 < document["accuracy"]["LogisticRegression"][-1][0] <= 1
+    out = succeeded(inside("compare", shop.customers, "-t", "leaves", "--repeats", 1)).out
     losses = [row.split()[:3] for row in out.partition("log loss, in nats\n")[2].partition("\n\n")[0].splitlines()]
     assert losses[0] == ["rows", "Classifier", "LogisticRegression"]
-    for row, size, *loss in zip(losses[1:], said["sizes"], *said["log_loss"].values(), strict=True):
+    for row, size, *loss in zip(losses[1:], document["sizes"], *document["log_loss"].values(), strict=True):
         assert row == [str(size), *(f"{one[0]:.4g}" for one in loss)], "the same seed draws the same rows"
 
 
@@ -165,15 +170,15 @@ def test_both_models_are_shown_by_the_number_of_rows(shop, inside):
 
 
 def test_a_report_without_data_is_of_the_model(shop, inside):
-    said = well(inside("report", shop.spam, "--json")).json()
+    document = succeeded(inside("report", shop.spam, "--json")).json()
     page = (inside.folder / "report.html").read_bytes()
-    assert said == {"file": "report.html", "bytes": len(page), "rows": 0}
+    assert document == {"file": "report.html", "bytes": len(page), "rows": 0}
     assert page.startswith(b"<!doctype html>")
     assert b"claim" in page
 
 
 def test_a_report_is_one_page_that_needs_no_network(shop, inside):
-    well(inside("report", shop.churn, shop.customers, "--no-curve", "--title", "Who <leaves>?"))
+    succeeded(inside("report", shop.churn, shop.customers, "--no-curve", "--title", "Who <leaves>?"))
     page = (inside.folder / "report.html").read_text()
     assert "Who &lt;leaves&gt;?" in page
     assert "Who <leaves>" not in page
@@ -183,18 +188,20 @@ def test_a_report_is_one_page_that_needs_no_network(shop, inside):
 
 def test_a_report_replaces_the_one_before(shop, inside):
     (inside.folder / "report.html").write_text("old")
-    well(inside("report", shop.spam))
+    succeeded(inside("report", shop.spam))
     assert (inside.folder / "report.html").stat().st_size > 1000
 
 
 def test_prediction_sets_are_judged_too(shop, inside):
-    done = well(inside("evaluate", shop.churn, shop.customers))
+    done = succeeded(inside("evaluate", shop.churn, shop.customers))
     assert "Prediction sets of 90 %: they hold the class of" in done.out
-    said = well(inside("evaluate", shop.churn, shop.customers, "--coverage", "0.8", "--json")).json()["prediction_sets"]
-    assert said["asked"] == 0.8
-    assert 0.75 <= said["coverage"] <= 0.85  # each row beside all others
+    sets = succeeded(inside("evaluate", shop.churn, shop.customers, "--coverage", "0.8", "--json")).json()[
+        "prediction_sets"
+    ]
+    assert sets["asked"] == 0.8
+    assert 0.75 <= sets["coverage"] <= 0.85  # each row beside all others
     path = write_people(people(300, seed=8), inside.folder / "other.csv")
-    new = well(inside("evaluate", shop.churn, path, "--json")).json()["prediction_sets"]
+    new = succeeded(inside("evaluate", shop.churn, path, "--json")).json()["prediction_sets"]
     frame, model = read_people(path), api.load(shop.churn)
     expected = model.predict_set(frame.drop(columns="leaves")).evaluate(frame["leaves"])
     assert (new["coverage"], new["mean_size"]) == (expected.coverage, expected.mean_size)

@@ -1,4 +1,4 @@
-"""`deciban export`: SQL that DuckDB runs and ONNX that onnxruntime runs say what the model says."""
+"""`deciban export`: SQL in DuckDB and ONNX in onnxruntime predict what the model predicts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 import deciban as api
 
 from .customers import read_people
-from .shell import well
+from .shell import succeeded
 
-SQL = 1e-10  # the same doubles added up in another order: see tests/interchange
-ONNX = 1e-5  # single precision inside
+SQL_TOLERANCE = 1e-10  # the same doubles added up in another order: see tests/interchange
+ONNX_TOLERANCE = 1e-5  # single precision inside
 
 
 def scored(query: str, frame, name: str):
@@ -36,16 +36,16 @@ def simple(shop, tmp_path_factory):
 @pytest.mark.parametrize("kind", [pytest.param("classifier", marks=pytest.mark.slow), "naive-bayes"])
 def test_duckdb_says_what_the_model_says(kind, shop, simple, inside):
     path = shop.churn if kind == "classifier" else simple
-    well(inside("export", path, "-o", "model.sql", "--table", "customers"))
+    succeeded(inside("export", path, "-o", "model.sql", "--table", "customers"))
     frame, model = read_people(shop.customers).drop(columns="leaves"), api.load(path)
-    found = scored((inside.folder / "model.sql").read_text(), frame, "customers")
+    scores = scored((inside.folder / "model.sql").read_text(), frame, "customers")
     expected = model.predict_proba(frame)
-    said = found[[f"proba_{label}" for label in model.classes_]].to_numpy()
-    np.testing.assert_allclose(said, expected, rtol=0, atol=SQL)
+    proba = scores[[f"proba_{label}" for label in model.classes_]].to_numpy()
+    np.testing.assert_allclose(proba, expected, rtol=0, atol=SQL_TOLERANCE)
 
 
 def test_sql_is_printed_where_it_is_asked_for(simple, inside):
-    done = well(inside("export", simple, "-o", "-", "--dialect", "sqlite", "--table", "somewhere"))
+    done = succeeded(inside("export", simple, "-o", "-", "--dialect", "sqlite", "--table", "somewhere"))
     assert "somewhere" in done.out
     assert done.out.lstrip().upper().startswith(("SELECT", "WITH"))
     assert list(inside.folder.iterdir()) == []
@@ -53,16 +53,16 @@ def test_sql_is_printed_where_it_is_asked_for(simple, inside):
 
 def test_onnxruntime_says_what_the_model_says(shop, simple, inside):
     runtime = pytest.importorskip("onnxruntime")
-    well(inside("export", simple, "-o", "model.onnx"))
+    succeeded(inside("export", simple, "-o", "model.onnx"))
     session = runtime.InferenceSession(inside.folder / "model.onnx", providers=["CPUExecutionProvider"])
     frame, model = read_people(shop.customers).drop(columns="leaves"), api.load(simple)
     feeds = model_inputs(session, frame)
     proba = next(out for out in session.run(None, feeds) if getattr(out, "ndim", 0) == 2 and out.shape[1] == 2)
-    np.testing.assert_allclose(proba, model.predict_proba(frame), rtol=0, atol=ONNX)
+    np.testing.assert_allclose(proba, model.predict_proba(frame), rtol=0, atol=ONNX_TOLERANCE)
 
 
 def model_inputs(session, frame):
-    """Columns as the session wants them: (n, 1), strings with "" and numbers with NaN where missing."""
+    """Columns as the session takes them: (n, 1), strings with "" and numbers with NaN where missing."""
     feeds = {}
     for wanted in session.get_inputs():
         column = frame[wanted.name]

@@ -1,4 +1,4 @@
-"""`deciban learn`, `forget` and `merge`: sums come and go, and what others do at the same time is not lost."""
+"""`deciban learn`, `forget` and `merge`: sums are added and subtracted, and concurrent changes are not lost."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 import deciban as api
 
 from .customers import people, read_people, write_people
-from .shell import PATIENCE, command, copy, environment, everything_in, well
+from .shell import TIMEOUT_SECONDS, command, copied_to, environment, folder_contents, succeeded
 
-SAME = 1e-12  # counts are exact; sums of squares come back up to a rounding of 2⁻⁵² each, a few hundred of them
+TOLERANCE = 1e-12  # counts are exact; sums of squares come back up to a rounding of 2⁻⁵² each, a few hundred of them
 
 
 @pytest.fixture
@@ -24,30 +24,30 @@ def more(tmp_path):
 @pytest.mark.parametrize("kind", ["classifier", "naive-bayes", "tree"])
 def test_what_is_learned_and_forgotten_leaves_no_trace(kind, shop, inside, more):
     X = read_people(more).drop(columns="leaves")
-    model = copy(shop.churn, inside.folder)
+    model = copied_to(shop.churn, inside.folder)
     if kind != "classifier":
-        well(inside("train", shop.customers, "-t", "leaves", "--model", kind, "-o", model))
+        succeeded(inside("train", shop.customers, "-t", "leaves", "--model", kind, "-o", model))
     before = api.load(model).predict_proba(X)
-    well(inside("learn", model, more))
+    succeeded(inside("learn", model, more))
     assert api.load(model).class_count_.sum() == 240
     assert np.abs(api.load(model).predict_proba(X) - before).max() > 1e-3, "something was learned"
-    well(inside("forget", model, more))
-    np.testing.assert_allclose(api.load(model).predict_proba(X), before, rtol=0, atol=SAME)
+    succeeded(inside("forget", model, more))
+    np.testing.assert_allclose(api.load(model).predict_proba(X), before, rtol=0, atol=TOLERANCE)
 
 
 def test_texts_that_are_forgotten_leave_no_trace(shop, inside):
-    model, texts = copy(shop.spam, inside.folder), ["Claim a boat", "meeting at the harbour", "never seen"]
+    model, texts = copied_to(shop.spam, inside.folder), ["Claim a boat", "meeting at the harbour", "never seen"]
     before = api.load(model).predict_proba(texts)
     (inside.folder / "more.csv").write_text("label,message\nspam,a harbour boat for free\nham,the boat meeting\n")
-    well(inside("learn", model, "more.csv"))
+    succeeded(inside("learn", model, "more.csv"))
     assert np.abs(api.load(model).predict_proba(texts) - before).max() > 1e-3
-    well(inside("forget", model, "more.csv"))
-    np.testing.assert_allclose(api.load(model).predict_proba(texts), before, rtol=0, atol=SAME)
+    succeeded(inside("forget", model, "more.csv"))
+    np.testing.assert_allclose(api.load(model).predict_proba(texts), before, rtol=0, atol=TOLERANCE)
 
 
 def test_learning_is_what_the_api_does(shop, inside, more):
-    model, frame = copy(shop.churn, inside.folder), read_people(more)
-    well(inside("learn", model, more))
+    model, frame = copied_to(shop.churn, inside.folder), read_people(more)
+    succeeded(inside("learn", model, more))
     X, y = frame.drop(columns="leaves"), frame["leaves"]
     expected = api.load(shop.churn).partial_fit(X, y)
     assert np.array_equal(api.load(model).predict_proba(X), expected.predict_proba(X))
@@ -55,33 +55,33 @@ def test_learning_is_what_the_api_does(shop, inside, more):
 
 def test_another_file_takes_the_change_instead(shop, inside, more):
     before = shop.churn.read_bytes()
-    said = well(inside("learn", shop.churn, more, "-o", "new.deciban", "--json")).json()
-    assert said == {"file": "new.deciban", "rows": 40, "before": 200, "after": 240}
+    document = succeeded(inside("learn", shop.churn, more, "-o", "new.deciban", "--json")).json()
+    assert document == {"file": "new.deciban", "rows": 40, "before": 200, "after": 240}
     assert shop.churn.read_bytes() == before
     assert api.load(inside.folder / "new.deciban").class_count_.sum() == 240
 
 
 def test_a_class_that_is_new_is_told(shop, inside):
-    model = copy(shop.spam, inside.folder)
+    model = copied_to(shop.spam, inside.folder)
     (inside.folder / "new.csv").write_text("label,message\neggs,a dozen of them\n")
-    assert well(inside("learn", model, "new.csv")).err == "deciban: note: class 'eggs' is new to the model\n"
+    assert succeeded(inside("learn", model, "new.csv")).err == "deciban: note: class 'eggs' is new to the model\n"
     assert api.load(model).classes_.tolist() == ["eggs", "ham", "spam"]
 
 
 def test_rows_that_were_never_learned_are_not_forgotten(shop, inside):
-    model = copy(shop.churn, inside.folder)
+    model = copied_to(shop.churn, inside.folder)
     (inside.folder / "odd.csv").write_text(
         "age,spent,plan,active,joined,leaves\n36,9000,basic,true,2020-01-01,no\n36,9000,platinum,true,2020-01-01,no\n"
     )
-    before = everything_in(inside.folder)
+    before = folder_contents(inside.folder)
     done = inside("forget", model, "odd.csv")
     assert (done.code, done.out) == (2, "")
     assert "row 2" in done.err, "the second one, as people count"
-    assert everything_in(inside.folder) == before
+    assert folder_contents(inside.folder) == before
 
 
 def test_rows_are_numbered_over_batches_and_gaps(shop, inside, monkeypatch):
-    """Batches of two rows, and two rows without a label before the one that is odd."""
+    """Batches of two rows, and two rows without a label before the bad one."""
     from deciban.sources.base import Source
 
     whole = Source.batches
@@ -96,32 +96,32 @@ def test_rows_are_numbered_over_batches_and_gaps(shop, inside, monkeypatch):
         "old" + row[2:] + "no",
     ]
     (inside.folder / "t.csv").write_text("\n".join(lines) + "\n")
-    said = well(inside("learn", copy(shop.churn, inside.folder), "t.csv")).err.splitlines()
-    assert "'old' in row 5" in said[0]
-    assert said[1] == "deciban: note: 2 rows without a label were left out"
-    assert "'old' in row 5" in well(inside("predict", shop.churn, "t.csv")).err
+    notes = succeeded(inside("learn", copied_to(shop.churn, inside.folder), "t.csv")).err.splitlines()
+    assert "'old' in row 5" in notes[0]
+    assert notes[1] == "deciban: note: 2 rows without a label were left out"
+    assert "'old' in row 5" in succeeded(inside("predict", shop.churn, "t.csv")).err
 
 
 def test_models_that_learned_apart_add_up_under_the_same_choices(inside):
-    """The sum is what one model learns of both files, step by step."""
+    """The sum is the model that learns both files in turn."""
     first, second = write_people(people(120, seed=2), inside.folder / "a.csv"), inside.folder / "b.csv"
     write_people(people(90, seed=3), second)
-    well(inside("train", first, "-t", "leaves", "-o", "a.deciban"))
-    well(inside("train", second, "-t", "leaves", "--like", "a.deciban", "-o", "b.deciban"))
+    succeeded(inside("train", first, "-t", "leaves", "-o", "a.deciban"))
+    succeeded(inside("train", second, "-t", "leaves", "--like", "a.deciban", "-o", "b.deciban"))
     assert api.load(inside.folder / "b.deciban").class_count_.sum() == 90
-    said = well(inside("merge", "a.deciban", "b.deciban", "-o", "ab.deciban", "--json")).json()
-    assert said == {"file": "ab.deciban", "rows": 210, "models": 2}
-    well(inside("learn", "a.deciban", "b.csv", "-o", "both.deciban"))
+    document = succeeded(inside("merge", "a.deciban", "b.deciban", "-o", "ab.deciban", "--json")).json()
+    assert document == {"file": "ab.deciban", "rows": 210, "models": 2}
+    succeeded(inside("learn", "a.deciban", "b.csv", "-o", "both.deciban"))
     X = people(50, seed=4).drop(columns="leaves")
     merged, learned = (api.load(inside.folder / f"{name}.deciban").predict_proba(X) for name in ("ab", "both"))
-    np.testing.assert_allclose(merged, learned, rtol=0, atol=SAME)
-    seen = well(inside("evaluate", "ab.deciban", "a.csv"))
+    np.testing.assert_allclose(merged, learned, rtol=0, atol=TOLERANCE)
+    seen = succeeded(inside("evaluate", "ab.deciban", "a.csv"))
     assert seen.out.startswith("cross-fitted leave-one-out"), "it has learned both files"
 
 
 def test_models_that_chose_for_themselves_say_what_to_do(shop, inside):
     write_people(people(60, seed=3), inside.folder / "b.csv")
-    well(inside("train", "b.csv", "-t", "leaves", "-o", "b.deciban"))
+    succeeded(inside("train", "b.csv", "-t", "leaves", "-o", "b.deciban"))
     done = inside("merge", shop.churn, "b.deciban", "-o", "ab.deciban")
     assert done.code == 2
     assert "--like" in done.err
@@ -130,7 +130,7 @@ def test_models_that_chose_for_themselves_say_what_to_do(shop, inside):
 
 @pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_two_that_learn_at_once_are_both_learned(times, shop, inside):
-    model = copy(shop.spam, inside.folder)
+    model = copied_to(shop.spam, inside.folder)
     for name, label in (("a.csv", "ham"), ("b.csv", "spam")):
         (inside.folder / name).write_text("label,message\n" + f"{label},a {name} of the {label}\n" * 3)
     for i in range(times):
@@ -144,8 +144,8 @@ def test_two_that_learn_at_once_are_both_learned(times, shop, inside):
             )
             for name in ("a.csv", "b.csv")
         ]
-        said = [json.loads(child.communicate(timeout=PATIENCE)[0]) for child in both]
+        documents = [json.loads(child.communicate(timeout=TIMEOUT_SECONDS)[0]) for child in both]
         assert [child.returncode for child in both] == [0, 0]
-        assert sorted(one["after"] for one in said) == [403 + 6 * i, 406 + 6 * i], "one after the other"
+        assert sorted(one["after"] for one in documents) == [403 + 6 * i, 406 + 6 * i], "one after the other"
     assert api.load(model).class_count_.tolist() == [200 + 3 * times, 200 + 3 * times]
-    assert set(everything_in(inside.folder)) == {"a.csv", "b.csv", "spam.deciban"}
+    assert set(folder_contents(inside.folder)) == {"a.csv", "b.csv", "spam.deciban"}

@@ -15,7 +15,7 @@ import pytest
 import deciban as api
 
 from .customers import people, read_people, write_people
-from .shell import deciban, well
+from .shell import deciban, succeeded
 
 
 def read_back(path) -> pd.DataFrame:
@@ -36,22 +36,28 @@ def read_back(path) -> pd.DataFrame:
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow", "jsonl"])
 def test_predictions_are_written_in_every_format(ending, shop, inside):
-    done = well(inside("predict", shop.churn, shop.customers, "--proba", "-o", f"out.{ending}"))
+    done = succeeded(inside("predict", shop.churn, shop.customers, "--proba", "-o", f"out.{ending}"))
     assert (done.out, done.err) == ("", "")
-    found, frame, model = read_back(inside.folder / f"out.{ending}"), read_people(shop.customers), api.load(shop.churn)
+    written, frame, model = (
+        read_back(inside.folder / f"out.{ending}"),
+        read_people(shop.customers),
+        api.load(shop.churn),
+    )
     proba = model.predict_proba(frame.drop(columns="leaves"))
-    assert found.columns.tolist() == [*frame.columns, "prediction", "probability", "P(no)", "P(yes)"]
-    assert np.array_equal(found[["P(no)", "P(yes)"]].to_numpy(), proba)
-    assert np.array_equal(found["probability"], proba.max(axis=1))
-    assert found["prediction"].tolist() == model.classes_[proba.argmax(axis=1)].tolist()
-    assert found["leaves"].tolist() == frame["leaves"].tolist()
+    assert written.columns.tolist() == [*frame.columns, "prediction", "probability", "P(no)", "P(yes)"]
+    assert np.array_equal(written[["P(no)", "P(yes)"]].to_numpy(), proba)
+    assert np.array_equal(written["probability"], proba.max(axis=1))
+    assert written["prediction"].tolist() == model.classes_[proba.argmax(axis=1)].tolist()
+    assert written["leaves"].tolist() == frame["leaves"].tolist()
 
 
 def test_predictions_for_programs_are_lines_of_json(shop, inside):
-    said = [json.loads(line) for line in well(inside("predict", shop.spam, shop.messages, "--json")).out.splitlines()]
+    rows = [
+        json.loads(line) for line in succeeded(inside("predict", shop.spam, shop.messages, "--json")).out.splitlines()
+    ]
     frame = pd.read_csv(shop.messages, comment="#")
-    assert [row["message"] for row in said] == frame["message"].tolist()
-    assert [row["prediction"] for row in said] == api.load(shop.spam).predict(frame["message"].tolist()).tolist()
+    assert [row["message"] for row in rows] == frame["message"].tolist()
+    assert [row["prediction"] for row in rows] == api.load(shop.spam).predict(frame["message"].tolist()).tolist()
 
 
 @pytest.mark.parametrize(
@@ -77,8 +83,8 @@ def test_what_is_read_is_not_overwritten(shop, inside, command):
 
 
 def test_columns_that_are_there_already_are_kept(shop, inside):
-    well(inside("predict", shop.churn, shop.customers, "-o", "once.csv"))
-    well(inside("predict", shop.churn, "once.csv", "-o", "twice.csv"))
+    succeeded(inside("predict", shop.churn, shop.customers, "-o", "once.csv"))
+    succeeded(inside("predict", shop.churn, "once.csv", "-o", "twice.csv"))
     assert read_back(inside.folder / "twice.csv").columns[-4:].tolist() == [
         "prediction",
         "probability",
@@ -90,9 +96,9 @@ def test_columns_that_are_there_already_are_kept(shop, inside):
 def test_no_rows_are_a_table_without_rows(shop, inside):
     header = shop.customers.read_text().partition("\n")[0]
     (inside.folder / "none.csv").write_text(header + "\n")
-    assert well(inside("predict", shop.churn, "none.csv")).out == f"{header},prediction,probability\n"
+    assert succeeded(inside("predict", shop.churn, "none.csv")).out == f"{header},prediction,probability\n"
     (inside.folder / "texts.csv").write_text("message\n")
-    assert well(inside("predict", shop.spam, "texts.csv", "--only")).out == "prediction,probability\n"
+    assert succeeded(inside("predict", shop.spam, "texts.csv", "--only")).out == "prediction,probability\n"
     assert inside("predict", shop.churn, "texts.csv").code == 2, "of other columns it has no rows either"
 
 
@@ -100,7 +106,7 @@ def test_a_value_that_is_no_number_is_told_by_its_row(shop, inside):
     lines = shop.customers.read_text().splitlines()[:4]
     lines[3] = "old," + lines[3].partition(",")[2]
     (inside.folder / "odd.csv").write_text("\n".join(lines) + "\n")
-    done = well(inside("predict", shop.churn, "odd.csv"))
+    done = succeeded(inside("predict", shop.churn, "odd.csv"))
     assert done.err == "deciban: note: column 'age': 1 value is not a number ('old' in row 3), and taken as missing\n"
 
 
@@ -108,28 +114,28 @@ def test_a_value_that_is_no_number_is_told_by_its_row(shop, inside):
 
 
 def explained(inside, *arguments):
-    return well(inside("explain", *arguments, "--json")).json()
+    return succeeded(inside("explain", *arguments, "--json")).json()
 
 
-def same(said, expected) -> bool:
-    return said == json.loads(json.dumps(expected.to_dict()))
+def same(document, expected) -> bool:
+    return document == json.loads(json.dumps(expected.to_dict()))
 
 
 def test_any_row_of_any_file_is_explained(shop, inside):
     frame, model = read_people(shop.customers).drop(columns="leaves"), api.load(shop.churn)
     for row in (1, 2, 200):
-        said = explained(inside, shop.churn, shop.customers, "--row", row)
-        assert same(said, model.explain(frame.iloc[[row - 1]]))
+        document = explained(inside, shop.churn, shop.customers, "--row", row)
+        assert same(document, model.explain(frame.iloc[[row - 1]]))
     assert explained(inside, shop.churn, shop.customers) == explained(inside, shop.churn, shop.customers, "--row", 1)
     texts = pd.read_csv(shop.messages, comment="#")["message"]
     assert same(explained(inside, shop.spam, shop.messages, "--row", 400), api.load(shop.spam).explain(texts[399]))
 
 
 def test_a_row_by_its_columns_has_the_others_missing(shop, inside):
-    said = explained(inside, shop.churn, "--set", "plan=basic", "--set", "age=61", "--set", "active=false")
+    document = explained(inside, shop.churn, "--set", "plan=basic", "--set", "age=61", "--set", "active=false")
     row = {"age": [61.0], "spent": [None], "plan": ["basic"], "active": [False], "joined": [None]}
-    assert same(said, api.load(shop.churn).explain(row))
-    values = {item["name"]: item["value"] for item in said["evidence"]}
+    assert same(document, api.load(shop.churn).explain(row))
+    values = {item["name"]: item["value"] for item in document["evidence"]}
     assert values["spent"] == "missing"
 
 
@@ -165,25 +171,25 @@ def test_a_text_is_enough_where_a_table_has_one_column_of_texts(inside):
     frame = pd.DataFrame({"stars": rng.integers(1, 6, 80), "review": texts, "verdict": labels})
     frame.to_csv(inside.folder / "t.csv", index=False)
     assert (
-        well(inside("train", "t.csv", "-t", "verdict", "--schema", "review=text", "--json")).json()["model"]
+        succeeded(inside("train", "t.csv", "-t", "verdict", "--schema", "review=text", "--json")).json()["model"]
         == "Classifier"
     )
-    said = explained(inside, "t.deciban", "--text", "the room was cold and dirty")
-    assert said["target"] == "bad"
+    document = explained(inside, "t.deciban", "--text", "the room was cold and dirty")
+    assert document["target"] == "bad"
     assert same(
-        said,
+        document,
         api.load(inside.folder / "t.deciban").explain({"stars": [None], "review": ["the room was cold and dirty"]}),
     )
 
 
 def test_labels_and_columns_are_shown_and_never_obeyed(inside):
-    """A name that would steer a terminal is shown by its picture."""
+    """Control characters in a name are shown as symbols."""
     (inside.folder / "t.csv").write_text('"a\x1b[31mb",y\n1,"[red]x"\n2,"\x07z"\n3,"[red]x"\n9,"\x07z"\n')
-    well(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes"))
+    succeeded(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes"))
     for command in (("show",), ("explain", "t.csv"), ("evaluate", "t.csv")):
-        out = well(inside(command[0], "t.deciban", *command[1:])).out
+        out = succeeded(inside(command[0], "t.deciban", *command[1:])).out
         assert not set(out) & {"\x1b", "\x07"}
-    assert "a␛[31mb" in well(inside("explain", "t.deciban", "t.csv")).out
+    assert "a␛[31mb" in succeeded(inside("explain", "t.deciban", "t.csv")).out
     done = inside("explain", "t.deciban", "--set", "a=1")
     assert done.code == 2
     assert "\x1b" not in done.err
@@ -194,23 +200,23 @@ def test_labels_and_columns_are_shown_and_never_obeyed(inside):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
 def test_drawn_rows_are_what_the_api_draws(ending, shop, inside):
-    well(inside("sample", shop.churn, "-n", 30, "--seed", 3, "-o", f"drawn.{ending}"))
-    found = read_back(inside.folder / f"drawn.{ending}")
+    succeeded(inside("sample", shop.churn, "-n", 30, "--seed", 3, "-o", f"drawn.{ending}"))
+    drawn = read_back(inside.folder / f"drawn.{ending}")
     X, y = api.load(shop.churn).sample(30, random_state=3)
     expected = X.to_pandas()
-    assert found["leaves"].tolist() == y.tolist()
-    assert found.columns.tolist() == [*expected.columns, "leaves"]
-    np.testing.assert_allclose(found["spent"].to_numpy(float), expected["spent"].to_numpy(float), rtol=1e-15)
-    assert found["plan"].where(found["plan"].notna(), None).tolist() == expected["plan"].tolist()
+    assert drawn["leaves"].tolist() == y.tolist()
+    assert drawn.columns.tolist() == [*expected.columns, "leaves"]
+    np.testing.assert_allclose(drawn["spent"].to_numpy(float), expected["spent"].to_numpy(float), rtol=1e-15)
+    assert drawn["plan"].where(drawn["plan"].notna(), None).tolist() == expected["plan"].tolist()
 
 
 def test_drawn_rows_can_be_learned(shop, inside):
-    well(inside("sample", shop.churn, "-n", 60, "--seed", 0, "-o", "drawn.csv"))
-    assert well(inside("learn", shop.churn, "drawn.csv", "-o", "m.deciban", "--json")).json()["rows"] == 60
+    succeeded(inside("sample", shop.churn, "-n", 60, "--seed", 0, "-o", "drawn.csv"))
+    assert succeeded(inside("learn", shop.churn, "drawn.csv", "-o", "m.deciban", "--json")).json()["rows"] == 60
 
 
 def test_drawn_texts_are_of_the_class_that_was_asked_for(shop, inside):
-    done = well(inside("sample", shop.spam, "-n", 3, "--given", "spam", "--seed", 2, "--json"))
+    done = succeeded(inside("sample", shop.spam, "-n", 3, "--given", "spam", "--seed", 2, "--json"))
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [row["label"] for row in rows] == ["spam"] * 3
     X, _ = api.load(shop.spam).sample(3, "spam", random_state=2)
@@ -219,19 +225,20 @@ def test_drawn_texts_are_of_the_class_that_was_asked_for(shop, inside):
 
 def test_what_is_shown_to_programs_is_all_there_is(shop, inside):
     model = api.load(shop.churn)
-    said = well(inside("show", shop.churn, "--json", "--evidence", 4)).json()
-    assert said["model"] == "Classifier"
-    assert said["classes"] == dict(zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True))
-    assert said["evidence"] == json.loads(json.dumps(model.top_evidence(4).to_dict()))
-    assert said["origin"]["names"] == ["customers.csv"], "without the folders it came from"
-    assert "NaN" not in json.dumps(said)
-    assert well(inside("show", shop.churn, "--evidence", 0)).out.count("strongest evidence") == 0
+    document = succeeded(inside("show", shop.churn, "--json", "--evidence", 4)).json()
+    assert document["model"] == "Classifier"
+    assert document["classes"] == dict(zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True))
+    assert document["evidence"] == json.loads(json.dumps(model.top_evidence(4).to_dict()))
+    assert document["origin"]["names"] == ["customers.csv"], "without the folders it came from"
+    assert "NaN" not in json.dumps(document)
+    assert succeeded(inside("show", shop.churn, "--evidence", 0)).out.count("strongest evidence") == 0
 
 
 def test_numbers_are_as_people_write_them(shop, inside):
     """Amounts of tens of thousands, without powers of ten; dates as dates."""
     out = (
-        well(inside("show", shop.churn, "--evidence", 60)).out + well(inside("explain", shop.churn, shop.customers)).out
+        succeeded(inside("show", shop.churn, "--evidence", 60)).out
+        + succeeded(inside("explain", shop.churn, shop.customers)).out
     )
     assert "spent = " in out
     assert "joined = 20" in out
@@ -258,7 +265,7 @@ def test_explaining_imports_nothing_that_takes_long(model, arguments, slow, shop
     (tmp_path / "sitecustomize.py").write_text(REPORT.format(slow))
     places = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = deciban("explain", f"{model}.deciban", *arguments, cwd=shop.folder, PYTHONPATH=places)
-    assert "rather than" in well(done).out
+    assert "rather than" in succeeded(done).out
     assert done.err == "SEEN\n"
 
 
@@ -266,20 +273,20 @@ def test_explaining_imports_nothing_that_takes_long(model, arguments, slow, shop
 
 
 def test_sets_come_from_the_file_alone(shop, inside):
-    done = well(inside("predict", shop.churn, shop.customers, "--coverage", "0.9", "--proba", "-o", "out.csv"))
+    done = succeeded(inside("predict", shop.churn, shop.customers, "--coverage", "0.9", "--proba", "-o", "out.csv"))
     assert "About 90 % of new rows have their class in the set" in done.err
-    found, model = read_back(inside.folder / "out.csv"), api.load(shop.churn)
+    written, model = read_back(inside.folder / "out.csv"), api.load(shop.churn)
     expected = model.predict_set(read_people(shop.customers).drop(columns="leaves"), 0.9)
     assert expected.way == "jackknife"
-    assert found.columns[-3:].tolist() == ["set", "p-value(no)", "p-value(yes)"]
-    assert np.array_equal(found[["p-value(no)", "p-value(yes)"]].to_numpy(), expected.p_values)
-    assert found["set"].fillna("").tolist() == ["|".join(one) for one in expected.sets]
+    assert written.columns[-3:].tolist() == ["set", "p-value(no)", "p-value(yes)"]
+    assert np.array_equal(written[["p-value(no)", "p-value(yes)"]].to_numpy(), expected.p_values)
+    assert written["set"].fillna("").tolist() == ["|".join(one) for one in expected.sets]
 
 
 def test_sets_by_the_rows_that_were_learned(shop, inside):
     train = ("train", shop.customers, "-t", "leaves", "--model", "naive-bayes", "-o", "nb.deciban")
-    well(inside(*train))
-    done = well(
+    succeeded(inside(*train))
+    done = succeeded(
         inside(
             "predict",
             "nb.deciban",
@@ -296,8 +303,8 @@ def test_sets_by_the_rows_that_were_learned(shop, inside):
     frame = read_people(shop.customers)
     model = api.load(inside.folder / "nb.deciban")
     rows = (frame.drop(columns="leaves"), frame["leaves"])
-    said = [line.split(",")[-1].strip('"') for line in done.out.splitlines()[1:]]
-    assert said == ["|".join(one) for one in model.predict_set(rows[0], 0.8, by_class=True, rows=rows).sets]
+    sets = [line.split(",")[-1].strip('"') for line in done.out.splitlines()[1:]]
+    assert sets == ["|".join(one) for one in model.predict_set(rows[0], 0.8, by_class=True, rows=rows).sets]
     other = write_people(people(60, seed=5), inside.folder / "other.csv")
     done = inside("predict", shop.churn, shop.customers, "--coverage", "0.8", "--rows", other, "--only")
     assert "was not trained on" in done.err
@@ -309,6 +316,6 @@ def test_sets_that_cannot_be_had_are_refused(shop, inside):
     done = inside("predict", shop.churn, shop.customers, "--coverage", "90")
     assert (done.code, "between 0 and 1" in done.err) == (2, True)
     (inside.folder / "m.deciban").write_bytes(shop.churn.read_bytes())
-    well(inside("learn", "m.deciban", shop.customers))
+    succeeded(inside("learn", "m.deciban", shop.customers))
     done = inside("predict", "m.deciban", shop.customers, "--coverage", "0.9")
     assert (done.code, "with --rows" in done.err) == (2, True)

@@ -11,7 +11,7 @@ from deciban.cli import rows as model_rows
 from deciban.engines import learn
 
 from .customers import people, read_people, write_people
-from .shell import deciban, well
+from .shell import deciban, succeeded
 
 ROWS, AT_ONCE = 3000, 600
 
@@ -34,20 +34,20 @@ def loss(model, X, y) -> float:
 @pytest.fixture
 def little_memory(monkeypatch):
     monkeypatch.setattr(model_rows, "MAX_ROWS_IN_MEMORY", AT_ONCE)
-    monkeypatch.setattr(learn, "SAMPLE", AT_ONCE)
+    monkeypatch.setattr(learn, "SAMPLE_ROWS", AT_ONCE)
 
 
 @pytest.mark.usefixtures("little_memory")
 def test_a_streamed_model_has_learned_every_row(large, held_out, inside):
     """With choices made on a fifth of the rows, and counts of all of them."""
-    facts = well(inside("train", large, "-t", "leaves", "-o", "m.deciban", "--json")).json()
+    facts = succeeded(inside("train", large, "-t", "leaves", "-o", "m.deciban", "--json")).json()
     frame, model = read_people(large), api.load(inside.folder / "m.deciban")
     assert facts["rows"] == ROWS
     assert facts["classes"] == frame["leaves"].value_counts().to_dict()
     X, y = held_out
     at_once = api.Classifier(n_jobs=1).fit(frame.drop(columns="leaves"), frame["leaves"])
     few = api.Classifier(n_jobs=1).fit(frame.drop(columns="leaves")[:AT_ONCE], frame["leaves"][:AT_ONCE])
-    # 0.02 nats: coarser choices may cost a little, of the tenths that the columns tell.
+    # 0.02 nats: coarser choices may cost a little; columns are worth tenths.
     assert loss(model, X, y) < loss(at_once, X, y) + 0.02
     assert loss(model, X, y) < loss(few, X, y) + 0.005, "not worse than the sample alone"
     right = np.mean(model.predict(X) == y)
@@ -58,11 +58,11 @@ def test_a_streamed_model_has_learned_every_row(large, held_out, inside):
 @pytest.mark.parametrize("kind", ["naive-bayes", "tree"])
 def test_simple_models_are_the_same_in_batches(kind, large, held_out, inside, monkeypatch):
     """A sum of batches is the sum."""
-    well(inside("train", large, "-t", "leaves", "--model", kind, "-o", "streamed.deciban"))
+    succeeded(inside("train", large, "-t", "leaves", "--model", kind, "-o", "streamed.deciban"))
     streamed = api.load(inside.folder / "streamed.deciban")
     assert streamed.class_count_.sum() == ROWS
     monkeypatch.setattr(model_rows, "MAX_ROWS_IN_MEMORY", 10 * ROWS)
-    well(inside("train", large, "-t", "leaves", "--model", kind, "-o", "whole.deciban"))
+    succeeded(inside("train", large, "-t", "leaves", "--model", kind, "-o", "whole.deciban"))
     whole = api.load(inside.folder / "whole.deciban")
     X, y = held_out
     # Bins of a tree are cut from the first batch; the sums of naive Bayes differ by rounding.
@@ -72,18 +72,18 @@ def test_simple_models_are_the_same_in_batches(kind, large, held_out, inside, mo
 @pytest.mark.usefixtures("little_memory")
 def test_streamed_texts_are_weighed_in_the_end(shop, inside, monkeypatch):
     monkeypatch.setattr(model_rows, "MAX_ROWS_IN_MEMORY", 100)
-    monkeypatch.setattr(learn, "SAMPLE", 100)
-    well(inside("train", shop.messages, "-t", "label", "-o", "m.deciban"))
+    monkeypatch.setattr(learn, "SAMPLE_ROWS", 100)
+    succeeded(inside("train", shop.messages, "-t", "label", "-o", "m.deciban"))
     model, texts = api.load(inside.folder / "m.deciban"), pd.read_csv(shop.messages, comment="#")
     assert model.class_count_.tolist() == [200, 200]
     whole = api.load(shop.spam)
-    found = [m.leave_one_out(texts["message"].tolist(), texts["label"].tolist()) for m in (model, whole)]
-    assert found[0].log_loss < found[1].log_loss + 0.02
+    judged = [m.leave_one_out(texts["message"].tolist(), texts["label"].tolist()) for m in (model, whole)]
+    assert judged[0].log_loss < judged[1].log_loss + 0.02
 
 
 @pytest.mark.usefixtures("little_memory")
 def test_a_class_that_comes_late_is_learned_and_told(inside):
-    """From a pipe the sample is of the first rows, which have not seen it."""
+    """From a pipe the sample is the first rows, which lack the class."""
     frame = people(1500, seed=3)
     frame.loc[1400:, "leaves"] = "perhaps"
     path = write_people(frame, inside.folder / "t.csv")
@@ -92,11 +92,11 @@ import sys
 from deciban.cli import rows as model_rows
 from deciban.cli.run import run
 from deciban.engines import learn
-model_rows.MAX_ROWS_IN_MEMORY = learn.SAMPLE = {AT_ONCE}
+model_rows.MAX_ROWS_IN_MEMORY = learn.SAMPLE_ROWS = {AT_ONCE}
 sys.exit(run(["train", "-", "-t", "leaves", "-o", "m.deciban"]))
 """
     done = deciban_with(code, inside.folder, path.read_bytes())
-    assert well(done).err.startswith("deciban: note: class 'perhaps' was not in the sample")
+    assert succeeded(done).err.startswith("deciban: note: class 'perhaps' was not in the sample")
     model = api.load(inside.folder / "m.deciban")
     assert model.classes_.tolist() == ["no", "perhaps", "yes"]
     assert model.class_count_.sum() == 1500
@@ -107,7 +107,7 @@ def deciban_with(code, folder, given):
     import subprocess
     import sys
 
-    from .shell import PATIENCE, Done, environment
+    from .shell import TIMEOUT_SECONDS, CommandResult, environment
 
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -115,10 +115,10 @@ def deciban_with(code, folder, given):
         env=environment(),
         input=given,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.mark.slow
@@ -130,8 +130,8 @@ def test_more_rows_than_are_learned_at_once(tmp_path):
     with open(tmp_path / "t.csv", "w") as file:
         file.write("x,y\n")
         file.writelines(f"{value:.4f},{label}\n" for value, label in zip(x, y, strict=True))
-    facts = well(deciban("train", "t.csv", "-t", "y", "--json", cwd=tmp_path)).json()
+    facts = succeeded(deciban("train", "t.csv", "-t", "y", "--json", cwd=tmp_path)).json()
     assert facts["rows"] == rows
-    # Two Gaussians a standard deviation apart: Φ(½) of rows can be told right.
-    found = well(deciban("evaluate", "t.deciban", "t.csv", "--json", cwd=tmp_path)).json()
-    assert found["accuracy"] == pytest.approx(0.6915, abs=0.005)
+    # Two Gaussians a standard deviation apart: the best accuracy is Φ(½).
+    figures = succeeded(deciban("evaluate", "t.deciban", "t.csv", "--json", cwd=tmp_path)).json()
+    assert figures["accuracy"] == pytest.approx(0.6915, abs=0.005)

@@ -1,4 +1,4 @@
-"""On terminals, in pipes and under signals: widths, colours, help, completion, and quiet ends."""
+"""On terminals, in pipes and under signals: widths, colours, help, completion, and clean exits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,19 @@ from deciban.cli.app import COMMANDS
 from deciban.cli.screen import fit_columns, screen_table
 
 from .customers import people, write_people
-from .shell import COLOUR, PATIENCE, command, environment, everything_in, lines_of, on_a_terminal, well
+from .shell import (
+    ANSI_CODE,
+    TIMEOUT_SECONDS,
+    command,
+    environment,
+    folder_contents,
+    on_a_terminal,
+    succeeded,
+    visible_lines,
+)
 
 TEXT = "Free tickets for the meeting tomorrow! Click here and claim them now, or bring them along on Saturday."
-SEEN = {
+COMMANDS_SHOWN = {
     "show": ("show", "churn.deciban"),
     "explain a row": ("explain", "churn.deciban", "customers.csv", "--row", "3"),
     "explain a text": ("explain", "spam.deciban", "--text", TEXT),
@@ -31,11 +40,11 @@ SEEN = {
 }
 
 
-LATER = [
+SLOW_CASES = [
     ("explain a row", 80),
     ("predict texts", 80),
     ("sample", 80),
-    *((name, 200) for name in SEEN),
+    *((name, 200) for name in COMMANDS_SHOWN),
 ]
 
 
@@ -46,15 +55,15 @@ LATER = [
         ("explain a text", 80),
         ("evaluate", 80),
         ("predict", 80),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in LATER),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_CASES),
     ],
 )
 def test_everything_fits_the_terminal(name, width, shop):
-    code, screen = on_a_terminal(*SEEN[name], cwd=shop.folder, width=width)
-    lines = lines_of(screen)
+    code, screen = on_a_terminal(*COMMANDS_SHOWN[name], cwd=shop.folder, width=width)
+    lines = visible_lines(screen)
     assert code == 0, screen
     assert max(map(len, lines)) <= width
-    assert COLOUR.search(screen), "in colour, or bold at least"
+    assert ANSI_CODE.search(screen), "in colour, or bold at least"
     assert len(lines) > 4
     assert "e+0" not in screen
 
@@ -64,29 +73,29 @@ def test_everything_fits_the_terminal(name, width, shop):
 def test_curves_fit_the_terminal_with_whole_names(width, shop):
     code, screen = on_a_terminal("compare", "messages.csv", "-t", "label", "--repeats", 2, cwd=shop.folder, width=width)
     assert code == 0
-    assert max(map(len, lines_of(screen))) <= width
+    assert max(map(len, visible_lines(screen))) <= width
     assert "…" not in screen
     assert screen.count("LogisticRegression") >= 2
 
 
 def test_long_work_shows_a_bar_that_goes_away(shop, tmp_path):
-    """And sentences are broken between words."""
+    """And sentences are wrapped between words."""
     code, screen = on_a_terminal("train", shop.messages, "-t", "label", "-o", "m.deciban", cwd=tmp_path, width=60)
     assert code == 0
     assert "learning" in screen
-    left = " ".join(lines_of(screen)[-5:])
+    left = " ".join(visible_lines(screen)[-5:])
     assert "Cross-fitted leave-one-out: accuracy 91.8%, log loss" in re.sub(r"\s+", " ", left)
-    assert max(map(len, lines_of(screen)[-5:])) <= 60
+    assert max(map(len, visible_lines(screen)[-5:])) <= 60
 
 
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
 @pytest.mark.parametrize("name", ["explain a text", "show"])
 @pytest.mark.slow_where("show|text-NO_COLOR")  # help_is_plain has NO_COLOR
 def test_colours_are_left_out_where_they_are_not_wanted(name, variables, shop):
-    code, screen = on_a_terminal(*SEEN[name], cwd=shop.folder, width=80, **variables)
+    code, screen = on_a_terminal(*COMMANDS_SHOWN[name], cwd=shop.folder, width=80, **variables)
     assert code == 0
     assert "\x1b" not in screen
-    assert max(map(len, lines_of(screen))) <= 80
+    assert max(map(len, visible_lines(screen))) <= 80
 
 
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, pytest.param({"TERM": "dumb"}, marks=pytest.mark.slow)])
@@ -144,13 +153,13 @@ def help_of(inside, *arguments) -> str:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches_by_example(name, inside, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    said = help_of(inside, name)
-    assert max(map(len, said.splitlines())) <= 80
-    examples = re.search(r"Examples:\s*\n((?: +.*deciban .*\n)+)", said)
+    help_text = help_of(inside, name)
+    assert max(map(len, help_text.splitlines())) <= 80
+    examples = re.search(r"Examples:\s*\n((?: +.*deciban .*\n)+)", help_text)
     assert examples, "a block of commands"
     lines = [line.strip() for line in examples[1].splitlines()]
     assert lines == [line.strip() for line in documented(name)], "none is broken in two"
-    known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", said.replace("\n", " ")))
+    known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", help_text.replace("\n", " ")))
     for line in lines:
         own = line.partition(f"deciban {name}")[2].partition("|")[0]
         assert set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", own)) <= known, "options that there are"
@@ -164,11 +173,11 @@ def documented(name: str) -> list[str]:
 
 
 def test_the_first_page_names_every_command(inside):
-    said = help_of(inside)
-    assert max(map(len, said.splitlines())) <= 80
+    help_text = help_of(inside)
+    assert max(map(len, help_text.splitlines())) <= 80
     for name in COMMANDS:
-        assert re.search(rf"^. {name} +[A-Z]", said, re.MULTILINE)
-    assert said.index(" train ") < said.index(" explain ") < said.index(" bench ")
+        assert re.search(rf"^. {name} +[A-Z]", help_text, re.MULTILINE)
+    assert help_text.index(" train ") < help_text.index(" explain ") < help_text.index(" bench ")
 
 
 def test_without_arguments_the_first_page_is_shown(inside):
@@ -195,7 +204,7 @@ def test_the_script_is_the_same_command(inside, tmp_path):
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
             check=False,
         )
         other = inside(*arguments)
@@ -212,7 +221,7 @@ def completed(line: str, tmp_path) -> list[str]:
         env=environment(_DECIBAN_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(line.split()) - 1)),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     assert done.stderr == ""
@@ -233,7 +242,7 @@ def test_a_shell_is_told_how_to_complete(tmp_path):
         env=environment(SHELL="/bin/bash"),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -260,7 +269,7 @@ def test_a_pipe_that_nobody_reads_is_no_error(arguments, shop):
             env=environment(),
             stdout=writing,
             stderr=subprocess.PIPE,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
             check=False,
         )
     finally:
@@ -282,19 +291,19 @@ def test_a_reader_that_has_seen_enough_is_no_error(shop, tmp_path):
         assert child.stdout.readline().startswith(b"age,spent")
         child.stdout.close()
         assert child.stderr.read() == b""
-        assert child.wait(timeout=PATIENCE) == 0
+        assert child.wait(timeout=TIMEOUT_SECONDS) == 0
 
 
 def interrupted(child) -> None:
-    """While whoever it reads from goes on."""
+    """While the process that writes to its input goes on."""
     child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=PATIENCE) == 130
+    assert child.wait(timeout=TIMEOUT_SECONDS) == 130
     assert child.stderr.read() == b"deciban: error: interrupted; nothing was written\n"
     assert child.stdout.read() == b""
 
 
 def started(folder, *arguments):
-    """A command that is at work: it has begun to read what it was given, which never ends."""
+    """A running command: it has begun to read an input that never ends."""
     child = subprocess.Popen(
         command(*arguments),
         cwd=folder,
@@ -303,7 +312,7 @@ def started(folder, *arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    child.stdin.write(b"x,y\n" + b"1,a\n2,b\n" * 20_000)  # more than a pipe holds: whoever takes it is there
+    child.stdin.write(b"x,y\n" + b"1,a\n2,b\n" * 20_000)  # more than a pipe holds: so the reader has started
     child.stdin.flush()
     return child
 
@@ -315,14 +324,14 @@ def started(folder, *arguments):
 def test_who_is_interrupted_leaves_everything_as_it_was(arguments, inside):
     if arguments[0] == "learn":
         (inside.folder / "t.csv").write_text("x,y\n1,a\n2,b\n")
-        well(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes", "-o", "m.deciban"))
-    before = everything_in(inside.folder)
+        succeeded(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes", "-o", "m.deciban"))
+    before = folder_contents(inside.folder)
     with started(inside.folder, *arguments) as child:
         interrupted(child)
-    assert everything_in(inside.folder) == before
+    assert folder_contents(inside.folder) == before
 
 
-# Learning begins anew when it is done: whoever is told that it began finds it at work, however quick a machine is.
+# Learning restarts when done, so that the command is busy when the signal comes, however fast the machine.
 NEVER_DONE = """
 import os, sys
 from deciban.cli.run import run
@@ -341,7 +350,7 @@ sys.exit(run(["train", "t.csv", "-t", "leaves"]))
 def test_long_computing_is_interrupted(tmp_path):
     """In the middle of learning, where most time is spent outside of Python."""
     write_people(people(2000, seed=2), tmp_path / "t.csv")
-    before = everything_in(tmp_path)
+    before = folder_contents(tmp_path)
     with subprocess.Popen(
         [sys.executable, "-c", NEVER_DONE],
         cwd=tmp_path,
@@ -351,4 +360,4 @@ def test_long_computing_is_interrupted(tmp_path):
     ) as child:
         assert child.stdout.read(1) == b".", child.stderr.read()
         interrupted(child)
-    assert everything_in(tmp_path) == before
+    assert folder_contents(tmp_path) == before

@@ -1,4 +1,4 @@
-"""`deciban train`: whatever files people have, and whichever model they ask for."""
+"""`deciban train`: files of every format, and every model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from deciban.cli.model_choice import MODELS
 from deciban.cli.run import run
 
 from .customers import people, read_people, write_people
-from .shell import deciban, well
+from .shell import deciban, succeeded
 
-FEW = 60  # rows: what is learned of them is not the point here
+N_ROWS = 60  # rows: accuracy does not matter here
 SPAM = ["Win a prize now", "Claim your free cash prize", "Cheap loans, click now", "You have won, claim it today"]
 HAM = ["Lunch at noon?", "The meeting is on Tuesday", "Thanks for the notes", "See you at the station"]
 
@@ -32,7 +32,7 @@ def learned(path) -> list[float]:
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
     """Few rows, as pandas reads them."""
-    return people(FEW)
+    return people(N_ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def as_arrow(frame, path):
 @pytest.mark.parametrize("write", [as_csv, as_tsv, as_semicolons, as_gzip, as_json_lines, as_parquet, as_arrow])
 def test_the_same_rows_teach_the_same_in_any_format(write, frame, reference, inside):
     path = write(frame, inside.folder / "few")
-    well(inside("train", path.name, "-t", "leaves", "--model", "naive-bayes", "-o", "m.deciban"))
+    succeeded(inside("train", path.name, "-t", "leaves", "--model", "naive-bayes", "-o", "m.deciban"))
     X = read_people(as_csv(frame, inside.folder / "again")).drop(columns="leaves")
     # Sums of the same doubles in the same order; sums of squares may be added up in blocks of other sizes.
     np.testing.assert_allclose(
@@ -105,12 +105,12 @@ def test_several_files_and_patterns_are_one_table(frame, inside):
     for i in range(3):
         write_people(frame.iloc[20 * i : 20 * i + 20], inside.folder / "parts" / f"part{i}.csv")
     how = ("-t", "leaves", "--model", "naive-bayes", "-o")
-    well(inside("train", *(f"parts/part{i}.csv" for i in range(3)), *how, "named.deciban"))
-    well(inside("train", "parts/*.csv", *how, "pattern.deciban"))
-    well(inside("train", "parts", *how, "folder.deciban"))
+    succeeded(inside("train", *(f"parts/part{i}.csv" for i in range(3)), *how, "named.deciban"))
+    succeeded(inside("train", "parts/*.csv", *how, "pattern.deciban"))
+    succeeded(inside("train", "parts", *how, "folder.deciban"))
     models = [api.load(inside.folder / f"{name}.deciban") for name in ("named", "pattern", "folder")]
     X = read_people(inside.folder / "parts" / "part0.csv").drop(columns="leaves")
-    assert sum(models[0].class_count_) == FEW
+    assert sum(models[0].class_count_) == N_ROWS
     for other in models[1:]:
         assert np.array_equal(models[0].predict_proba(X), other.predict_proba(X))
 
@@ -118,7 +118,7 @@ def test_several_files_and_patterns_are_one_table(frame, inside):
 def test_standard_input_is_learned_and_known_again(shop, tmp_path):
     """Its bytes are those of the file, so that evaluating the file is by leave-one-out."""
     done = deciban("train", "-", "-t", "label", "-o", "m.deciban", cwd=tmp_path, given=shop.messages.read_bytes())
-    assert "Learned 400 rows" in well(done).out
+    assert "Learned 400 rows" in succeeded(done).out
     assert api.load(tmp_path / "m.deciban").origin_["learned"] == api.load(shop.spam).origin_["learned"]
 
 
@@ -127,13 +127,13 @@ def test_a_folder_for_each_class(inside):
         (inside.folder / "mails" / label).mkdir(parents=True)
         for i, text in enumerate(texts):
             (inside.folder / "mails" / label / f"{i}.txt").write_text(text)
-    done = well(inside("train", "mails", "--json"))
+    done = succeeded(inside("train", "mails", "--json"))
     assert done.json()["classes"] == {"ham": 4, "spam": 4}
     assert done.json()["model"] == "TextClassifier"
     assert done.json()["file"] == "mails.deciban"
-    said = well(inside("predict", "mails.deciban", "mails", "--json")).out.splitlines()
-    assert [json.loads(line)["prediction"] for line in said] == ["ham"] * 4 + ["spam"] * 4
-    assert json.loads(said[0])["file"].endswith("0.txt")
+    lines = succeeded(inside("predict", "mails.deciban", "mails", "--json")).out.splitlines()
+    assert [json.loads(line)["prediction"] for line in lines] == ["ham"] * 4 + ["spam"] * 4
+    assert json.loads(lines[0])["file"].endswith("0.txt")
 
 
 @pytest.mark.parametrize("box", [mailbox.mbox, mailbox.Maildir])
@@ -143,24 +143,24 @@ def test_mail_by_its_class(box, inside):
         for text in texts:
             made.add(f"Subject: {text}\nFrom: a@example.org\n\n{text}\n".encode())
         made.close()
-    facts = well(inside("train", "spam=spam.mbox", "ham=ham.mbox", "-o", "f.deciban", "--json")).json()
+    facts = succeeded(inside("train", "spam=spam.mbox", "ham=ham.mbox", "-o", "f.deciban", "--json")).json()
     assert facts["model"] == "SpamFilter"
     assert facts["classes"] == {"ham": 4, "spam": 4}
-    found = well(inside("evaluate", "f.deciban", "spam=spam.mbox", "ham=ham.mbox", "--json"))
-    assert found.json()["accuracy"] >= 0.75, "of eight mails, each left out"
-    # A ham that is thrown away costs a hundred times as much as a spam that is not seen to be one.
-    said = [
+    evaluated = succeeded(inside("evaluate", "f.deciban", "spam=spam.mbox", "ham=ham.mbox", "--json"))
+    assert evaluated.json()["accuracy"] >= 0.75, "of eight mails, each left out"
+    # A discarded ham costs a hundred times as much as a missed spam.
+    rows = [
         json.loads(line)["prediction"]
-        for line in well(inside("predict", "f.deciban", "spam.mbox", "--json")).out.splitlines()
+        for line in succeeded(inside("predict", "f.deciban", "spam.mbox", "--json")).out.splitlines()
     ]
-    assert len(said) == 4
-    assert set(said) <= {"spam", "unsure"}
+    assert len(rows) == 4
+    assert set(rows) <= {"spam", "unsure"}
 
 
 def test_lines_of_text_by_their_class(inside):
     (inside.folder / "s.txt").write_text("\n".join(SPAM))
     (inside.folder / "h.txt").write_text("\n".join(HAM))
-    facts = well(inside("train", "spam=s.txt", "ham=h.txt", "--json")).json()
+    facts = succeeded(inside("train", "spam=s.txt", "ham=h.txt", "--json")).json()
     assert facts["file"] == "model.deciban"
     assert facts["classes"] == {"ham": 4, "spam": 4}
 
@@ -169,7 +169,7 @@ def test_lines_of_text_by_their_class(inside):
 def test_the_model_that_was_asked_for(model, shop, inside):
     data = shop.messages if model == "text" else shop.customers
     target = "label" if model == "text" else "leaves"
-    facts = well(inside("train", data, "-t", target, "--model", model, "-o", "m.deciban", "--json")).json()
+    facts = succeeded(inside("train", data, "-t", target, "--model", model, "-o", "m.deciban", "--json")).json()
     named = {
         "classifier": "Classifier",
         "naive-bayes": "NaiveBayes",
@@ -179,25 +179,25 @@ def test_the_model_that_was_asked_for(model, shop, inside):
     assert facts["model"] == named[model]
     assert 0.5 < facts["leave_one_out"]["accuracy"] <= 1
     for command in (("show",), ("sample", "--seed", 1, "--json"), ("evaluate", data), ("explain", data, "--row", 2)):
-        assert well(inside(command[0], "m.deciban", *command[1:])).out
-    drawn = json.loads(well(inside("sample", "m.deciban", "-n", 1, "--json")).out)
+        assert succeeded(inside(command[0], "m.deciban", *command[1:])).out
+    drawn = json.loads(succeeded(inside("sample", "m.deciban", "-n", 1, "--json")).out)
     assert set(drawn) == set(read_people(data).columns if model != "text" else ["label", "message"])
 
 
 def test_a_column_of_texts_that_is_named_is_what_is_looked_at(inside):
     rows = [f"{i},{text},{label}" for label, texts in (("h", HAM), ("s", SPAM)) for i, text in enumerate(texts)]
     (inside.folder / "t.csv").write_text("\n".join(["n,words,y", *(row.replace(", ", " ") for row in rows)]))
-    facts = well(inside("train", "t.csv", "-t", "y", "--text", "words", "--json")).json()
+    facts = succeeded(inside("train", "t.csv", "-t", "y", "--text", "words", "--json")).json()
     assert (facts["model"], facts["text"]) == ("TextClassifier", "words")
-    assert well(inside("predict", "t.deciban", "t.csv", "--only")).out.splitlines()[1].startswith("h,")
+    assert succeeded(inside("predict", "t.deciban", "t.csv", "--only")).out.splitlines()[1].startswith("h,")
 
 
 def test_a_schema_says_what_columns_are(inside):
-    write_people(people(FEW), inside.folder / "t.csv")
-    well(inside("train", "t.csv", "-t", "leaves", "--schema", "age=category", "--schema", "joined=skip"))
+    write_people(people(N_ROWS), inside.folder / "t.csv")
+    succeeded(inside("train", "t.csv", "-t", "leaves", "--schema", "age=category", "--schema", "joined=skip"))
     columns = api.load(inside.folder / "t.deciban").summary().columns.to_dict()
     assert dict(zip(columns["column"], columns["kind"], strict=True))["age"] == "category"
-    assert "joined" not in well(inside("sample", "t.deciban", "--seed", 0)).out.splitlines()[0].split(",")
+    assert "joined" not in succeeded(inside("sample", "t.deciban", "--seed", 0)).out.splitlines()[0].split(",")
 
 
 def test_a_name_that_was_not_asked_for_overwrites_nothing(inside):
@@ -207,13 +207,13 @@ def test_a_name_that_was_not_asked_for_overwrites_nothing(inside):
     assert done.code == 2
     assert "-o" in done.err
     assert (inside.folder / "t.deciban").read_text() == "precious"
-    well(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes", "-o", "t.deciban"))
+    succeeded(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes", "-o", "t.deciban"))
     assert learned(inside.folder / "t.deciban") == [1, 1]
 
 
 def test_rows_without_a_label_are_left_out_and_told(inside):
-    write_people(people(FEW).assign(leaves=lambda t: t["leaves"].where(t.index % 4 > 0)), inside.folder / "t.csv")
-    done = well(inside("train", "t.csv", "-t", "leaves", "--model", "naive-bayes"))
+    write_people(people(N_ROWS).assign(leaves=lambda t: t["leaves"].where(t.index % 4 > 0)), inside.folder / "t.csv")
+    done = succeeded(inside("train", "t.csv", "-t", "leaves", "--model", "naive-bayes"))
     assert done.err == "deciban: note: 15 rows without a label in column 'leaves' were left out\n"
     assert sum(learned(inside.folder / "t.deciban")) == 45
 
@@ -223,11 +223,11 @@ def test_a_class_of_one_row_is_told(model, inside):
     pd.DataFrame({"a": [1.0, 2.5, 3.0, 4.0, 9.0], "label": list("xxxxy")}).to_csv(
         inside.folder / "few.csv", index=False
     )
-    done = well(inside("train", "few.csv", "-t", "label", "--model", model))
+    done = succeeded(inside("train", "few.csv", "-t", "label", "--model", model))
     assert "1 row is alone in its class and cannot be judged" in re.sub(r"\s+", " ", done.out)
     assert (
         "note"
-        in well(inside("train", "few.csv", "-t", "label", "--model", model, "--json", "-o", "x")).json()[
+        in succeeded(inside("train", "few.csv", "-t", "label", "--model", model, "--json", "-o", "x")).json()[
             "leave_one_out"
         ]
     )
@@ -235,7 +235,7 @@ def test_a_class_of_one_row_is_told(model, inside):
 
 def test_one_class_is_no_judgement(inside):
     (inside.folder / "t.csv").write_text("a,y\n1,x\n2,x\n")
-    done = well(inside("train", "t.csv", "-t", "y"))
+    done = succeeded(inside("train", "t.csv", "-t", "y"))
     assert "nan" not in done.out
     assert "one class only" in done.err
 
@@ -244,9 +244,9 @@ def test_one_class_is_no_judgement(inside):
 def test_labels_are_what_they_look_like(labels, classes, inside):
     a, b = labels.split()
     (inside.folder / "t.csv").write_text("x,y\n" + f"1.5,{a}\n2.5,{b}\n" * 5)
-    well(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes"))
+    succeeded(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes"))
     model = api.load(inside.folder / "t.deciban")
     assert model.classes_.tolist() == classes
-    assert all(type(found) is type(label) for found, label in zip(model.classes_.tolist(), classes, strict=True))
-    assert f"{a}" in well(inside("predict", "t.deciban", "t.csv", "--only")).out.lower()
-    assert well(inside("explain", "t.deciban", "t.csv", "--target", model.classes_.tolist()[1], "--json")).json()
+    assert all(type(learned) is type(label) for learned, label in zip(model.classes_.tolist(), classes, strict=True))
+    assert f"{a}" in succeeded(inside("predict", "t.deciban", "t.csv", "--only")).out.lower()
+    assert succeeded(inside("explain", "t.deciban", "t.csv", "--target", model.classes_.tolist()[1], "--json")).json()

@@ -11,13 +11,13 @@ import pytest
 from deciban.errors import NotAvailableError
 
 from .customers import people, write_people
-from .shell import deciban, everything_in
+from .shell import deciban, folder_contents
 
 TABLE = "age,spent,plan,active,joined,leaves\n"
 
 
 def furnish(folder, shop) -> None:
-    """Whatever can be wrong with a file, by its name."""
+    """Files with all kinds of errors, by name."""
     rng = np.random.default_rng(0)
     (folder / "churn.deciban").write_bytes(shop.churn.read_bytes())
     (folder / "spam.deciban").write_bytes(shop.spam.read_bytes())
@@ -125,7 +125,7 @@ CASES = [
     "forget spam.deciban texts.csv",
     "forget churn.deciban never.csv",
     "evaluate churn.deciban never.csv --leave-one-out",
-    # places that cannot be written to
+    # paths that cannot be written
     "train good.csv -t leaves -o folder",
     "train good.csv -t leaves -o nowhere/new.deciban",
     "train good.csv -t leaves -o good.csv/new.deciban",
@@ -141,7 +141,7 @@ CASES = [
     "report churn.deciban -o nowhere/page.html",
     *(f"export churn.deciban -o {bad}" for bad in ("folder", "nowhere/a.sql", "nowhere/a.onnx", "a.exe")),
     "compare texts.csv -t label --plot nowhere/a.png",
-    # what does not fit together
+    # options that do not fit together
     "explain churn.deciban",
     "explain churn.deciban good.csv --text hello",
     "explain churn.deciban --text hello",
@@ -184,7 +184,7 @@ def room(shop, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def content(room):
-    return everything_in(room)
+    return folder_contents(room)
 
 
 def check(done, room, content) -> None:
@@ -196,7 +196,7 @@ def check(done, room, content) -> None:
     assert "Traceback" not in done.err
     assert "row 0" not in done.err, "people count from 1"
     assert done.code == 2
-    assert everything_in(room) == content
+    assert folder_contents(room) == content
 
 
 @pytest.mark.parametrize("line", CASES)
@@ -241,9 +241,9 @@ WORDS = {
 @pytest.mark.parametrize("line", WORDS)
 def test_it_says_where_and_what_to_do(line, room, inside):
     inside.folder = room
-    said = inside(*shlex.split(line)).err
+    message = inside(*shlex.split(line)).err
     for word in WORDS[line]:
-        assert word in said
+        assert word in message
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="to root every folder can be written to")
@@ -259,7 +259,7 @@ def test_it_says_where_and_what_to_do(line, room, inside):
 def test_a_folder_that_is_locked_stays_as_it_is(line, shop, tmp_path, inside):
     furnish(tmp_path, shop)
     (tmp_path / "locked").mkdir(mode=0o500)
-    check(inside(*shlex.split(line)), tmp_path, everything_in(tmp_path))
+    check(inside(*shlex.split(line)), tmp_path, folder_contents(tmp_path))
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc, where nobody can make files")
@@ -287,7 +287,7 @@ def test_a_fault_of_ours_is_told_from_a_mistake(room, inside, monkeypatch):
 
 
 def test_what_a_model_does_not_have_is_a_mistake(room, inside, monkeypatch):
-    """By its type, in whatever words scikit-learn wraps it."""
+    """By its type, whatever message scikit-learn adds."""
 
     def wrapped(path):
         del path

@@ -1,4 +1,4 @@
-"""Products of sparse rows beside NumPy's of dense ones."""
+"""Products of sparse rows, against NumPy's of dense ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deciban._kernel import common as kernel
 
 
 def sparse(seed: int, n: int = 9, d: int = 6):
-    """Rows as they lie in memory, columns of a row in any order, and as a matrix."""
+    """Sparse rows with columns in any order, and the dense matrix."""
     rng = np.random.default_rng(seed)
     dense = np.where(rng.random((n, d)) < 0.5, rng.random((n, d)), 0.0)
     dense[rng.integers(n)] = 0.0
@@ -43,9 +43,9 @@ def test_sums_of_rows_and_of_their_products(seed, first, last):
 def test_products_with_matrices(seed):
     rows, dense = sparse(seed)
     matrix = np.random.default_rng(seed).normal(size=(6, 4))
-    found = np.full((9, 4), np.nan)
-    kernel.project(*rows, matrix, found, 0, 9)
-    np.testing.assert_allclose(found, dense @ matrix, rtol=1e-13, atol=1e-14)
+    product = np.full((9, 4), np.nan)
+    kernel.project(*rows, matrix, product, 0, 9)
+    np.testing.assert_allclose(product, dense @ matrix, rtol=1e-13, atol=1e-14)
     both = np.random.default_rng(seed).normal(size=(6, 6, 2))
     both = np.ascontiguousarray(both + both.transpose(1, 0, 2))
     squares = np.full((9, 2), np.nan)

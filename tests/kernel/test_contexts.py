@@ -52,7 +52,7 @@ class Table:
 
 
 def random_table(rng, n, levels, k, parents, gaps=0.0, unlabelled=0.0, weights=None) -> Table:
-    """Columns that follow the class and each other; now and then something nobody has seen."""
+    """Columns that follow the class and each other; with some unseen values."""
     d = len(levels)
     y = rng.integers(0, k, n).astype(np.int32)
     common = rng.integers(0, 7, n)
@@ -101,15 +101,15 @@ def keys_by_hand(table) -> list[dict]:
     most = table.parents.shape[1]
     out = []
     for j in range(table.codes.shape[1]):
-        found = defaultdict(lambda: np.zeros(table.k))
+        counts_by_key = defaultdict(lambda: np.zeros(table.k))
         for row, c, w in zip(table.codes.tolist(), table.y.tolist(), table.weights.tolist(), strict=True):
             if c >= 0 and row[j] != UNSEEN and w > 0:
                 key = 0
                 for t in range(most):
                     parent = table.parents[j, t]
                     key = key << 8 | (row[parent] if parent >= 0 else 0)
-                found[key << 8 | row[j]][c] += w
-        out.append(dict(found))
+                counts_by_key[key << 8 | row[j]][c] += w
+        out.append(dict(counts_by_key))
     return out
 
 
@@ -136,7 +136,7 @@ class ByHand:
         return [tuple(values[:t]) for t in range(known + 1)]
 
     def law(self, row, j, v, depth, strength):
-        """p(v | the row's other values, each class), None where the value says nothing."""
+        """p(v | the row's other values, each class), None where the value is not informative."""
         seen = self.counts[j, (), v].sum()
         if v == UNSEEN or seen == 0.0:
             return None
@@ -161,9 +161,9 @@ def as_dicts(ptr, keys, counts) -> list[dict]:
     return [dict(zip(keys[a:b].tolist(), counts[a:b], strict=True)) for a, b in pairwise(ptr)]
 
 
-def assert_same_counts(found, expected, rtol=0.0):
-    assert [set(mine) for mine in found] == [set(mine) for mine in expected]
-    for mine, theirs in zip(found, expected, strict=True):
+def assert_same_counts(counts, expected, rtol=0.0):
+    assert [set(mine) for mine in counts] == [set(mine) for mine in expected]
+    for mine, theirs in zip(counts, expected, strict=True):
         for key in theirs:
             np.testing.assert_allclose(mine[key], theirs[key], rtol=rtol, atol=0)
 
@@ -220,9 +220,9 @@ def test_no_rows_and_no_columns_are_counted_too():
 # ------------------------------------------------------------------ scores
 
 
-def close(found, expected):
+def assert_close(actual, expected):
     """Both take the same steps and round a handful of times a column; a logarithm near 0 keeps absolute digits."""
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
 
 
 strengths = st.sampled_from([0.1, 1.0, 3.0, 50.0])
@@ -237,24 +237,24 @@ def test_terms_and_scores_are_the_back_off_as_it_is_written(table, others, depth
         expected = np.array([by_hand.terms(row, depth, strength) for row in codes.tolist()]).reshape(-1, d, table.k)
         out = np.full((len(codes), table.k), 7.0)
         contexts.score(codes, depth, strength, out)
-        close(out - 7.0, expected.sum(axis=1))
+        assert_close(out - 7.0, expected.sum(axis=1))
         for row, terms in zip(codes, expected, strict=True):
-            found = np.full((d, table.k), np.nan)
-            contexts.terms(row, depth, strength, found)
-            close(found, terms)
+            actual = np.full((d, table.k), np.nan)
+            contexts.terms(row, depth, strength, actual)
+            assert_close(actual, terms)
 
 
 @given(tables(), st.lists(st.integers(0, 5), max_size=4), st.lists(strengths, max_size=10), st.booleans())
 def test_one_walk_answers_for_all_depths_and_strengths(table, depths, strengths, leave_out):
     contexts = table.contexts
     own = {"own": table.y, "weight": table.weight} if leave_out else {}
-    found = np.full((len(table.y), len(depths), len(strengths), table.k), np.nan)
-    contexts.score_each(table.codes, np.array(depths, np.int32), np.array(strengths, float), found, **own)
+    scores = np.full((len(table.y), len(depths), len(strengths), table.k), np.nan)
+    contexts.score_each(table.codes, np.array(depths, np.int32), np.array(strengths, float), scores, **own)
     for a, depth in enumerate(depths):
         for b, strength in enumerate(strengths):
             expected = np.zeros((len(table.y), table.k))
             contexts.score(table.codes, depth, strength, expected, **own)
-            close(found[:, a, b], expected)
+            assert_close(scores[:, a, b], expected)
 
 
 @given(tables(least_rows=1), st.integers(0, 4), strengths)
@@ -265,7 +265,7 @@ def test_leaving_a_row_out_is_counting_without_it(table, depth, strength):
         expected = np.zeros((1, table.k))
         rest = table.without(i) if table.y[i] >= 0 else table  # a row without a class was never counted
         rest.contexts.score(table.codes[i : i + 1], depth, strength, expected)
-        close(out[i], expected[0])
+        assert_close(out[i], expected[0])
 
 
 def test_leaving_out_is_right_where_many_rows_share_contexts():
@@ -275,7 +275,7 @@ def test_leaving_out_is_right_where_many_rows_share_contexts():
     table.contexts.score(table.codes, 3, 2.0, out, table.y, table.weight)
     for i in range(0, 400, 7):
         expected = ByHand(table.without(i)).terms(table.codes[i].tolist(), 3, 2.0).sum(axis=0)
-        close(out[i], expected)
+        assert_close(out[i], expected)
 
 
 @pytest.mark.parametrize("rows", [1, 37])
@@ -287,20 +287,20 @@ def test_contexts_that_do_not_fit_the_nearest_memory_score_the_same(rows):
     contexts, by_hand = table.contexts, ByHand(table)
     codes, y = table.codes[:rows], table.y[:rows]
     depths, strengths = np.array([3, 0, 1, 4], np.int32), np.array([0.5, 2.0, 7.0])
-    found = np.zeros((rows, 4, 3, 9))
-    contexts.score_each(codes, depths, strengths, found)
+    scores = np.zeros((rows, 4, 3, 9))
+    contexts.score_each(codes, depths, strengths, scores)
     for i in range(rows):
         for a, depth in enumerate(depths):
             for b, strength in enumerate(strengths):
-                close(found[i, a, b], by_hand.terms(codes[i].tolist(), depth, strength).sum(axis=0))
+                assert_close(scores[i, a, b], by_hand.terms(codes[i].tolist(), depth, strength).sum(axis=0))
     out = np.zeros((rows, 9))
     contexts.score(codes, 3, 2.0, out, y)
     for i in range(0, rows, 9):
-        close(out[i], ByHand(table.without(i)).terms(codes[i].tolist(), 3, 2.0).sum(axis=0))
+        assert_close(out[i], ByHand(table.without(i)).terms(codes[i].tolist(), 3, 2.0).sum(axis=0))
 
 
 def test_what_a_row_leaves_of_its_own_count_by_rounding_is_nothing():
-    """Sums that others have been taken out of are not the digits that one row would have given."""
+    """Sums after subtraction differ in rounding from those of one row."""
     residue = 0.1 + 0.2 + 0.3 - 0.1 - 0.2
     assert residue > 0.3
     parents, levels = np.array([[-1], [0]], dtype=np.int32), np.array([2, 2], dtype=np.int32)
@@ -313,7 +313,7 @@ def test_what_a_row_leaves_of_its_own_count_by_rounding_is_nothing():
 
 
 def test_very_small_probabilities_do_not_underflow():
-    """A product of hundreds of them would; so would two that strengths near nothing make."""
+    """A product of hundreds of them would; so would two with strengths near 0."""
     rng = np.random.default_rng(0)
     d = 300
     levels = np.full(d, 200, dtype=np.int32)
@@ -339,19 +339,19 @@ def test_a_probability_of_nothing_is_minus_infinity_and_not_nan():
         *kernel.count(codes, parents, np.array([0, 0, 1], np.int32), None, 2), parents, levels, 2
     )
     out = np.zeros((1, 2))
-    contexts.score(codes[2:], 0, 5e-324, out)  # a third of the least number there is rounds to zero
+    contexts.score(codes[2:], 0, 5e-324, out)  # a third of the smallest double rounds to zero
     assert out.tolist() == [[-inf, 0.0]]
 
 
 def test_threads_may_score_slices():
     rng = np.random.default_rng(3)
     table = random_table(rng, 3_000, [6] * 8, 5, random_parents(rng, 8, 3))
-    contexts, expected, found = table.contexts, np.zeros((3_000, 5)), np.zeros((3_000, 5))
+    contexts, expected, scores = table.contexts, np.zeros((3_000, 5)), np.zeros((3_000, 5))
     contexts.score(table.codes, 3, 2.0, expected, table.y)
     with ThreadPoolExecutor(4) as pool:
         slices = [slice(a, a + 100) for a in range(0, 3_000, 100)]
-        list(pool.map(lambda s: contexts.score(table.codes[s], 3, 2.0, found[s], table.y[s]), slices))
-    np.testing.assert_array_equal(found, expected)
+        list(pool.map(lambda s: contexts.score(table.codes[s], 3, 2.0, scores[s], table.y[s]), slices))
+    np.testing.assert_array_equal(scores, expected)
 
 
 def test_contexts_of_nothing_say_nothing():
@@ -419,8 +419,10 @@ def test_samples_are_as_frequent_as_the_law_says():
     for a in range(3):
         for b in range(4):
             expected = by_hand.law([a, b], 0, a, 1, 2.0)[1] * by_hand.law([a, b], 1, b, 1, 2.0)[1]
-            found = np.mean((out[:, 0] == a) & (out[:, 1] == b))
-            assert abs(found - expected) < 5 * np.sqrt(expected / n)  # five standard deviations, the seed being fixed
+            frequency = np.mean((out[:, 0] == a) & (out[:, 1] == b))
+            assert abs(frequency - expected) < 5 * np.sqrt(
+                expected / n
+            )  # five standard deviations, the seed being fixed
 
 
 def test_a_uniform_of_almost_one_draws_a_value_that_has_been_seen():
@@ -509,7 +511,7 @@ def test_information_agrees_with_scikit_learn():
             assert between[i, j] == pytest.approx(sum(by_class), rel=1e-10)
 
 
-# ------------------------------------------------------------------ what is refused
+# ------------------------------------------------------------------ errors
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ class Corpus:
         return ItemSums.of(self.compressed, self.y, self.amount, self.v, self.k)
 
     def without(self, i: int) -> dict:
-        """What the sums are made of when row i was never there."""
+        """The sums without row i."""
         rest = [j for j in range(len(self.rows)) if j != i and self.weight[j] > 0]
         return {
             "documents": [self.rows[j] for j in rest],
@@ -63,7 +63,7 @@ def corpora(draw, least_rows=1, weights=(1.0,), sparse=None):
     how_many = draw(st.sampled_from([0.1, 0.4, 0.9])) if sparse is None else sparse
     y = rng.integers(0, k, n).astype(np.int32)
     rows = [set(np.flatnonzero(rng.random(v) < how_many).tolist()) for _ in range(n)]
-    for i in range(n):  # items that stand for a class
+    for i in range(n):  # items typical of a class
         if rng.random() < 0.5 and y[i] < v:
             rows[i].add(int(y[i]))
     return Corpus(rows, y, rng.choice(weights, n).astype(float), v, k)
@@ -260,11 +260,11 @@ def all_evidence(table, rows, own, taken, first=None, last=None):
     return out.reshape(len(own), len(STRENGTHS), VECTORS, -1)
 
 
-def compare(found, expected, error, there):
-    """Evidence is compared between classes: what all of them share says nothing."""
+def assert_close(actual, expected, error, there):
+    """Evidence is compared between classes: a common offset does not matter."""
     first = int(np.flatnonzero(there)[0])
-    found, expected = found - found[..., [first]], expected - expected[..., [first]]
-    gap = np.abs(found - expected)[..., there]
+    actual, expected = actual - actual[..., [first]], expected - expected[..., [first]]
+    gap = np.abs(actual - expected)[..., there]
     assert (gap <= error[..., None]).all(), f"off by {gap.max()}, where {error.max()} can be rounding"
 
 
@@ -277,25 +277,25 @@ def test_evidence_of_new_rows_is_the_definition(learned, new, strength, factor, 
     by_class = shares(np.bincount(learned.y, learned.weight, minlength=learned.k), 0.0, factor)
     table = tables_of(learned.cells, strength, by_class, dense)
     n = len(rows)
-    found = all_evidence(table, compress(rows), np.full(n, -1, dtype=np.int32), np.zeros(n))
-    assert np.isfinite(found).all()
+    evidence = all_evidence(table, compress(rows), np.full(n, -1, dtype=np.int32), np.zeros(n))
+    assert np.isfinite(evidence).all()
     N, pi = by_hand.sums(learned.rows, learned.y.tolist(), learned.weight), by_class.share
     if (pi > 0).sum() < 2:
-        return  # one class: there is nothing to know
+        return  # one class: no information
     for i, row in enumerate(rows):
         known = {w for w in row if w >= 0}
         expected, error = by_hand.evidence(
             known, N, pi, strength, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, len(row), by_class.factor
         )
-        compare(found[i], expected, error, pi > 0)
+        assert_close(evidence[i], expected, error, pi > 0)
 
 
-FOUR = Corpus([{0, 1}, {0}, {1}, {0, 1}], np.array([0, 0, 1, 1], dtype=np.int32), np.ones(4), 2, 2)
+FOUR_ROWS = Corpus([{0, 1}, {0}, {1}, {0, 1}], np.array([0, 0, 1, 1], dtype=np.int32), np.ones(4), 2, 2)
 
 
 @given(corpora(least_rows=2, weights=WEIGHTS), strengths, factors, st.booleans())
-@example(FOUR, np.ones(3), [1.0], True)
-@example(FOUR, np.ones(3), [1.0, 4.0], True)
+@example(FOUR_ROWS, np.ones(3), [1.0], True)
+@example(FOUR_ROWS, np.ones(3), [1.0, 4.0], True)
 def test_evidence_without_a_row_is_that_of_sums_which_never_had_it(corpus, strength, factor, dense):
     rows, cells, by_class = corpus.compressed, corpus.cells, np.bincount(corpus.y, corpus.weight, minlength=corpus.k)
     for gone in np.unique(corpus.weight):
@@ -304,8 +304,8 @@ def test_evidence_without_a_row_is_that_of_sums_which_never_had_it(corpus, stren
             continue  # nothing is left
         left = shares(by_class, float(gone), factor)
         table = tables_of(cells, strength, left, dense)
-        found = all_evidence(table, rows, corpus.y, damped(rows) * gone)
-        assert np.isfinite(found[which]).all()
+        evidence = all_evidence(table, rows, corpus.y, damped(rows) * gone)
+        assert np.isfinite(evidence[which]).all()
         for i in which:
             rest = corpus.without(i)
             pi = by_hand.shares(rest["y"], rest["weight"], corpus.k)
@@ -315,7 +315,7 @@ def test_evidence_without_a_row_is_that_of_sums_which_never_had_it(corpus, stren
             expected, error = by_hand.evidence(
                 corpus.rows[i], N, pi, strength, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, None, left.factor
             )
-            compare(found[i], expected, error, pi > 0)
+            assert_close(evidence[i], expected, error, pi > 0)
 
 
 @given(corpora(least_rows=2), strengths)
@@ -368,9 +368,9 @@ def test_threads_change_nothing():
     y = rng.integers(0, k, n).astype(np.int32)
     cells = ItemSums.of(rows, y, damped(rows), v, k)
     left = shares(np.bincount(y).astype(float), 1.0, [1.0, 2.0])
-    found = []
+    results = []
     for n_jobs in (1, 3):
         table, out = Tables.of(cells, np.array(STRENGTHS), left, n_jobs), np.zeros((n, 30, k))
         table.evidence(rows, y, damped(rows), out, n_jobs)
-        found.append(out)
-    np.testing.assert_array_equal(*found)
+        results.append(out)
+    np.testing.assert_array_equal(*results)

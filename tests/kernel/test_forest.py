@@ -1,4 +1,4 @@
-"""Trees over small codes and what their leaves say, against their definitions in plain Python."""
+"""Trees over small codes and the evidence of their leaves, against their definitions in plain Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deciban._kernel import forest as kernel
 UNSEEN = 255
 RESIDUE = 2.0**-30
 ROUNDING = 2.0**-40
-WORD = 2**64 - 1
+UINT64_MASK = 2**64 - 1
 
 
 @dataclass
@@ -69,12 +69,12 @@ def named(column, left, right, parent, cut, mask, start):
     return SimpleNamespace(column=column, left=left, right=right, parent=parent, cut=cut, mask=mask, start=start)
 
 
-WHOLE = (0.0, 1.0, 2.0, 3.0)
-REAL = (0.0, 0.25, 0.3, 1.0, 7.1)
+WHOLE_WEIGHTS = (0.0, 1.0, 2.0, 3.0)
+REAL_WEIGHTS = (0.0, 0.25, 0.3, 1.0, 7.1)
 
 
 @st.composite
-def samples(draw, most_classes=4, weights=(None, WHOLE, REAL), unseen=True, least_rows=0):
+def samples(draw, most_classes=4, weights=(None, WHOLE_WEIGHTS, REAL_WEIGHTS), unseen=True, least_rows=0):
     """Small tables: constant columns, copies of a column, missing and unseen values, unknown labels."""
     rng = np.random.default_rng(draw(st.integers(0, 100_000)))
     n, d, k = draw(st.integers(least_rows, 60)), draw(st.integers(1, 5)), draw(st.integers(1, most_classes))
@@ -82,10 +82,10 @@ def samples(draw, most_classes=4, weights=(None, WHOLE, REAL), unseen=True, leas
     ordered = rng.integers(0, 2, d).astype(np.uint8)
     y = rng.integers(0, k, n).astype(np.int32)
     codes = (rng.random((n, d)) * levels).astype(np.uint8)
-    for j in range(d):  # most columns know something of the class
+    for j in range(d):  # most columns are informative
         if rng.random() < 0.7:
-            told = rng.random(n) < 0.6
-            codes[told, j] = (y[told] * 7 + rng.integers(0, 2, told.sum())) % levels[j]
+            informative = rng.random(n) < 0.6
+            codes[informative, j] = (y[informative] * 7 + rng.integers(0, 2, informative.sum())) % levels[j]
     if d > 1 and rng.random() < 0.3:
         codes[:, -1], levels[-1], ordered[-1] = codes[:, 0], levels[0], ordered[0]
     if unseen:
@@ -105,22 +105,22 @@ def samples(draw, most_classes=4, weights=(None, WHOLE, REAL), unseen=True, leas
 # How trees grow, by hand.
 
 
-def scrambled(x):
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & WORD
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & WORD
+def mixed_bits(x):
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & UINT64_MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & UINT64_MASK
     return x ^ (x >> 31)
 
 
-class Dice:
+class RandomStream:
     def __init__(self, seed, tree):
-        self.state = scrambled((seed + 0x9E3779B97F4A7C15 * (tree + 1)) & WORD)
+        self.state = mixed_bits((seed + 0x9E3779B97F4A7C15 * (tree + 1)) & UINT64_MASK)
 
     def drawn(self, below):
-        self.state = (self.state + 0x9E3779B97F4A7C15) & WORD
-        return ((scrambled(self.state) >> 32) * below) >> 32
+        self.state = (self.state + 0x9E3779B97F4A7C15) & UINT64_MASK
+        return ((mixed_bits(self.state) >> 32) * below) >> 32
 
 
-def disorder(by_class):
+def weighted_entropy(by_class):
     """n times the entropy of counts that add up to n."""
     total = sum(by_class)
     return sum(-c * log(c / total) for c in by_class if c > 0)
@@ -137,9 +137,9 @@ def by_value(s, j, rows, weight):
 
 
 def gain_of(lines, left):
-    """What is known of the class once it is known whether the value is one of `left`."""
+    """The information about the class in whether the value is one of `left`."""
     whole, one, other = ([sum(column) for column in zip(*part, strict=True)] for part in parts(lines, left))
-    return disorder(whole) - disorder(one) - disorder(other)
+    return weighted_entropy(whole) - weighted_entropy(one) - weighted_entropy(other)
 
 
 def parts(lines, left):
@@ -197,7 +197,7 @@ def best_cut(lines, order, least):
 
 def grown_by_hand(s, rows, tree=0):
     """The tree as nested lists in the order in which nodes are numbered: column, left values, parent."""
-    dice, columns = Dice(s.seed, tree), list(range(s.d))
+    dice, columns = RandomStream(s.seed, tree), list(range(s.d))
     weight = np.ones(s.n) if s.weight is None else s.weight
     rows = [i for i in rows if s.y[i] >= 0 and weight[i] > 0]
     nodes = [{"column": -1, "parent": -1}]
@@ -218,10 +218,10 @@ def grown_by_hand(s, rows, tree=0):
             if len(lines) < 2:
                 continue
             order = ranked(lines, s.ordered[j], present)
-            found, tie = best_cut(lines, order, s.least)
-            if found is None:
+            chosen_cut, tie = best_cut(lines, order, s.least)
+            if chosen_cut is None:
                 continue
-            many, gain = found
+            many, gain = chosen_cut
             if best is None or gain > best[0] + tie or (gain >= best[0] - tie and j < best[1]):
                 best = gain, j, order[:many], order[many:], lines
         if best is None:
@@ -255,7 +255,7 @@ def same_tree(forest, nodes, ordered):
 
 
 def leaf_by_hand(nodes, row):
-    """Where a row ends: in a leaf, or where it is asked for a value that was never seen."""
+    """The node where a row ends: a leaf, or a split on a value that was never seen."""
     at = 0
     while nodes[at]["column"] >= 0 and row[nodes[at]["column"]] != UNSEEN:
         at = nodes[at]["left" if row[nodes[at]["column"]] in nodes[at]["goes_left"] else "right"]
@@ -276,7 +276,7 @@ def test_a_tree_is_what_the_rules_say(s):
     assert s.leaves(forest, anything)[:, 0].tolist() == [leaf_by_hand(nodes, row) for row in anything]
 
 
-@given(samples(least_rows=1, weights=(None, WHOLE)))
+@given(samples(least_rows=1, weights=(None, WHOLE_WEIGHTS)))
 def test_rows_count_as_often_as_they_are_named(s):
     rows = np.random.default_rng(1).integers(0, s.n, 2 * s.n)
     same_tree(s.grow(rows), grown_by_hand(s, rows.tolist()), s.ordered)
@@ -307,9 +307,9 @@ def test_a_forest_is_its_trees(s, trees):
         assert np.array_equal(leaf[:, t] - shift, s.leaves(alone)[:, 0])
 
 
-@given(samples(most_classes=2, weights=(None, REAL), unseen=False, least_rows=4))
+@given(samples(most_classes=2, weights=(None, REAL_WEIGHTS), unseen=False, least_rows=4))
 def test_the_first_split_gains_as_much_as_any_can(s):
-    """Of two classes no set of values whatever does better than those that are tried."""
+    """With two classes, no set of values is better than those tried."""
     s = Sample(**{**vars(s), "tries": s.d, "least": 0.0, "deepest": 1, "levels": np.minimum(s.levels, 6)})
     s.codes %= s.levels.astype(np.uint8)
     weight = np.ones(s.n) if s.weight is None else s.weight
@@ -323,7 +323,7 @@ def test_the_first_split_gains_as_much_as_any_can(s):
                 best = max(best, gain_of(lines, set(left)))
     forest = s.grow()
     if forest.column[0] < 0:
-        assert best < 1e-9  # what rounding leaves of no gain, on weights of some tens
+        assert best < 1e-9  # rounding error of a gain of 0, with weights of some tens
         return
     leaf = s.leaves(forest)[:, 0]
     lines = by_value(s, forest.column[0], rows, weight)
@@ -332,7 +332,7 @@ def test_the_first_split_gains_as_much_as_any_can(s):
 
 
 def test_many_classes_are_cut_nearly_as_well_as_can_be():
-    """Of more than two classes an order may miss the best set of values, but not by much."""
+    """With more than two classes, an order may miss the best set of values, but not by much."""
     rng = np.random.default_rng(3)
     reached = []
     for _ in range(40):
@@ -421,7 +421,7 @@ def test_trees_without_rows_columns_or_classes_to_tell_apart_are_leaves():
     assert bare.leaves(bare.grow()).tolist() == [[0], [0], [0]]
 
 
-# What leaves say, by hand.
+# Evidence of leaves, by hand.
 
 
 def path(forest, leaf):
@@ -432,7 +432,7 @@ def path(forest, leaf):
     return nodes[::-1]
 
 
-def said(forest, counts, prior, strength, leaf):
+def node_probabilities(forest, counts, prior, strength, leaf):
     """P(class given node), node by node from the root to the leaf."""
     p, steps = prior, []
     for node in path(forest, leaf):
@@ -443,7 +443,7 @@ def said(forest, counts, prior, strength, leaf):
 
 def evidence_by_hand(forest, counts, prior, strength, leaf, use, geometric):
     """One row's evidence from the trees `use`."""
-    laws = np.array([said(forest, counts, prior, strength, leaf[t])[-1] for t in use])
+    laws = np.array([node_probabilities(forest, counts, prior, strength, leaf[t])[-1] for t in use])
     if not len(laws):
         return np.zeros(len(prior))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -563,7 +563,7 @@ def test_leaving_a_row_out_is_never_having_counted_it(s, geometric, left_out, st
 
 
 def test_a_class_of_which_a_row_is_all_keeps_its_digits():
-    """Thirty splits above it, a small strength: what is left of the row's own class is far below what was there."""
+    """Thirty splits above it, a small strength: the row's own class has far less weight without it."""
     codes = np.arange(1, 31, dtype=np.uint8)[:, None]
     y = (np.arange(30) % 2).astype(np.int32)
     s = Sample(codes, np.array([31], np.int32), np.ones(1, np.uint8), y, None, 2, deepest=60)
@@ -578,7 +578,7 @@ def test_a_class_of_which_a_row_is_all_keeps_its_digits():
 
 
 def test_what_rounding_leaves_of_a_count_is_nothing():
-    """A sum that was added to and taken from is not quite the row's weight, and a small strength would believe it."""
+    """A sum after addition and subtraction is not exactly the row's weight, which a small strength would magnify."""
     count = 0.1 + 0.2 - 0.2
     assert count > 0.1
     out = np.empty((1, 2))
@@ -635,7 +635,7 @@ def test_terms_add_up_to_the_geometric_evidence(s):
         np.testing.assert_allclose(out.sum(axis=0) + rest, whole[i], rtol=1e-10, atol=1e-10)
         by_hand = np.zeros((s.d, s.k))
         for leaf in g.leaf[i]:
-            nodes, steps = path(g.forest, leaf), said(g.forest, g.counts, g.prior, 0.7, leaf)
+            nodes, steps = path(g.forest, leaf), node_probabilities(g.forest, g.counts, g.prior, 0.7, leaf)
             for above, before, after in zip(nodes, steps, steps[1:], strict=False):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     change = np.log(after) - np.log(before)
@@ -696,7 +696,7 @@ def test_a_tree_fits_as_well_as_scikit_learns(table, name):
         assert (forest.column < 0).sum() <= 1.02 * model.get_n_leaves()
 
 
-# What is refused.
+# Errors.
 
 
 def small():

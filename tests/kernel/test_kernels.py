@@ -17,7 +17,7 @@ N, D, K = 333, 7, 3
 
 
 def layouts(X):
-    """The same numbers, stored in every way people have."""
+    """The same numbers in every memory layout."""
     wide = np.zeros((2 * N, 3 * D), dtype=X.dtype)
     wide[::2, ::3] = X
     backwards = np.ascontiguousarray(X[::-1, ::-1])
@@ -68,7 +68,7 @@ def test_class_sums(data, dtype, layout, missing, weighted):
 
 
 def test_class_sums_are_poisoned_by_nan_unless_told(data):
-    """The engine relies on it: sums tell whether an entry was missing, so that no pass is spent on looking."""
+    """The engine relies on it: sums tell whether an entry was missing, so that no extra pass is needed."""
     X, y, _, pivot = data
     X[np.flatnonzero(y >= 0)[0], 2] = np.nan
     x = np.zeros((K, D))
@@ -114,8 +114,8 @@ def test_codes(dtype, layout):
     weight = rng.random(N)
     stored = layouts(X)[layout]
 
-    found = np.zeros((K, offsets[-1]))
-    counts.code_counts(stored, y, weight, offsets, found)
+    counted = np.zeros((K, offsets[-1]))
+    counts.code_counts(stored, y, weight, offsets, counted)
     soft = np.zeros((offsets[-1], K))
     counts.code_counts_soft(stored, np.eye(K + 1)[y][:, :K] * weight[:, None], offsets, soft)
     table, unseen = rng.normal(size=(offsets[-1], K)), rng.normal(size=(D, K))
@@ -124,7 +124,7 @@ def test_codes(dtype, layout):
     own = np.zeros(N)
     scores.code_own(stored, y, offsets, np.ascontiguousarray(table.T), own)
 
-    expected, sums, mine = np.zeros_like(found), np.zeros_like(out), np.zeros(N)
+    expected, sums, mine = np.zeros_like(counted), np.zeros_like(out), np.zeros(N)
     for i in range(N):
         for j in range(D):
             if X[i, j] != X[i, j]:
@@ -137,7 +137,7 @@ def test_codes(dtype, layout):
                     mine[i] += table[cell, y[i]]
             else:
                 sums[i] += unseen[j]
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(counted, expected)
     np.testing.assert_allclose(soft.T, expected)
     np.testing.assert_allclose(out, sums)
     np.testing.assert_allclose(own, mine)

@@ -27,7 +27,7 @@ def world(seed, n=30, P=3, D=5, share=0.4):
     return rng.normal(size=(n, D)), 3 * rng.normal(size=(P, D)), sigma, rng.random((n, D)) >= share
 
 
-def asked(X, mean, sigma, there, changed=None):
+def kernel_forms(X, mean, sigma, there, changed=None):
     """The kernel's forms and log-determinants, a pair of (n, P)."""
     patterns, which = np.unique(there, axis=0, return_inverse=True)
     which = which.ravel()
@@ -56,7 +56,7 @@ def asked(X, mean, sigma, there, changed=None):
 )
 def test_forms_are_those_of_the_coordinates_that_are_there(seed, n, P, D, share):
     X, mean, sigma, there = world(seed, n, P, D, share)
-    q, log_det = asked(X, mean, sigma, there)
+    q, log_det = kernel_forms(X, mean, sigma, there)
     for i, here in enumerate(there):
         o = np.flatnonzero(here)
         for p in range(P):
@@ -70,7 +70,7 @@ def test_many_coordinates():
     X, mean, sigma, there = world(1, 12, 2, 70, 0.3)
     there[0], there[1], there[2, 3] = True, False, False
     for scale in (1e-12, 1.0, 1e12):
-        q, log_det = asked(X * np.sqrt(scale), mean * np.sqrt(scale), sigma * scale, there)
+        q, log_det = kernel_forms(X * np.sqrt(scale), mean * np.sqrt(scale), sigma * scale, there)
         for i, here in enumerate(there):
             o = np.flatnonzero(here)
             for p in range(2):
@@ -84,16 +84,16 @@ def test_a_column_that_repeats_another_says_nothing_when_it_is_gone():
     """Nearly collinear columns: the form of one alone is that of its own variance, with digits left."""
     sigma = np.array([[[1.0, 1.0 - 1e-6], [1.0 - 1e-6, 1.0]]])
     X = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
-    q, log_det = asked(X, np.zeros((1, 2)), sigma, np.array([[True, False], [False, True], [True, True]]))
+    q, log_det = kernel_forms(X, np.zeros((1, 2)), sigma, np.array([[True, False], [False, True], [True, True]]))
     np.testing.assert_allclose(q[:, 0], [4.0, 4.0, 4.0], rtol=1e-5)  # both are there: 4 · 2/(2 − 1e-6)
     np.testing.assert_allclose(log_det[:2, 0], 0.0, atol=1e-9)
 
 
 def test_nothing_to_do():
     X, mean, sigma, there = world(0)
-    q, log_det = asked(X[:0], mean, sigma, there[:0])
+    q, log_det = kernel_forms(X[:0], mean, sigma, there[:0])
     assert q.shape == log_det.shape == (0, 3)
-    q, log_det = asked(X, mean, sigma, np.zeros_like(there))
+    q, log_det = kernel_forms(X, mean, sigma, np.zeros_like(there))
     assert not q.any()
     assert not log_det.any()
 
@@ -103,12 +103,12 @@ def test_what_is_no_covariance_is_refused():
     sigma[1, 2, 2] = -1.0
     there[:] = [False, False, True, False, False]
     with pytest.raises(ValueError, match="pattern 0: a covariance of the coordinates that are there has no root"):
-        asked(X, mean, sigma, there)
+        kernel_forms(X, mean, sigma, there)
     there[:] = [True, True, False, True, True]
     precision = np.linalg.inv(np.abs(sigma))
     precision[2, 2, 2] = np.nan
     with pytest.raises(ValueError, match="has no root"):
-        asked(X, mean, sigma, there, {"precision": side_by_side(precision)})
+        kernel_forms(X, mean, sigma, there, {"precision": side_by_side(precision)})
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_is_no_covariance_is_refused():
 )
 def test_sizes_that_do_not_fit_are_refused(changed, message):
     with pytest.raises(ValueError, match=message):
-        asked(*world(0), changed)
+        kernel_forms(*world(0), changed)
 
 
 def test_patterns_out_of_order_are_refused():
@@ -137,4 +137,4 @@ def test_patterns_out_of_order_are_refused():
     there[:] = [True, False, True, False, True]
     there[0] = False
     with pytest.raises(ValueError, match="pattern 1 begins at 31 and ends before, at 30"):
-        asked(X, mean, sigma, there, {"start": np.array([0, 31, 30])})
+        kernel_forms(X, mean, sigma, there, {"start": np.array([0, 31, 30])})

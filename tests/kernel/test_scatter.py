@@ -14,7 +14,7 @@ LAYOUTS = ["C", "Fortran", "strided", "reversed", "read-only", "packed"]
 
 
 def stored(X, layout):
-    """The same numbers, stored in every way people have."""
+    """The same numbers in every memory layout."""
     n, d = X.shape
     if layout == "C":
         return X.copy()
@@ -35,13 +35,13 @@ def stored(X, layout):
     return frozen
 
 
-def nothing(k, d):
+def zero_sums(k, d):
     return np.zeros((k, 1)), np.zeros((k, d)), np.zeros((k, d, d))
 
 
 def plain_scatter(X, shares, pivot):
     """Σ w·(1, t, ttᵀ) by class, t = x − p; rows of weight 0 add nothing, whatever they hold."""
-    one, x, xy = nothing(*pivot.shape)
+    one, x, xy = zero_sums(*pivot.shape)
     for c in range(len(pivot)):
         rows = shares[:, c] != 0
         t, w = X[rows].astype(np.float64) - pivot[c], shares[rows, c]
@@ -49,10 +49,10 @@ def plain_scatter(X, shares, pivot):
     return one, x, xy
 
 
-def assert_sums(found, expected, size):
-    for a, b in zip(found, expected, strict=True):
+def assert_sums(sums, expected, size):
+    for a, b in zip(sums, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12 * size)
-    np.testing.assert_array_equal(found[2], found[2].swapaxes(1, 2))
+    np.testing.assert_array_equal(sums[2], sums[2].swapaxes(1, 2))
 
 
 def indicator(codes, k):
@@ -69,11 +69,11 @@ def test_class_scatter(dtype, layout, weighted):
     codes = rng.integers(-1, k + 1, n).astype(np.int32)  # −1 and k: rows of no class
     weight = rng.random(n) - 0.2 if weighted else None
     pivot = rng.normal(size=(k, d)) + 100.0
-    found = nothing(k, d)
+    sums = zero_sums(k, d)
     for _ in range(2):  # sums are added to
-        scatter.class_scatter(stored(X, layout), codes, weight, pivot, *found)
+        scatter.class_scatter(stored(X, layout), codes, weight, pivot, *sums)
     shares = 2 * indicator(codes, k) * (weight[:, None] if weighted else 1.0)
-    assert_sums(found, plain_scatter(X, shares, pivot), n)
+    assert_sums(sums, plain_scatter(X, shares, pivot), n)
 
 
 @given(
@@ -89,13 +89,13 @@ def test_scatter_of_any_shape(n, d, k, weighted, absent, seed):
     X, pivot = rng.normal(size=(n, d)), rng.normal(size=(k, d))
     codes, weight = rng.integers(-1, k, n).astype(np.int32), rng.random(n)
     weight[rng.random(n) < absent] = 0.0
-    found = nothing(k, d)
-    scatter.class_scatter(X, codes, weight if weighted else None, pivot, *found)
-    assert_sums(found, plain_scatter(X, indicator(codes, k) * (weight[:, None] if weighted else 1.0), pivot), n)
+    sums = zero_sums(k, d)
+    scatter.class_scatter(X, codes, weight if weighted else None, pivot, *sums)
+    assert_sums(sums, plain_scatter(X, indicator(codes, k) * (weight[:, None] if weighted else 1.0), pivot), n)
     shares = rng.dirichlet(np.ones(k), n) * (rng.random((n, k)) > absent)
-    found = nothing(k, d)
-    scatter.soft_scatter(X, np.asfortranarray(shares) if weighted else shares, pivot, *found)
-    assert_sums(found, plain_scatter(X, shares, pivot), n)
+    sums = zero_sums(k, d)
+    scatter.soft_scatter(X, np.asfortranarray(shares) if weighted else shares, pivot, *sums)
+    assert_sums(sums, plain_scatter(X, shares, pivot), n)
 
 
 @pytest.mark.parametrize(("n", "d", "k"), [(3000, 3, 1500), (400, 150, 60), (150, 301, 2), (20, 1100, 2)])
@@ -104,13 +104,13 @@ def test_many_classes_and_many_columns(n, d, k):
     rng = np.random.default_rng(1)
     X, pivot = rng.normal(size=(n, d)), rng.normal(size=(k, d))
     codes = rng.integers(0, k, n).astype(np.int32)
-    found = nothing(k, d)
-    scatter.class_scatter(X, codes, None, pivot, *found)
+    sums = zero_sums(k, d)
+    scatter.class_scatter(X, codes, None, pivot, *sums)
     expected = plain_scatter(X, indicator(codes, k), pivot)
-    assert_sums(found, expected, n)
-    found = nothing(k, d)
-    scatter.soft_scatter(X, indicator(codes, k), pivot, *found)
-    assert_sums(found, expected, n)
+    assert_sums(sums, expected, n)
+    sums = zero_sums(k, d)
+    scatter.soft_scatter(X, indicator(codes, k), pivot, *sums)
+    assert_sums(sums, expected, n)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -120,18 +120,18 @@ def test_soft_scatter(dtype, layout):
     n, d, k = 555, 10, 4
     X = rng.normal(size=(n, d)).astype(dtype)
     pivot, shares = rng.normal(size=(k, d)), rng.dirichlet(np.ones(k), n)
-    found = nothing(k, d)
-    scatter.soft_scatter(stored(X, layout), stored(shares, layout), pivot, *found)
-    assert_sums(found, plain_scatter(X, shares, pivot), n)
+    sums = zero_sums(k, d)
+    scatter.soft_scatter(stored(X, layout), stored(shares, layout), pivot, *sums)
+    assert_sums(sums, plain_scatter(X, shares, pivot), n)
 
 
 def test_scatter_far_from_zero():
     rng = np.random.default_rng(3)
     X = np.round(rng.normal(size=(5000, 6)) * 2**10) / 2**10 + 1e9  # numbers a double holds exactly out there
-    found = nothing(1, 6)
-    scatter.class_scatter(X, np.zeros(5000, dtype=np.int32), None, X[:1].copy(), *found)
+    sums = zero_sums(1, 6)
+    scatter.class_scatter(X, np.zeros(5000, dtype=np.int32), None, X[:1].copy(), *sums)
     t = X - X[0]
-    np.testing.assert_allclose(found[2][0], t.T @ t, rtol=1e-9)
+    np.testing.assert_allclose(sums[2][0], t.T @ t, rtol=1e-9)
 
 
 def test_a_row_of_no_weight_adds_nothing_and_nan_poisons():
@@ -145,13 +145,13 @@ def test_a_row_of_no_weight_adds_nothing_and_nan_poisons():
         lambda sums: scatter.class_scatter(X, codes, weight, pivot, *sums),
         lambda sums: scatter.soft_scatter(X, weight[:, None], pivot, *sums),
     ):
-        found = nothing(1, 5)
-        run(found)
-        assert_sums(found, expected, 300)
-    found = nothing(2, 5)
-    scatter.class_scatter(X, codes, None, np.zeros((2, 5)), *found)
-    assert np.isnan(found[1][0]).all()
-    assert not found[1][1].any()
+        moments = zero_sums(1, 5)
+        run(moments)
+        assert_sums(moments, expected, 300)
+    moments = zero_sums(2, 5)
+    scatter.class_scatter(X, codes, None, np.zeros((2, 5)), *moments)
+    assert np.isnan(moments[1][0]).all()
+    assert not moments[1][1].any()
 
 
 def upper_roots(rng, m, d):
@@ -186,8 +186,8 @@ def test_log_density(dtype, layout, shared, d):
     laws = [multivariate_t(m, C, df=f) for m, C, f in zip(mean, covariance, dof, strict=True)]
     at_mean = np.array([law.logpdf(m) for law, m in zip(laws, mean, strict=True)])
     expected = np.column_stack([np.atleast_1d(law.logpdf(X)) for law in laws])
-    found = densities(stored(X, layout), mean, root, at_mean, 1 / dof, (dof + d) / 2)
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    log_density = densities(stored(X, layout), mean, root, at_mean, 1 / dof, (dof + d) / 2)
+    np.testing.assert_allclose(log_density, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -210,11 +210,11 @@ def test_log_density_of_what_is_not_a_number(shared):
     mean, (_, root) = rng.normal(size=(2, 6)), upper_roots(rng, 1 if shared else 2, 6)
     clean = densities(X, mean, root, np.zeros(2))
     X[3, 2], X[17, 5] = np.nan, -np.inf
-    found = densities(X, mean, root, np.zeros(2))
-    assert np.isnan(found[3]).all()
-    assert not np.isfinite(found[17]).any()
+    log_density = densities(X, mean, root, np.zeros(2))
+    assert np.isnan(log_density[3]).all()
+    assert not np.isfinite(log_density[17]).any()
     others = np.delete(np.arange(30), [3, 17])
-    np.testing.assert_array_equal(found[others], clean[others])
+    np.testing.assert_array_equal(log_density[others], clean[others])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -251,7 +251,7 @@ def fitted_density(x, n, mean, M, B, sphere):
     return out
 
 
-def left_out(X, y, weight, k, tie, sphere, unbiased, stored_X=None):
+def leave_one_out_density(X, y, weight, k, tie, sphere, unbiased, stored_X=None):
     """The kernel on what all rows give; it meets the first rows only, where `stored_X` holds no more."""
     n, mean, M, _ = estimates(X.astype(np.float64), y, np.ones(len(X)) if weight is None else weight, k, tie, unbiased)
     spread, basis = np.linalg.eigh(M[:1] if tie == 1.0 else M)
@@ -262,7 +262,7 @@ def left_out(X, y, weight, k, tie, sphere, unbiased, stored_X=None):
     return out, slow
 
 
-def refitted(X, y, weight, k, tie, sphere, unbiased):
+def refitted_density(X, y, weight, k, tie, sphere, unbiased):
     out = np.zeros((len(X), k))
     for i in range(len(X)):
         rest = np.delete(np.arange(len(X)), i) if y[i] >= 0 else np.arange(len(X))
@@ -283,9 +283,9 @@ def test_leave_one_out_is_a_refit(tie, sphere, unbiased, weighted, d):
     X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + rng.normal(size=(k, d))[y] + 50.0
     weight = rng.random(n) + 0.5 if weighted else np.ones(n)
     weight[5] = 0.0 if weighted else 1.0
-    found, slow = left_out(X, y, weight if weighted else None, k, tie, sphere, unbiased)
+    log_density, slow = leave_one_out_density(X, y, weight if weighted else None, k, tie, sphere, unbiased)
     assert not slow.any()
-    np.testing.assert_allclose(found, refitted(X, y, weight, k, tie, sphere, unbiased), rtol=1e-9)
+    np.testing.assert_allclose(log_density, refitted_density(X, y, weight, k, tie, sphere, unbiased), rtol=1e-9)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -293,8 +293,10 @@ def test_leave_one_out_is_a_refit(tie, sphere, unbiased, weighted, d):
 def test_leave_one_out_of_any_array(layout, dtype):
     rng = np.random.default_rng(10)
     X, y = rng.normal(size=(60, 3)).astype(dtype), rng.integers(0, 2, 60).astype(np.int32)
-    found, _ = left_out(X, y, None, 2, 0.5, 0.1, True, stored(X, layout))
-    np.testing.assert_allclose(found, refitted(X.astype(np.float64), y, np.ones(60), 2, 0.5, 0.1, True), rtol=1e-9)
+    log_density, _ = leave_one_out_density(X, y, None, 2, 0.5, 0.1, True, stored(X, layout))
+    np.testing.assert_allclose(
+        log_density, refitted_density(X.astype(np.float64), y, np.ones(60), 2, 0.5, 0.1, True), rtol=1e-9
+    )
 
 
 @pytest.mark.crossed(3)
@@ -307,12 +309,12 @@ def test_leave_one_out_in_many_columns(tie, sphere, size):
     n, d = 230, 90
     X = rng.normal(size=(n, d))
     y = (np.arange(n) % 2).astype(np.int32)
-    found, slow = left_out(X * size, y, None, 2, tie, sphere, False)
+    log_density, slow = leave_one_out_density(X * size, y, None, 2, tie, sphere, False)
     assert not slow.any()
     for i in range(0, n, 23):
         rest = np.delete(np.arange(n), i)
         expected = fitted_density(X[i], *estimates(X[rest], y[rest], np.ones(n - 1), 2, tie, False), sphere)
-        np.testing.assert_allclose(found[i] + d * np.log(size), expected, rtol=1e-9)
+        np.testing.assert_allclose(log_density[i] + d * np.log(size), expected, rtol=1e-9)
 
 
 def test_leave_one_out_without_a_table_of_shifts():
@@ -321,11 +323,11 @@ def test_leave_one_out_without_a_table_of_shifts():
     k, d = 2060, 2
     y = np.repeat(np.arange(k), 3).astype(np.int32)
     X = rng.normal(size=(len(y), d)) + rng.normal(size=(k, d))[y]
-    found, slow = left_out(X, y, None, k, 0.4, 0.1, False, X[:50])
+    log_density, slow = leave_one_out_density(X, y, None, k, 0.4, 0.1, False, X[:50])
     assert not slow.any()
     rest = np.delete(np.arange(len(X)), 49)
     statistics = estimates(X[rest], y[rest], np.ones(len(rest)), k, 0.4, False)
-    np.testing.assert_allclose(found[49], fitted_density(X[49], *statistics, 0.1), rtol=1e-8)
+    np.testing.assert_allclose(log_density[49], fitted_density(X[49], *statistics, 0.1), rtol=1e-8)
 
 
 @pytest.mark.parametrize("tie", [0.0, 0.3, 1.0])
@@ -359,19 +361,19 @@ def test_a_row_that_spans_a_direction_alone():
         y = (np.arange(40) % 2).astype(np.int32)
         if tie == 0.0:
             y[:] = 0
-        _, slow = left_out(X, y, None, 1 if tie == 0.0 else 2, tie, 0.0, False)
+        _, slow = leave_one_out_density(X, y, None, 1 if tie == 0.0 else 2, tie, 0.0, False)
         if tie != 0.3:
             assert np.flatnonzero(slow).tolist() == [11]
-        found, slow = left_out(X, y, None, 1 if tie == 0.0 else 2, tie, 0.2, False)
+        log_density, slow = leave_one_out_density(X, y, None, 1 if tie == 0.0 else 2, tie, 0.2, False)
         assert not slow.any()
-        expected = refitted(X, y, np.ones(40), 1 if tie == 0.0 else 2, tie, 0.2, False)
-        np.testing.assert_allclose(found, expected, rtol=1e-8)
+        expected = refitted_density(X, y, np.ones(40), 1 if tie == 0.0 else 2, tie, 0.2, False)
+        np.testing.assert_allclose(log_density, expected, rtol=1e-8)
 
 
 def test_nothing_at_all_is_fine():
     """No rows or no classes: every kernel leaves its sums as they are."""
     for k in (0, 2):
-        sums = nothing(k, 3)
+        sums = zero_sums(k, 3)
         no_codes, mean, cube = np.zeros(0, dtype=np.int32), np.zeros((k, 3)), np.zeros((k, 3, 3))
         scatter.class_scatter(np.zeros((0, 3)), no_codes, None, mean, *sums)
         scatter.soft_scatter(np.zeros((0, 3)), np.zeros((0, k)), mean, *sums)
@@ -392,6 +394,6 @@ def test_nothing_at_all_is_fine():
             np.zeros(0, dtype=np.uint8),
         )
         assert not sums[2].any()
-    scatter.class_scatter(np.zeros((4, 3)), np.zeros(4, dtype=np.int32), None, np.zeros((0, 3)), *nothing(0, 3))
-    scatter.soft_scatter(np.zeros((4, 3)), np.zeros((4, 0)), np.zeros((0, 3)), *nothing(0, 3))
+    scatter.class_scatter(np.zeros((4, 3)), np.zeros(4, dtype=np.int32), None, np.zeros((0, 3)), *zero_sums(0, 3))
+    scatter.soft_scatter(np.zeros((4, 3)), np.zeros((4, 0)), np.zeros((0, 3)), *zero_sums(0, 3))
     scatter.project(np.zeros((0, 3)), np.zeros(3), np.zeros((2, 3)), np.zeros((0, 2)))

@@ -38,10 +38,10 @@ corpora = st.lists(texts, max_size=6)
 
 
 def plain_tokens(text, rule="words", shortest=1, longest=0, lower=True):
-    found = re.findall(RULES[rule], text.lower() if lower else text)
+    matches = re.findall(RULES[rule], text.lower() if lower else text)
     if rule != "spaces":
-        found = [t for t in found if len(t) >= shortest or not re.match(r"\w", t)]
-    return [t[:longest] if longest else t for t in found]
+        matches = [t for t in matches if len(t) >= shortest or not re.match(r"\w", t)]
+    return [t[:longest] if longest else t for t in matches]
 
 
 def read(stream, words):
@@ -103,8 +103,8 @@ def test_only_two_characters_are_lowered_in_context():
 
 @given(corpora, st.sampled_from(sorted(RULES)), st.integers(0, 5), st.integers(0, 6), st.booleans())
 def test_tokens_are_those_of_a_regular_expression(given, rule, shortest, longest, lower):
-    found = tokens(given, rule, lower=lower, shortest=shortest, longest=longest)
-    assert found == [plain_tokens(t, rule, shortest, longest, lower) for t in given]
+    read_tokens = tokens(given, rule, lower=lower, shortest=shortest, longest=longest)
+    assert read_tokens == [plain_tokens(t, rule, shortest, longest, lower) for t in given]
 
 
 @given(corpora)
@@ -144,16 +144,16 @@ def test_ranges_of_documents(given, data):
     start = data.draw(st.integers(0, len(given)))
     stop = data.draw(st.integers(start, len(given)))
     words = Vocabulary()
-    found = read(kernel.tokenize(Documents(given), start, stop, words, True, "words"), words)
-    assert found == [plain_tokens(t) for t in given[start:stop]]
+    read_tokens = read(kernel.tokenize(Documents(given), start, stop, words, True, "words"), words)
+    assert read_tokens == [plain_tokens(t) for t in given[start:stop]]
 
 
 @given(corpora, corpora)
 def test_a_set_that_does_not_grow_keeps_the_places_of_unknown_words(known, given):
     words = Vocabulary(t for text in known for t in plain_tokens(text))
     before = words.strings()
-    found = read(kernel.tokenize(Documents(given), 0, len(given), words, False, "words"), words)
-    assert found == [[t if t in before else None for t in plain_tokens(text)] for text in given]
+    read_tokens = read(kernel.tokenize(Documents(given), 0, len(given), words, False, "words"), words)
+    assert read_tokens == [[t if t in before else None for t in plain_tokens(text)] for text in given]
     assert words.strings() == before
 
 
@@ -218,9 +218,9 @@ def test_header_fields(text, end, rule, shortest, lower):
         Documents([text, text.encode()], lower), 0, 2, words, True, rule, shortest, 0, True
     )
     strings = [*words.strings(), None]
-    found = [(strings[i].lower(), strings[f]) for i, f in zip(ids, fields, strict=True)]
+    pairs = [(strings[i].lower(), strings[f]) for i, f in zip(ids, fields, strict=True)]
     expected = plain_fields(text, rule, shortest)
-    assert found == expected * 2
+    assert pairs == expected * 2
     assert indptr.tolist() == [0, len(expected), 2 * len(expected)]
 
 
@@ -264,8 +264,8 @@ def test_characters_are_those_of_scikit_learn(given, low, more, as_bytes):
     if as_bytes:
         given = [t.encode("utf-8", "ignore") for t in given]
     grams = Vocabulary()
-    found = read(kernel.characters(Documents(given), 0, len(given), grams, True, low, low + more), grams)
-    assert found == sklearn_runs(given, "char", low, low + more)
+    runs = read(kernel.characters(Documents(given), 0, len(given), grams, True, low, low + more), grams)
+    assert runs == sklearn_runs(given, "char", low, low + more)
 
 
 @given(corpora, st.integers(1, 6), st.integers(0, 4))
@@ -273,9 +273,9 @@ def test_characters_of_words_are_those_of_scikit_learn(given, low, more):
     words, grams = Vocabulary(), Vocabulary()
     ids, indptr, _ = kernel.tokenize(Documents(given), 0, len(given), words, True, "spaces")
     table = kernel.characters_of(words, 0, grams, True, low, low + more)
-    found = read(kernel.spread(ids, indptr, *table), grams)
+    runs = read(kernel.spread(ids, indptr, *table), grams)
     expected = sklearn_runs(given, "char_wb", low, low + more)
-    assert found == expected
+    assert runs == expected
     later = len(words) // 2
     rest = kernel.characters_of(words, later, grams, False, low, low + more)
     assert read(rest, grams) == read(table, grams)[later:]
@@ -329,7 +329,7 @@ def test_merging_parts_is_reading_the_whole(given, split, order):
     whole = Vocabulary()
     ids, indptr, _ = kernel.tokenize(Documents(given), 0, len(given), whole, True, "words")
     merged = Vocabulary()
-    found = [None] * len(given)
+    documents_read = [None] * len(given)
     for part in order:
         which = [i for i in range(len(given)) if split[i] == part]
         words = Vocabulary()
@@ -339,10 +339,10 @@ def test_merging_parts_is_reading_the_whole(given, split, order):
         to = merged.merge(words)
         assert merged.strings(to) == words.strings()
         for i, own in zip(which, unstream(to[part_ids], part_indptr), strict=True):
-            found[i] = merged.strings(np.array(own, dtype=np.int32))
+            documents_read[i] = merged.strings(np.array(own, dtype=np.int32))
     assert set(merged.strings()) == set(whole.strings())
     assert len(merged) == len(whole)
-    assert found == read((ids, indptr), whole)
+    assert documents_read == read((ids, indptr), whole)
     assert merged.merge(merged).tolist() == list(range(len(merged)))
 
 
@@ -413,7 +413,7 @@ documents_of_numbers = st.lists(st.lists(small, max_size=12), max_size=5)
 def test_pairing_is_zip(left, shift, mark, data):
     right = data.draw(st.lists(st.lists(small, max_size=12), min_size=len(left), max_size=len(left)))
     pairs = PairVocabulary()
-    found = kernel.pair_up(*stream(left), *stream(right), shift, pairs, True, mark)
+    paired = kernel.pair_up(*stream(left), *stream(right), shift, pairs, True, mark)
     first, second = pairs.arrays()
     table = [*zip(first.tolist(), second.tolist(), strict=True), None]
     expected = []
@@ -422,9 +422,9 @@ def test_pairing_is_zip(left, shift, mark, data):
         if mark >= 0:
             here = [(mark, i) for i in b[:1]] + here + [(i, mark) for i in a[-1:]]
         expected.append([None if -1 in pair else pair for pair in here])
-    assert [[table[i] for i in ids] for ids in unstream(*found)] == expected
+    assert [[table[i] for i in ids] for ids in unstream(*paired)] == expected
     again = kernel.pair_up(*stream(left), *stream(right), shift, pairs, False, mark)
-    assert unstream(*again) == unstream(*found)
+    assert unstream(*again) == unstream(*paired)
     nothing = kernel.pair_up(*stream(left), *stream(right), shift, PairVocabulary(), False, mark)
     assert set(nothing[0].tolist()) <= {-1}
 
@@ -448,7 +448,7 @@ def test_joined_pairs_and_triples_are_those_of_scikit_learn(given):
 @given(st.lists(st.lists(st.integers(0, 5), max_size=10), max_size=6), st.integers(0, 6))
 def test_merged_pairs_are_the_pairs_of_merged_words(given, cut):
     """Two parts with words of their own: merged words, then merged pairs, are those of the whole."""
-    merged_words, merged_pairs, found = Vocabulary(), PairVocabulary(), []
+    merged_words, merged_pairs, pair_lists = Vocabulary(), PairVocabulary(), []
     for part in (given[:cut], given[cut:]):
         words, pairs = Vocabulary(), PairVocabulary()
         text = Documents([" ".join(f"w{i}" for i in numbers) for numbers in part])
@@ -456,10 +456,10 @@ def test_merged_pairs_are_the_pairs_of_merged_words(given, cut):
         pair_ids, pair_indptr = kernel.pair_up(ids, indptr, ids, indptr, 1, pairs, True)
         to = merged_words.merge(words)
         pair_to = merged_pairs.merge(pairs, to, to)
-        found += unstream(pair_to[pair_ids], pair_indptr)
+        pair_lists += unstream(pair_to[pair_ids], pair_indptr)
     joined = kernel.join(merged_words, merged_pairs, merged_words).strings()
     expected = [[f"w{a} w{b}" for a, b in pairwise(numbers)] for numbers in given]
-    assert [[joined[i] for i in ids] for ids in found] == expected
+    assert [[joined[i] for i in ids] for ids in pair_lists] == expected
     assert len(merged_pairs) == len({pair for pairs in expected for pair in pairs})
 
 
@@ -474,14 +474,14 @@ def test_pairs_merge_with_themselves():
 
 @given(documents_of_numbers, st.lists(st.lists(st.integers(-1, 9), max_size=4), min_size=5, max_size=5))
 def test_spreading(given, table):
-    found = kernel.spread(*stream(given), *stream(table))
-    assert unstream(*found) == [[i for item in items if item >= 0 for i in table[item]] for items in given]
+    spread_out = kernel.spread(*stream(given), *stream(table))
+    assert unstream(*spread_out) == [[i for item in items if item >= 0 for i in table[item]] for items in given]
 
 
 @given(documents_of_numbers, st.lists(st.booleans(), min_size=5, max_size=5))
 def test_dropping(given, unwanted):
-    found = kernel.drop(*stream(given), np.array(unwanted))
-    assert unstream(*found) == [[i for i in items if i < 0 or not unwanted[i]] for items in given]
+    kept = kernel.drop(*stream(given), np.array(unwanted))
+    assert unstream(*kept) == [[i for i in items if i < 0 or not unwanted[i]] for items in given]
 
 
 @given(st.lists(st.lists(st.integers(-1, 5) | st.integers(0, 299_999), max_size=40), max_size=5))
@@ -489,9 +489,9 @@ def test_counting_is_a_counter(given):
     for size in (300_000, max([0] + [i + 1 for items in given for i in items])):
         counts, indices, indptr = kernel.count(*stream(given), size)
         assert (counts.dtype, indices.dtype, indptr.dtype) == (np.int64, np.int32, np.int64)
-        found = list(zip(unstream(indices, indptr), unstream(counts, indptr), strict=True))
+        counted = list(zip(unstream(indices, indptr), unstream(counts, indptr), strict=True))
         expected = [sorted(Counter(i for i in items if i >= 0).items()) for items in given]
-        assert found == [([i for i, _ in e], [c for _, c in e]) for e in expected]
+        assert counted == [([i for i, _ in e], [c for _, c in e]) for e in expected]
 
 
 def test_counting_at_the_edges_of_every_level():
@@ -790,17 +790,19 @@ def test_threads_share_a_set_that_they_only_read():
     given = [f"word{i % 97} and {'é' * (i % 5)} {i}" for i in range(2000)]
     documents, words = Documents(given), Vocabulary()
     expected = kernel.tokenize(documents, 0, len(given), words, True, "words")[0].tolist()
-    found = [None] * 4
+    results_by_thread = [None] * 4
 
     def work(k):
-        found[k] = [kernel.tokenize(documents, 0, len(given), words, False, "words")[0].tolist() for _ in range(20)]
+        results_by_thread[k] = [
+            kernel.tokenize(documents, 0, len(given), words, False, "words")[0].tolist() for _ in range(20)
+        ]
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(result == expected for results in found for result in results)
+    assert all(result == expected for results in results_by_thread for result in results)
 
 
 def test_a_set_that_changes_is_let_alone_by_other_threads():

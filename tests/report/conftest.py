@@ -35,7 +35,7 @@ def plane_page(flat):
 
 @pytest.fixture(scope="session")
 def hostile_page():
-    """Everything that can be called something is called something bad."""
+    """Every name in it is hostile."""
     rng = np.random.default_rng(2)
     n = 120
     y = np.arange(n) % 2

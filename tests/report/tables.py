@@ -1,4 +1,4 @@
-"""A small table with everything in it, and the worst that data can say."""
+"""A small table with columns of every kind, and hostile strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: it is drawn, it says nothing on the console, and it asks nobody for anything."""
+"""The page in a real browser: it is rendered, without console messages or network requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 BROWSER = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-QUIET = [
+BROWSER_OPTIONS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -25,11 +25,11 @@ QUIET = [
     "--no-first-run",
     "--hide-scrollbars",
     "--force-device-scale-factor=1",
-    "--host-resolver-rules=MAP * ~NOTFOUND",  # the browser itself would ask its maker for this and that
+    "--host-resolver-rules=MAP * ~NOTFOUND",  # the browser itself would contact its vendor
 ]
 SIZES = {"desk": (1200, 1600), "phone": (390, 1600)}
 LIGHT, DARK = 1, 0  # Blink's names of what a reader prefers
-ITS_OWN = "not an origin"  # who asks, where it is the browser and not the page
+BROWSER_INITIATOR = "not an origin"  # initiators that are the browser and not the page
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium here; CHROMIUM says where one is")
 
@@ -38,11 +38,11 @@ def run(folder: Path, written: str, *options: str) -> subprocess.CompletedProces
     """The browser on a page, with a profile of its own that goes with the test."""
     path = folder / "page.html"
     path.write_text(written, encoding="utf-8")
-    command = [str(BROWSER), *QUIET, f"--user-data-dir={folder / 'profile'}", *options, path.as_uri()]
+    command = [str(BROWSER), *BROWSER_OPTIONS, f"--user-data-dir={folder / 'profile'}", *options, path.as_uri()]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
 
 
-def picture(folder: Path, written: str, size: tuple[int, int], scheme: int = LIGHT) -> np.ndarray:
+def screenshot(folder: Path, written: str, size: tuple[int, int], scheme: int = LIGHT) -> np.ndarray:
     """A screenshot as (height, width, 3) bytes."""
     image = pytest.importorskip("PIL.Image", reason="Pillow, which matplotlib needs too, reads the screenshot")
     shot = folder / "shot.png"
@@ -51,14 +51,14 @@ def picture(folder: Path, written: str, size: tuple[int, int], scheme: int = LIG
     return np.asarray(image.open(shot).convert("RGB"))
 
 
-def said_and_asked(folder: Path, written: str) -> tuple[list[str], set[str], str]:
-    """What a page says on the console, whom it asks for something, and what the browser made of it."""
+def console_urls_and_dom(folder: Path, written: str) -> tuple[list[str], set[str], str]:
+    """Console messages of a page, the URLs it requests, and the rendered DOM."""
     log = folder / "network.json"
-    found = run(folder, written, "--enable-logging=stderr", "--v=0", f"--log-net-log={log}", "--dump-dom")
+    finished = run(folder, written, "--enable-logging=stderr", "--v=0", f"--log-net-log={log}", "--dump-dom")
     events = json.loads(log.read_text(encoding="utf-8"))["events"]
     asked = [event["params"] for event in events if "initiator" in event.get("params", {})]
-    urls = {params["url"] for params in asked if params["initiator"] != ITS_OWN}
-    return [line for line in found.stderr.splitlines() if "CONSOLE" in line], urls, found.stdout
+    urls = {params["url"] for params in asked if params["initiator"] != BROWSER_INITIATOR}
+    return [line for line in finished.stderr.splitlines() if "CONSOLE" in line], urls, finished.stdout
 
 
 def colours(pixels: np.ndarray) -> int:
@@ -67,7 +67,7 @@ def colours(pixels: np.ndarray) -> int:
 
 @pytest.mark.parametrize("where", ["desk", pytest.param("phone", marks=pytest.mark.slow)])
 def test_it_is_drawn(table_page, tmp_path, where):
-    seen = picture(tmp_path, table_page, SIZES[where])
+    seen = screenshot(tmp_path, table_page, SIZES[where])
     assert seen.shape == (*SIZES[where][::-1], 3)
     assert colours(seen) > 50, "letters, lines and bars, with soft edges"
     ink = (seen.astype(int).sum(axis=2) < 300).mean()
@@ -76,7 +76,7 @@ def test_it_is_drawn(table_page, tmp_path, where):
 
 
 def test_it_is_dark_where_that_is_preferred(table_page, tmp_path):
-    light, dark = (picture(tmp_path, table_page, (800, 700), scheme) for scheme in (LIGHT, DARK))
+    light, dark = (screenshot(tmp_path, table_page, (800, 700), scheme) for scheme in (LIGHT, DARK))
     assert light[2, 2].min() > 240
     assert dark[2, 2].max() < 40
     assert (dark.astype(int).sum(axis=2) > 600).mean() > 0.005, "light letters"
@@ -84,7 +84,7 @@ def test_it_is_dark_where_that_is_preferred(table_page, tmp_path):
 
 @pytest.mark.parametrize("where", [pytest.param("desk", marks=pytest.mark.slow), "phone"])  # where room is short
 def test_bad_names_do_not_break_the_page(hostile_page, tmp_path, where):
-    seen = picture(tmp_path, hostile_page, SIZES[where])
+    seen = screenshot(tmp_path, hostile_page, SIZES[where])
     assert colours(seen[:, -8:]) == 1, "a word of 3,000 letters is cut and folded"
 
 
@@ -97,7 +97,7 @@ def test_bad_names_do_not_break_the_page(hostile_page, tmp_path, where):
     ],
 )
 def test_it_says_nothing_and_asks_for_nothing(which, request, tmp_path):
-    console, asked, made = said_and_asked(tmp_path, request.getfixturevalue(which))
+    console, asked, made = console_urls_and_dom(tmp_path, request.getfixturevalue(which))
     assert console == []
     assert {url for url in asked if not url.startswith(("file:", "data:"))} == set()
     assert made.count("<section") == 13
@@ -105,10 +105,10 @@ def test_it_says_nothing_and_asks_for_nothing(which, request, tmp_path):
 
 
 def test_the_browser_would_tell(table_page, tmp_path):
-    """That there is nothing means something: a picture from elsewhere is seen, and our policy forbids it aloud."""
+    """The check works: an external picture is detected, and our policy reports that it is blocked."""
     elsewhere = '<img src="http://report.invalid/x.png">'
-    _, asked, _ = said_and_asked(tmp_path, f"<!doctype html><p>x</p>{elsewhere}")
+    _, asked, _ = console_urls_and_dom(tmp_path, f"<!doctype html><p>x</p>{elsewhere}")
     assert "http://report.invalid/x.png" in asked
-    console, asked, _ = said_and_asked(tmp_path, table_page.replace("<main>", f"<main>{elsewhere}"))
+    console, asked, _ = console_urls_and_dom(tmp_path, table_page.replace("<main>", f"<main>{elsewhere}"))
     assert any("violates the following Content Security Policy" in line for line in console)
     assert not any("report.invalid" in url for url in asked)

@@ -1,4 +1,4 @@
-"""The page: sound, self-contained, escaped, and says what is there and why something is not."""
+"""The page: valid, self-contained, escaped, and explicit about what is left out."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ ELEMENTS = {
 
 
 class Reader(HTMLParser):
-    """The elements, their texts, and whether every one that opens is closed by itself."""
+    """The elements, their texts, and whether every opened one is closed."""
 
     def __init__(self, written: str) -> None:
         super().__init__(convert_charrefs=True)
         self.open: list[str] = []
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str, str | None]] = []
-        self.said: dict[str, list[str]] = {}
+        self.text_by_section: dict[str, list[str]] = {}
         self.section = ""
         self.feed(written)
         self.close()
@@ -75,16 +75,16 @@ class Reader(HTMLParser):
         self.open.pop()
 
     def handle_data(self, data):
-        self.said.setdefault(self.section, []).append(data)
+        self.text_by_section.setdefault(self.section, []).append(data)
 
     def text(self, section: str) -> str:
-        return " ".join("".join(self.said[section]).split())
+        return " ".join("".join(self.text_by_section[section]).split())
 
 
 def test_every_section_is_there_in_order(table_page):
-    found = Reader(table_page)
-    assert [value for tag, name, value in found.attributes if (tag, name) == ("section", "id")] == SECTIONS
-    links = [value for tag, name, value in found.attributes if (tag, name) == ("a", "href")]
+    parsed = Reader(table_page)
+    assert [value for tag, name, value in parsed.attributes if (tag, name) == ("section", "id")] == SECTIONS
+    links = [value for tag, name, value in parsed.attributes if (tag, name) == ("a", "href")]
     assert links == [f"#{key}" for key in SECTIONS]
 
 
@@ -97,18 +97,18 @@ def some_page(request):
 
 
 def test_a_page_is_sound(some_page):
-    found = Reader(some_page)
-    ids = [value for _, name, value in found.attributes if name == "id"]
+    parsed = Reader(some_page)
+    ids = [value for _, name, value in parsed.attributes if name == "id"]
     assert len(ids) == len(set(ids))
-    assert set(found.tags) <= ELEMENTS, "nothing else can come in, whatever the data says"
+    assert set(parsed.tags) <= ELEMENTS, "nothing else can come in, whatever the data says"
 
 
 def test_a_page_asks_nobody_for_anything(some_page):
-    found = Reader(some_page)
-    policy = next(value for tag, name, value in found.attributes if (tag, name) == ("meta", "content"))
+    parsed = Reader(some_page)
+    policy = next(value for tag, name, value in parsed.attributes if (tag, name) == ("meta", "content"))
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:;")
     assert not re.search(r"https?://|url\(|@import|//[a-z]", some_page)
-    for tag, name, value in found.attributes:
+    for tag, name, value in parsed.attributes:
         assert not name.startswith("on"), f"{tag} {name}={value}"
         assert name not in ("src", "srcset", "data", "action", "formaction", "background", "xlink:href")
         if name == "href":
@@ -132,75 +132,75 @@ def test_every_picture_says_what_it_is(table_page, plane_page):
 def test_what_comes_from_data_is_shown_and_not_obeyed(hostile_page):
     assert not set(hostile_page) & {"\x1b", "\x00", "\u202e", "\ud800"}
     hostile_page.encode("utf-8")
-    found = Reader(hostile_page)
-    assert "script" not in found.tags
-    assert "img" not in found.tags
-    everything = "".join(text for section in found.said.values() for text in section)
+    parsed = Reader(hostile_page)
+    assert "script" not in parsed.tags
+    assert "img" not in parsed.tags
+    everything = "".join(text for section in parsed.text_by_section.values() for text in section)
     assert "<script>alert(1)</script>\"'&amp;�evil␛[31m␀␊" in everything, "as it is, and visible"
-    assert CLOSING in found.text(""), "the heading"
+    assert CLOSING in parsed.text(""), "the heading"
     assert "w" * 200 not in hostile_page, "nobody reads a word of 3,000 letters"
     assert f"{len(LONG):,} characters" in hostile_page
 
 
 def test_a_text_is_shown_with_what_its_words_say(text_page):
-    found = Reader(text_page)
-    assert "b" in found.tags
-    said = found.text("example")
-    assert "speaks for" in said
-    assert "second line" in said
+    parsed = Reader(text_page)
+    assert "b" in parsed.tags
+    example = parsed.text("example")
+    assert "speaks for" in example
+    assert "second line" in example
     assert "<mark" in text_page
     assert "<i>win</i>" not in text_page
     assert "\u202e" not in text_page
 
 
-# ------------------------------ what it says
+# ------------------------------ contents
 
 
 def test_the_numbers_are_those_of_the_model():
     table, y = mixed_table()
     model = Classifier(n_jobs=1).fit(table, y)
-    found = Reader(page(model, table, y, learned=True, curve=False))
+    parsed = Reader(page(model, table, y, learned=True, curve=False))
     judged = model.leave_one_out(table, y)
-    assert f"Right on {judged.accuracy:.1%} of 240 rows" in found.text("")
+    assert f"Right on {judged.accuracy:.1%} of 240 rows" in parsed.text("")
     for value in (judged.log_loss, judged.brier, judged.auc, judged.baseline):
-        assert f"{value:.4g}" in found.text("goodness")
+        assert f"{value:.4g}" in parsed.text("goodness")
     for n in judged.confusion.ravel():
-        assert f"{n:.0f}" in found.text("confusions")
+        assert f"{n:.0f}" in parsed.text("confusions")
     worst = np.flatnonzero(~judged.right)
     worst = worst[np.argmax(judged.log_losses[worst])]
-    assert f"Row {worst + 1}:" in found.text("mistakes")
-    row = int(re.search(r"Row (\d+)", found.text("example"))[1]) - 1
+    assert f"Row {worst + 1}:" in parsed.text("mistakes")
+    row = int(re.search(r"Row (\d+)", parsed.text("example"))[1]) - 1
     why = model.explain({name: values[row : row + 1] for name, values in table.items()})
-    assert f"P({why.target}) = {why.probability:.4f}" in found.text("example")
-    assert f"P({why.target}) = {judged.proba[row].max():.4f}" in found.text("example"), "and without itself"
+    assert f"P({why.target}) = {why.probability:.4f}" in parsed.text("example")
+    assert f"P({why.target}) = {judged.proba[row].max():.4f}" in parsed.text("example"), "and without itself"
     least = int(np.argmin(model.score_samples(table)))
-    assert found.text("untypical").split("its rarest values")[1].startswith(f"{least + 1}{y[least]}")
-    assert found.text("curve").endswith("Left out: it was not asked for.")
+    assert parsed.text("untypical").split("its rarest values")[1].startswith(f"{least + 1}{y[least]}")
+    assert parsed.text("curve").endswith("Left out: it was not asked for.")
 
 
 def test_new_rows_are_judged_as_new(plane_page):
-    found = Reader(plane_page)
-    assert "taken to be new to it" in found.text("")
-    assert "Left out: there is" not in found.text("example")
-    assert "width" in found.text("data")
-    assert "ROC and precision–recall curves are for two classes" in found.text("calibration")
+    parsed = Reader(plane_page)
+    assert "taken to be new to it" in parsed.text("")
+    assert "Left out: there is" not in parsed.text("example")
+    assert "width" in parsed.text("data")
+    assert "ROC and precision–recall curves are for two classes" in parsed.text("calibration")
     assert plane_page.count(" region") >= 3, "each class has a region"
 
 
 def test_columns_are_told_by_kind(table_page):
-    said = Reader(table_page).text("data")
-    assert "count" not in said.split("size")[1][:20]
+    text = Reader(table_page).text("data")
+    assert "count" not in text.split("size")[1][:20]
     for word in ("number", "category", "text", "identifier", "constant", "every value is the same"):
-        assert word in said
-    assert "Columns that are left out" in said
-    assert "From left to right: " in said
+        assert word in text
+    assert "Columns that are left out" in text
+    assert "From left to right: " in text
 
 
 def test_the_learning_curve_beats_the_class_shares(table_page):
-    said = Reader(table_page).text("curve")
-    assert "class shares alone" in said
-    assert "held out" in said
-    sizes = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) rows", said)]
+    text = Reader(table_page).text("curve")
+    assert "class shares alone" in text
+    assert "held out" in text
+    sizes = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) rows", text)]
     assert max(sizes) == 160, "two thirds of 240 rows"
 
 
@@ -210,52 +210,52 @@ def test_the_same_input_makes_the_same_page(flat):
     assert page(model, X, y, learned=True) == page(model, X, y, learned=True)
 
 
-# ------------------------------ what is not there
+# ------------------------------ missing parts
 
 
 def test_without_rows_the_model_speaks_for_itself():
     table, y = mixed_table()
     model = Classifier(n_jobs=1).fit(table, y)
-    found = Reader(page(model))
+    parsed = Reader(page(model))
     summary = model.summary()
-    assert f"{summary.accuracy:.1%}" in found.text("goodness")
-    assert f"{summary.loss:.4g}" in found.text("goodness")
+    assert f"{summary.accuracy:.1%}" in parsed.text("goodness")
+    assert f"{summary.loss:.4g}" in parsed.text("goodness")
     for section in ("confusions", "calibration", "example", "mistakes", "untypical", "curve", "boundary"):
-        assert "Left out: " in found.text(section)
-    assert "size" in found.text("data")
+        assert "Left out: " in parsed.text(section)
+    assert "size" in parsed.text("data")
 
 
 def test_without_labels_nothing_is_judged():
     table, y = mixed_table()
-    found = Reader(page(Classifier(n_jobs=1).fit(table, y), table))
-    assert "The rows have no labels" in found.text("goodness")
-    assert "Left out: there are no rows with labels" in found.text("mistakes")
-    assert "P(" in found.text("example")
-    assert "its rarest values" in found.text("untypical")
+    parsed = Reader(page(Classifier(n_jobs=1).fit(table, y), table))
+    assert "The rows have no labels" in parsed.text("goodness")
+    assert "Left out: there are no rows with labels" in parsed.text("mistakes")
+    assert "P(" in parsed.text("example")
+    assert "its rarest values" in parsed.text("untypical")
 
 
 def test_rows_without_a_label_are_counted_and_left_out(flat):
     X, y = flat
     some = y.astype(object)
     some[::10] = None
-    found = Reader(page(GaussianNB().fit(X, y), X, some, curve=False))
-    assert "15 rows without a label were left out" in found.text("data")
-    assert "of 135 rows" in found.text("")
+    parsed = Reader(page(GaussianNB().fit(X, y), X, some, curve=False))
+    assert "15 rows without a label were left out" in parsed.text("data")
+    assert "of 135 rows" in parsed.text("")
 
 
 def test_labels_that_the_model_does_not_know(flat):
     X, y = flat
     two = y != "c"
-    found = Reader(page(GaussianNB().fit(X[two], y[two]), X, y, curve=False))
-    assert "50 rows of classes that the model does not know (c)" in found.text("goodness")
-    assert "The model does not know this class" in found.text("mistakes")
-    assert "ROC, area" in found.text("calibration"), "of the two that it knows"
+    parsed = Reader(page(GaussianNB().fit(X[two], y[two]), X, y, curve=False))
+    assert "50 rows of classes that the model does not know (c)" in parsed.text("goodness")
+    assert "The model does not know this class" in parsed.text("mistakes")
+    assert "ROC, area" in parsed.text("calibration"), "of the two that it knows"
 
 
 def test_a_mixture_says_why_no_row_can_be_left_out(flat):
     X, y = flat
-    found = Reader(page(MixtureDiscriminant(components=2).fit(X, y), X, y, learned=True, curve=False))
-    assert "Its rows cannot be taken out one by one" in found.text("goodness")
+    parsed = Reader(page(MixtureDiscriminant(components=2).fit(X, y), X, y, learned=True, curve=False))
+    assert "Its rows cannot be taken out one by one" in parsed.text("goodness")
 
 
 def test_what_cannot_be_reported(flat):
@@ -268,10 +268,10 @@ def test_what_cannot_be_reported(flat):
         page(GaussianNB().fit(X, y), "text", y)
 
 
-# ------------------------------ every model, every make of table
+# ------------------------------ every model, every type of table
 
 COUNTS = np.random.default_rng(0).poisson(2.0, (90, 4)) + np.arange(90)[:, None] % 3
-WHICH = np.array(["a", "b", "c"])[np.arange(90) % 3]
+LABELS = np.array(["a", "b", "c"])[np.arange(90) % 3]
 
 
 @pytest.mark.parametrize(
@@ -284,10 +284,10 @@ WHICH = np.array(["a", "b", "c"])[np.arange(90) % 3]
 )
 @pytest.mark.parametrize("learned", [True, False])
 def test_every_model_has_a_page(model, learned):
-    found = Reader(page(model.fit(COUNTS, WHICH), COUNTS, WHICH, learned=learned, curve=False))
-    assert f"{type(model).__name__} of 3 classes" in found.text("")
-    assert "Right on" in found.text("")
-    assert "dB" in found.text("evidence")
+    parsed = Reader(page(model.fit(COUNTS, LABELS), COUNTS, LABELS, learned=learned, curve=False))
+    assert f"{type(model).__name__} of 3 classes" in parsed.text("")
+    assert "Right on" in parsed.text("")
+    assert "dB" in parsed.text("evidence")
     Reader(page(model))
 
 
@@ -295,17 +295,17 @@ def test_a_filter_of_mail_has_a_page():
     spam = [f"Subject: win\n\nClaim cash prize {i} now" for i in range(30)]
     ham = [f"Subject: lunch\n\nSee you at noon {i}" for i in range(30)]
     model = SpamFilter().train(spam, "spam").train(ham, "ham")
-    found = Reader(page(model, spam + ham, ["spam"] * 30 + ["ham"] * 30, learned=True, curve=False))
-    assert "P(" in found.text("example")
-    assert "Left out: SpamFilter says how likely a class is" in found.text("untypical")
+    parsed = Reader(page(model, spam + ham, ["spam"] * 30 + ["ham"] * 30, learned=True, curve=False))
+    assert "P(" in parsed.text("example")
+    assert "Left out: SpamFilter says how likely a class is" in parsed.text("untypical")
 
 
 def test_a_saved_model_that_only_answers_has_a_page(tmp_path):
     table, y = mixed_table()
     Classifier(n_jobs=1).fit(table, y).save(tmp_path / "small.deciban")
-    found = Reader(page(read(tmp_path / "small.deciban"), table, y))
-    assert "Classifier of 2 classes" in found.text("")
-    assert "this model answers, but does not learn" in found.text("curve")
+    parsed = Reader(page(read(tmp_path / "small.deciban"), table, y))
+    assert "Classifier of 2 classes" in parsed.text("")
+    assert "this model answers, but does not learn" in parsed.text("curve")
 
 
 @pytest.mark.slow_where(r"target|dict")
@@ -326,23 +326,23 @@ def test_tables_of_any_make(make):
         "target": lambda: {**table, "label": y.tolist()},
     }[make]()
     model = Classifier(n_jobs=1).fit(X, "label" if make == "target" else y)
-    found = Reader(page(model, X, "label" if make == "target" else y.tolist(), learned=True))
-    assert "There are 2 columns" in found.text("data")
-    assert "rows learned" in found.text("curve"), "rows can be taken from it"
+    parsed = Reader(page(model, X, "label" if make == "target" else y.tolist(), learned=True))
+    assert "There are 2 columns" in parsed.text("data")
+    assert "rows learned" in parsed.text("curve"), "rows can be taken from it"
 
 
 def test_a_sparse_matrix_is_described():
     X = sp.random(120, 3000, 0.01, format="csr", random_state=0)
     X.data = np.ceil(5 * X.data)
     y = np.arange(120) % 2
-    found = Reader(
+    parsed = Reader(
         page(MultinomialNB().fit(X, y), X, y, learned=True, curve=False, names=[f"w{j}" for j in range(3000)])
     )
-    assert "3,000 columns, and 1.0% of the entries are not 0" in found.text("data")
-    assert re.search(r"w\d+", found.text("evidence"))
+    assert "3,000 columns, and 1.0% of the entries are not 0" in parsed.text("data")
+    assert re.search(r"w\d+", parsed.text("evidence"))
 
 
-# ------------------------------ much of everything
+# ------------------------------ large inputs
 
 
 def test_a_thousand_classes_fit_on_a_page():
@@ -350,11 +350,11 @@ def test_a_thousand_classes_fit_on_a_page():
     y = np.arange(2000) % 1000
     X = np.column_stack([y + 0.3 * rng.normal(size=2000), rng.normal(size=2000)])
     written = page(GaussianNB().fit(X, y), X, y)
-    found = Reader(written)
+    parsed = Reader(written)
     assert len(written) < 300_000
-    assert "The 20 largest of 1,000 classes" in found.text("goodness")
-    assert "Left out: there are too few rows of each class" in found.text("curve")
-    assert "Left out: there are 1,000 classes" in found.text("evidence")
+    assert "The 20 largest of 1,000 classes" in parsed.text("goodness")
+    assert "Left out: there are too few rows of each class" in parsed.text("curve")
+    assert "Left out: there are 1,000 classes" in parsed.text("evidence")
 
 
 def test_five_hundred_columns_fit_on_a_page():
@@ -370,9 +370,9 @@ def test_of_very_many_rows_some_are_looked_at():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 50_000)
     X = rng.normal(size=(50_000, 3)) + y[:, None]
-    found = Reader(page(GaussianNB().fit(X, y), X, y, learned=True, curve=False))
-    assert "20,000 rows, the rows it has learned, drawn from all over the 50,000 that were given" in found.text("data")
-    assert "20,000 of 50,000 given" in found.text("origin")
+    parsed = Reader(page(GaussianNB().fit(X, y), X, y, learned=True, curve=False))
+    assert "20,000 rows, the rows it has learned, drawn from all over the 50,000 that were given" in parsed.text("data")
+    assert "20,000 of 50,000 given" in parsed.text("origin")
 
 
 @pytest.mark.slow
@@ -392,7 +392,7 @@ def test_time_grows_with_the_rows():
 
 
 def test_scikit_learn_is_the_models_business():
-    """The modules of the page import none of it; the model that they are given may."""
+    """The modules of the page import neither; the model may."""
     code = "import sys, deciban.report; sys.exit('sklearn' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -400,5 +400,5 @@ def test_scikit_learn_is_the_models_business():
 def test_hostile_texts_have_a_page_too():
     texts = [HOSTILE, CLOSING, LONG, "plain words", HOSTILE + " words", "more words"] * 3
     y = [HOSTILE, CLOSING] * 9
-    found = Reader(page(TextClassifier(n_jobs=1).fit(texts, y), texts, y, learned=True, curve=False))
-    assert not {"script", "img"} & set(found.tags)
+    parsed = Reader(page(TextClassifier(n_jobs=1).fit(texts, y), texts, y, learned=True, curve=False))
+    assert not {"script", "img"} & set(parsed.tags)

@@ -1,4 +1,4 @@
-"""Drawings: where things lie, and what is written beside them."""
+"""Charts: positions and labels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from deciban.report.markup import count, cut, data, decibans, number, percent, t
 @given(st.floats(-1e12, 1e12), st.floats(1e-9, 1e12))
 def test_ticks_are_few_round_and_inside(low, width):
     high = low + width
-    found = svg.tick_values(low, high)
-    assert 0 < len(found) <= 6 or not high > low or width < 1e-9 * abs(low)
+    values = svg.tick_values(low, high)
+    assert 0 < len(values) <= 6 or not high > low or width < 1e-9 * abs(low)
     slack = 1e-6 * width + 1e-11 * max(abs(low), abs(high))  # a tick is written to twelve digits
-    assert all(low - slack <= tick <= high + slack for tick in found)
+    assert all(low - slack <= tick <= high + slack for tick in values)
 
 
 def test_a_plane_puts_points_where_they_belong():
@@ -75,26 +75,26 @@ def test_a_bar_has_its_length():
 
 
 @given(st.text())
-def test_text_never_becomes_markup(said):
-    for written in (text(said), data(said), tag("p", said), tag("p", title=said)):
+def test_text_never_becomes_markup(content):
+    for written in (text(content), data(content), tag("p", content), tag("p", title=content)):
         inside = re.sub(r"</?(bdi|p|i)( title=\"[^\"<>]*\")?>", "", written)
         assert not set(inside) & set("<>\"'"), written
-    cell = table(("a", "b"), [(said, said)], said)
+    cell = table(("a", "b"), [(content, content)], content)
     assert cell.count("<td") == 1
     cell.encode("utf-8")
 
 
 @given(st.text(), st.integers(4, 50))
-def test_what_is_cut_is_as_long_as_it_may_be(said, most):
-    assert len(cut(said, most)) == min(len(said), most)
+def test_what_is_cut_is_as_long_as_it_may_be(content, max_characters):
+    assert len(cut(content, max_characters)) == min(len(content), max_characters)
 
 
 @given(st.floats(0, 1))
 def test_only_all_is_all(share):
-    said = percent(share)
-    assert (said == "100%") == (share == 1.0)
-    assert (said == "0%") == (share == 0.0)
-    assert not re.search(r"\b100\.0%|^0\.0%", said)
+    text = percent(share)
+    assert (text == "100%") == (share == 1.0)
+    assert (text == "0%") == (share == 0.0)
+    assert not re.search(r"\b100\.0%|^0\.0%", text)
 
 
 def test_numbers_are_written_as_people_do():

@@ -1,4 +1,4 @@
-"""Judged rows: numbers worked by hand, scikit-learn's measures, and laws of weights and orders."""
+"""Evaluations: numbers worked by hand, scikit-learn's measures, and invariance to weights and orders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deciban.results.evaluation import CROSS_FITTED, EXACT, Evaluation, Judged, 
 
 HAM_SPAM = np.array(["ham", "spam"])
 BY_HAND = Evaluation(HAM_SPAM, np.log([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), np.array([0, 0, 1, 1]))
-CLOSE = {"rtol": 1e-12, "atol": 1e-12}  # sums of a few hundred terms of order one, in any order
+TOLERANCE = {"rtol": 1e-12, "atol": 1e-12}  # sums of a few hundred terms of order one, in any order
 
 
 def random_judged(seed: int, n: int = 200, k: int = 2, weighted: bool = True, rounded: bool = False) -> Evaluation:
@@ -73,21 +73,23 @@ def test_equal_probabilities_count_half():
 def test_a_group_says_what_it_found_and_how_sure_that_is():
     """Hundred rows at 0.8, 70 of them right; one more right and one more wrong make the error."""
     truth = np.repeat([0, 1], [70, 30])
-    found = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (100, 1))), truth)
-    said = found.reliability(groups=1)
-    np.testing.assert_allclose([said.said[0], said.found[0], said.rows[0]], [0.8, 0.7, 100])
+    judged = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (100, 1))), truth)
+    group = judged.reliability(groups=1)
+    np.testing.assert_allclose([group.said[0], group.found[0], group.rows[0]], [0.8, 0.7, 100])
     p = 71 / 102
-    assert said.error[0] == pytest.approx(np.sqrt(p * (1 - p) / 102))
-    np.testing.assert_allclose(found.reliability().found, 0.7, **CLOSE)  # rows of one probability are alike
-    assert found.calibration_error == pytest.approx(0.1)
+    assert group.error[0] == pytest.approx(np.sqrt(p * (1 - p) / 102))
+    np.testing.assert_allclose(judged.reliability().found, 0.7, **TOLERANCE)  # rows of one probability are alike
+    assert judged.calibration_error == pytest.approx(0.1)
     certain = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (10, 1))), np.zeros(10, dtype=int))
     assert certain.reliability(groups=1).error[0] > 0.05, "ten of ten are no certainty"
 
 
 def test_true_probabilities_are_on_the_line():
-    found = random_judged(0, 20_000, 3, weighted=False).reliability()
-    assert len(found.said) == 10
-    assert (np.abs(found.found - found.said) < 4 * found.error).all(), "four standard errors: 1 in 1,500 runs, ten of"
+    groups = random_judged(0, 20_000, 3, weighted=False).reliability()
+    assert len(groups.said) == 10
+    assert (np.abs(groups.found - groups.said) < 4 * groups.error).all(), (
+        "four standard errors: 1 in 1,500 runs, ten of"
+    )
 
 
 # ------------------------------ scikit-learn's measures
@@ -97,33 +99,33 @@ def test_true_probabilities_are_on_the_line():
 @pytest.mark.parametrize("rounded", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_as_scikit_learn_has_it(k, rounded, weighted):
-    found = random_judged(k, 300, k, weighted, rounded)
-    codes, p, w = found.truth, found.proba, found.weight
+    judged = random_judged(k, 300, k, weighted, rounded)
+    codes, p, w = judged.truth, judged.proba, judged.weight
     answers, labels = np.argmax(p, axis=1), list(range(k))
-    assert found.accuracy == pytest.approx(metrics.accuracy_score(codes, answers, sample_weight=w))
-    assert found.log_loss == pytest.approx(metrics.log_loss(codes, p, labels=labels, sample_weight=w))
+    assert judged.accuracy == pytest.approx(metrics.accuracy_score(codes, answers, sample_weight=w))
+    assert judged.log_loss == pytest.approx(metrics.log_loss(codes, p, labels=labels, sample_weight=w))
     brier = metrics.brier_score_loss(codes, p[:, 1] if k == 2 else p, labels=labels, sample_weight=w)
-    assert found.brier == pytest.approx(brier)
-    np.testing.assert_allclose(found.confusion, metrics.confusion_matrix(codes, answers, sample_weight=w), **CLOSE)
+    assert judged.brier == pytest.approx(brier)
+    np.testing.assert_allclose(judged.confusion, metrics.confusion_matrix(codes, answers, sample_weight=w), **TOLERANCE)
     each = metrics.precision_recall_fscore_support(codes, answers, labels=labels, sample_weight=w, zero_division=np.nan)
-    table = np.array([(precision, recall, f1, rows) for _, rows, precision, recall, f1 in found.per_class.rows])
-    np.testing.assert_allclose(table.T, each, **CLOSE)
+    table = np.array([(precision, recall, f1, rows) for _, rows, precision, recall, f1 in judged.per_class.rows])
+    np.testing.assert_allclose(table.T, each, **TOLERANCE)
     if k > 2:
-        assert found.auc is None
-        assert found.average_precision is None
+        assert judged.auc is None
+        assert judged.average_precision is None
         return
-    assert found.auc == pytest.approx(metrics.roc_auc_score(codes, p[:, 1], sample_weight=w))
-    assert found.average_precision == pytest.approx(metrics.average_precision_score(codes, p[:, 1], sample_weight=w))
+    assert judged.auc == pytest.approx(metrics.roc_auc_score(codes, p[:, 1], sample_weight=w))
+    assert judged.average_precision == pytest.approx(metrics.average_precision_score(codes, p[:, 1], sample_weight=w))
     counted = np.ones(300) if w is None else w
     false, true, _ = metrics.roc_curve(codes[counted > 0], p[counted > 0, 1], drop_intermediate=False)
     if w is None:
-        np.testing.assert_allclose(found.roc()[:2], [false, true], **CLOSE)
+        np.testing.assert_allclose(judged.roc()[:2], [false, true], **TOLERANCE)
 
 
 def test_the_baseline_is_the_best_constant():
-    found = random_judged(1, k=4)
-    shares = np.tile(np.log(found.shares), (len(found.truth), 1))
-    assert found.baseline == pytest.approx(Judged(found.classes, shares, found.truth, found.weight).log_loss)
+    judged = random_judged(1, k=4)
+    shares = np.tile(np.log(judged.shares), (len(judged.truth), 1))
+    assert judged.baseline == pytest.approx(Judged(judged.classes, shares, judged.truth, judged.weight).log_loss)
 
 
 # ------------------------------ laws
@@ -133,67 +135,67 @@ MEASURES = ("accuracy", "log_loss", "possible_log_loss", "baseline", "brier", "a
 
 @given(st.integers(0, 10_000), st.integers(1, 40), st.sampled_from([2, 3]), st.booleans())
 def test_a_weight_is_a_repetition(seed, n, k, rounded):
-    found = random_judged(seed, n, k, rounded=rounded)
+    judged = random_judged(seed, n, k, rounded=rounded)
     times = np.random.default_rng(seed).integers(0, 4, n)
-    weighed = Evaluation(found.classes, found.log_proba, found.truth, times.astype(float))
+    weighed = Evaluation(judged.classes, judged.log_proba, judged.truth, times.astype(float))
     again = np.repeat(np.arange(n), times)
-    repeated = Evaluation(found.classes, found.log_proba[again], found.truth[again])
+    repeated = Evaluation(judged.classes, judged.log_proba[again], judged.truth[again])
     for measure in MEASURES:
         a, b = getattr(weighed, measure), getattr(repeated, measure)
         assert (a is None) == (b is None)
-        np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **CLOSE, err_msg=measure)
+        np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **TOLERANCE, err_msg=measure)
     assert weighed.per_class.rows == repeated.per_class.rows, "counts are whole, and so exact"
 
 
 @given(st.integers(0, 10_000), st.integers(0, 60), st.sampled_from([2, 4]), st.booleans())
 def test_the_order_of_rows_does_not_matter(seed, n, k, rounded):
-    found = random_judged(seed, n, k, rounded=rounded)
+    judged = random_judged(seed, n, k, rounded=rounded)
     order = np.random.default_rng(seed).permutation(n)
-    weight = None if found.weight is None else found.weight[order]
-    other = Evaluation(found.classes, found.log_proba[order], found.truth[order], weight)
+    weight = None if judged.weight is None else judged.weight[order]
+    other = Evaluation(judged.classes, judged.log_proba[order], judged.truth[order], weight)
     for measure in (*MEASURES, "calibration_error"):
-        a, b = getattr(found, measure), getattr(other, measure)
-        np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **CLOSE, err_msg=measure)
+        a, b = getattr(judged, measure), getattr(other, measure)
+        np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **TOLERANCE, err_msg=measure)
 
 
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 5]))
 def test_the_order_of_classes_does_not_matter(seed, k):
-    found = random_judged(seed, 50, k)
+    judged = random_judged(seed, 50, k)
     order = np.random.default_rng(seed).permutation(k)
     place = np.argsort(order)
-    other = Evaluation(found.classes[order], found.log_proba[:, order], place[found.truth], found.weight)
+    other = Evaluation(judged.classes[order], judged.log_proba[:, order], place[judged.truth], judged.weight)
     for measure in ("accuracy", "log_loss", "baseline", "brier", "calibration_error", "auc"):
-        a, b = getattr(found, measure), getattr(other, measure)
-        np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **CLOSE, err_msg=measure)
-    np.testing.assert_allclose(found.confusion[np.ix_(order, order)], other.confusion, **CLOSE)
+        a, b = getattr(judged, measure), getattr(other, measure)
+        np.testing.assert_allclose(np.array(a, dtype=float), np.array(b, dtype=float), **TOLERANCE, err_msg=measure)
+    np.testing.assert_allclose(judged.confusion[np.ix_(order, order)], other.confusion, **TOLERANCE)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 80), st.integers(1, 12))
 def test_groups_share_all_weight_and_are_in_order(seed, n, groups):
-    found = random_judged(seed, n, 3)
-    said, right, rows, error = found.reliability(groups)
-    assert len(said) <= min(groups, n)
-    assert (np.diff(said) >= -1e-12).all()
-    assert rows.sum() == pytest.approx(found.weight.sum())
-    if found.weight.any():
-        assert np.average(right, weights=rows) == pytest.approx(found.accuracy)
+    judged = random_judged(seed, n, 3)
+    confidence, right, rows, error = judged.reliability(groups)
+    assert len(confidence) <= min(groups, n)
+    assert (np.diff(confidence) >= -1e-12).all()
+    assert rows.sum() == pytest.approx(judged.weight.sum())
+    if judged.weight.any():
+        assert np.average(right, weights=rows) == pytest.approx(judged.accuracy)
     assert ((error > 0) & (error < 0.5)).all()
 
 
-# ------------------------------ what is not there
+# ------------------------------ missing parts
 
 
 def test_what_was_impossible_is_counted():
     with np.errstate(divide="ignore"):
         log_proba = np.log([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    found = Evaluation(HAM_SPAM, log_proba, np.array([0, 0, 1]))
-    assert found.log_loss == np.inf
-    assert found.impossible == 1
-    assert found.possible_log_loss == pytest.approx(np.log(2) / 2)
-    said = found.to_dict()
-    assert said["log_loss"] is None
-    assert said["possible_log_loss"] == pytest.approx(np.log(2) / 2)
-    assert "1 row whose class had probability 0" in " ".join(repr(found).split())
+    judged = Evaluation(HAM_SPAM, log_proba, np.array([0, 0, 1]))
+    assert judged.log_loss == np.inf
+    assert judged.impossible == 1
+    assert judged.possible_log_loss == pytest.approx(np.log(2) / 2)
+    document = judged.to_dict()
+    assert document["log_loss"] is None
+    assert document["possible_log_loss"] == pytest.approx(np.log(2) / 2)
+    assert "1 row whose class had probability 0" in " ".join(repr(judged).split())
     weightless = Evaluation(HAM_SPAM, log_proba, np.array([0, 0, 1]), np.array([1.0, 0.0, 1.0]))
     assert weightless.log_loss == pytest.approx(np.log(2) / 2), "0 · ∞ is nothing"
     assert weightless.impossible == 0
@@ -210,32 +212,32 @@ def test_what_cannot_be_known_is_said():
     assert (nobody.judged, nobody.counted.tolist()) == (0, [False, False])
     assert "No class has two rows, so how good the model is cannot be known." in repr(nobody)
     X, y = [[1.0], [2.0], [7.0], [8.0], [100.0]], [0, 0, 1, 1, 2]
-    found = GaussianNB().fit(X, y).leave_one_out(X, y)
-    assert found.judged == 4
-    assert np.isfinite([found.accuracy, found.log_loss, found.brier, found.calibration_error]).all()
-    assert "1 row is alone in its class and cannot be judged; about 20% of new rows may be" in repr(found)
+    judged = GaussianNB().fit(X, y).leave_one_out(X, y)
+    assert judged.judged == 4
+    assert np.isfinite([judged.accuracy, judged.log_loss, judged.brier, judged.calibration_error]).all()
+    assert "1 row is alone in its class and cannot be judged; about 20% of new rows may be" in repr(judged)
     single = GaussianNB().fit([[1.0], [2.0]], [0, 0]).leave_one_out([[1.0], [2.0]], [0, 0])
     assert single.accuracy == 1.0
     assert "There is only one class" in repr(single)
-    for result in (nobody, found, single):
-        said = result.to_dict()
-        assert json.loads(json.dumps(said, allow_nan=False)) == said
+    for result in (nobody, judged, single):
+        document = result.to_dict()
+        assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
 def test_no_rows_have_no_measures():
     nothing = Evaluation(HAM_SPAM, np.empty((0, 2)), np.empty(0, dtype=int))
     assert np.isnan([nothing.accuracy, nothing.log_loss, nothing.baseline, nothing.brier, nothing.auc]).all()
-    said = nothing.to_dict()
-    assert json.loads(json.dumps(said, allow_nan=False)) == said
+    document = nothing.to_dict()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert repr(nothing)
     one_class = Evaluation(HAM_SPAM, np.log([[0.5, 0.5]]), np.array([0]))
     assert np.isnan(one_class.auc), "without a row of the second class there is no rate"
 
 
 def test_everything_is_json():
-    for found in (BY_HAND, random_judged(0, k=4), judge_of_flowers()):
-        said = found.to_dict()
-        assert json.loads(json.dumps(said, allow_nan=False)) == said
+    for judged in (BY_HAND, random_judged(0, k=4), flower_evaluation()):
+        document = judged.to_dict()
+        assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert random_judged(0, k=201).to_dict()["confusion"] is None
 
 
@@ -249,34 +251,34 @@ def test_curves_are_of_two_classes():
 # ------------------------------ judging a model
 
 
-def judge_of_flowers() -> Evaluation:
+def flower_evaluation() -> Evaluation:
     model = MultinomialNB().fit([[3, 0], [2, 1], [0, 4], [1, 3]], ["rose", "rose", "tulip", "tulip"])
     return evaluate(model, [[2, 0], [0, 2], [1, 1], [5, 5]], ["rose", "tulip", "rose", "daisy"])
 
 
 def test_a_label_that_the_model_does_not_know_is_a_mistake():
-    found = judge_of_flowers()
-    assert found.classes.tolist() == ["rose", "tulip", "daisy"]
-    assert found.unknown == ("daisy",)
-    assert found.unknown_rows == found.impossible == 1
-    assert found.accuracy == 0.75
-    assert found.log_loss == np.inf
-    assert found.known().accuracy == 1.0
-    assert found.known().log_loss == pytest.approx(found.possible_log_loss)
-    assert found.known().auc == 1.0
-    assert "1 row with labels that the model does not know (daisy): it counts as a mistake" in repr(found).replace(
+    judged = flower_evaluation()
+    assert judged.classes.tolist() == ["rose", "tulip", "daisy"]
+    assert judged.unknown == ("daisy",)
+    assert judged.unknown_rows == judged.impossible == 1
+    assert judged.accuracy == 0.75
+    assert judged.log_loss == np.inf
+    assert judged.known().accuracy == 1.0
+    assert judged.known().log_loss == pytest.approx(judged.possible_log_loss)
+    assert judged.known().auc == 1.0
+    assert "1 row with labels that the model does not know (daisy): it counts as a mistake" in repr(judged).replace(
         "\n", " "
     )
-    assert found.to_dict()["unknown_labels"] == ["daisy"]
+    assert judged.to_dict()["unknown_labels"] == ["daisy"]
 
 
 def test_labels_of_any_make():
     pandas, polars, arrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     model = GaussianNB().fit([[1.0], [2.0], [6.0], [7.0]], [0, 0, 1, 1])
     for make in (list, tuple, np.array, pandas.Series, polars.Series, arrow.array, lambda y: np.array(y, dtype=float)):
-        found = evaluate(model, [[1.5], [6.5], [1.5]], make([0, 1, 1]))
-        assert found.truth.tolist() == [0, 1, 1]
-        assert not found.unknown
+        judged = evaluate(model, [[1.5], [6.5], [1.5]], make([0, 1, 1]))
+        assert judged.truth.tolist() == [0, 1, 1]
+        assert not judged.unknown
 
 
 @pytest.mark.parametrize(
@@ -342,38 +344,38 @@ def test_very_many_classes_need_no_matrix_to_be_shown():
     k = 100_000
     with np.errstate(divide="ignore"):
         log_proba = np.log(np.eye(2, k))
-    found = Evaluation(np.arange(k), log_proba, np.array([0, 5]))
-    assert found.most_confused().rows == [(5, 1, 1, 1.0)]
-    assert "most confused" in repr(found)
-    assert found.to_dict()["confusion"] is None
+    judged = Evaluation(np.arange(k), log_proba, np.array([0, 5]))
+    assert judged.most_confused().rows == [(5, 1, 1, 1.0)]
+    assert "most confused" in repr(judged)
+    assert judged.to_dict()["confusion"] is None
 
 
 def test_labels_are_shown_and_not_obeyed():
     nasty = "a\x1b[31m[red]<b>\u202e"
-    found = Evaluation(np.array([nasty, "b"], dtype=object), BY_HAND.log_proba, BY_HAND.truth, None, ("b",))
+    judged = Evaluation(np.array([nasty, "b"], dtype=object), BY_HAND.log_proba, BY_HAND.truth, None, ("b",))
     screen = io.StringIO()
-    Console(file=screen, width=100, color_system=None).print(found)
-    for shown in (repr(found), screen.getvalue(), found._repr_html_()):
+    Console(file=screen, width=100, color_system=None).print(judged)
+    for shown in (repr(judged), screen.getvalue(), judged._repr_html_()):
         assert not set(shown) & {"\x1b", "\u202e"}
     assert "[red]<b>" in screen.getvalue()
-    assert "<b>" not in found._repr_html_()
+    assert "<b>" not in judged._repr_html_()
 
 
 @pytest.mark.parametrize("what", ["reliability", "confusion", "roc", "precision_recall"])
 def test_pictures(what):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    found = Evaluation(np.array(["$a$", "b"]), BY_HAND.log_proba, BY_HAND.truth)
+    judged = Evaluation(np.array(["$a$", "b"]), BY_HAND.log_proba, BY_HAND.truth)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ax = found.plot(what=what)
-        assert found.plot(ax, what=what) is ax
+        ax = judged.plot(what=what)
+        assert judged.plot(ax, what=what) is ax
         ax.figure.canvas.draw()
     lines = [line.get_xydata() for line in ax.lines]
     if what == "roc":
-        np.testing.assert_allclose(lines[1], np.column_stack(found.roc()[:2]))
+        np.testing.assert_allclose(lines[1], np.column_stack(judged.roc()[:2]))
     if what == "precision_recall":
-        np.testing.assert_allclose(lines[1], np.column_stack(found.precision_recall()[:2]))
+        np.testing.assert_allclose(lines[1], np.column_stack(judged.precision_recall()[:2]))
     if what == "confusion":
         assert [text.get_text() for text in ax.texts[:4]] == ["2", "0", "1", "1"]
     matplotlib.pyplot.close("all")
@@ -385,7 +387,7 @@ def test_a_picture_that_there_is_not():
 
 
 def test_what_is_compared_has_the_class_shares_of_all_rows():
-    """Three rows of one class and two of another, of which nothing else is known: without a row 2 : 2, or 3 : 1."""
+    """Three rows of one class and two of another, without any evidence: without a row 2 : 2, or 3 : 1."""
     y = np.array([0, 0, 0, 1, 1])
     literal = np.log(np.where(y[:, None] == 0, [[0.5, 0.5]], [[0.75, 0.25]]))
     weights = np.array([3.0, 2.0])
@@ -403,7 +405,7 @@ def test_what_is_compared_has_the_class_shares_of_all_rows():
 
 
 def test_classes_of_one_size_are_predicted_by_the_shares_of_all_rows():
-    """Two rows of each, of which nothing else is known: each would be taken for the other class, for want of itself."""
+    """Two rows of each class, without any evidence: leaving a row out would favour the other class."""
     y = np.array([0, 0, 1, 1])
     literal = np.log(np.where(y[:, None] == 0, [[1 / 3, 2 / 3]], [[2 / 3, 1 / 3]]))
     left = LeaveOneOut(np.array(["a", "b"]), literal, y, None, None, CROSS_FITTED, np.array([2.0, 2.0]))

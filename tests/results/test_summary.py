@@ -1,4 +1,4 @@
-"""A summary says what was chosen and why, in a width that fits a terminal."""
+"""A summary shows what was chosen and why, within the width of a terminal."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from deciban.show import Table
 COLUMNS = Table(
     "columns", ("column", "kind", "why"), [("age", "number", "74 distinct values"), ("town", "category", "")]
 )
-TRIED = [
+CANDIDATES = [
     ("columns", "gaussian", 0.5, 0.7, True),
     ("columns", "bins", 0.6, None, False),
     ("pairs", "", 0.4, np.float64(0.9), np.True_),
 ]
 
 
-def summary(tried=TRIED, **about) -> Summary:
+def summary(tried=CANDIDATES, **about) -> Summary:
     about = {"title": "Classifier", "rows": 1234, "classes": ("no", "yes"), "loss": 0.35, "accuracy": 0.9, **about}
     return Summary(columns=about.pop("columns", COLUMNS), candidates=candidates_table(tried), **about)
 
@@ -68,7 +68,7 @@ def test_it_is_a_dictionary_and_a_frame():
 def test_its_picture_marks_what_was_chosen():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    tried = [*TRIED, ("trees", "deep", math.inf, None, False), ("trees", "broken", math.nan, None, False)]
+    tried = [*CANDIDATES, ("trees", "deep", math.inf, None, False), ("trees", "broken", math.nan, None, False)]
     axes = summary([*tried, ("trees", "never tried", None, None, False)], baseline=0.69).plot()
     names = [text.get_text() for text in axes.get_yticklabels()]
     assert names == ["columns gaussian", "columns bins", "pairs", "trees deep"], "in order, and only what was judged"

@@ -27,17 +27,17 @@ def test_blocks_are_cut_between_the_records_that_python_reads(pieces, size):
     stream = Filled(io.BytesIO(text.encode()), "a.csv")
     old, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, size
     try:
-        found = [block.data for block in in_blocks(stream, Pass(), QuotedCutter(","), "a.csv")]
+        blocks_read = [block.data for block in in_blocks(stream, Pass(), QuotedCutter(","), "a.csv")]
     except DecibanError:
-        found = None
+        blocks_read = None
     finally:
         blocks.BLOCK_BYTES = old
-    if found is None:  # then whatever comes behind is still in quotes
+    if blocks_read is None:  # then whatever comes behind is still in quotes
         assert records(text + "\nend")[-1] != ["end"]
         return
-    joined = b"".join(found).decode()
+    joined = b"".join(blocks_read).decode()
     assert joined == text or not text.removeprefix(joined).strip()  # blank lines at the end may be left
-    assert [row for block in found for row in records(block.decode())] == records(text)
+    assert [row for block in blocks_read for row in records(block.decode())] == records(text)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,9 @@ def test_lines_are_counted():
     stream = Filled(io.BytesIO(b'a\n"b\nc"\nd\n'), "a.csv")
     old, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, 3
     try:
-        found = [(block.line, block.data) for block in in_blocks(stream, Pass(), QuotedCutter(","), "a.csv", line=2)]
+        blocks_read = [
+            (block.line, block.data) for block in in_blocks(stream, Pass(), QuotedCutter(","), "a.csv", line=2)
+        ]
     finally:
         blocks.BLOCK_BYTES = old
-    assert found == [(2, b"a\n"), (3, b'"b\nc"\n'), (5, b"d\n")]
+    assert blocks_read == [(2, b"a\n"), (3, b'"b\nc"\n'), (5, b"d\n")]

@@ -1,4 +1,4 @@
-"""CSV: what is read, as what, and what is refused in words."""
+"""CSV: values, types, and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rows(source):
     return [row for batch in source.batches() for row in batch.table.to_pylist()]
 
 
-def whole(source):
+def full_table(source):
     return pa.concat_tables([batch.table for batch in source.batches()])
 
 
@@ -62,7 +62,7 @@ def test_what_is_missing_may_be_quoted_or_follow_a_blank(opened):
     [
         (["1", "2"], pa.float64()),
         (["1", "2.5"], pa.float64()),
-        (["9007199254740992", "1"], pa.float64()),  # 2⁵³, the last that a float is sure of
+        (["9007199254740992", "1"], pa.float64()),  # 2⁵³, the last exact integer of a float
         (["9007199254740993", "1"], pa.string()),
         (["12345678901234567890123", "1"], pa.string()),
         (["-9007199254740993", "1"], pa.string()),
@@ -85,7 +85,7 @@ def test_what_is_missing_may_be_quoted_or_follow_a_blank(opened):
 def test_types_as_a_sample_suggests(opened, values, kind):
     source = opened("key,value\n" + "".join(f"k,{value}\n" for value in values))
     assert source.types["value"] == kind
-    assert whole(source).schema.field("value").type == kind
+    assert full_table(source).schema.field("value").type == kind
 
 
 def test_names_keep_their_digits(opened):
@@ -185,13 +185,13 @@ def test_hostile_cells_come_out_as_python_writes_them(tmp_path_factory, cells):
         writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writerows([("a", "b"), *cells])
     source = open_source([path], delimiter=",", missing=[], types={"a": pa.string(), "b": pa.string()})
-    # A cell that is empty, or a single blank before nothing, says that nothing is known.
+    # An empty cell, or a single blank, is a missing value.
     assert [tuple(row.values()) for row in rows(source)] == [
         tuple(cell if cell not in ("", " ") else None for cell in row) for row in cells
     ]
 
 
-# ---------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_names_that_are_numbers_can_be_quoted(opened):
 
 
 @pytest.fixture
-def long(tmp_path, monkeypatch):
-    """A file whose end no sample has seen: long("1,x", "oops,x") ends so after many rows."""
+def long_file(tmp_path, monkeypatch):
+    """A file whose end is not in the sample: long("1,x", "oops,x") ends so after many rows."""
     monkeypatch.setattr("deciban.sources.csv.SAMPLE_ROWS", 50)
     monkeypatch.chdir(tmp_path)
 
@@ -250,9 +250,9 @@ def long(tmp_path, monkeypatch):
         ("1,x\0", "holds a NUL byte"),
     ],
 )
-def test_a_later_row_that_does_not_fit_is_named(long, last, says):
+def test_a_later_row_that_does_not_fit_is_named(long_file, last, says):
     with pytest.raises(DecibanError) as error:
-        rows(long("1,x", last))
+        rows(long_file("1,x", last))
     assert str(error.value).startswith(f"row 100001 of a.csv (line 100002) {says}")
     if "oops" in last:
         assert "--missing 'oops'" in str(error.value)
@@ -263,9 +263,9 @@ def test_a_later_row_that_does_not_fit_is_named(long, last, says):
     ("row", "last", "what"),
     [("true,x", "maybe,x", "true or false"), ("2024-01-01,x", "soon,x", "dates"), ("1,x", "5,5,x", None)],
 )
-def test_other_types_say_what_was_expected(long, row, last, what):
+def test_other_types_say_what_was_expected(long_file, row, last, what):
     with pytest.raises(DecibanError, match=f"holds {what} elsewhere" if what else "has 3 fields"):
-        rows(long(row, last))
+        rows(long_file(row, last))
 
 
 def test_a_row_after_many_blocks_is_named(tmp_path, monkeypatch):
@@ -299,10 +299,10 @@ def test_files_whose_columns_stand_in_another_order(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,a\n2,b\n")
     (tmp_path / "b.csv").write_text("y;x\nc;3.5\n")
     source = open_source([tmp_path / "a.csv", tmp_path / "b.csv"])
-    found = [(batch.first, batch.file, batch.table.to_pylist()) for batch in source.batches()]
-    assert [first for first, _, _ in found] == [0, 2]
-    assert found[1][1] == str(tmp_path / "b.csv")
-    assert found[1][2] == [{"x": 3.5, "y": "c"}]
+    batches = [(batch.first, batch.file, batch.table.to_pylist()) for batch in source.batches()]
+    assert [first for first, _, _ in batches] == [0, 2]
+    assert batches[1][1] == str(tmp_path / "b.csv")
+    assert batches[1][2] == [{"x": 3.5, "y": "c"}]
     assert source.sample().num_rows == 3
 
 

@@ -73,7 +73,7 @@ def test_types(opened):
     assert source.types == {
         "n": pa.float64(),
         "f": pa.float64(),
-        "big": pa.int64(),  # a float would not tell it from its neighbours
+        "big": pa.int64(),  # not exact as a float
         "when": pa.timestamp("us"),
         "name": CODES,
         "none": pa.string(),

@@ -1,4 +1,4 @@
-"""Memory stays flat: a file four times as long needs no more of it."""
+"""Constant memory: a file four times as long needs no more."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from deciban.sources import write_rows
 
-ROWS = 100_000
-READ = """
+N_ROWS = 100_000
+READ_SCRIPT = """
 import sys
 from deciban.sources import open_source
 
@@ -32,9 +32,9 @@ def table():
     names = ["red", "green", "blue"]
     return pa.table(
         {
-            "number": [i * 0.37 for i in range(ROWS)],
-            "name": [names[i % 3] for i in range(ROWS)],
-            "text": [f"row {i}, and what is said of it\nat some length" for i in range(ROWS)],
+            "number": [i * 0.37 for i in range(N_ROWS)],
+            "name": [names[i % 3] for i in range(N_ROWS)],
+            "text": [f"row {i}, and what is said of it\nat some length" for i in range(N_ROWS)],
         }
     )
 
@@ -43,7 +43,7 @@ def peak(path, copies):
     """How many rows were read in a process of its own, and the MB that took."""
     one = table()
     write_rows(path, (one for _ in range(copies)))
-    done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", READ_SCRIPT, str(path)], capture_output=True, text=True, check=True)
     rows, megabytes = done.stdout.split()
     return int(rows), float(megabytes)
 
@@ -51,10 +51,10 @@ def peak(path, copies):
 def check_flat(folder, ending, few, many):
     small, large = folder / f"small{ending}", folder / f"large{ending}"
     rows, less = peak(small, few)
-    assert rows == few * ROWS
+    assert rows == few * N_ROWS
     rows, more = peak(large, many)
-    assert rows == many * ROWS
-    # What is read ahead is a matter of chance: some blocks and their tables, a few MB each.
+    assert rows == many * N_ROWS
+    # How far it reads ahead varies: some blocks and their tables, a few MB each.
     assert more < less + 60
     assert more < 300
 

@@ -1,4 +1,4 @@
-"""What people name: patterns, folders, pipes, standard input; and what cannot be read, in a line."""
+"""Patterns, folders, pipes, standard input; and errors for what cannot be read."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_one_line_says_what_is_wrong(here, paths, settings, says):
 
 def test_a_file_that_may_not_be_read(here, monkeypatch):
     place = here("a.csv")
-    if os.geteuid() == 0:  # whom nothing is forbidden
+    if os.geteuid() == 0:  # who may read everything
 
         def refuse(self, *_args, **_settings):
             raise PermissionError(13, "Permission denied", str(self))
@@ -139,7 +139,7 @@ def test_names_of_files_are_shown_and_not_obeyed(here):
 
 
 def test_reading_and_writing_csv_loads_neither_pandas_nor_scipy(here):
-    """Arrow imports pandas for small things, where it is installed, and then a command is slow to begin."""
+    """Some Arrow functions import pandas if it is installed, which makes commands slow to start."""
     here("a.csv", "zip,big,b\n" + "007,9007199254740993,x\n" * 30)
     code = (
         "import sys\n"
@@ -287,7 +287,7 @@ def test_a_named_pipe():
 
 
 def test_an_error_is_told_although_more_may_come():
-    """Whoever waits for a pipe that stays open must not wait for its end once a row is wrong."""
+    """A bad row is reported at once, even if the pipe stays open."""
     code = (
         "import pyarrow as pa\n"
         "from deciban.sources import open_source\n"

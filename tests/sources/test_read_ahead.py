@@ -1,4 +1,4 @@
-"""Work ahead: in order, never far ahead, and errors in their turn."""
+"""Reading ahead: in order, never far ahead, and errors at their position."""
 
 from __future__ import annotations
 

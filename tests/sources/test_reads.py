@@ -1,4 +1,4 @@
-"""How often the bytes of a file are read: once where it is small, and for its digest never again."""
+"""How often the bytes of a file are read: once if it is small, and not again for its digest."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ import pytest
 from deciban.sources import in_order, open_source, parquet
 from deciban.sources import open as opening
 
-ROWS = 3000
+N_ROWS = 3000
 
 
 def as_csv(folder):
-    (folder / "a.csv").write_text("x,y\n" + "".join(f"{i},{i % 3}\n" for i in range(ROWS)))
+    (folder / "a.csv").write_text("x,y\n" + "".join(f"{i},{i % 3}\n" for i in range(N_ROWS)))
     return ["a.csv"]
 
 
 def as_gzip(folder):
-    (folder / "a.csv.gz").write_bytes(gzip.compress(b"x,y\n" + b"".join(b"%d,%d\n" % (i, i % 3) for i in range(ROWS))))
+    (folder / "a.csv.gz").write_bytes(
+        gzip.compress(b"x,y\n" + b"".join(b"%d,%d\n" % (i, i % 3) for i in range(N_ROWS)))
+    )
     return ["a.csv.gz"]
 
 
 def as_json(folder):
-    (folder / "a.jsonl").write_text("".join(json.dumps({"x": i, "y": i % 3}) + "\n" for i in range(ROWS)))
+    (folder / "a.jsonl").write_text("".join(json.dumps({"x": i, "y": i % 3}) + "\n" for i in range(N_ROWS)))
     return ["a.jsonl"]
 
 
 def as_lines(folder):
     for name in "ab":
-        (folder / f"{name}.txt").write_text("".join(f"line {i} of {name}\n" for i in range(ROWS // 2)))
+        (folder / f"{name}.txt").write_text("".join(f"line {i} of {name}\n" for i in range(N_ROWS // 2)))
     return ["one=a.txt", "two=b.txt"]
 
 
 def as_mail(folder):
     mail = "From me Sat Jan  3 01:05:34 1996\nSubject: {}\n\nText\n\n"
-    (folder / "in.mbox").write_text("".join(mail.format(i) for i in range(ROWS)))
+    (folder / "in.mbox").write_text("".join(mail.format(i) for i in range(N_ROWS)))
     return ["ham=in.mbox"]
 
 
@@ -86,8 +88,8 @@ def read(monkeypatch):
     return counts
 
 
-def gone_through(source):
-    assert sum(batch.table.num_rows for batch in source.batches()) == ROWS
+def read_all_batches(source):
+    assert sum(batch.table.num_rows for batch in source.batches()) == N_ROWS
     return source.digests()
 
 
@@ -96,23 +98,23 @@ def test_a_small_file_is_read_once(write, tmp_path, monkeypatch, read):
     monkeypatch.chdir(tmp_path)
     source = open_source(write(tmp_path))
     assert source.sample(100).num_rows
-    gone_through(source)
+    read_all_batches(source)
     for path in tmp_path.iterdir():
         assert read[path.name] == path.stat().st_size
 
 
 @pytest.mark.parametrize("write", FORMATS)
 def test_rows_and_digest_are_read_together(write, tmp_path, monkeypatch, read):
-    """Whatever was read of a large file before, to find out what is in it."""
+    """Not counting what was read before, to infer types."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(opening, "MAX_KEPT_BYTES", 0)
     source = open_source(write(tmp_path))
     read.clear()
-    digests = gone_through(source)
+    digests = read_all_batches(source)
     read = dict(read)
     assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == read
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()}
-    assert {digest.split()[0] for digest in digests} == set(found.values())
+    expected = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()}
+    assert {digest.split()[0] for digest in digests} == set(expected.values())
 
 
 @pytest.mark.parametrize("write", FORMATS)
@@ -121,19 +123,19 @@ def test_a_pass_that_was_broken_off_says_nothing_of_the_digest(write, tmp_path, 
     names = write(tmp_path)
     source = open_source(names)
     next(source.batches(10))
-    assert source.digests() == gone_through(open_source(names))
+    assert source.digests() == read_all_batches(open_source(names))
 
 
 def test_what_nobody_asks_for_is_not_hashed(tmp_path, monkeypatch):
     source = open_source([tmp_path / as_csv(tmp_path)[0]])
     source.hashes = False
     monkeypatch.setattr(hashlib, "sha256", None)
-    assert sum(batch.table.num_rows for batch in source.batches()) == ROWS
+    assert sum(batch.table.num_rows for batch in source.batches()) == N_ROWS
 
 
 # ------------------------------------------------------------------ files that Arrow reads in an order of its own
 
-WIDE = pa.table({f"x{j}": [((i * 7919 + j) % 1000003) / 7 for i in range(ROWS)] for j in range(12)})
+WIDE = pa.table({f"x{j}": [((i * 7919 + j) % 1000003) / 7 for i in range(N_ROWS)] for j in range(12)})
 
 
 def as_parquet(path, **how):
@@ -145,7 +147,7 @@ def as_ipc(path, streamed=False):
         writer.write_table(WIDE, max_chunksize=400)
 
 
-ARROWS = {
+ARROW_WRITERS = {
     "one group": partial(as_parquet, data_page_size=1000),
     "many groups": partial(as_parquet, row_group_size=170, data_page_size=200),
     "file": as_ipc,
@@ -154,10 +156,10 @@ ARROWS = {
 
 
 @pytest.mark.parametrize("kept", [0, 1 << 24])
-@pytest.mark.parametrize("how", ARROWS)
+@pytest.mark.parametrize("how", ARROW_WRITERS)
 def test_arrows_files_are_hashed_in_passing(how, kept, tmp_path, monkeypatch, read):
     path = tmp_path / ("a.parquet" if "group" in how else "a.arrow")
-    ARROWS[how](path)
+    ARROW_WRITERS[how](path)
     size, digest = path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()
     monkeypatch.setattr(opening, "MAX_KEPT_BYTES", kept)
     monkeypatch.setattr(parquet, "BUFFER_BYTES", 500)  # so that columns of a group are read by turns
@@ -173,7 +175,7 @@ def test_arrows_files_are_hashed_in_passing(how, kept, tmp_path, monkeypatch, re
 
 
 def test_groups_larger_than_what_is_kept_are_read_again(tmp_path, monkeypatch):
-    ARROWS["one group"](tmp_path / "a.parquet")
+    ARROW_WRITERS["one group"](tmp_path / "a.parquet")
     for place, name, value in (
         (opening, "MAX_KEPT_BYTES", 0),
         (parquet, "BUFFER_BYTES", 500),
@@ -189,7 +191,7 @@ def test_groups_larger_than_what_is_kept_are_read_again(tmp_path, monkeypatch):
 def test_arrows_files_that_were_not_read_to_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "MAX_KEPT_BYTES", 0)
     for name, write in (("a.parquet", "many groups"), ("a.arrow", "file")):
-        ARROWS[write](tmp_path / name)
+        ARROW_WRITERS[write](tmp_path / name)
         source = open_source([tmp_path / name])
         next(source.batches(10))
         assert source.digests() == [hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()]

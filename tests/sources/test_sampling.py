@@ -1,4 +1,4 @@
-"""Samples: all rows if there are few, otherwise some from everywhere; and what else a source can be asked."""
+"""Samples: all rows if there are few, otherwise a spread sample; and other methods of sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deciban.errors import DecibanError
 from deciban.sources import base, csv, open_source
 from deciban.sources.base import even_spans
 
-MANY = 20_000
+N_ROWS = 20_000
 
 
 def write(path, table, ending):
@@ -54,15 +54,15 @@ def ending(request):
 @pytest.mark.parametrize("quoted_ends", [False, True], ids=["", "quoted ends"])
 def test_a_sample_is_spread_evenly_over_all_files_in_their_order(tmp_path, ending, quoted_ends, monkeypatch):
     monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 1 << 14)
-    third = MANY // 3
+    third = N_ROWS // 3
     for k in range(3):
         write(tmp_path / f"{k}{ending}", table_of(k * third, (k + 1) * third, quoted_ends), ending)
     source = open_source([str(tmp_path / f"*{ending}")])
-    found = source.sample(640).column("i").to_numpy()
-    assert 600 <= len(found) <= 640
-    assert (np.diff(found) > 0).all()  # in order, and none twice
+    sampled = source.sample(640).column("i").to_numpy()
+    assert 600 <= len(sampled) <= 640
+    assert (np.diff(sampled) > 0).all()  # in order, and none twice
     # Every hundredth of the rows, or its neighbour, is there: 64 places are about 300 rows apart.
-    gaps = np.diff(np.concatenate([[0], found, [3 * third]]))
+    gaps = np.diff(np.concatenate([[0], sampled, [3 * third]]))
     assert gaps.max() < 2.5 * third * 3 / 64
 
 

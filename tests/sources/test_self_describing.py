@@ -79,8 +79,8 @@ def rows(source):
 def test_types_and_values(write):
     source = open_source([write(TABLE)])
     assert source.types == TYPES
-    found = rows(source)
-    assert found[0] == {
+    values = rows(source)
+    assert values[0] == {
         "whole": 1,
         "real": 0.5,
         "flag": True,
@@ -91,7 +91,7 @@ def test_types_and_values(write):
         "raw": "x",
         "none": None,
     }
-    assert {key: value for key, value in found[1].items() if key != "real"} == dict.fromkeys(set(TYPES) - {"real"})
+    assert {key: value for key, value in values[1].items() if key != "real"} == dict.fromkeys(set(TYPES) - {"real"})
     assert source.whole == {"whole"}
     assert source.sample().num_rows == 3
 
@@ -163,7 +163,7 @@ def test_several_files_are_cast_to_the_first(tmp_path, monkeypatch):
 
 
 def test_hostile_arrow_is_refused_and_not_followed(tmp_path):
-    """Codes that point beyond their names, as only a broken or a hostile program writes them."""
+    """Codes out of range, as only a broken or malicious program writes them."""
     beyond = pa.DictionaryArray.from_arrays(pa.array([0, 7], pa.int32()), pa.array(["x"]), safe=False)
     path = tmp_path / "a.arrow"
     write_file(pa.table({"a": beyond}), str(path))

@@ -14,8 +14,8 @@ from deciban.errors import DecibanError, FileError
 from deciban.sources import open_source
 from deciban.text import Lines, mail
 
-LETTER = b"From: ann@home.example\nReceived: by x\nSubject: =?utf-8?q?Caf=C3=A9?=\n\nna\xefve caf\xc3\xa9\n"
-OTHER = b"Return-Path: <bob@home.example>\nSubject: two\n\nFrom here on\n"
+MESSAGE = b"From: ann@home.example\nReceived: by x\nSubject: =?utf-8?q?Caf=C3=A9?=\n\nna\xefve caf\xc3\xa9\n"
+OTHER_MESSAGE = b"Return-Path: <bob@home.example>\nSubject: two\n\nFrom here on\n"
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def here(tmp_path, monkeypatch):
     return write
 
 
-def found(source):
+def all_rows(source):
     return [row for batch in source.batches() for row in batch.table.to_pylist()]
 
 
@@ -48,7 +48,7 @@ def test_folders_that_are_classes(here):
     here("news/autos/.hidden", "no")
     source = open_source(["news"])
     assert (source.kind, source.columns) == ("texts", ("text", "label"))
-    assert found(source) == [
+    assert all_rows(source) == [
         {"text": "a car", "label": "autos"},
         {"text": "the moon", "label": "space"},
         {"text": "two\nlines", "label": "space"},
@@ -66,7 +66,7 @@ def test_labels_by_hand(here):
     here("bad/x", "four")
     here("bad/y", "five")
     source = open_source(["pos=good.txt", "neg=bad"])
-    assert [(row["label"], row["text"]) for row in found(source)] == [
+    assert [(row["label"], row["text"]) for row in all_rows(source)] == [
         ("pos", "one"),
         ("pos", "two"),
         ("pos", ""),
@@ -82,15 +82,15 @@ def test_without_labels(here):
     here("some/b", "two")
     source = open_source(["some"])
     assert source.columns == ("text",)
-    assert found(source) == [{"text": "one"}, {"text": "two"}]
-    assert found(open_source(["some/a"], format="texts")) == [{"text": "one"}]
-    assert found(open_source(["x=some/*"])) == [{"text": "one", "label": "x"}, {"text": "two", "label": "x"}]
+    assert all_rows(source) == [{"text": "one"}, {"text": "two"}]
+    assert all_rows(open_source(["some/a"], format="texts")) == [{"text": "one"}]
+    assert all_rows(open_source(["x=some/*"])) == [{"text": "one", "label": "x"}, {"text": "two", "label": "x"}]
 
 
 def test_a_path_with_an_equals_sign_is_a_path(here):
     here("a=b.txt", "one\n")
     assert open_source(["a=b.txt"]).columns == ("text",)
-    assert found(open_source(["label=a=b.txt"])) == [{"text": "one", "label": "label"}]
+    assert all_rows(open_source(["label=a=b.txt"])) == [{"text": "one", "label": "label"}]
 
 
 @given(st.text(st.sampled_from(list("ab\r\n é😀")), max_size=40))
@@ -100,7 +100,7 @@ def test_lines_are_those_of_lines(tmp_path_factory, text):
     expected = list(Lines(path))
     while expected and not expected[-1].strip():  # blank lines at the end
         expected.pop()
-    got = [row["text"] for row in found(open_source([path]))]
+    got = [row["text"] for row in all_rows(open_source([path]))]
     while got and not got[-1].strip():
         got.pop()
     assert got == expected
@@ -111,10 +111,10 @@ def test_lines_of_a_large_file_in_blocks(here, monkeypatch):
     lines = [f"line {i} é" for i in range(1000)]
     here("a.txt", "\n".join(lines) + "\n\n\n")
     source = open_source(["a.txt"])
-    assert [row["text"] for row in found(source)] == [*lines, "", ""]
+    assert [row["text"] for row in all_rows(source)] == [*lines, "", ""]
     assert next(source.batches()).names is None
     here("b.txt.gz", gzip.compress("\n".join(lines).encode()))
-    assert [row["text"] for row in found(open_source(["b.txt.gz"]))] == lines
+    assert [row["text"] for row in all_rows(open_source(["b.txt.gz"]))] == lines
 
 
 def test_long_documents_come_in_small_batches(here, monkeypatch):
@@ -127,12 +127,12 @@ def test_long_documents_come_in_small_batches(here, monkeypatch):
 
 def test_other_encodings_and_what_is_no_text(here):
     here("a/x", "café".encode("latin-1"))
-    assert found(open_source(["a"], encoding="latin-1")) == [{"text": "café"}]
+    assert all_rows(open_source(["a"], encoding="latin-1")) == [{"text": "café"}]
     with pytest.raises(FileError, match=r"^line 1 of a/x is not UTF-8 \(byte 0xe9\): give the encoding"):
-        found(open_source(["a"]))
+        all_rows(open_source(["a"]))
     here("b/x", "one\ntw\0o")
     with pytest.raises(FileError, match=r"^line 2 of b/x holds a NUL byte"):
-        found(open_source(["b"]))
+        all_rows(open_source(["b"]))
 
 
 # ---------------------------------------------------------------------- mail
@@ -140,14 +140,17 @@ def test_other_encodings_and_what_is_no_text(here):
 
 @pytest.fixture
 def mails(here):
-    here("inbox", b"From ann Sat Jan  3 01:05:34 1996\n" + LETTER + b"\nFrom bob Sat Jan  3 01:05:35 1996\n" + OTHER)
-    here("one.eml", LETTER)
-    here("corpus/0001.abc", b"From ann Sat Jan  3 01:05:34 1996\n" + LETTER)
-    here("corpus/0002.def", OTHER)
+    here(
+        "inbox",
+        b"From ann Sat Jan  3 01:05:34 1996\n" + MESSAGE + b"\nFrom bob Sat Jan  3 01:05:35 1996\n" + OTHER_MESSAGE,
+    )
+    here("one.eml", MESSAGE)
+    here("corpus/0001.abc", b"From ann Sat Jan  3 01:05:34 1996\n" + MESSAGE)
+    here("corpus/0002.def", OTHER_MESSAGE)
     here("corpus/cmds", b"mv a b")
     box = mailbox.Maildir(here.folder / "Maildir")
-    box.add(LETTER)
-    box.add(OTHER)
+    box.add(MESSAGE)
+    box.add(OTHER_MESSAGE)
     return here
 
 
@@ -159,7 +162,7 @@ def test_mail_reads_back_as_from_the_mailbox(path, label):
     assert source.kind == "mail"
     assert source.columns == (("text", "label") if label else ("text",))
     expected = list(mail.read_mailbox(path))
-    assert [mail.read(row["text"]) for row in found(source)] == expected
+    assert [mail.read(row["text"]) for row in all_rows(source)] == expected
     assert len(expected) > 0
 
 
@@ -173,24 +176,24 @@ def test_mails_are_called_by_their_place():
 def test_any_bytes_of_a_mail_come_back(tmp_path_factory, body):
     path = tmp_path_factory.mktemp("mail") / "x.eml"
     path.write_bytes(b"Subject: x\n\n" + body)
-    (row,) = found(open_source([path]))
+    (row,) = all_rows(open_source([path]))
     assert row["text"].encode("latin-1") == b"Subject: x\n\n" + body
     assert mail.read(row["text"]) == next(iter(mail.read_mailbox(path)))
 
 
 def test_classes_of_mail(mails):
     source = open_source(["spam=corpus", "ham=inbox", "ham=Maildir"])
-    assert [row["label"] for row in found(source)] == ["spam", "spam", "ham", "ham", "ham", "ham"]
-    mails("boxes/ham/x", LETTER)
-    mails("boxes/spam/cur/y", OTHER)
+    assert [row["label"] for row in all_rows(source)] == ["spam", "spam", "ham", "ham", "ham", "ham"]
+    mails("boxes/ham/x", MESSAGE)
+    mails("boxes/spam/cur/y", OTHER_MESSAGE)
     source = open_source(["boxes"])
     assert source.kind == "mail"
-    assert [row["label"] for row in found(source)] == ["ham", "spam"]
+    assert [row["label"] for row in all_rows(source)] == ["ham", "spam"]
 
 
 def test_an_empty_maildir_is_fine(mails):
     mailbox.Maildir(mails.folder / "Empty")
-    assert [row["label"] for row in found(open_source(["ham=one.eml", "spam=Empty"]))] == ["ham"]
+    assert [row["label"] for row in all_rows(open_source(["ham=one.eml", "spam=Empty"]))] == ["ham"]
 
 
 def test_news_are_texts_and_can_be_called_mail(here):

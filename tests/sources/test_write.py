@@ -1,4 +1,4 @@
-"""Rows to files: what was written is what is read, whole or not at all; and pipes that close."""
+"""Rows to files: round trips, atomic writes, and closed pipes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from deciban.errors import DecibanError, FileError
 from deciban.sources import open_source, write_rows
 
 ENDINGS = [".csv", ".tsv", ".csv.gz", ".csv.zst", ".jsonl", ".jsonl.gz", ".parquet", ".arrow", ".feather"]
-MARKS = ("", " ", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # what CSV takes for nothing
+MISSING_SPELLINGS = ("", " ", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # missing values in CSV
 
 CELLS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=6) | st.sampled_from(
     ['"', '""', "a\nb", "a\r\nb", "\r", ",", "a;b|c\td", "#x", " x ", "'", "\\", "é😀\u2028", "1", "true", "2024-01-01"]
@@ -51,15 +51,15 @@ def test_what_was_written_is_what_is_read(tmp_path_factory, ending, rows, pieces
     size = -(-len(rows) // pieces)
     assert write_rows(path, (table.slice(at, size) for at in range(0, len(rows), size))) == len(rows)
     dialect = {"delimiter": "\t" if ".tsv" in ending else ","} if ".csv" in ending or ".tsv" in ending else {}
-    found = read(path, types=dict(zip(names, kinds, strict=True)), **dialect)
-    nothing = MARKS + tuple(f" {mark}" for mark in MARKS) if dialect else ()
+    table_read = read(path, types=dict(zip(names, kinds, strict=True)), **dialect)
+    nothing = MISSING_SPELLINGS + tuple(f" {mark}" for mark in MISSING_SPELLINGS) if dialect else ()
     if not path.name.startswith("a.json"):  # whose columns are the keys there are
-        assert found.column_names == names
-    for name in found.column_names:
+        assert table_read.column_names == names
+    for name in table_read.column_names:
         expected = [None if value in nothing else value for value in table.column(name).to_pylist()]
         if name == names[0]:
             expected = table.column(name).to_pylist()
-        assert found.column(name).to_pylist() == expected
+        assert table_read.column(name).to_pylist() == expected
 
 
 def test_a_nul_is_refused_when_it_is_read(tmp_path):
@@ -85,10 +85,10 @@ def test_codes_are_written_as_names(tmp_path, ending):
 def test_dates_and_whole_numbers(tmp_path, ending):
     day, moment = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 12, 30)
     write_rows(tmp_path / f"a{ending}", [pa.table({"d": [day], "m": [moment], "n": [2**53]})])
-    found = read(tmp_path / f"a{ending}").to_pylist()[0]
-    assert found["m"] == moment
-    assert found["n"] == 2**53
-    assert found["d"] in (day, datetime.datetime(2024, 2, 29))
+    row = read(tmp_path / f"a{ending}").to_pylist()[0]
+    assert row["m"] == moment
+    assert row["n"] == 2**53
+    assert row["d"] in (day, datetime.datetime(2024, 2, 29))
 
 
 def test_nothing_to_write(tmp_path, ending):
@@ -202,7 +202,7 @@ def test_a_folder_that_is_closed(tmp_path, monkeypatch):
 
 # ---------------------------------------------------------------------- standard output
 
-MANY = (
+MANY_ROWS_SCRIPT = (
     "import pyarrow as pa\n"
     "from deciban.sources import write_rows\n"
     "import sys\n"
@@ -217,13 +217,13 @@ MANY = (
     "chosen", ["csv", "parquet", *(pytest.param(k, marks=pytest.mark.slow) for k in ("jsonl", "arrow"))]
 )
 def test_a_pipe_that_closes_ends_it_quietly(chosen):
-    command = [sys.executable, "-c", MANY, chosen]
+    command = [sys.executable, "-c", MANY_ROWS_SCRIPT, chosen]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert len(child.stdout.read(100)) == 100
         child.stdout.close()
-        said = child.stderr.read().decode()
+        rows_written = child.stderr.read().decode()
         assert child.wait(60) == 0
-    assert int(said) < 2_000_000
+    assert int(rows_written) < 2_000_000
 
 
 @pytest.mark.parametrize("chosen", ["csv", "tsv", "jsonl", "parquet", "arrow"])

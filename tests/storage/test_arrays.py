@@ -1,4 +1,4 @@
-"""Arrays of a part of a file: each is what it is asked for as, or the file is damaged."""
+"""Arrays of a part of a file: each has the type and shape requested, or the file is damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file is there whole: links, permissions, full disks, two writers at once."""
+"""Atomic replacement: links, permissions, full disks, concurrent writers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def put(place, content=b"new"):
     replace(place, lambda file: file.write(content))
 
 
-def left(place):
+def folder_entries(place):
     return sorted(p.name for p in place.parent.iterdir())
 
 
@@ -40,7 +40,7 @@ def test_permissions_stay_and_new_files_have_the_usual_ones(place):
             assert stat.S_IMODE(place.stat().st_mode) == mode
     finally:
         os.umask(old)
-    assert left(place) == [place.name]
+    assert folder_entries(place) == [place.name]
 
 
 def test_what_a_killed_writer_left_is_taken_over(place):
@@ -49,7 +49,7 @@ def test_what_a_killed_writer_left_is_taken_over(place):
     atomic.temporary_path(place).chmod(0o444)
     put(place)
     assert place.read_bytes() == b"new"
-    assert left(place) == [place.name]
+    assert folder_entries(place) == [place.name]
 
 
 def test_a_link_stays_and_what_it_points_to_is_replaced(place, tmp_path):
@@ -60,7 +60,7 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(place, tmp_path):
         put(place, content)
         assert place.is_symlink()
         assert target.read_bytes() == content
-    assert left(target) == ["model"]
+    assert folder_entries(target) == ["model"]
 
 
 def test_an_error_leaves_the_old_file_and_nothing_else(place):
@@ -73,12 +73,12 @@ def test_an_error_leaves_the_old_file_and_nothing_else(place):
     with pytest.raises(OSError, match="No space"):
         replace(place, full)
     assert place.read_bytes() == b"old"
-    assert left(place) == [place.name]
+    assert folder_entries(place) == [place.name]
     put(place)  # no lock is left either
     assert place.read_bytes() == b"new"
 
 
-FULL = """
+FULL_DISK_SCRIPT = """
 import resource, sys
 from deciban.storage.atomic import replace
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
@@ -90,12 +90,14 @@ except OSError as error:
 
 
 def test_a_disk_that_takes_no_more(place):
-    """As the system says it: to a process that may write only so much."""
+    """With the system's error, in a process with a limit on file size."""
     put(place, b"old")
-    done = subprocess.run([sys.executable, "-c", FULL, place], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK_SCRIPT, place], capture_output=True, text=True, timeout=300, check=True
+    )
     assert "too large" in done.stdout
     assert place.read_bytes() == b"old"
-    assert left(place) == [place.name]
+    assert folder_entries(place) == [place.name]
 
 
 @as_others
@@ -120,12 +122,12 @@ def test_places_that_cannot_be_written(place, tmp_path):
         put(tmp_path / "pipe")
     with pytest.raises(FileNotFoundError), exclusively(place):
         pass
-    put(tmp_path / ("x" * 255))  # a name that leaves no room for another beside it
-    assert left(place) == ["pipe", "x" * 255]
+    put(tmp_path / ("x" * 255))  # a name that is too long to be extended
+    assert folder_entries(place) == ["pipe", "x" * 255]
 
 
 def test_what_others_put_in_the_way_is_left_alone(place, tmp_path):
-    """Where others write too: not a link to one of our files, and not a second name of one."""
+    """In a shared folder: neither a symbolic nor a hard link to one of our files."""
     precious = tmp_path / "precious"
     precious.write_bytes(b"precious")
     atomic.temporary_path(place).symlink_to(precious)
@@ -144,11 +146,11 @@ def test_a_block_waits_for_another_and_for_writers(place):
     order, inside, may_leave = [], threading.Event(), threading.Event()
 
     def first():
-        with exclusively(place), exclusively(place):  # twice in a thread is once
+        with exclusively(place), exclusively(place):  # reentrant within a thread
             inside.set()
             may_leave.wait(60)
             put(place, b"1")
-            put(place, b"2")  # what was put there is held too
+            put(place, b"2")  # the new file is locked too
             order.append("first")
 
     def second():
@@ -172,11 +174,11 @@ def test_a_block_waits_for_another_and_for_writers(place):
         thread.join(60)
         assert not thread.is_alive(), "a deadlock"
     assert order[:2] == ["waited", "first"]
-    assert sorted(order[2:]) in (["2", "third"], ["3", "third"])  # never what was there before, or between
-    assert left(place) == [place.name]
+    assert sorted(order[2:]) in (["2", "third"], ["3", "third"])  # never the old state, or one in between
+    assert folder_entries(place) == [place.name]
 
 
-ADD = """
+ADD_SCRIPT = """
 import sys
 from pathlib import Path
 from deciban.storage.atomic import exclusively, replace
@@ -190,10 +192,10 @@ for _ in range(50):
 
 def test_processes_that_change_one_file_at_once_lose_nothing(place):
     place.write_text("0")
-    processes = [subprocess.Popen([sys.executable, "-c", ADD, place]) for _ in range(3)]
+    processes = [subprocess.Popen([sys.executable, "-c", ADD_SCRIPT, place]) for _ in range(3)]
     assert [process.wait(300) for process in processes] == [0, 0, 0]
     assert place.read_text() == "150"
-    assert left(place) == [place.name]
+    assert folder_entries(place) == [place.name]
 
 
 def test_without_locks_files_are_still_whole(place, monkeypatch):

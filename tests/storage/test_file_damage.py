@@ -1,6 +1,6 @@
-"""Damaged and forged model files: each is refused with a reason, or is the model that it says; none does harm.
+"""Damaged and forged model files: each is refused with a reason, or loads as a valid model; none does harm.
 
-The work is done in another process, which may take little memory: whatever asks for more than a file warrants fails.
+The work is done in a process with little memory: allocating more than a file justifies fails.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from deciban.errors import DecibanError, FileError
 from deciban.storage import container, files, packing
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "1"
-TIMES = {"corrupt": (250, 10_000), "forge": (90, 3_000)}  # in `make test`, and in `make test-all`
-ROOM = 512 << 20  # bytes that a child may take on top of what the libraries do: far less than a size gone wild
-LONGEST = 30  # seconds that a file of some kilobytes may take, on a busy machine
+N_TRIALS = {"corrupt": (250, 10_000), "forge": (90, 3_000)}  # in `make test`, and in `make test-all`
+MEMORY_LIMIT = 512 << 20  # bytes that a child may allocate beyond the libraries: far less than a corrupt size
+TIMEOUT_SECONDS = 30  # seconds that a file of some kilobytes may take, on a busy machine
 # Bytes that reading may take. A model is at most 64 times as large as its file, and while sums are checked there are at
 # most five arrays as large as the largest of them; some are what any file takes.
 MULTIPLE, FIXED = 64 * 5, 1 << 20
 
-# ---------------------------------------------------------------------- what can happen to bytes
+# ---------------------------------------------------------------------- damaged bytes
 
 
 def flip(raw, rng):
@@ -91,7 +91,7 @@ DAMAGE = (flip, change_bytes, zero_bytes, cut, lengthen, swap, drop_inside, chan
 
 
 def contents(path):
-    """All that a file says, as bytes."""
+    """Document and arrays of a file, as bytes."""
     document, tensors, about = files.read_parts(path)
     return (
         json.dumps(document, sort_keys=True),
@@ -101,7 +101,7 @@ def contents(path):
 
 
 def corrupt(folder: Path, times: int) -> None:
-    """So many damaged files, of every model in turn."""
+    """`times` damaged files, of every model in turn."""
     rng = np.random.default_rng(0)
     whole = {path: (bytearray(path.read_bytes()), contents(path)) for path in sorted(GOLDEN.glob("*.deciban"))}
     paths, place, outcome = list(whole), folder / "damaged.deciban", Counter()
@@ -121,8 +121,8 @@ def corrupt(folder: Path, times: int) -> None:
 
 @contextmanager
 def watched(what):
-    """Say what was tried if it fails, and end the process if it does not end by itself."""
-    faulthandler.dump_traceback_later(LONGEST, exit=True)
+    """Report the case if it fails, and kill the process if it hangs."""
+    faulthandler.dump_traceback_later(TIMEOUT_SECONDS, exit=True)
     try:
         yield
     except BaseException as error:
@@ -133,21 +133,21 @@ def watched(what):
 
 
 def refused(read) -> bool:
-    """Whether a file is refused as one should be: by an error of one line that names it, and not for want of memory."""
+    """Whether a file is refused properly: by a one-line error that names it, and not by running out of memory."""
     try:
         read()
     except FileError as error:
-        said = str(error)
+        message = str(error)
     else:
         return False
-    assert "damaged.deciban" in said, said
-    assert "\n" not in said, said
-    assert "MemoryError" not in said, said
-    assert len(said) < 1000, said
+    assert "damaged.deciban" in message, message
+    assert "\n" not in message, message
+    assert "MemoryError" not in message, message
+    assert len(message) < 1000, message
     return True
 
 
-# ---------------------------------------------------------------------- what can be said and signed
+# ---------------------------------------------------------------------- forged files with a valid checksum
 
 NESTED = json.loads("[" * 60 + "]" * 60)
 HOSTILE = [
@@ -161,20 +161,22 @@ HOSTILE = [
     ],
     *[{"dtype": "<f8", "values": [1e308, -1.0]}, {"dtype": "<i8", "values": [[1, 2]]}, {"float": "9"}],
 ]
-NUMBERS = np.array([np.nan, np.inf, -np.inf, -1.0, 0.0, -0.0, 0.5, 5e-324, 1e-300, 255.0, 1e15, 1e150, 1e300, -1e300])
+HOSTILE_NUMBERS = np.array(
+    [np.nan, np.inf, -np.inf, -1.0, 0.0, -0.0, 0.5, 5e-324, 1e-300, 255.0, 1e15, 1e150, 1e300, -1e300]
+)
 
 
-def spots(value, at=()):
+def paths_in(value, at=()):
     """The way to every part of a document."""
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
             yield (*at, key)
-            yield from spots(value[key], (*at, key))
+            yield from paths_in(value[key], (*at, key))
 
 
 def forge_document(document, rng):
-    """Something said otherwise, anywhere."""
-    ways = list(spots(document))
+    """Change something anywhere in a document."""
+    ways = list(paths_in(document))
     by_depth = sorted({len(way) for way in ways})
     depth = rng.choice(by_depth)  # so that long lists do not draw it all
     ways = [way for way in ways if len(way) == depth]
@@ -195,12 +197,12 @@ def forge_document(document, rng):
         inside[key] = old + [1, -1, 0.5][how - 1]
     elif how == 4:
         other = ways[rng.integers(len(ways))]
-        found = document
+        node = document
         for step in other:
-            found = found[step] if isinstance(found, dict) or len(found) > step else old
-            if not isinstance(found, dict | list):
+            node = node[step] if isinstance(node, dict) or len(node) > step else old
+            if not isinstance(node, dict | list):
                 break
-        inside[key] = copy.deepcopy(found)
+        inside[key] = copy.deepcopy(node)
     else:
         inside[key] = copy.deepcopy(HOSTILE[rng.integers(len(HOSTILE))])
 
@@ -230,12 +232,14 @@ def forge_tensors(tensors, rng):
     elif len(cells):
         at = rng.integers(0, len(cells), rng.integers(1, 4)) if how < 9 else slice(None)
         with np.errstate(all="ignore"):
-            cells[at] = rng.choice(NUMBERS).astype(array.dtype) if rng.integers(4) else cells[at] + rng.integers(-2, 3)
+            cells[at] = (
+                rng.choice(HOSTILE_NUMBERS).astype(array.dtype) if rng.integers(4) else cells[at] + rng.integers(-2, 3)
+            )
     tensors[name] = array
 
 
 def sign(path, document, stored):
-    """A file with a right checksum, whatever it says."""
+    """A file with a valid checksum, whatever its contents."""
     text = json.dumps(document)
     with open(path, "wb") as file:
         container.write(file, stored, {"deciban": text, "sha256": files.checksum(text, stored)})
@@ -246,22 +250,22 @@ def stored_parts(path):
     return json.loads(file.strings["deciban"]), file.tensors()
 
 
-def answers(model, rows) -> None:
-    """What was taken is a model: its probabilities are some, or it says in words what it misses."""
+def check_predictions(model, rows) -> None:
+    """A file that loads is a model: its probabilities are valid, or it raises a clear error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            said = model.predict_proba(rows)
+            proba = model.predict_proba(rows)
         except (DecibanError, ValueError) as error:
             if any(word in str(error) for word in ("column", "feature", "no classes")):
                 return
             raise
-    assert np.isfinite(said).all(), said
-    np.testing.assert_allclose(said.sum(axis=1), 1.0, rtol=1e-9)  # a sum of rounded terms
+    assert np.isfinite(proba).all(), proba
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-9)  # a sum of rounded terms
 
 
 def forge(folder: Path, times: int) -> None:
-    """So many files that say something else, all with a right checksum."""
+    """`times` altered files, all with a valid checksum."""
     rng = np.random.default_rng(1)
     paths = sorted(GOLDEN.glob("*.deciban"))
     rows = {path: json.loads(path.with_suffix(".json").read_text())["rows"] for path in paths}
@@ -270,7 +274,7 @@ def forge(folder: Path, times: int) -> None:
     for i in range(times):
         path = paths[i % len(paths)]
         document, tensors = copy.deepcopy(apart[path])
-        if rng.integers(2):  # arrays as they were: packing them is no duty
+        if rng.integers(2):  # arrays unpacked: packing is optional
             document.pop("packed", None)
             tensors = copy.deepcopy(files.read_parts(path)[1])
         for _ in range(rng.integers(1, 3)):
@@ -284,16 +288,16 @@ def forge(folder: Path, times: int) -> None:
                 outcome["refused"] += 1
             else:
                 outcome["taken"] += 1
-                answers(deciban.load(place), rows[path])
+                check_predictions(deciban.load(place), rows[path])
     print(json.dumps(outcome))  # noqa: T201 - to the test
 
 
-def in_little_room(what: str, folder: str, times: str) -> None:
-    """The work itself, where hardly any memory is left."""
-    for path in GOLDEN.glob("*.deciban"):  # what libraries take when they are first used
+def run_in_little_memory(what: str, folder: str, times: str) -> None:
+    """The work itself, with hardly any memory left."""
+    for path in GOLDEN.glob("*.deciban"):  # memory that libraries allocate on first use
         deciban.load(path).predict_proba(json.loads(path.with_suffix(".json").read_text())["rows"])
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_LIMIT, used + MEMORY_LIMIT))
     {"corrupt": corrupt, "forge": forge}[what](Path(folder), int(times))
 
 
@@ -301,10 +305,10 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="how much memor
 
 
 @needs_linux
-@pytest.mark.parametrize("what", TIMES)
+@pytest.mark.parametrize("what", N_TRIALS)
 def test_no_damage_goes_unnoticed_and_none_does_harm(what, thorough, tmp_path):
     quiet = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    times = TIMES[what][thorough]
+    times = N_TRIALS[what][thorough]
     command = [sys.executable, __file__, what, str(tmp_path), str(times)]
     done = subprocess.run(command, capture_output=True, text=True, env=quiet, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -323,32 +327,32 @@ def of_state(name, value):
     return lambda about: dict_entry(about["state"], name).__setitem__(1, value)
 
 
-def dict_entry(said, name):
-    return next(entry for entry in said["dict"] if entry[0] == name)
+def dict_entry(encoded, name):
+    return next(entry for entry in encoded["dict"] if entry[0] == name)
 
 
-# What an estimator keeps of its own, and must check when it is restored.
-KEPT = {
+# Attributes that an estimator stores itself, and must check when loaded.
+STATE_CHANGES = {
     "headers that are no strings": ("SpamFilter", of_parameter("headers", [None])),
     "a state without a type": ("GaussianMixture", lambda about: about["state"]["dict"].pop(0)),
     "bounds that are no numbers": ("GaussianMixture", of_state("lower_bounds_", [None])),
 }
 
 
-@pytest.mark.parametrize("what", KEPT)
+@pytest.mark.parametrize("what", STATE_CHANGES)
 def test_what_estimators_keep_of_their_own(what, tmp_path):
-    name, change = KEPT[what]
+    name, change = STATE_CHANGES[what]
     document, stored = stored_parts(GOLDEN / f"{name}.deciban")
     change(document["about"])
     place = tmp_path / "damaged.deciban"
     sign(place, document, stored)
     if not refused(lambda: deciban.load(place)):
         model = deciban.load(place)
-        answers(model, json.loads((GOLDEN / f"{name}.json").read_text())["rows"])
+        check_predictions(model, json.loads((GOLDEN / f"{name}.json").read_text())["rows"])
         model.save(place)
 
 
-# ---------------------------------------------------------------------- small files that ask for much
+# ---------------------------------------------------------------------- small files that need much memory
 
 
 def description(**changes):
@@ -386,31 +390,31 @@ def scatter(d):
 def bomb(name):
     """A description and arrays; all of them together are small."""
     d = 1 << 18
-    if name == "bits":  # the most that a file can warrant: 64 times its size
-        said, parts = packed(2 * d, [2, d])
-        return description(block={"size": d}, about={"n_features": d}, **said), {"weight": np.ones(2)} | parts
+    if name == "bits":  # the most that a file can justify: 64 times its size
+        how, parts = packed(2 * d, [2, d])
+        return description(block={"size": d}, about={"n_features": d}, **how), {"weight": np.ones(2)} | parts
     if name == "a scatter of nothing":  # but for its diagonal
         return scatter(512)
     if name == "a shape without cells":
-        said, parts = packed(8, [10**6, 10**6])
-        return description(block={"size": 10**6}, **said), {"weight": np.ones(2)} | parts
+        how, parts = packed(8, [10**6, 10**6])
+        return description(block={"size": 10**6}, **how), {"weight": np.ones(2)} | parts
     if name == "a shape that overflows":
-        said, parts = packed(8, [2**32, 2**32])
-        return description(**said), {"weight": np.ones(2)} | parts
+        how, parts = packed(8, [2**32, 2**32])
+        return description(**how), {"weight": np.ones(2)} | parts
     if name == "categories":
-        said = {"family": "categorical", "categories": [10**12]}
-        return description(block=said), {"weight": np.ones(2), "0.is": np.ones((2, 1))}
+        how = {"family": "categorical", "categories": [10**12]}
+        return description(block=how), {"weight": np.ones(2), "0.is": np.ones((2, 1))}
     if name == "columns of no class":
         none = {"classes": {"dtype": "<i8", "values": []}}
         return description(block={"size": 10**12}, about={"n_features": 10**12}, **none), arrays(0, 10**12)
     if name == "categories of no class":
         none = {"classes": {"dtype": "<i8", "values": []}}
-        said = {"family": "categorical", "categories": [10**12]}
-        return description(block=said, **none), {"weight": np.zeros(0), "0.is": np.zeros((0, 10**12))}
+        how = {"family": "categorical", "categories": [10**12]}
+        return description(block=how, **none), {"weight": np.zeros(0), "0.is": np.zeros((0, 10**12))}
     if name == "one long label":
         labels = sorted([*(f"{i:05}" for i in range(10_000)), "x" * 50_000])
-        said = {"classes": {"dtype": "<U50000", "values": labels}}
-        return description(**said), arrays(len(labels))
+        how = {"classes": {"dtype": "<U50000", "values": labels}}
+        return description(**how), arrays(len(labels))
     if name == "a type as wide as the memory":
         return description(classes={"dtype": "<U1000000000", "values": ["a", "b"]}), arrays()
     if name == "lists in lists":
@@ -421,7 +425,7 @@ def bomb(name):
         return description(about={"state": {"dict": [[str(i), []] for i in range(20_000)]}}), arrays()
     if name == "long numbers":
         return description(about={"n_features": 10**4000}), arrays()
-    assert name == "steps"  # a word that is said to be there a hundred thousand times
+    assert name == "steps"  # a word listed a hundred thousand times
     text = description(text={"alpha": 1.0, "prior": {"dict": []}}, about={"model": "TextClassifier"})
     text["packed"] = {"words.ends": {"dtype": "int64", "shape": [800_000], "steps": True}}
     return text, arrays() | {
@@ -433,7 +437,7 @@ def bomb(name):
 
 
 BOMBS = {
-    "bits": None,  # None: it is a model; otherwise why it is none
+    "bits": None,  # None: a valid model; otherwise the reason for refusal
     "a scatter of nothing": None,
     "a shape without cells": "bits for another number of cells",
     "a shape that overflows": "bits for another number of cells",
@@ -456,7 +460,7 @@ def test_a_small_file_takes_little_memory(name, tmp_path):
     sign(place, *bomb(name))
     size = place.stat().st_size
     for known in ("MultinomialNB", "CategoricalNB", "TextClassifier", "QuadraticDiscriminantAnalysis"):
-        deciban.load(GOLDEN / f"{known}.deciban")  # what is imported is not the file's doing
+        deciban.load(GOLDEN / f"{known}.deciban")  # imports do not count
     tracemalloc.start()
     try:
         if BOMBS[name] is None:
@@ -471,4 +475,4 @@ def test_a_small_file_takes_little_memory(name, tmp_path):
 
 
 if __name__ == "__main__":
-    in_little_room(*sys.argv[1:])
+    run_in_little_memory(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Model files: what was saved comes back whole and goes on learning; anything else is refused by name."""
+"""Model files: round trips, learning after loading, and errors for anything else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def path(tmp_path):
     return tmp_path / "model.deciban"
 
 
-def back(model, path):
+def saved_and_loaded(model, path):
     model.save(path)
     return deciban.load(path)
 
@@ -38,7 +38,7 @@ def back(model, path):
 @pytest.mark.parametrize("alpha", [0.5, "loo", [0.1, 1.0, 2.0], np.full((3, 3), 0.3)], ids=type)
 def test_a_saved_model_predicts_learns_and_forgets_as_before(Model, alpha, path):
     model = Model(alpha=alpha if Model is not GaussianNB or np.ndim(alpha) == 0 else 1.0).fit(X, y)
-    again = back(model, path)
+    again = saved_and_loaded(model, path)
     for one in (model, again):
         one.partial_fit(X[:3], y[:3]).forget(X[6:9], y[6:9])
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
@@ -60,7 +60,7 @@ def test_a_saved_model_predicts_learns_and_forgets_as_before(Model, alpha, path)
 )
 def test_labels_keep_their_type(labels, path):
     model = GaussianNB().fit(X, labels)
-    again = back(model, path)
+    again = saved_and_loaded(model, path)
     assert again.classes_.dtype == model.classes_.dtype
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
@@ -85,20 +85,20 @@ def test_categories_come_back_as_they_were_or_are_refused(values, path):
         with pytest.raises(TypeError, match="cannot be saved"):
             model.save(path)
     else:
-        np.testing.assert_array_equal(back(model, path).predict_proba(rows), model.predict_proba(rows))
+        np.testing.assert_array_equal(saved_and_loaded(model, path).predict_proba(rows), model.predict_proba(rows))
 
 
 @pytest.mark.parametrize("Model", MODELS)
 def test_what_a_model_may_not_do_is_saved_too(Model, path):
     with pytest.raises(ValueError, match="do not exist"):
-        back(Model().partial_fit(X, y, classes=list("abcd")), path).partial_fit(X[:1], ["z"])
+        saved_and_loaded(Model().partial_fit(X, y, classes=list("abcd")), path).partial_fit(X[:1], ["z"])
     with pytest.raises(ForgetError, match="EM"):
-        back(Model().fit(X, np.where(y == "a", None, y)), path).forget(X[:1], y[:1])
+        saved_and_loaded(Model().fit(X, np.where(y == "a", None, y)), path).forget(X[:1], y[:1])
 
 
 @pytest.mark.parametrize("Model", MODELS)
 def test_an_empty_model_comes_back_empty(Model, path):
-    again = back(Model().fit(X, y).forget(X, y), path)
+    again = saved_and_loaded(Model().fit(X, y).forget(X, y), path)
     assert len(again.classes_) == 0
     expected = Model().fit(X, y).predict_proba(X)
     np.testing.assert_allclose(again.partial_fit(X, y).predict_proba(X), expected, atol=1e-12)
@@ -114,21 +114,21 @@ def test_an_unfitted_model_cannot_be_saved(path):
 
 
 @pytest.fixture
-def raw(path):
+def saved_bytes(path):
     MultinomialNB().fit(X, y).save(path)
     return path.read_bytes()
 
 
-def test_truncated_files(path, raw):
-    for size in range(0, len(raw), 7):
-        path.write_bytes(raw[:size])
+def test_truncated_files(path, saved_bytes):
+    for size in range(0, len(saved_bytes), 7):
+        path.write_bytes(saved_bytes[:size])
         with pytest.raises(FileError, match=r"model\.deciban"):
             deciban.load(path)
 
 
-def test_a_changed_byte_anywhere(path, raw):
-    for i in range(0, len(raw), 3):
-        path.write_bytes(raw[:i] + bytes([raw[i] ^ 1]) + raw[i + 1 :])
+def test_a_changed_byte_anywhere(path, saved_bytes):
+    for i in range(0, len(saved_bytes), 3):
+        path.write_bytes(saved_bytes[:i] + bytes([saved_bytes[i] ^ 1]) + saved_bytes[i + 1 :])
         with pytest.raises(FileError, match=r"model\.deciban"):
             deciban.load(path)
 
@@ -149,7 +149,7 @@ def test_places_that_are_no_model_files(tmp_path):
     with pytest.raises(FileError, match="not a deciban model"):
         deciban.load(tmp_path / "other")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileError, match="not a file"):  # at once: nobody will ever write into it
+    with pytest.raises(FileError, match="not a file"):  # without waiting for a writer
         deciban.load(tmp_path / "pipe")
 
 
@@ -202,42 +202,42 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("what", FORGERIES)
-def test_a_document_that_contradicts_itself_is_refused(what, path, raw):
-    """A right checksum does not make a right model: another writer, or another version, may be wrong."""
-    del raw
-    document, tensors = apart(path)
+def test_a_document_that_contradicts_itself_is_refused(what, path, saved_bytes):
+    """A valid checksum does not make a valid model: another writer, or another version, may be wrong."""
+    del saved_bytes
+    document, tensors = read_with_safetensors(path)
     FORGERIES[what](document)
-    together(path, json.dumps(document), tensors)
+    write_with_safetensors(path, json.dumps(document), tensors)
     with pytest.raises(FileError):
         deciban.load(path)
 
 
 @pytest.mark.parametrize(("name", "value"), [("0.x", -5.0), ("weight", -1.0), ("0.x", np.nan)])
-def test_sums_that_cannot_be_are_refused(name, value, path, raw):
-    del raw
-    document, tensors = apart(path)
+def test_sums_that_cannot_be_are_refused(name, value, path, saved_bytes):
+    del saved_bytes
+    document, tensors = read_with_safetensors(path)
     tensors[name].flat[0] = value
-    together(path, json.dumps(document), tensors)
+    write_with_safetensors(path, json.dumps(document), tensors)
     with pytest.raises(FileError):
         deciban.load(path)
 
 
-def test_a_file_of_a_later_version_says_so(path, raw):
-    """Whatever else is new in it: the checksum need not be made as it is now."""
-    del raw
-    document, tensors = apart(path)
+def test_a_file_of_a_later_version_says_so(path, saved_bytes):
+    """Whatever else is new in it: the checksum may be computed differently."""
+    del saved_bytes
+    document, tensors = read_with_safetensors(path)
     text = json.dumps(document | {"format": 2, "blocks": "otherwise"})
     path.write_bytes(save(tensors, metadata={"deciban": text, "sha256": "made otherwise"}))
     with pytest.raises(FileError, match=r"newer version of deciban.*upgrade"):
         deciban.load(path)
 
 
-def test_what_is_not_known_about_a_model_is_left_alone(path, raw):
-    del raw
-    document, tensors = apart(path)
+def test_what_is_not_known_about_a_model_is_left_alone(path, saved_bytes):
+    del saved_bytes
+    document, tensors = read_with_safetensors(path)
     document["about"]["weather"] = {"dict": [["rain", 3]]}
     document["more"] = [1, 2]
-    together(path, json.dumps(document), tensors)
+    write_with_safetensors(path, json.dumps(document), tensors)
     assert deciban.load(path).classes_.tolist() == ["a", "b", "c"]
 
 
@@ -254,56 +254,56 @@ def test_what_is_not_known_about_a_model_is_left_alone(path, raw):
     ],
     ids=lambda text: text[:30],
 )
-def test_descriptions_that_are_none(text, path, raw):
-    del raw
-    together(path, text, apart(path)[1])
+def test_descriptions_that_are_none(text, path, saved_bytes):
+    del saved_bytes
+    write_with_safetensors(path, text, read_with_safetensors(path)[1])
     with pytest.raises(FileError, match=r"model\.deciban"):
         deciban.load(path)
 
 
-def test_arrays_that_overlap_are_refused(path, raw):
+def test_arrays_that_overlap_are_refused(path, saved_bytes):
     """Otherwise a small file would be many large arrays."""
-    length = int.from_bytes(raw[:8], "little")
-    header, data = json.loads(raw[8 : 8 + length]), raw[8 + length :]
+    length = int.from_bytes(saved_bytes[:8], "little")
+    header, data = json.loads(saved_bytes[8 : 8 + length]), saved_bytes[8 + length :]
     header |= {f"copy{i}": header["weight"] for i in range(3)}
-    said = json.dumps(header).encode()
-    path.write_bytes(len(said).to_bytes(8, "little") + said + data)
+    header_bytes = json.dumps(header).encode()
+    path.write_bytes(len(header_bytes).to_bytes(8, "little") + header_bytes + data)
     with pytest.raises(FileError, match="not where it should be"):
         deciban.load(path)
 
 
-# ---------------------------------------------------------------------- what is in a file
+# ---------------------------------------------------------------------- contents of a file
 
 
-def apart(path):
+def read_with_safetensors(path):
     """A file's description and arrays, as another library reads them."""
     with safe_open(path, "numpy") as file:
         document = json.loads(file.metadata()["deciban"])
         return document, {key: file.get_tensor(key).copy() for key in file.keys()}  # noqa: SIM118 - not a mapping
 
 
-def together(path, text, tensors):
+def write_with_safetensors(path, text, tensors):
     """A file with a right checksum, as another library writes it."""
     path.write_bytes(save(tensors, metadata={"deciban": text, "sha256": files.checksum(text, tensors)}))
 
 
-def words(n=300, d=4000):
+def word_counts(n=300, d=4000):
     rng = np.random.default_rng(0)
     return rng.poisson(0.02, (n, d)).astype(float), np.arange(n) % 10
 
 
 def test_another_library_reads_and_writes_the_same_format(path):
     """The order of arrays, gaps in the header and JSON's spelling are the writer's choice."""
-    model = MultinomialNB().fit(*words())
+    model = MultinomialNB().fit(*word_counts())
     model.save(path)
-    document, tensors = apart(path)
+    document, tensors = read_with_safetensors(path)
     assert set(load_file(path)) == set(tensors)
-    together(path, json.dumps(document, indent=2, ensure_ascii=False), dict(reversed(tensors.items())))
+    write_with_safetensors(path, json.dumps(document, indent=2, ensure_ascii=False), dict(reversed(tensors.items())))
     np.testing.assert_array_equal(deciban.load(path).feature_count_, model.feature_count_)
 
 
 def test_sparse_counts_are_small_and_exact(path):
-    X, y = words()
+    X, y = word_counts()
     model = MultinomialNB().fit(X, y)
     model.save(path)
     assert path.stat().st_size < model.feature_count_.nbytes / 12  # a bit a cell, and a byte for those that are not 0
@@ -311,7 +311,7 @@ def test_sparse_counts_are_small_and_exact(path):
 
 
 def test_weights_and_decay_make_no_difference_to_what_comes_back(path):
-    X, y = words(60)
+    X, y = word_counts(60)
     rng = np.random.default_rng(1)
     model = MultinomialNB().partial_fit(X, y, sample_weight=rng.random(60)).decay(half_life=7, rows=3)
     model.save(path)
@@ -320,7 +320,7 @@ def test_weights_and_decay_make_no_difference_to_what_comes_back(path):
 
 def test_nothing_of_a_file_is_used_once_it_is_read(path):
     """It may be replaced, cut short or removed: a model in memory stays what it is."""
-    X, y = words()
+    X, y = word_counts()
     model = MultinomialNB().fit(X, y)
     model.save(path)
     again = deciban.load(path)
@@ -331,16 +331,16 @@ def test_nothing_of_a_file_is_used_once_it_is_read(path):
 
 
 def test_numbers_that_json_does_not_have(path):
-    """They are spelled, so that any reader of JSON reads the description."""
+    """They are written as strings, so that any JSON parser reads the description."""
     odd = {"a": [np.inf, -np.inf, 1.5], "b": np.array([np.nan, 2.0]), "c": np.float64("inf")}
     model = MultinomialNB().fit(X, y)
     files.write_parts(path, *model.model_.pack(), odd)
     with safe_open(path, "numpy") as file:
         json.loads(file.metadata()["deciban"], parse_constant=pytest.fail)
-    back = files.read(path)[1]
-    assert back["a"] == odd["a"]
-    assert back["c"] == np.inf
-    np.testing.assert_array_equal(back["b"], odd["b"])
+    saved_and_loaded = files.read(path)[1]
+    assert saved_and_loaded["a"] == odd["a"]
+    assert saved_and_loaded["c"] == np.inf
+    np.testing.assert_array_equal(saved_and_loaded["b"], odd["b"])
 
 
 def test_sums_that_no_file_may_hold_leave_the_old_file(path):
@@ -353,12 +353,12 @@ def test_sums_that_no_file_may_hold_leave_the_old_file(path):
 def test_one_long_label_does_not_make_all_of_them_wide(path):
     labels = np.array([f"{i:04}" for i in range(400)] + ["x" * 10_000])
     model = MultinomialNB().fit(np.ones((401, 1)), labels)
-    again = back(model, path)
+    again = saved_and_loaded(model, path)
     assert again.classes_.tolist() == model.classes_.tolist()
     assert again.classes_.nbytes < 1 << 20
 
 
-# ---------------------------------------------------------------------- files that were written once
+# ---------------------------------------------------------------------- files of earlier versions
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -370,20 +370,20 @@ def test_there_is_a_golden_file_of_every_model():
 
 @pytest.mark.parametrize("golden", sorted(GOLDEN.glob("*/*.deciban")), ids=lambda golden: golden.stem)
 def test_golden_files_stay_readable(golden, path):
-    """They are saved as they are read, say what they said, and go on learning."""
-    said = json.loads(golden.with_suffix(".json").read_text())
+    """They are saved as they were read, predict what they predicted, and go on learning."""
+    expected = json.loads(golden.with_suffix(".json").read_text())
     model = deciban.load(golden)
     model.save(path)
     old, new = (files.read_parts(place)[1] for place in (golden, path))
     assert {name: new[name].tobytes() for name in old} == {name: array.tobytes() for name, array in old.items()}
-    # What versions since then have learned to say of text is said: it is none of it, or what was taken for granted.
+    # What later versions store of texts is added: nothing, or the former default.
     since = {"factors": 1.0, "ridges": None, "first": None, "second": None}
     for name in set(new) - set(old):
         assert set(new[name].tolist()) <= {since[name.rpartition(".")[2]]}
-    # Whoever made the file may have had another BLAS, which adds up in another order: a few roundings of numbers
+    # The file may have been made with another BLAS, which adds up in another order: a few roundings of numbers
     # about 1, of which conditions here (below 100) make no more than this.
     close = {"rtol": 0, "atol": 1e-12}
-    np.testing.assert_allclose(model.predict_proba(said["rows"]), said["says"], **close)
-    if "learned" in said:
-        model.partial_fit(said["rows"], said["labels"])
-        np.testing.assert_allclose(model.predict_proba(said["rows"]), said["learned"], **close)
+    np.testing.assert_allclose(model.predict_proba(expected["rows"]), expected["says"], **close)
+    if "learned" in expected:
+        model.partial_fit(expected["rows"], expected["labels"])
+        np.testing.assert_allclose(model.predict_proba(expected["rows"]), expected["learned"], **close)

@@ -1,4 +1,4 @@
-"""Packed arrays come back bit for bit, are small, and are checked before anything is made of them."""
+"""Packed arrays are lossless, small, and checked before they are unpacked."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from deciban.storage import packing
 KINDS = st.sampled_from([np.float64, np.int64, np.int32, np.uint64])
 
 
-def same(array):
-    found = packing.pack(array)
-    if found is None:
+def check_round_trip(array):
+    packing_result = packing.pack(array)
+    if packing_result is None:
         return None
-    how, parts = found
+    how, parts = packing_result
     back = packing.unpack(how, parts)
     assert (back.dtype, back.shape) == (array.dtype, array.shape)
     assert back.tobytes() == np.ascontiguousarray(array).tobytes()
@@ -28,7 +28,7 @@ def same(array):
 @given(KINDS.flatmap(lambda kind: hnp.arrays(kind, hnp.array_shapes(max_dims=3, max_side=6))), st.integers(1, 200))
 def test_whatever_it_is_it_comes_back_bit_for_bit(array, times):
     """NaN with its payload, −0.0, infinities, subnormal numbers and the ends of every type."""
-    same(np.tile(array, times))
+    check_round_trip(np.tile(array, times))
 
 
 @given(
@@ -36,26 +36,26 @@ def test_whatever_it_is_it_comes_back_bit_for_bit(array, times):
     st.integers(128, 300),
 )
 def test_values_at_the_edge_of_a_code_come_back(values, times):
-    same(np.array(values * times))
-    same(np.array(values * times).astype(np.int64))
+    check_round_trip(np.array(values * times))
+    check_round_trip(np.array(values * times).astype(np.int64))
 
 
 def test_each_kind_of_sum_is_small():
     rng = np.random.default_rng(0)
     words = rng.poisson(0.1, (20, 5000)).astype(float)
     words[:, :10] = rng.poisson(2000, (20, 10))  # those that every text has
-    assert same(words) < 1 / 25  # a bit a cell, a byte for one in ten, and a few large ones
+    assert check_round_trip(words) < 1 / 25  # a bit a cell, a byte for one in ten, and a few large ones
     damped = np.round(rng.random(5000) * 2**30) / 2**30
-    assert same(damped) <= 1 / 2
-    assert same(np.cumsum(rng.integers(0, 9, 5000))) <= 1 / 8
-    assert same(rng.integers(-1, 200, 5000).astype(np.int32)) <= 1 / 4
-    assert same(np.full(5000, 2**64 - 1, dtype=np.uint64)) < 1 / 60  # nothing but the least
-    assert same(rng.normal(size=5000)) is None
-    assert same(np.zeros(100)) is None  # too few to be worth a description
+    assert check_round_trip(damped) <= 1 / 2
+    assert check_round_trip(np.cumsum(rng.integers(0, 9, 5000))) <= 1 / 8
+    assert check_round_trip(rng.integers(-1, 200, 5000).astype(np.int32)) <= 1 / 4
+    assert check_round_trip(np.full(5000, 2**64 - 1, dtype=np.uint64)) < 1 / 60  # all equal to the minimum
+    assert check_round_trip(rng.normal(size=5000)) is None
+    assert check_round_trip(np.zeros(100)) is None  # too few to be worth a description
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda how, _: how.update(shape=[10**9, 10**9]), "another number of cells"),
         (lambda how, _: how.update(shape=[-1, -400]), "no shape"),
@@ -70,11 +70,11 @@ def test_each_kind_of_sum_is_small():
         (lambda _, parts: parts.update(rest=parts["rest"].astype(np.float32)), "not of their kinds"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(change, said):
+def test_parts_that_do_not_fit_are_refused(change, message):
     array = np.zeros(400)
     array[::3] = 7.0
     array[5] = 1e6
     how, parts = packing.pack(array)
     change(how, parts)
-    with pytest.raises(FileError, match=said):
+    with pytest.raises(FileError, match=message):
         packing.unpack(how, parts)
