@@ -46,15 +46,15 @@ def generate(folder: Path, rows: int, files: int) -> list[str]:
 
 
 def timed(fit: Callable[[], Any], times: int) -> tuple[float, Any]:
-    found, best = None, float("inf")
+    model, best = None, float("inf")
     for _ in range(times):
         start = time.perf_counter()
-        found = fit()
+        model = fit()
         best = min(best, time.perf_counter() - start)
-    return best, found
+    return best, model
 
 
-def law(model: Any) -> np.ndarray:
+def means_and_variances(model: Any) -> np.ndarray:
     """Means and variances, (2, k, d)."""
     return np.stack([model.theta_, model.var_])
 
@@ -64,7 +64,7 @@ def local(paths: list[str], times: int, report: Callable[..., None]) -> None:
         seconds, model = timed(
             lambda: deciban.GaussianNB(var_smoothing=0.0).fit(deciban.stream(paths, n_jobs=threads), "label"), times
         )
-        report("stream", f"{threads} thread{'s' * (threads > 1)}", seconds, law(model))
+        report("stream", f"{threads} thread{'s' * (threads > 1)}", seconds, means_and_variances(model))
 
 
 def dask(paths: list[str], times: int, report: Callable[..., None]) -> None:
@@ -82,14 +82,14 @@ def dask(paths: list[str], times: int, report: Callable[..., None]) -> None:
 
             fit(paths[:workers])
             seconds, model = timed(lambda: fit(paths), times)
-            report("Dask", f"{workers} process{'es' * (workers > 1)}", seconds, law(model))
+            report("Dask", f"{workers} process{'es' * (workers > 1)}", seconds, means_and_variances(model))
 
 
 def spark(paths: list[str], times: int, report: Callable[..., None]) -> None:
-    for workers in (1, 2):  # each in a process of its own: a JVM has one such cluster in its life
+    for workers in (1, 2):  # each in its own process: a JVM can start only one such cluster
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            for found in process.submit(on_spark, workers, paths, times).result():
-                report(*found)
+            for run in process.submit(on_spark, workers, paths, times).result():
+                report(*run)
 
 
 def on_spark(workers: int, paths: list[str], times: int) -> list[tuple[str, str, float, np.ndarray]]:
@@ -123,13 +123,13 @@ def on_spark(workers: int, paths: list[str], times: int) -> list[tuple[str, str,
     peer(paths[:workers])
     theirs, other = timed(lambda: peer(paths), times)
     named = f"{workers} executor{'s' * (workers > 1)}"
-    found = np.stack([other.theta.toArray(), other.sigma.toArray()])
+    their_law = np.stack([other.theta.toArray(), other.sigma.toArray()])
     session.stop()
-    return [("Spark", named, ours, law(model)), ("Spark MLlib", named, theirs, found)]
+    return [("Spark", named, ours, means_and_variances(model)), ("Spark MLlib", named, theirs, their_law)]
 
 
-def sent() -> list[str]:
-    """What a partition sends, by model: bytes of the pickled sums."""
+def bytes_per_partition() -> list[str]:
+    """What a partition sends, by model: the size of the pickled sums."""
     import csv
     import pickle
     from importlib import resources
@@ -183,9 +183,9 @@ def main() -> None:
     print("\n".join(lines), flush=True)
     first: list[np.ndarray] = []
 
-    def report(engine: str, workers: str, seconds: float, found: np.ndarray) -> None:
-        first.append(found)
-        (mean, var), (m, v) = first[0], found
+    def report(engine: str, workers: str, seconds: float, law_learned: np.ndarray) -> None:
+        first.append(law_learned)
+        (mean, var), (m, v) = first[0], law_learned
         apart = max(np.max(np.abs(m - mean) / np.sqrt(var)), np.max(np.abs(v - var) / var))
         if apart > 1e-6:
             raise SystemExit(f"{engine} on {workers} learned something else: apart by {apart:.2g}")
@@ -196,7 +196,7 @@ def main() -> None:
         paths = generate(Path(folder), arguments.rows, arguments.files)
         for engine in (local, dask, spark):
             engine(paths, arguments.times, report)
-    more = sent()
+    more = bytes_per_partition()
     print("\n".join(more))
     lines += more
     OUT.mkdir(exist_ok=True)

@@ -27,7 +27,7 @@ import deciban
 
 OUT = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-GOAL = 0.5  # seconds that an explanation may take
+GOAL = 0.5  # seconds for an explanation
 TEXT = "Subject: free prize\n\nYou have won a free prize: call now to claim your cash."
 BESIDE = {
     "`python -c 'import numpy'`": "import numpy",
@@ -79,7 +79,7 @@ MODELS: dict[str, Callable[[], tuple[Any, str]]] = {
 
 
 def saved(folder: Path, wanted: list[str]) -> Iterator[tuple[str, Path, str]]:
-    """Each model that there is data for: its name, its file, and what it has learned."""
+    """Each model that there is data for: its name, its file, and a description of its data."""
     for name in wanted:
         if (DATA / name).is_dir():
             model, what = MODELS[name]()

@@ -32,7 +32,7 @@ import deciban
 
 @contextmanager
 def server() -> Iterator[str]:
-    """A PostgreSQL server of our own; its URL."""
+    """Start a temporary PostgreSQL server; its URL."""
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
     if not programs:
         raise SystemExit("PostgreSQL is not installed: apt-get install postgresql, or give --url")
@@ -41,7 +41,7 @@ def server() -> Iterator[str]:
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         how: dict[str, Any] = {"cwd": folder}
-        if os.geteuid() == 0:  # which it does not run as
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             user = pwd.getpwnam("postgres")
             os.chown(folder, user.pw_uid, user.pw_gid)
             how |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
@@ -97,13 +97,13 @@ def fill_sqlite(path: Path, rows: int) -> None:
             connection.executemany(f"INSERT INTO visits_of_shops VALUES ({', '.join('?' * len(names))})", values)
 
 
-def least(work: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
-    best, found = float("inf"), None
+def best_time(work: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
+    best, result = float("inf"), None
     for _ in range(times):
         start = time.perf_counter()
-        found = work()
+        result = work()
         best = min(best, time.perf_counter() - start)
-    return best, found
+    return best, result
 
 
 def main() -> None:
@@ -116,17 +116,17 @@ def main() -> None:
     counts: list[list[float]] = []
 
     def report(where: str, what: str, work: Callable[[], Any], times: int = 3) -> None:
-        seconds, found = least(work, times)
-        if hasattr(found, "class_count_"):
-            counts.append(found.class_count_.tolist())
+        seconds, result = best_time(work, times)
+        if hasattr(result, "class_count_"):
+            counts.append(result.class_count_.tolist())
             if counts[-1] != counts[0] or sum(counts[0]) != rows:
                 raise SystemExit(f"{where}, {what}: {counts[-1]} was counted, not {counts[0]}")
         lines.append(f"| {where} | {what} | {seconds:.2f} | {rows / seconds:,.0f} |")
         print(lines[-1], flush=True)
 
     def learn(source: Callable[[], Any], pushed: bool) -> Any:
-        found = source()
-        return deciban.NaiveBayes().fit(found if pushed else deciban.stream(found.batches), "label")
+        rows = source()
+        return deciban.NaiveBayes().fit(rows if pushed else deciban.stream(rows.batches), "label")
 
     def measure(where: str, source: Callable[[], Any], scan: Callable[[], Any]) -> None:
         report(where, "a scan that counts", scan)
@@ -140,7 +140,10 @@ def main() -> None:
 
         report(where, "scoring all rows into a new table: `table(…).scored(model).create(…)`", create, 1)
 
-    with tempfile.TemporaryDirectory() as folder, server() if arguments.url is None else given(arguments.url) as url:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        server() if arguments.url is None else existing_server(arguments.url) as url,
+    ):
         fill_postgres(url, rows)
 
         def count_rows() -> Any:
@@ -178,7 +181,7 @@ def main() -> None:
 
 
 @contextmanager
-def given(url: str) -> Iterator[str]:
+def existing_server(url: str) -> Iterator[str]:
     yield url
 
 

@@ -31,11 +31,11 @@ import deciban
 
 OUT = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-MOST = 5_000  # rows of a table; larger ones are drawn from
-LONGEST = 20.0  # seconds of five fits, above which a mixture is left out
+MAX_ROWS = 5_000  # of a table; larger ones are sampled
+MAX_FIT_SECONDS = 20.0  # of five fits; slower mixtures are left out
 SEED = 0
-WITHIN = 0.002  # accuracies closer than this are a match
-FLOOR = np.log(np.finfo(np.float64).tiny)  # one row can cost 708 nats, so that one certain mistake is not all one sees
+TIE_MARGIN = 0.002  # accuracies closer than this are a tie
+MIN_LOG_PROBA = np.log(np.finfo(np.float64).tiny)  # so that one certain mistake costs 708 nats and not infinity
 
 
 def peer(model: Any) -> Any:
@@ -59,7 +59,7 @@ OURS: dict[str, Callable[[], Any]] = {
 }
 NAMES = (*PEERS, *OURS)
 MEASURES = ("accuracy", "log loss")
-JUDGED = {"accuracy": "loo accuracy", "log loss": "loo"}  # what is meant for each measure
+PREFERRED_MODEL = {"accuracy": "loo accuracy", "log loss": "loo"}  # for each measure
 RIVALS = ("LDA", "QDA")
 
 
@@ -78,11 +78,11 @@ class Score(NamedTuple):
         return float(np.average(self.folds(measure), weights=self.rows))
 
 
-Row = dict[str, Score | str]  # by model: how well it did, or why there is nothing to tell
+Row = dict[str, Score | str]  # by model: its score, or the reason for having none
 
 
 def numbers(name: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Numeric columns (NaN where missing) and labels; None for sets that are no tables or have too few numbers."""
+    """Numeric columns (NaN if missing) and labels; None for sets that are no tables or have too few numeric columns."""
     folder = DATA / name
     if name == "covtype":
         frame = pd.read_csv(folder / "covtype.csv.gz")
@@ -99,8 +99,8 @@ def numbers(name: str) -> tuple[np.ndarray, np.ndarray] | None:
         y = frame[schema["target"]].to_numpy(dtype=str)
     else:
         return None
-    if len(y) > MOST:
-        drawn = np.sort(np.random.default_rng(SEED).choice(len(y), MOST, replace=False))
+    if len(y) > MAX_ROWS:
+        drawn = np.sort(np.random.default_rng(SEED).choice(len(y), MAX_ROWS, replace=False))
         X, y = X[drawn], y[drawn]
     often = dict(zip(*np.unique(y, return_counts=True), strict=True))
     kept = np.array([often[label] >= 10 for label in y])  # two rows or more of a class in each fold
@@ -108,7 +108,7 @@ def numbers(name: str) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def judge(make: Callable[[], Any], X: np.ndarray, y: np.ndarray) -> Score | str:
-    """The score over five folds, the first line of the error, or that it takes too long."""
+    """The score over five folds, or why there is none: the first line of an error, or that it takes too long."""
     codes = np.unique(y, return_inverse=True)[1]
     right, loss, rows = [], [], []
     seconds = 0.0
@@ -120,11 +120,11 @@ def judge(make: Callable[[], Any], X: np.ndarray, y: np.ndarray) -> Score | str:
             log_proba = model.predict_log_proba(X[test])
         except (ValueError, np.linalg.LinAlgError) as error:
             return f"fails: {type(error).__name__}: {str(error).splitlines()[0]}"
-        if not rows and 5 * seconds > LONGEST:
+        if not rows and 5 * seconds > MAX_FIT_SECONDS:
             return f"slow: {seconds:.0f} s for the first of five fits"
         chosen = log_proba[np.arange(len(test)), codes[test]]
         right.append((log_proba.argmax(axis=1) == codes[test]).mean())
-        loss.append(-np.nan_to_num(np.maximum(chosen, FLOOR), nan=FLOOR).mean())
+        loss.append(-np.nan_to_num(np.maximum(chosen, MIN_LOG_PROBA), nan=MIN_LOG_PROBA).mean())
         rows.append(len(test))
     return Score(np.array(right), np.array(loss), np.array(rows), seconds)
 
@@ -145,14 +145,14 @@ def count(scores: dict[str, Row], what: str, rivals: tuple[str, ...], measure: s
     """On how many tables a model matches or beats the best rival: within WITHIN, and within one standard error."""
     met = {name: row for name, row in scores.items() if not str(row[what]).startswith("slow")}
     margins = {name: margin(row, what, rivals, measure) for name, row in met.items()}
-    near = [name for name, (gain, _) in margins.items() if gain >= -WITHIN]
+    near = [name for name, (gain, _) in margins.items() if gain >= -TIE_MARGIN]
     even = [name for name, (gain, error) in margins.items() if gain >= -error]
     clear = [name for name, (gain, error) in margins.items() if gain > error]
     behind = [f"{name} ({gain:+.4f} ± {error:.4f})" for name, (gain, error) in margins.items() if name not in near]
     return (
-        f"- {what}, {measure}, beside the best of {', '.join(rivals)}: within {WITHIN} or better on {len(near)} of "
+        f"- {what}, {measure}, beside the best of {', '.join(rivals)}: within {TIE_MARGIN} or better on {len(near)} of "
         f"{len(met)}; within one standard error or better on {len(even)} (better by more than one on {len(clear)})"
-        + (f". Behind by more than {WITHIN}: {', '.join(behind)}" if behind else "")
+        + (f". Behind by more than {TIE_MARGIN}: {', '.join(behind)}" if behind else "")
     )
 
 
@@ -165,30 +165,31 @@ def main() -> None:
     scores: dict[str, Row] = {}
     sizes: dict[str, str] = {}
     for name in names:
-        found = numbers(name)
-        if found is None:
+        table = numbers(name)
+        if table is None:
             continue
-        X, y = found
+        X, y = table
         gaps = int(np.isnan(X).any(axis=1).sum())
         sizes[name] = f"{len(X):,}×{X.shape[1]}, {len(np.unique(y))} classes"
         if gaps:
             sizes[name] += f", {gaps:,} rows with gaps"
         scores[name] = {what: judge(make, X, y) for what, make in (PEERS | OURS).items()}
         reached = {w: s for w, s in scores[name].items() if isinstance(s, Score)}
-        told = "  ".join(f"{w} {s.mean('accuracy'):.4f}/{s.mean('log loss'):.3f}" for w, s in reached.items())
-        print(f"{name} ({sizes[name]}): {told}", flush=True)
+        figures = "  ".join(f"{w} {s.mean('accuracy'):.4f}/{s.mean('log loss'):.3f}" for w, s in reached.items())
+        print(f"{name} ({sizes[name]}): {figures}", flush=True)
 
     lines = [
         "# Gaussian discriminants on real tables",
         "",
-        f"Five stratified folds (seed {SEED}), numeric columns, {MOST:,} rows drawn (seed {SEED}) of tables with more. "
-        f"deciban {deciban.__version__}, scikit-learn {sklearn.__version__}; written by "
+        f"Five stratified folds (seed {SEED}), numeric columns, {MAX_ROWS:,} rows drawn (seed {SEED}) of tables with "
+        f"more. deciban {deciban.__version__}, scikit-learn {sklearn.__version__}; written by "
         "`python benchmarks/discriminants.py`.",
         "",
         "LDA, QDA and QDA 0.1 (reg_param) are scikit-learn's; QDA fails where it finds a class's covariance not to be",
         "of full rank, by its own tolerance. Ours: `QuadraticDiscriminantAnalysis()`; loo is `GaussianDiscriminant()`,",
         'loo accuracy is `GaussianDiscriminant(criterion="accuracy")`; mixture is `MixtureDiscriminant()`, left out',
-        f"(slow) where five fits take more than {LONGEST:.0f} s. Bold: the best of the row, or within {WITHIN} of it.",
+        f"(slow) where five fits take more than {MAX_FIT_SECONDS:.0f} s. Bold: the best of the row, or within "
+        f"{TIE_MARGIN} of it.",
     ]
     for measure in MEASURES:
         lines += ["", f"## {measure.capitalize()}", "", "| table | rows | " + " | ".join(NAMES) + " |"]
@@ -199,7 +200,7 @@ def main() -> None:
             cells = []
             for what, score in row.items():
                 cell = score.split(":")[0] if isinstance(score, str) else f"{reached[what]:.4f}"
-                good = what in reached and abs(reached[what] - top) <= WITHIN
+                good = what in reached and abs(reached[what] - top) <= TIE_MARGIN
                 cells.append(f"**{cell}**" if good else cell)
             lines.append(f"| {name} | {sizes[name]} | " + " | ".join(cells) + " |")
     lines += [
@@ -214,10 +215,10 @@ def main() -> None:
         "",
     ]
     for rivals in (RIVALS, tuple(PEERS)):
-        lines += [count(scores, JUDGED[measure], rivals, measure) for measure in MEASURES]
+        lines += [count(scores, PREFERRED_MODEL[measure], rivals, measure) for measure in MEASURES]
     lines += ["", "The others:", ""]
     for what in OURS:
-        lines += [count(scores, what, RIVALS, measure) for measure in MEASURES if JUDGED[measure] != what]
+        lines += [count(scores, what, RIVALS, measure) for measure in MEASURES if PREFERRED_MODEL[measure] != what]
     print("\n".join(lines[lines.index("## Accuracy") :]))
     for name, row in scores.items():
         for what, score in row.items():

@@ -42,7 +42,7 @@ TARGETS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table. Seconds; `least` is what the operations or one read of the data must cost."""
+    """One line of the table. Seconds; `least` is the minimum for the operations or one read of the data."""
 
     model: str
     what: str
@@ -106,7 +106,7 @@ def classes(n: int, d: int, k: int, rng: np.random.Generator) -> tuple[np.ndarra
 
 
 class Limits:
-    """What this machine can do at most, measured: flops of a matrix product, and one read of X in one thread."""
+    """Measured limits of this machine: flops of a matrix product, and one read of X in one thread."""
 
     def __init__(self, X: np.ndarray, repeats: int) -> None:
         size = 1536

@@ -28,8 +28,8 @@ def main() -> None:
     for name in TARGETS:
         parts, cells = splits(name), []
         for size in SIZES.values():
-            found = mean([judge(partial(deciban.TextClassifier, n_features=size), *part) for part in parts])
-            cells += [f"{found.log_loss:.4f}", f"{found.accuracy:.4f}", f"{found.fit:.2f}"]
+            judged = mean([judge(partial(deciban.TextClassifier, n_features=size), *part) for part in parts])
+            cells += [f"{judged.log_loss:.4f}", f"{judged.accuracy:.4f}", f"{judged.fit:.2f}"]
         lines.append(f"| {name} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     OUT.mkdir(exist_ok=True)

@@ -37,10 +37,10 @@ from sklearn.pipeline import make_pipeline
 import deciban
 
 DRAWS = {20: 30, 30: 30, 50: 20, 100: 12, 300: 6, 1000: 4, 3000: 3}
-BESIDE = 3  # draws that peers are judged on, too
-NEW = 1000  # rows at most that a model is judged on
-FEW = 50  # rows at least
-LEAST = 1e-15
+PEER_DRAWS = 3  # per set, on which peers are judged too
+MAX_NEW_ROWS = 1000  # that a model is judged on
+MIN_NEW_ROWS = 50  # with fewer, a draw is skipped
+MIN_PROBABILITY = 1e-15
 STRENGTHS = np.logspace(-2, 3, 6)  # C of logistic regression
 TEXTS = ("20newsgroups", "webkb", "trec_qc", "sms_spam", "spamassassin", "rt_polarity", "zh_reviews", *texts.PAIRS)
 TABLES = tuple(name for name in tables.tables() if name != "covtype")
@@ -56,7 +56,7 @@ class Set(NamedTuple):
         return Set(tables.learned(self.X, rows).reset_index(drop=True), self.y[rows])
 
 
-class Found(NamedTuple):
+class Draw(NamedTuple):
     """One draw of one set."""
 
     shares: float  # the log loss of the class shares among the drawn rows
@@ -83,21 +83,21 @@ def load(name: Any) -> Set:
 
 def draw(rows: Set, n: int, seed: int, shuffled: bool) -> tuple[Set, Set] | None:
     """Rows to learn, and others of the same classes; None where there are too few."""
-    rng = np.random.default_rng([n, seed])  # draws of one size are no part of those of another
+    rng = np.random.default_rng([n, seed])  # draws of different sizes are independent
     order = rng.permutation(len(rows.y))
-    learned, new = np.sort(order[:n]), order[n : n + NEW]
+    learned, new = np.sort(order[:n]), order[n : n + MAX_NEW_ROWS]
     train = rows.some(learned)
     if shuffled:
         train = train._replace(y=rng.permutation(train.y))
     new = new[np.isin(rows.y[new], train.y)]
-    return None if len(new) < FEW or len(np.unique(train.y)) < 2 else (train, rows.some(new))
+    return None if len(new) < MIN_NEW_ROWS or len(np.unique(train.y)) < 2 else (train, rows.some(new))
 
 
 # ---------------------------------------------------------------------- models
 
 
 class Logistic:
-    """Logistic regression whose C has the least log loss over five folds."""
+    """Logistic regression with C chosen by log loss over five folds."""
 
     def __init__(self, around: Callable[[Any], Any]) -> None:
         self.around = around
@@ -139,17 +139,17 @@ def judged(model: Any, new: Set) -> tuple[float, float]:
     """Log loss and accuracy on rows that it has not learned."""
     P, truth = np.asarray(model.predict_proba(new.X)), np.searchsorted(model.classes_, new.y)
     own = P[np.arange(len(truth)), truth]
-    return float(-np.log(np.maximum(own, LEAST)).mean()), float((P.argmax(axis=1) == truth).mean())
+    return float(-np.log(np.maximum(own, MIN_PROBABILITY)).mean()), float((P.argmax(axis=1) == truth).mean())
 
 
-def ours(train: Set, new: Set) -> Found:
+def ours(train: Set, new: Set) -> Draw:
     model = deciban.TextClassifier() if isinstance(train.X, list) else deciban.Classifier()
     start = time.process_time()
     model.fit(*train)
     seconds = time.process_time() - start
     left = model.leave_one_out(*train)
     known = model.class_count_[np.searchsorted(model.classes_, new.y)]
-    return Found(
+    return Draw(
         float(-np.log(known / len(train.y)).mean()),
         *judged(model, new),
         left.log_loss,
@@ -160,13 +160,13 @@ def ours(train: Set, new: Set) -> Found:
 
 
 class Case(NamedTuple):
-    """One set, one number of rows: what was found by draws of true and of shuffled labels, and by peers."""
+    """One set and number of rows: the draws with true and with shuffled labels, and those of peers."""
 
     kind: str
     name: str
     n: int
     classes: int
-    true: np.ndarray  # (draws, fields of Found)
+    true: np.ndarray  # (draws, fields of Draw)
     shuffled: np.ndarray
     peers: dict[str, np.ndarray]  # (draws, 3) loss, accuracy, seconds
 
@@ -177,50 +177,52 @@ def study(job: tuple[str, Any, Sequence[int], float]) -> list[Case]:
     rows, out = load(name), []
     for n in sizes:
         draws = max(3, round(DRAWS[n] * share))
-        found: dict[bool, list[Found]] = {False: [], True: []}
+        draws_by_labels: dict[bool, list[Draw]] = {False: [], True: []}
         peers: dict[str, list[tuple[float, ...]]] = {peer: [] for peer in PEERS[kind]}
         for seed in range(draws):
             for shuffled in (False, True):
                 drawn = draw(rows, n, seed, shuffled)
                 if drawn is None:
                     continue
-                found[shuffled].append(ours(*drawn))
-                if shuffled or len(found[False]) > BESIDE:
+                draws_by_labels[shuffled].append(ours(*drawn))
+                if shuffled or len(draws_by_labels[False]) > PEER_DRAWS:
                     continue
                 for peer, make in PEERS[kind].items():
                     start = time.process_time()
                     try:
                         model = make().fit(*drawn[0])
                         peers[peer].append((*judged(model, drawn[1]), time.process_time() - start))
-                    except ValueError:  # a peer that refuses so few rows
+                    except ValueError:  # a peer that cannot fit so few rows
                         peers[peer].append((np.nan,) * 3)
-        if len(found[False]) >= 2 and len(found[True]) >= 2:
+        if len(draws_by_labels[False]) >= 2 and len(draws_by_labels[True]) >= 2:
             arrays = {peer: np.array(each) for peer, each in peers.items()}
             every = " / ".join(name) if isinstance(name, tuple) else name
             k = len(np.unique(rows.y))
-            out.append(Case(kind, every, n, k, np.array(found[False]), np.array(found[True]), arrays))
+            out.append(
+                Case(kind, every, n, k, np.array(draws_by_labels[False]), np.array(draws_by_labels[True]), arrays)
+            )
     return out
 
 
-# ---------------------------------------------------------------------- telling
+# ---------------------------------------------------------------------- reporting
 
 
-def gap(found: np.ndarray, accuracy: bool = False) -> tuple[float, float]:
+def gap(draws: np.ndarray, accuracy: bool = False) -> tuple[float, float]:
     """How much worse new rows do than was stated, and its standard error over draws."""
-    each = found[:, 4] - found[:, 2] if accuracy else found[:, 1] - found[:, 3]
+    each = draws[:, 4] - draws[:, 2] if accuracy else draws[:, 1] - draws[:, 3]
     each = each[np.isfinite(each)]
     return float(each.mean()), float(each.std(ddof=1) / np.sqrt(len(each)))
 
 
 def mean(values: Sequence[float]) -> float:
-    """Of what is known."""
+    """The mean of finite values."""
     known = [value for value in values if np.isfinite(value)]
     return float(np.mean(known)) if known else np.nan
 
 
-def over(cases: Sequence[Case], which: str, field: str) -> float:
+def mean_over_sets(cases: Sequence[Case], which: str, field: str) -> float:
     """The mean of a field over sets, each the mean of its draws."""
-    return mean([getattr(case, which)[:, Found._fields.index(field)].mean() for case in cases])
+    return mean([getattr(case, which)[:, Draw._fields.index(field)].mean() for case in cases])
 
 
 def allowed(case: Case) -> float:
@@ -228,8 +230,8 @@ def allowed(case: Case) -> float:
     return 0.02 if case.n >= 100 else 0.1 if case.classes >= 10 else 0.05
 
 
-def off_the_mark(kind: str, n: int, cases: Sequence[Case], beside: dict[str, float], own: float) -> list[str]:
-    """Where a target is missed."""
+def missed_targets(kind: str, n: int, cases: Sequence[Case], beside: dict[str, float], own: float) -> list[str]:
+    """A line for each missed target."""
     off = []
     for what, aim in (("log loss", 0.01 if n >= 100 else 0.03), ("accuracy", 0.015)):
         each = [gap(case.true, what == "accuracy") for case in cases]
@@ -239,10 +241,10 @@ def off_the_mark(kind: str, n: int, cases: Sequence[Case], beside: dict[str, flo
             if n >= 100 and abs(middle) > 0.03 + 2.0 * error:
                 off.append(f"{case.name}, {n}: the stated {what} is off by {middle:+.3f} ± {error:.3f}")
     for case in cases:
-        above = over([case], "shuffled", "loss") - over([case], "shuffled", "shares")
+        above = mean_over_sets([case], "shuffled", "loss") - mean_over_sets([case], "shuffled", "shares")
         if above > allowed(case):
             off.append(f"{case.name}, {n}, shuffled: {above:+.3f} above the class shares, target {allowed(case)}")
-    better = over(cases, "shuffled", "baseline") - over(cases, "shuffled", "stated")
+    better = mean_over_sets(cases, "shuffled", "baseline") - mean_over_sets(cases, "shuffled", "stated")
     if better > 0.02:
         off.append(f"{kind}, {n}, shuffled: stated {better:.3f} better than the class shares, target 0.02")
     for peer, loss in beside.items():
@@ -251,29 +253,29 @@ def off_the_mark(kind: str, n: int, cases: Sequence[Case], beside: dict[str, flo
     return off
 
 
-def tell(kind: str, n: int, cases: Sequence[Case]) -> tuple[list[str], list[str], list[str]]:
-    """What is off the mark, and a line for each of the two tables."""
+def report_lines(kind: str, n: int, cases: Sequence[Case]) -> tuple[list[str], list[str], list[str]]:
+    """Missed targets, and a row for each of the two tables."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a peer that failed on every draw of a set
         beside = {peer: [np.nanmean(case.peers[peer], axis=0) for case in cases] for peer in PEERS[kind]}
-    losses = {peer: mean([each[0] for each in found]) for peer, found in beside.items()}
-    first = [case._replace(true=case.true[:BESIDE]) for case in cases]
-    own = over(first, "true", "loss")
+    losses = {peer: mean([each[0] for each in figures]) for peer, figures in beside.items()}
+    first = [case._replace(true=case.true[:PEER_DRAWS]) for case in cases]
+    own = mean_over_sets(first, "true", "loss")
     size = [kind, f"{n:,}", str(len(cases))]
     honest = [
         *size,
-        *(f"{over(cases, 'true', field):.4f}" for field in ("stated", "loss")),
+        *(f"{mean_over_sets(cases, 'true', field):.4f}" for field in ("stated", "loss")),
         f"{mean([gap(case.true)[0] for case in cases]):+.4f}",
-        *(f"{over(cases, 'true', field):.1%}" for field in ("stated_accuracy", "accuracy")),
-        *(f"{over(cases, 'shuffled', field):.3f}" for field in ("stated", "loss", "shares")),
+        *(f"{mean_over_sets(cases, 'true', field):.1%}" for field in ("stated_accuracy", "accuracy")),
+        *(f"{mean_over_sets(cases, 'shuffled', field):.3f}" for field in ("stated", "loss", "shares")),
     ]
-    peers = [*size, f"{own:.4f} / {over(first, 'true', 'accuracy'):.1%}"]
+    peers = [*size, f"{own:.4f} / {mean_over_sets(first, 'true', 'accuracy'):.1%}"]
     for peer in ("logistic", "naive Bayes", "boosting"):
-        found = beside.get(peer)
-        peers.append(f"{losses[peer]:.4f} / {mean([each[1] for each in found]):.1%}" if found else "–")
-    seconds = over(cases, "true", "seconds"), mean([each[2] for each in beside["logistic"]])
+        figures = beside.get(peer)
+        peers.append(f"{losses[peer]:.4f} / {mean([each[1] for each in figures]):.1%}" if figures else "–")
+    seconds = mean_over_sets(cases, "true", "seconds"), mean([each[2] for each in beside["logistic"]])
     peers += [f"{1e3 * each:,.0f} ms" for each in seconds]
-    return off_the_mark(kind, n, cases, losses, own), honest, peers
+    return missed_targets(kind, n, cases, losses, own), honest, peers
 
 
 def lines(cases: Sequence[Case], sizes: Sequence[int]) -> list[str]:
@@ -282,7 +284,7 @@ def lines(cases: Sequence[Case], sizes: Sequence[int]) -> list[str]:
         for n in sizes:
             here = [case for case in cases if (case.kind, case.n) == (kind, n)]
             if here:
-                more, *rows = tell(kind, n, here)
+                more, *rows = report_lines(kind, n, here)
                 off += more
                 honest.append(rows[0])
                 peers.append(rows[1])
@@ -313,9 +315,9 @@ def main() -> None:
     asked = parser.parse_args()
     start, cases = time.perf_counter(), []
     with ProcessPoolExecutor(asked.processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        for found in pool.map(study, jobs(asked.sets, asked.rows, asked.draws)):
-            cases += found
-            for case in found if asked.cases else ():
+        for new_cases in pool.map(study, jobs(asked.sets, asked.rows, asked.draws)):
+            cases += new_cases
+            for case in new_cases if asked.cases else ():
                 (loss, error), (right, wrong) = gap(case.true), gap(case.true, True)
                 up = case.shuffled[:, 1].mean() - case.shuffled[:, 0].mean()
                 print(
@@ -323,11 +325,11 @@ def main() -> None:
                     f"accuracy {right:+.4f} ± {wrong:.4f}  shuffled {up:+.4f}",
                     flush=True,
                 )
-    told = lines(cases, asked.rows)
-    print("\n".join(told))
+    report = lines(cases, asked.rows)
+    print("\n".join(report))
     if not asked.sets and asked.rows == list(DRAWS):
         tables.OUT.mkdir(exist_ok=True)
-        (tables.OUT / "honesty.md").write_text("\n".join([__doc__.strip(), "", *told, ""]), encoding="utf-8")
+        (tables.OUT / "honesty.md").write_text("\n".join([__doc__.strip(), "", *report, ""]), encoding="utf-8")
     print(f"{time.perf_counter() - start:.0f} s")
 
 

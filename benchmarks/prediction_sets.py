@@ -31,7 +31,7 @@ import deciban
 
 OUT = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-LEARNED, TESTED = 600, 500  # rows of a draw, or as many as there are
+LEARNED, TESTED = 600, 500  # per draw, or all if there are fewer
 TABLES = {
     "pima": (deciban.GaussianNB(), deciban.QuadraticDiscriminantAnalysis()),
     "vehicle": (deciban.GaussianNB(), deciban.QuadraticDiscriminantAnalysis()),
@@ -70,7 +70,7 @@ def read_texts(name: str) -> tuple[Any, np.ndarray]:
         rows = []
         for file in files:
             with gzip.open(DATA / name / file, "rt", encoding="utf-8") as opened:
-                rows += [(said["text"], said["label"]) for said in map(json.loads, opened)]
+                rows += [(document["text"], document["label"]) for document in map(json.loads, opened)]
     texts, labels = zip(*rows, strict=True)
     return pd.Series(texts), np.array(labels)
 
@@ -102,16 +102,16 @@ def some(X: Any, rows: np.ndarray) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
-# ---------------------------------------------------------------------- ways
+# ---------------------------------------------------------------------- methods
 
 
-class Said(ClassifierMixin, BaseEstimator):
-    """A model that was asked already: rows are its probabilities."""
+class StoredProbabilities(ClassifierMixin, BaseEstimator):
+    """A stand-in for a fitted model: its input rows are the probabilities."""
 
     def __init__(self, classes: Any = None) -> None:
         self.classes = classes
 
-    def fit(self, X: Any, y: Any) -> Said:
+    def fit(self, X: Any, y: Any) -> StoredProbabilities:
         del X, y
         self.classes_, self.n_features_in_ = np.asarray(self.classes), len(self.classes)
         return self
@@ -153,30 +153,32 @@ def split(answer: Callable[..., np.ndarray]) -> Judge:
 def mapie(classes: Any, held_out: Any, y: Any, new: Any, coverage: float) -> np.ndarray:
     from mapie.classification import SplitConformalClassifier
 
-    found = SplitConformalClassifier(Said(classes).fit(None, None), confidence_level=coverage, prefit=True)
-    found.conformalize(held_out, y)
-    return found.predict_set(new)[1][:, :, 0]
+    conformal = SplitConformalClassifier(
+        StoredProbabilities(classes).fit(None, None), confidence_level=coverage, prefit=True
+    )
+    conformal.conformalize(held_out, y)
+    return conformal.predict_set(new)[1][:, :, 0]
 
 
 def crepes(classes: Any, held_out: Any, y: Any, new: Any, coverage: float) -> np.ndarray:
     from crepes import WrapClassifier
 
-    found = WrapClassifier(Said(classes).fit(None, None))
-    found.calibrate(held_out, y, class_cond=True)
-    return found.predict_set(new, confidence=coverage, labels=False, smoothing=False).astype(bool)
+    conformal = WrapClassifier(StoredProbabilities(classes).fit(None, None))
+    conformal.calibrate(held_out, y, class_cond=True)
+    return conformal.predict_set(new, confidence=coverage, labels=False, smoothing=False).astype(bool)
 
 
 def ways() -> dict[str, tuple[str, Judge]]:
-    """Whose sets, over which rows the promise is, and how they are made."""
-    found = {"deciban": ("all rows", ours(False)), "deciban, by class": ("each class", ours(True))}
+    """By name: the rows that the guarantee is about, and how sets are made."""
+    methods = {"deciban": ("all rows", ours(False)), "deciban, by class": ("each class", ours(True))}
     if importlib.util.find_spec("mapie"):
-        found["MAPIE, split"] = ("all rows", split(mapie))
+        methods["MAPIE, split"] = ("all rows", split(mapie))
     if importlib.util.find_spec("crepes"):
-        found["crepes, split by class"] = ("each class", split(crepes))
-    return found
+        methods["crepes, split by class"] = ("each class", split(crepes))
+    return methods
 
 
-# ---------------------------------------------------------------------- judging
+# ---------------------------------------------------------------------- evaluation
 
 
 def draw(judge: Judge, model: Any, X: Any, y: np.ndarray, seed: int, coverage: float) -> Draw:
@@ -206,13 +208,13 @@ def lines(draws: int, coverage: float, only: list[str]) -> tuple[list[str], list
         if only and name not in only:
             continue
         for whose, (_, judge) in ways().items():
-            found = [draw(judge, model, X, y, seed, coverage) for seed in range(draws)]
-            covered = np.array([one.coverage for one in found])
+            results = [draw(judge, model, X, y, seed, coverage) for seed in range(draws)]
+            covered = np.array([one.coverage for one in results])
             mean, error = covered.mean(), covered.std(ddof=1) / np.sqrt(draws)
-            rows, hits = np.sum([one.hits for one in found], axis=0).T
-            often = rows >= 30  # the coverage of a handful of rows says nothing
+            rows, hits = np.sum([one.hits for one in results], axis=0).T
+            often = rows >= 30  # the coverage of few rows is too noisy
             worst = (hits[often] / rows[often]).min()
-            size, cost = (np.mean([getattr(one, what) for one in found]) for what in ("size", "milliseconds"))
+            size, cost = (np.mean([getattr(one, what) for one in results]) for what in ("size", "milliseconds"))
             cells = (name, type(model).__name__, whose, f"{mean:.3f} ± {error:.3f}", f"{worst:.3f}", f"{size:.2f}")
             out.append(f"| {' | '.join(cells)} | {cost:.3f} |")
             print(out[-1], flush=True)
@@ -227,9 +229,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--coverage", type=float, default=0.9)
     asked = parser.parse_args()
-    told, broken = lines(asked.draws, asked.coverage, asked.sets)
+    report, broken = lines(asked.draws, asked.coverage, asked.sets)
     OUT.mkdir(exist_ok=True)
-    (OUT / "prediction_sets.md").write_text("\n".join([__doc__.strip(), "", *told, ""]), encoding="utf-8")
+    (OUT / "prediction_sets.md").write_text("\n".join([__doc__.strip(), "", *report, ""]), encoding="utf-8")
     print("below the promise by more than two standard errors:", "; ".join(broken) or "none")
 
 

@@ -87,9 +87,9 @@ def main() -> None:
                 seconds, busy, peak = run(command)
                 if "Σx²" in what:
                     by_class = by_class or seconds
-                said = "" if by_class is None else f"{seconds / by_class:.1f}"
+                ratio = "" if by_class is None else f"{seconds / by_class:.1f}"
                 lines.append(
-                    f"| {rows:,} | {mb:,.0f} | {what} | {seconds:.1f} | {busy:.1f} | {rows / seconds:,.0f} | {said} | "
+                    f"| {rows:,} | {mb:,.0f} | {what} | {seconds:.1f} | {busy:.1f} | {rows / seconds:,.0f} | {ratio} | "
                     f"{peak:,.0f} |"
                 )
                 print(lines[-1], flush=True)

@@ -32,7 +32,7 @@ import deciban
 OUT = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 WEIGHTS = (1.0, 0.1, 0.03)
-EACH = 5  # labels a class, in tables
+LABELS_PER_CLASS = 5  # in tables
 FIRST_SEED = 200  # settings and rows were tried on draws 0 to 4 and 100 to 104
 
 
@@ -73,12 +73,12 @@ def newsgroups(draws: int) -> Iterator[Split]:
 
 
 def drawn(y: np.ndarray, each: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows whose labels are known: so many of each class."""
+    """Labelled rows: `each` of every class."""
     return np.concatenate([rng.permutation(np.flatnonzero(y == label))[:each] for label in np.unique(y.astype(str))])
 
 
 def table(name: str, numeric: bool, each: int, draws: int) -> Iterator[Split]:
-    """Numbers, standardised, or categories as codes; classes of 30 rows or more; a third is kept for judging."""
+    """Numbers, standardised, or categories as codes; classes of 30 rows or more; a third is held out."""
     schema = json.loads((DATA / name / "schema.json").read_text())
     files = sorted((DATA / name).glob("*.csv"))
     frame = pd.concat([pd.read_csv(f, na_values=["?"], keep_default_na=False, dtype=str) for f in files])
@@ -102,26 +102,26 @@ def table(name: str, numeric: bool, each: int, draws: int) -> Iterator[Split]:
 
 def judge(make: Callable[[], Any], splits: Iterator[Split]) -> tuple[np.ndarray, int, int]:
     """Accuracies (draws, 1 + weights) with labels alone, then with each weight; how many labels, of how many rows."""
-    found = []
+    accuracies = []
     for X, y, X_test, truth, known in splits:
         partly = np.full(len(y), None, dtype=object)
         partly[known] = y[known]
         row = [make().fit(X[known], y[known]).score(X_test, truth)]
         row += [make().fit(X, partly, unlabelled_weight=weight).score(X_test, truth) for weight in WEIGHTS]
-        found.append(row)
-    return np.array(found), len(known), len(y)
+        accuracies.append(row)
+    return np.array(accuracies), len(known), len(y)
 
 
-def line(data: str, model: str, found: np.ndarray, labels: int, rows: int) -> str:
+def line(data: str, model: str, accuracies: np.ndarray, labels: int, rows: int) -> str:
     """A row of the table: mean ± standard error, and the verdict on each weight by the paired differences."""
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
-    enough = t.ppf(0.975, len(found) - 1)  # standard errors
-    cells = [f"{found[:, 0].mean():.3f} ± {error[0]:.3f}"]
-    for column in range(1, found.shape[1]):
-        gain = found[:, column] - found[:, 0]
+    error = accuracies.std(axis=0, ddof=1) / np.sqrt(len(accuracies))
+    enough = t.ppf(0.975, len(accuracies) - 1)  # standard errors
+    cells = [f"{accuracies[:, 0].mean():.3f} ± {error[0]:.3f}"]
+    for column in range(1, accuracies.shape[1]):
+        gain = accuracies[:, column] - accuracies[:, 0]
         spread = gain.std(ddof=1) / np.sqrt(len(gain))
         verdict = "helps" if gain.mean() > enough * spread else "harms" if gain.mean() < -enough * spread else "even"
-        cells.append(f"{found[:, column].mean():.3f} ({gain.mean():+.3f} ± {spread:.3f}, {verdict})")
+        cells.append(f"{accuracies[:, column].mean():.3f} ({gain.mean():+.3f} ± {spread:.3f}, {verdict})")
     return f"| {data} | {model} | {labels} of {rows:,} | " + " | ".join(cells) + " |"
 
 
@@ -156,7 +156,7 @@ def main() -> None:
 
     add("20newsgroups", "MultinomialNB(alpha=0.01)", newsgroups(arguments.draws))
     for name, model in TABLES.items():
-        add(name, model, table(name, not model.startswith("Categorical"), EACH, arguments.table_draws))
+        add(name, model, table(name, not model.startswith("Categorical"), LABELS_PER_CLASS, arguments.table_draws))
     OUT.mkdir(exist_ok=True)
     path = OUT / "semi_supervised.md"
     path.write_text("\n".join(lines) + "\n")

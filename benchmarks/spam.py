@@ -43,14 +43,14 @@ COLUMNS = {
     "learn": "{:.1f} s",
     "ask": "{:.1f} s",
 }
-LEAST = 1e-6  # probabilities are clipped here, so that one sure error costs 13.8 and not infinity
+MIN_PROBABILITY = 1e-6  # for clipping, so that one certain mistake costs 13.8 nats and not infinity
 
 
 class Bogofilter:
     """The filter as Debian packages it, without any configuration, as an estimator.
 
     `learned_in` are the seconds of its own processes, without those it takes here to write a file for each mail; the
-    seconds of asking are with them.
+    seconds of prediction include it.
     """
 
     classes_ = np.array(["ham", "spam"])
@@ -70,8 +70,8 @@ class Bogofilter:
 
     def predict_proba(self, mails: list[bytes]) -> np.ndarray:
         names = self._files(mails, "unseen")
-        said = dict(line.rsplit(" ", 1) for line in self._run(names, "-TT").splitlines())
-        spamicity = np.array([float(said[name]) for name in names])
+        spamicity_by_name = dict(line.rsplit(" ", 1) for line in self._run(names, "-TT").splitlines())
+        spamicity = np.array([float(spamicity_by_name[name]) for name in names])
         return np.column_stack([1.0 - spamicity, spamicity])
 
     def predict(self, mails: list[bytes]) -> np.ndarray:
@@ -89,7 +89,7 @@ class Bogofilter:
         return names
 
     def _run(self, names: list[str], option: str) -> str:
-        """-C: no configuration; -d: where its words are; -b: names of files come on the standard input."""
+        """-C: no configuration; -d: its database; -b: file names on standard input."""
         command = ["bogofilter", "-C", "-d", self._home.name, option, "-b"]
         done = subprocess.run(command, input="\n".join(names) + "\n", text=True, capture_output=True, check=False)
         if done.returncode > 2:  # 0, 1 and 2 are its verdicts on the last mail
@@ -101,7 +101,7 @@ def words(model: Any, headers: tuple[str, ...] | None = None) -> Any:
     """A model of the words that occur in a mail, those of its header marked with the field."""
     marked = CountVectorizer(
         analyzer=lambda raw: mail.tokens(mail.read(raw, headers)),
-        encoding="latin-1",  # a character for a byte: mail.read knows what they mean
+        encoding="latin-1",  # one character per byte, as mail.read expects
         binary=True,
         dtype=np.float64,
     )
@@ -118,8 +118,8 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
-def missing(name: str) -> str:
-    """Why a model cannot be tried, or nothing."""
+def why_unavailable(name: str) -> str:
+    """Why a model cannot be tried, or an empty string."""
     if name == "bogofilter" and shutil.which("bogofilter") is None:
         return "there is no program bogofilter here (Debian: apt-get install bogofilter)"
     if name.startswith("SpamFilter") and not hasattr(deciban, "SpamFilter"):
@@ -137,7 +137,7 @@ def load() -> tuple[list[bytes], np.ndarray]:
 
 
 def judge(make: Callable[[], Any], mails: list[bytes], y: np.ndarray, folds: int) -> dict[str, float]:
-    """What a model makes of the mails of each fold after learning the others; all are judged together."""
+    """Cross-validated figures of a model, all folds judged together."""
     spam = y == "spam"
     chance, verdict = np.empty(len(y)), np.empty(len(y), dtype=object)
     learn = ask = 0.0
@@ -150,9 +150,9 @@ def judge(make: Callable[[], Any], mails: list[bytes], y: np.ndarray, folds: int
         chance[unseen] = model.predict_proba(some)[:, list(model.classes_).index("spam")]
         ask += time.perf_counter() - start
         verdict[unseen] = model.predict(some)
-    said = np.clip(chance, LEAST, 1.0 - LEAST)
+    clipped = np.clip(chance, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     return {
-        "log loss": -np.log(np.where(spam, said, 1.0 - said)).mean(),
+        "log loss": -np.log(np.where(spam, clipped, 1.0 - clipped)).mean(),
         "accuracy at 0.5": ((chance >= 0.5) == spam).mean(),
         "ham over 0.5": (chance[~spam] >= 0.5).mean(),
         "spam under 0.5": (chance[spam] < 0.5).mean(),
@@ -164,8 +164,8 @@ def judge(make: Callable[[], Any], mails: list[bytes], y: np.ndarray, folds: int
     }
 
 
-def line(name: str, found: dict[str, float]) -> str:
-    return f"| {name} | " + " | ".join(form.format(found[column]) for column, form in COLUMNS.items()) + " |"
+def line(name: str, figures: dict[str, float]) -> str:
+    return f"| {name} | " + " | ".join(form.format(figures[column]) for column, form in COLUMNS.items()) + " |"
 
 
 def main() -> None:
@@ -181,7 +181,7 @@ def main() -> None:
         f"{len(y):,} mails of the SpamAssassin corpus, {(y == 'spam').mean():.0%} of them spam, in {arguments.folds} "
         "stratified folds, each judged by",
         "what was learned of the others. The log loss is in nats, with probabilities clipped to "
-        f"{LEAST:g} and 1 − {LEAST:g}. Unsure,",
+        f"{MIN_PROBABILITY:g} and 1 − {MIN_PROBABILITY:g}. Unsure,",
         "*called spam* and *called ham* are by the filter's own verdict: bogofilter's cutoffs are 0.45 and 0.99, and",
         "those who know no *unsure* cut at 0.5. Seconds are for learning a fold and for asking about the unseen one,",
         f"with the reading of mail. Written by `python benchmarks/spam.py` with deciban {deciban.__version__}.",
@@ -191,7 +191,7 @@ def main() -> None:
     ]
     print("\n".join(lines[-2:]))
     for name in arguments.only:
-        reason = missing(name)
+        reason = why_unavailable(name)
         if reason:
             print(f"{name} is left out: {reason}")
             continue

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import deciban
 
 OUT = Path(__file__).parent / "results"
-CHUNK = 500_000  # rows that are generated at a time
+CHUNK = 500_000  # rows generated at a time
 COLOURS = np.array(["red", "green", "blue", "pink"])
 CITIES = np.array([f"city {i:02}" for i in range(30)])
 SHOPS = np.array([f"shop {i:03}" for i in range(200)])
@@ -43,7 +43,7 @@ import sys
 from deciban.sources import open_source
 sum(batch.table.num_rows for batch in open_source([sys.argv[1]]).batches())
 """
-# The system counts what a process was when it was forked: so it is started by one that is small.
+# Peak memory includes that of the parent at the fork: so a small process starts it.
 WATCH = """
 import os, sys, time
 nowhere = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]

@@ -55,19 +55,19 @@ import deciban
 OUT = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 FOLDS = 5
-MOST = 20_000  # rows of a table that are judged on
-LEAST = 1e-15  # probabilities below count as this, so that a sure error costs 34.5 nats and not infinity
-NEARLY_NONE = 1e-3  # nats: a table that is no riddle is far from all others, and would make any correlation high
-SMALL = 5_000  # rows, below which a table must be fitted as fast as boosting
-BOOSTED_LEVELS = 255  # of a category, more than which boosting refuses
+MAX_ROWS_JUDGED = 20_000  # of a table
+MIN_PROBABILITY = 1e-15  # for clipping, so that one certain mistake costs 34.5 nats and not infinity
+MIN_LOSS_COMPARED = 1e-3  # nats: a trivial table is far from all others, and would make any correlation high
+SMALL_TABLE_ROWS = 5_000  # smaller tables must be fitted as fast as by boosting
+BOOSTED_LEVELS = 255  # per column, the limit of boosting
 PERMUTED = ("credit_approval", "hepatitis", "pima", "soybean", "vehicle")
 WITH_GAPS = ("pima", "vehicle", "credit_approval", "heart_cleveland", "kr_vs_kp")  # numbers twice, mixed twice, names
 REMOVED = (0.0, 0.2, 0.4, 0.6)
-BIG = ("adult", "covtype")
+BIG_TABLES = ("adult", "covtype")
 REPEATS = 3
-ROWS = (1_000, 10_000, 100_000, 1_000_000)  # by 20 columns and 2 classes
-COLUMNS = (10, 30, 100, 300, 1_000)  # by 2,000 rows and 2 classes
-CLASSES = (2, 5, 10, 20, 50, 100)  # by 5,000 rows and 20 columns
+ROW_COUNTS = (1_000, 10_000, 100_000, 1_000_000)  # by 20 columns and 2 classes
+COLUMN_COUNTS = (10, 30, 100, 300, 1_000)  # by 2,000 rows and 2 classes
+CLASS_COUNTS = (2, 5, 10, 20, 50, 100)  # by 5,000 rows and 20 columns
 
 
 class Table(NamedTuple):
@@ -79,7 +79,7 @@ class Judged(NamedTuple):
     accuracy: float
     loss: float
     seconds: float  # of one fit, the mean over folds
-    own: float  # the log loss that the model itself expects, by leave-one-out; NaN of peers
+    own: float  # the model's own leave-one-out log loss; NaN for peers
 
 
 class Target(NamedTuple):
@@ -97,7 +97,7 @@ class Target(NamedTuple):
         return f"{stands:<7}  {self.what}: {self.figure:.4g}, target {self.sense} {self.aim:g}"
 
 
-Told = tuple[list[str], list[Target]]  # a part's text, and how its targets stand
+Section = tuple[list[str], list[Target]]  # lines of text, and targets
 
 # ---------------------------------------------------------------------- data
 
@@ -130,8 +130,8 @@ def load(name: str) -> Table:
 
 
 def judged_rows(table: Table) -> Table:
-    """The rows that models are judged on: some of a large table, and classes that every fold can have a row of."""
-    rows = np.random.RandomState(0).permutation(len(table.y))[:MOST]
+    """The rows that models are judged on: a sample of a large table, without classes too small for the folds."""
+    rows = np.random.RandomState(0).permutation(len(table.y))[:MAX_ROWS_JUDGED]
     labels, often = np.unique(table.y[rows], return_counts=True)
     rows = np.sort(rows[np.isin(table.y[rows], labels[often >= FOLDS])])
     return Table(table.frame.iloc[rows], table.y[rows])
@@ -144,7 +144,7 @@ def without(frame: pd.DataFrame, share: float) -> pd.DataFrame:
 
 
 def learned(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
-    """Rows to learn from, whose categories are those that they have, not those of the whole table."""
+    """Training rows, with only the categories that occur in them."""
     part = frame.iloc[rows]
     names = part.select_dtypes("category").columns
     return part.assign(**{column: part[column].cat.remove_unused_categories() for column in names})
@@ -173,7 +173,7 @@ class TextbookNaiveBayes:
         mean, variance = (
             np.array([of(group, axis=0) for group in groups]).reshape(len(count), -1) for of in (np.nanmean, np.nanvar)
         )
-        self.mean = np.where(np.isnan(mean), np.nanmean(X, axis=0), mean)  # a class of which no value is known
+        self.mean = np.where(np.isnan(mean), np.nanmean(X, axis=0), mean)  # a class without any known value
         everywhere = np.nanvar(X, axis=0)
         # a constant must not divide by zero: the variance is smoothed as scikit-learn's GaussianNB does
         self.variance = np.where(np.isnan(variance), everywhere, variance) + 1e-9 * np.nanmax(everywhere, initial=0.0)
@@ -202,9 +202,9 @@ NAMES = make_column_selector(dtype_exclude=np.number)
 
 
 def one_hot(model: Any, scaled: bool = False, indicator: bool = True) -> Any:
-    """A peer that takes numbers only and no gaps: what is missing is the median and marked so, or a level of its own.
+    """A peer that takes only numbers: missing values become the median with an indicator, or a level of their own.
 
-    Without `indicator` it is the median or the most frequent level, and nothing says that it was missing.
+    Without `indicator` they become the median or the most frequent level.
     """
     filled = SimpleImputer(strategy="median", add_indicator=indicator)
     numbers = make_pipeline(filled, StandardScaler()) if scaled else filled
@@ -218,7 +218,7 @@ def logistic(steps: int = 1000) -> Any:
 
 
 class Boosting:
-    """HistGradientBoosting with categories as such, which it wants as codes; it takes gaps as they are."""
+    """HistGradientBoosting with native categories, given as codes; it handles missing values itself."""
 
     def fit(self, frame: pd.DataFrame, y: np.ndarray) -> Boosting:
         names = NAMES(frame)
@@ -258,12 +258,12 @@ IMPUTING: dict[str, Callable[[], Any]] = {
 # ---------------------------------------------------------------------- judging
 
 
-def in_words(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def judge(make: Callable[[], Any], table: Table) -> Judged | str:
-    """How well a model does on folds that it has not seen; why there is nothing to tell, where it fails."""
+    """Cross-validated figures of a model, or the error message if it fails."""
     frame, y = table
     right, costs, seconds, own = [], [], [], []
     for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y, y):
@@ -274,13 +274,13 @@ def judge(make: Callable[[], Any], table: Table) -> Judged | str:
                 model = make().fit(known, y[train])
                 seconds.append(time.perf_counter() - start)
                 proba = np.asarray(model.predict_proba(frame.iloc[test]))
-        except Exception as error:  # a peer may fail in any way, and the board goes on
-            return in_words(error)
+        except Exception as error:  # a peer may fail in any way; the others are still judged
+            return first_line(error)
         if not np.isfinite(proba).all():
             return "probabilities that are no numbers"
         truth = np.searchsorted(np.asarray(model.classes_), y[test])
         right.append(proba.argmax(axis=1) == truth)
-        costs.append(-np.log(np.clip(proba[np.arange(len(test)), truth], LEAST, 1.0)))
+        costs.append(-np.log(np.clip(proba[np.arange(len(test)), truth], MIN_PROBABILITY, 1.0)))
         own.append(model.summary().loss if isinstance(model, deciban.Classifier) else np.nan)
     return Judged(
         float(np.concatenate(right).mean()),
@@ -292,12 +292,12 @@ def judge(make: Callable[[], Any], table: Table) -> Judged | str:
 
 @cache
 def judged(model: str, name: str) -> Judged | str:
-    """The judgement of a model on a table, which two parts share."""
+    """The figures of a model on a table, cached for two parts."""
     return judge(MODELS[model], judged_rows(load(name)))
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table that reads well as plain text, and is Markdown too."""
+    """A Markdown table that is aligned as plain text."""
     cells = [list(head), *map(list, rows)]
     width = [max(len(row[j]) for row in cells) for j in range(len(head))]
     lines = [
@@ -316,16 +316,17 @@ def show(lines: Sequence[str]) -> list[str]:
     return list(lines)
 
 
-# ---------------------------------------------------------------------- the parts
+# ---------------------------------------------------------------------- parts
 
 
-def accuracy(names: Sequence[str]) -> Told:
+def accuracy(names: Sequence[str]) -> Section:
     names = names or tables()
     lines = show(
         [
             "# Accuracy",
             "",
-            f"Five folds, at most {MOST:,} rows. log loss / accuracy / seconds of a fit, rough ones: peers have one",
+            f"Five folds, at most {MAX_ROWS_JUDGED:,} rows. log loss / accuracy / seconds of a fit, rough ones: "
+            "peers have one",
             "thread here, while ours may take more of its own; the part `speed` compares them.",
             *ABOUT,
             "",
@@ -336,38 +337,42 @@ def accuracy(names: Sequence[str]) -> Told:
         lines += show([f"{name}: {size(judged_rows(load(name)))}"])
         board[name] = {}
         for model in MODELS:
-            found = board[name][model] = judged(model, name)
-            said = (
-                found if isinstance(found, str) else f"{found.loss:.4f} / {found.accuracy:.4f} / {found.seconds:.2f} s"
+            result = board[name][model] = judged(model, name)
+            result_text = (
+                result
+                if isinstance(result, str)
+                else f"{result.loss:.4f} / {result.accuracy:.4f} / {result.seconds:.2f} s"
             )
-            lines += show([f"    {model:<13} {'FAILS: ' if isinstance(found, str) else ''}{said}"])
+            lines += show([f"    {model:<13} {'FAILS: ' if isinstance(result, str) else ''}{result_text}"])
 
     def column(model: str, measure: str) -> dict[str, float]:
-        found = {name: row[model] for name, row in board.items()}
-        return {name: getattr(j, measure) for name, j in found.items() if isinstance(j, Judged)}
+        by_table = {name: row[model] for name, row in board.items()}
+        return {name: getattr(j, measure) for name, j in by_table.items() if isinstance(j, Judged)}
 
     def cell(name: str, model: str, measure: str) -> str:
-        found = board[name][model]
-        if isinstance(found, str):
+        judgement = board[name][model]
+        if isinstance(judgement, str):
             return "fails"
         rivals = [getattr(j, measure) for j in board[name].values() if isinstance(j, Judged)]
         best = max(rivals) if measure == "accuracy" else min(rivals)
-        return f"{getattr(found, measure):.{2 if measure == 'seconds' else 4}f}" + "*" * (
-            getattr(found, measure) == best
+        return f"{getattr(judgement, measure):.{2 if measure == 'seconds' else 4}f}" + "*" * (
+            getattr(judgement, measure) == best
         )
 
     for measure, title in (("loss", "log loss"), ("accuracy", "accuracy"), ("seconds", "seconds of a fit")):
         means = {model: list(column(model, measure).values()) for model in MODELS}
-        told = [f"{np.mean(m):.4f} ({len(m)})" if m else "fails" for m in means.values()]
+        averages = [f"{np.mean(m):.4f} ({len(m)})" if m else "fails" for m in means.values()]
         rows = [[name, *(cell(name, model, measure) for model in MODELS)] for name in board]
         note = (
             "* is the best of the row; means are over the tables, in brackets how many, that a model did not fail on."
         )
-        lines += show(["", f"## {title.capitalize()}", "", note, "", *grid(["", *MODELS], [*rows, ["mean", *told]])])
+        lines += show(
+            ["", f"## {title.capitalize()}", "", note, "", *grid(["", *MODELS], [*rows, ["mean", *averages]])]
+        )
 
     losses = {model: column(model, "loss") for model in MODELS}
     losses["best generative peer"] = {
-        name: min(found) for name in board if (found := [losses[p][name] for p in GENERATIVE if name in losses[p]])
+        name: min(result) for name in board if (result := [losses[p][name] for p in GENERATIVE if name in losses[p]])
     }
     share: dict[str, float] = {}
     lines += show(["", "## Better log loss than", ""])
@@ -392,20 +397,20 @@ def accuracy(names: Sequence[str]) -> Told:
     ]
 
 
-def honest(names: Sequence[str]) -> Told:
+def honest(names: Sequence[str]) -> Section:
     lines = show(
         ["# Honest", "", "The leave-one-out log loss that the model states, beside that of the test folds.", ""]
     )
-    found = {name: judged(OURS, name) for name in names or tables()}
-    told = {name: j for name, j in found.items() if isinstance(j, Judged)}
-    rows = [[name, f"{j.own:.4f}", f"{j.loss:.4f}", f"{j.loss - j.own:+.4f}"] for name, j in told.items()]
+    judgements = {name: judged(OURS, name) for name in names or tables()}
+    judged_tables = {name: j for name, j in judgements.items() if isinstance(j, Judged)}
+    rows = [[name, f"{j.own:.4f}", f"{j.loss:.4f}", f"{j.loss - j.own:+.4f}"] for name, j in judged_tables.items()]
     lines += show(grid(["", "leave-one-out", "test", "test − leave-one-out"], rows))
-    lines += show([f"{name} FAILS: {j}" for name, j in found.items() if isinstance(j, str)])
-    own, test = (np.array([getattr(j, what) for j in told.values()]) for what in ("own", "loss"))
-    logs = np.log(np.maximum([own, test], LEAST))
-    hard = logs.min(axis=0) > np.log(NEARLY_NONE)
+    lines += show([f"{name} FAILS: {j}" for name, j in judgements.items() if isinstance(j, str)])
+    own, test = (np.array([getattr(j, what) for j in judged_tables.values()]) for what in ("own", "loss"))
+    logs = np.log(np.maximum([own, test], MIN_PROBABILITY))
+    hard = logs.min(axis=0) > np.log(MIN_LOSS_COMPARED)
     correlation, among_hard = (float(np.corrcoef(x)[0, 1]) if x.shape[1] > 1 else np.nan for x in (logs, logs[:, hard]))
-    gap = float(np.mean(test - own)) if told else np.nan
+    gap = float(np.mean(test - own)) if judged_tables else np.nan
     lines += show(
         ["", "Labels permuted: test log loss of the model, and of the class prior, which is as good as it gets.", ""]
     )
@@ -424,11 +429,11 @@ def honest(names: Sequence[str]) -> Told:
     return lines, [
         Target("mean of test − leave-one-out log loss, either way", abs(gap), "<=", 0.02),
         Target("correlation of the logarithms of both", correlation, ">=", 0.98),
-        Target(f"the same without tables where one is below {NEARLY_NONE:g}", among_hard, ">=", 0.98),
+        Target(f"the same without tables where one is below {MIN_LOSS_COMPARED:g}", among_hard, ">=", 0.98),
     ]
 
 
-def missing(names: Sequence[str]) -> Told:
+def missing(names: Sequence[str]) -> Section:
     note = "Entries removed at random from all rows: log loss / accuracy. Imputed: median or most frequent level."
     lines = show(["# Missing", "", note, ""])
     rows = []
@@ -436,24 +441,24 @@ def missing(names: Sequence[str]) -> Told:
         frame, y = judged_rows(load(name))
         for share in REMOVED:
             table = Table(without(frame, share), y)
-            found = [judge(make, table) for make in IMPUTING.values()]
-            said = [f"FAILS: {j}" if isinstance(j, str) else f"{j.loss:.4f} / {j.accuracy:.4f}" for j in found]
-            rows.append([f"{name}, {share:.0%} removed", *said])
+            judgements = [judge(make, table) for make in IMPUTING.values()]
+            cells = [f"FAILS: {j}" if isinstance(j, str) else f"{j.loss:.4f} / {j.accuracy:.4f}" for j in judgements]
+            rows.append([f"{name}, {share:.0%} removed", *cells])
             print("  ".join(rows[-1]), flush=True)
     return lines + show(["", *grid(["", *IMPUTING], rows)]), []
 
 
 def in_turns(makes: dict[str, Callable[[], Any]], table: Table, repeats: int) -> dict[str, tuple[float, float] | str]:
-    """Best seconds of fit and of predict_proba on all rows, models taking turns; why not, where one fails.
+    """Best seconds of fit and of predict_proba on all rows, models taking turns; the error message if one fails.
 
     Each turn of a peer is one with all threads of OpenMP and of the linear algebra, and one with a single thread.
     """
-    found: dict[str, tuple[float, float] | str] = {}
+    seconds_by_model: dict[str, tuple[float, float] | str] = {}
     for _ in range(repeats):
         for (model, make), threads in product(makes.items(), (None, 1)):
             if model == OURS and threads:
-                continue  # it has threads of its own
-            so_far = found.get(model, (np.inf, np.inf))
+                continue  # it manages its own threads
+            so_far = seconds_by_model.get(model, (np.inf, np.inf))
             if isinstance(so_far, str):
                 continue
             try:
@@ -464,13 +469,13 @@ def in_turns(makes: dict[str, Callable[[], Any]], table: Table, repeats: int) ->
                     fitted.predict_proba(table.frame)
                     end = time.perf_counter()
             except Exception as error:  # a peer may fail in any way, and the others are still timed
-                found[model] = in_words(error)
+                seconds_by_model[model] = first_line(error)
             else:
-                found[model] = min(so_far[0], between - start), min(so_far[1], end - between)
-    return found
+                seconds_by_model[model] = min(so_far[0], between - start), min(so_far[1], end - between)
+    return seconds_by_model
 
 
-def speed(names: Sequence[str]) -> Told:
+def speed(names: Sequence[str]) -> Section:
     lines = show(
         [
             "# Speed",
@@ -481,38 +486,44 @@ def speed(names: Sequence[str]) -> Told:
         ]
     )
     peers = {OURS: MODELS[OURS], LOGISTIC: logistic, BOOSTING: Boosting}
-    found: dict[str, dict[str, tuple[float, float] | str]] = {}
+    seconds_of: dict[str, dict[str, tuple[float, float] | str]] = {}
     sizes: dict[str, str] = {}
     small = []
-    for name in names or [*tables(), *(big for big in BIG if big not in tables())]:
+    for name in names or [*tables(), *(big for big in BIG_TABLES if big not in tables())]:
         try:
             table = load(name)
         except FileNotFoundError as error:
             lines += show([f"{name} is left out: {error}"])
             continue
-        if name not in BIG and len(table.y) >= SMALL and not names:
+        if name not in BIG_TABLES and len(table.y) >= SMALL_TABLE_ROWS and not names:
             continue
-        if len(table.y) < SMALL:
+        if len(table.y) < SMALL_TABLE_ROWS:
             small.append(name)
         huge = name == "covtype"
         makes = {**peers, LOGISTIC: lambda: logistic(100)} if huge else peers
-        found[name], sizes[name] = in_turns(makes, table, 1 if huge else REPEATS), size(table)
-        print(f"{name}: " + ", ".join(f"{model} {said(times, 0)}" for model, times in found[name].items()), flush=True)
+        seconds_of[name], sizes[name] = in_turns(makes, table, 1 if huge else REPEATS), size(table)
+        print(
+            f"{name}: " + ", ".join(f"{model} {seconds_text(times, 0)}" for model, times in seconds_of[name].items()),
+            flush=True,
+        )
     for which, what in enumerate(("fit", "predict_proba")):
-        rows = [[name, *(said(times, which) for times in row.values()), sizes[name]] for name, row in found.items()]
+        rows = [
+            [name, *(seconds_text(times, which) for times in row.values()), sizes[name]]
+            for name, row in seconds_of.items()
+        ]
         lines += show(["", f"## Seconds: {what}", "", *grid(["", *peers, "rows"], rows)])
-    for name, row in found.items():
+    for name, row in seconds_of.items():
         lines += show([f"{model} on {name} FAILS: {why}" for model, why in row.items() if isinstance(why, str)])
 
     def ratio(name: str, peer: str) -> float:
-        """Our seconds of a fit by the peer's; a peer that fails takes forever, and so do we."""
-        ours, theirs = found[name][OURS], found[name][peer]
+        """The ratio of our fit time to the peer's; failures count as infinite time."""
+        ours, theirs = seconds_of[name][OURS], seconds_of[name][peer]
         return np.inf if isinstance(ours, str) else 0.0 if isinstance(theirs, str) else ours[0] / theirs[0]
 
     targets = []
-    lines += show(["", f"## Our seconds of a fit by a peer's, tables under {SMALL:,} rows", ""])
+    lines += show(["", f"## Our seconds of a fit by a peer's, tables under {SMALL_TABLE_ROWS:,} rows", ""])
     for peer in (LOGISTIC, BOOSTING):
-        ratios = {name: ratio(name, peer) for name in small if not isinstance(found[name][peer], str)}
+        ratios = {name: ratio(name, peer) for name in small if not isinstance(seconds_of[name][peer], str)}
         if not ratios:
             continue
         low, middle, high = np.quantile(list(ratios.values()), [0.0, 0.5, 1.0])
@@ -526,23 +537,28 @@ def speed(names: Sequence[str]) -> Told:
         if peer == BOOSTING:
             worst = max(ratios, key=lambda name: ratios[name])
             targets.append(
-                Target(f"tables under {SMALL:,} rows, our fit by boosting's, the worst ({worst})", high, "<=", 1.0)
+                Target(
+                    f"tables under {SMALL_TABLE_ROWS:,} rows, our fit by boosting's, the worst ({worst})",
+                    high,
+                    "<=",
+                    1.0,
+                )
             )
     targets += [
         Target(f"{name}, our fit by that of {peer}", ratio(name, peer), "<", 1.0)
-        for name in BIG
-        if name in found
+        for name in BIG_TABLES
+        if name in seconds_of
         for peer in (LOGISTIC, BOOSTING)
     ]
     return lines, targets
 
 
-def said(times: tuple[float, float] | str, which: int) -> str:
+def seconds_text(times: tuple[float, float] | str, which: int) -> str:
     return "fails" if isinstance(times, str) else f"{times[which]:.3f}"
 
 
 def synthetic(n: int, d: int, k: int) -> Table:
-    """Half the columns bells, a quarter skewed with a tenth missing, a quarter categories; all know a little of y."""
+    """Half the columns Gaussian, a quarter skewed with a tenth missing, a quarter categories; all weakly predictive."""
     rng = np.random.default_rng(0)
     y = rng.permutation(np.arange(n) % k)
     columns: dict[str, Any] = {}
@@ -560,7 +576,7 @@ def synthetic(n: int, d: int, k: int) -> Table:
 
 
 def peak() -> float:
-    """The most memory that this process has held, in MB; NaN where the system does not tell."""
+    """Peak memory of this process, in MB; NaN if the system does not report it."""
     status = Path("/proc/self/status")
     return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024 if status.exists() else np.nan
 
@@ -569,7 +585,7 @@ def grown(n: int, d: int, k: int) -> tuple[float, float, float]:
     """Seconds of fit and of predict_proba, and MB above the table, in a process of its own."""
     warnings.simplefilter("ignore")
     few = synthetic(200, 4, 2)
-    deciban.Classifier().fit(*few).predict_proba(few.frame)  # what is loaded when first used
+    deciban.Classifier().fit(*few).predict_proba(few.frame)  # load what is imported lazily
     table = synthetic(n, d, k)
     before = peak()
     times = in_turns({OURS: MODELS[OURS]}, table, REPEATS if n * d * k <= 1_000_000 else 1)[OURS]
@@ -578,15 +594,15 @@ def grown(n: int, d: int, k: int) -> tuple[float, float, float]:
     return *times, peak() - before
 
 
-def growth(names: Sequence[str], scale: float = 1.0) -> Told:
+def growth(names: Sequence[str], scale: float = 1.0) -> Section:
     del names
     lines = show(
         ["# Growth", "", "Synthetic mixed tables; each size in a process of its own. MB: peak above the table.", ""]
     )
     sweeps = {
-        "rows": [(max(100, int(n * scale)), 20, 2) for n in ROWS],
-        "columns": [(2_000, d, 2) for d in sorted({max(4, int(d * scale)) for d in COLUMNS})],
-        "classes": [(5_000, 20, k) for k in CLASSES],
+        "rows": [(max(100, int(n * scale)), 20, 2) for n in ROW_COUNTS],
+        "columns": [(2_000, d, 2) for d in sorted({max(4, int(d * scale)) for d in COLUMN_COUNTS})],
+        "classes": [(5_000, 20, k) for k in CLASS_COUNTS],
     }
     for what, sizes in sweeps.items():
         rows, last = [], np.nan
@@ -596,7 +612,7 @@ def growth(names: Sequence[str], scale: float = 1.0) -> Told:
                 with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as own:
                     fit, ask, memory = own.submit(grown, n, d, k).result()
             except (RuntimeError, BrokenProcessPool) as error:  # such as a process that ran out of memory
-                rows.append([*cells, "fails", "", "", "", in_words(error)])
+                rows.append([*cells, "fails", "", "", "", first_line(error)])
                 continue
             rows.append([*cells, f"{fit:.3f}", "" if np.isnan(last) else f"{fit / last:.1f}", f"{ask:.3f}"])
             rows[-1] += [f"{fit / (n * d) * 1e6:.2f}", f"{memory:.0f}"]
@@ -607,9 +623,9 @@ def growth(names: Sequence[str], scale: float = 1.0) -> Told:
     return lines, []
 
 
-# ---------------------------------------------------------------------- all of it
+# ---------------------------------------------------------------------- main
 
-PARTS: dict[str, Callable[[Sequence[str]], Told]] = {
+PARTS: dict[str, Callable[[Sequence[str]], Section]] = {
     "accuracy": accuracy,
     "honest": honest,
     "missing": missing,
@@ -634,8 +650,8 @@ def main() -> None:
     targets: list[Target] = []
     for part in arguments.part or PARTS:
         whole = part != "growth" or arguments.scale == 1.0
-        told = growth(arguments.sets, arguments.scale) if part == "growth" else PARTS[part](arguments.sets)
-        lines, stand = told
+        section = growth(arguments.sets, arguments.scale) if part == "growth" else PARTS[part](arguments.sets)
+        lines, stand = section
         targets += stand
         path = OUT / f"tables_{part}.md"
         if arguments.sets or not whole:

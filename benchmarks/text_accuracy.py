@@ -37,7 +37,7 @@ import deciban
 OUT = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 BINS = 15
-LEAST = np.finfo(np.float64).eps
+MIN_PROBABILITY = np.finfo(np.float64).eps
 FOLDS = 3
 SIZES = (20, 50, 100, 200, 500, 1000)
 PAIRS = (
@@ -61,7 +61,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     ),
 }
 SLOW = ("TF-IDF + LogisticRegression", "TF-IDF + LogisticRegression(C=10)")
-FEW = (DEFAULT, *SLOW, "counts + MultinomialNB")
+FEW_MODELS = (DEFAULT, *SLOW, "counts + MultinomialNB")
 TARGETS = {  # accuracy at least, log loss at most
     "20newsgroups": (0.870, 0.470),
     "webkb": (0.930, 0.195),
@@ -99,7 +99,7 @@ def in_two(rows: Sequence[dict[str, str]]) -> Texts:
 
 
 def published(name: str) -> tuple[Texts, Texts] | None:
-    """The training and the test part, of sets that come with such."""
+    """The published training and test parts, or None."""
     if name == "20newsgroups":
         files = [f"20news-bydate-{part}.jsonl.gz" for part in ("train", "test")]
     elif name == "trec_qc":
@@ -114,7 +114,7 @@ def published(name: str) -> tuple[Texts, Texts] | None:
 
 
 def whole(name: str) -> Texts:
-    """A set that comes in one piece."""
+    """A set without a published split."""
     if name != "sms_spam":
         return in_two(json_lines(name, f"{name}.jsonl.gz"))
     path = DATA / name / "SMSSpamCollection.tsv"
@@ -129,7 +129,7 @@ def among(texts: Texts, rows: np.ndarray) -> Texts:
 
 
 def splits(name: str) -> list[tuple[Texts, Texts]]:
-    """What to learn from and what to judge on: the published split, or folds."""
+    """Training and test texts: the published split, or folds."""
     given = published(name)
     if given is not None:
         return [given]
@@ -139,7 +139,7 @@ def splits(name: str) -> list[tuple[Texts, Texts]]:
 
 
 def few_splits(name: str, seeds: int) -> Iterator[tuple[Texts, Texts, np.random.Generator]]:
-    """A seed's texts to draw from, those to judge on, and its generator."""
+    """Per seed: texts to draw from, test texts, and the random generator."""
     pair = tuple(name.split(" / "))
     source = "20newsgroups" if pair in PAIRS else name
     given = published(source)
@@ -162,13 +162,13 @@ def drawn(y: np.ndarray, sizes: Sequence[int], rng: np.random.Generator) -> list
     exact = np.bincount(codes) / len(y)
     taken, out = np.ones(len(classes), dtype=int), []
     for size in sizes:
-        while taken.sum() < size:  # the class that is furthest behind its share
+        while taken.sum() < size:  # the class furthest below its share
             taken[np.argmax(exact * size - taken)] += 1
         out.append(np.concatenate([rows[:n] for rows, n in zip(order, taken, strict=True)]))
     return out
 
 
-# ---------------------------------------------------------------------- judging
+# ---------------------------------------------------------------------- evaluation
 
 
 def calibration_error(proba: np.ndarray, right: np.ndarray) -> float:
@@ -186,31 +186,31 @@ def judge(make: Callable[[], Any], train: Texts, test: Texts) -> Judged:
     asked = time.perf_counter()
     best = model.classes_[proba.argmax(axis=1)]
     known = np.searchsorted(model.classes_, test[1])
-    said = proba[np.arange(len(proba)), known]
+    p_true = proba[np.arange(len(proba)), known]
     right = best == test[1]
     return Judged(
         float(right.mean()),
-        float(-np.log(np.maximum(said, LEAST)).mean()),
+        float(-np.log(np.maximum(p_true, MIN_PROBABILITY)).mean()),
         calibration_error(proba, right),
         fitted - start,
         asked - fitted,
     )
 
 
-def mean(found: Sequence[Judged]) -> Judged:
-    return Judged(*np.mean(found, axis=0).tolist())
+def mean(judged: Sequence[Judged]) -> Judged:
+    return Judged(*np.mean(judged, axis=0).tolist())
 
 
 def attempt(model: str, parts: Sequence[tuple[Texts, Texts]]) -> list[Judged] | str:
-    """How it went on each part, or why it did not; warnings are told."""
+    """The figures of each split, or the error message; warnings are printed."""
     out = []
     try:
-        with warnings.catch_warnings(record=True) as heard:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             out += [judge(MODELS[model], train, test) for train, test in parts]
-    except Exception as error:  # whatever it is, the other models go on
+    except Exception as error:  # the other models are still judged
         return f"fails: {type(error).__name__}: {error}"
-    for message in sorted({f"{w.category.__name__}: {str(w.message).splitlines()[0]}" for w in heard}):
+    for message in sorted({f"{w.category.__name__}: {str(w.message).splitlines()[0]}" for w in caught}):
         print(f"  {model} warns: {message}", flush=True)
     return out
 
@@ -219,7 +219,7 @@ def attempt(model: str, parts: Sequence[tuple[Texts, Texts]]) -> list[Judged] | 
 
 
 def table_of(name: str, quick: bool) -> tuple[list[str], Judged | None]:
-    """One set's table, and how the default did."""
+    """One set's table, and the figures of the default."""
     parts = splits(name)
     (learned, y), (unseen, _) = parts[0]
     how = "published split" if len(parts) == 1 else f"mean of {FOLDS} stratified folds"
@@ -238,11 +238,11 @@ def table_of(name: str, quick: bool) -> tuple[list[str], Judged | None]:
     for model in MODELS:
         if quick and model in SLOW:
             continue
-        found = attempt(model, parts)
-        if isinstance(found, str):
-            row = f"| {model} | {found} | | | | |"
+        judged = attempt(model, parts)
+        if isinstance(judged, str):
+            row = f"| {model} | {judged} | | | | |"
         else:
-            m = mean(found)
+            m = mean(judged)
             default = m if model == DEFAULT else default
             row = f"| {model} | {m.accuracy:.4f} | {m.log_loss:.4f} | {m.calibration:.4f} | {m.fit:.2f} | {m.ask:.2f} |"
         lines.append(row)
@@ -259,55 +259,64 @@ def verdicts(defaults: dict[str, Judged | None]) -> list[str]:
         "|---|---:|---:|---|---:|---:|---|",
     ]
     met = 0
-    for name, found in defaults.items():
+    for name, judged in defaults.items():
         accuracy, log_loss = TARGETS[name]
-        if found is None:
+        if judged is None:
             lines.append(f"| {name} | fails | {accuracy:.3f} | MISSED | fails | {log_loss:.3f} | MISSED |")
             continue
-        good = found.accuracy >= accuracy, found.log_loss <= log_loss
+        good = judged.accuracy >= accuracy, judged.log_loss <= log_loss
         met += sum(good)
-        said = ["met" if g else "MISSED" for g in good]
+        marks = ["met" if g else "MISSED" for g in good]
         lines.append(
-            f"| {name} | {found.accuracy:.4f} | {accuracy:.3f} | {said[0]} | {found.log_loss:.4f} | {log_loss:.3f} | "
-            f"{said[1]} |"
+            f"| {name} | {judged.accuracy:.4f} | {accuracy:.3f} | {marks[0]} | {judged.log_loss:.4f} | {log_loss:.3f} | "
+            f"{marks[1]} |"
         )
     return [*lines, "", f"{met} of {2 * len(defaults)} targets met by `{DEFAULT}`."]
 
 
 def curve_of(name: str, seeds: int) -> tuple[list[str], list[str]]:
     """One set's learning curve as a table, and where the default is worse than a peer."""
-    found: dict[tuple[int, str], list[Judged]] = {}
+    judged_by_size: dict[tuple[int, str], list[Judged]] = {}
     nothing = 0.0
     for train, test, rng in few_splits(name, seeds):
         draws = drawn(train[1], SIZES, rng)
         labels, counts = np.unique(train[1], return_counts=True)
         nothing -= np.log(counts / counts.sum())[np.searchsorted(labels, test[1])].mean() / seeds
         for size, rows in zip(SIZES, draws, strict=True):
-            for model in FEW:
+            for model in FEW_MODELS:
                 one = attempt(model, [(among(train, rows), test)])
                 if isinstance(one, str):
                     print(f"{name}, {size} texts: {model} {one}", flush=True)
                 else:
-                    found.setdefault((size, model), []).extend(one)
+                    judged_by_size.setdefault((size, model), []).extend(one)
     lines = [
         f"## {name}",
         "",
         f"Judged on {len(test[1]):,} texts. Log loss of the classes' shares alone: {nothing:.3f}.",
         "",
-        f"| texts | {' | '.join(FEW)} |",
-        "|---:|" + "---:|" * len(FEW),
+        f"| texts | {' | '.join(FEW_MODELS)} |",
+        "|---:|" + "---:|" * len(FEW_MODELS),
     ]
     worse = []
     for size in SIZES:
         cells = []
-        for model in FEW:
-            mine = found.get((size, model), [])
+        for model in FEW_MODELS:
+            mine = judged_by_size.get((size, model), [])
             cells.append(f"{mean(mine).log_loss:.3f} / {mean(mine).accuracy:.3f}" if len(mine) == seeds else "fails")
         lines.append(f"| {size} | {' | '.join(cells)} |")
         worse += [
-            said
-            for model in FEW[1:]
-            if (said := lost(found.get((size, DEFAULT), []), found.get((size, model), []), name, size, model, seeds))
+            lost_row
+            for model in FEW_MODELS[1:]
+            if (
+                lost_row := lost(
+                    judged_by_size.get((size, DEFAULT), []),
+                    judged_by_size.get((size, model), []),
+                    name,
+                    size,
+                    model,
+                    seeds,
+                )
+            )
         ]
     print("\n".join(["", *lines]), flush=True)
     return lines, worse
@@ -361,7 +370,8 @@ def full(names: Sequence[str], quick: bool, by: str) -> list[str]:
     lines = [
         "# Texts with defaults only",
         "",
-        f"Accuracy, log loss in nats (probabilities below {LEAST:.1e} count as that) and the calibration error of the",
+        f"Accuracy, log loss in nats (probabilities below {MIN_PROBABILITY:.1e} count as that) "
+        "and the calibration error of the",
         f"likeliest label ({BINS} equal bins of its probability, mean |share right − mean probability|).",
         f"{by}; written by `python benchmarks/text_accuracy.py`.",
         "Seconds are of one run each: `text_speed.py` measures speed.",
@@ -372,9 +382,9 @@ def full(names: Sequence[str], quick: bool, by: str) -> list[str]:
     for name in names:
         more, defaults[name] = table_of(name, quick)
         lines += [*more, ""]
-    told = verdicts(defaults)
-    print("\n".join(["", *told]))
-    return lines + told
+    report = verdicts(defaults)
+    print("\n".join(["", *report]))
+    return lines + report
 
 
 def few(names: Sequence[str], seeds: int, by: str) -> list[str]:
@@ -392,7 +402,7 @@ def few(names: Sequence[str], seeds: int, by: str) -> list[str]:
         more, lost_here = curve_of(name, seeds)
         lines += [*more, ""]
         worse += lost_here
-    told = [
+    report = [
         "## Where the default is worse",
         "",
         f"Ours − the peer's, mean ± standard error over {seeds} draws, the same for both; *clearly* is by more than",
@@ -402,8 +412,8 @@ def few(names: Sequence[str], seeds: int, by: str) -> list[str]:
         "|---|---:|---|---:|---:|",
         *(worse or ["| nowhere | | | | |"]),
     ]
-    print("\n".join(["", *told]))
-    return lines + told
+    print("\n".join(["", *report]))
+    return lines + report
 
 
 if __name__ == "__main__":

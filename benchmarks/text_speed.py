@@ -38,10 +38,10 @@ import deciban
 
 OUT = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-PART = 8  # of the texts, every so many are enough for runs of characters
-HASHED = 2**18
+EVERY_NTH = 8  # texts, for runs of characters
+N_HASH_BUCKETS = 2**18
 LETTERS = string.ascii_lowercase
-PEAK = Path("/proc/self/clear_refs")  # Linux: where one resets the peak of the memory in use
+CLEAR_REFS = Path("/proc/self/clear_refs")  # Linux: writing here resets the peak memory
 
 Task = Callable[[list[str], np.ndarray], object]
 
@@ -50,7 +50,7 @@ def logistic(**settings: Any) -> Any:
     return make_pipeline(TfidfVectorizer(**settings), LogisticRegression(max_iter=1000))
 
 
-# What is also measured in a process of its own, by name.
+# Tasks that are also measured in their own process, by name.
 OURS: dict[str, Task] = {
     "CountVectorizer().fit_transform": lambda texts, y: deciban.CountVectorizer().fit_transform(texts, y),
     "TextClassifier(reliability=None).fit": lambda texts, y: deciban.TextClassifier(reliability=None).fit(texts, y),
@@ -80,7 +80,7 @@ def megabytes(texts: Sequence[str]) -> float:
 
 
 def best(*functions: Callable[[], object], repeats: int, patience: float) -> list[float]:
-    """Best wall time of each, taking turns; after two, none is begun once patience (seconds) is over."""
+    """Best wall time of each, taking turns; after two turns, none starts once `patience` seconds are over."""
     times = [float("inf")] * len(functions)
     begun = time.perf_counter()
     for turn in range(repeats):
@@ -91,7 +91,7 @@ def best(*functions: Callable[[], object], repeats: int, patience: float) -> lis
             start = time.perf_counter()
             result = function()
             times[i] = min(times[i], time.perf_counter() - start)
-            del result  # not on the clock
+            del result  # not timed
     return times
 
 
@@ -132,19 +132,19 @@ class Sheet:
 
 
 def check_same(texts: list[str]) -> None:
-    """Both count the same, or a race between them means nothing."""
+    """Check that both count the same, so that the comparison is fair."""
     for settings in ({}, {"ngram_range": (1, 2)}, {"analyzer": "char_wb", "ngram_range": (3, 5)}):
         mine, other = deciban.CountVectorizer(**settings), CountVectorizer(**settings)
         X, Y = mine.fit_transform(texts), other.fit_transform(texts)
         if X.shape != Y.shape or (X != Y).nnz or mine.vocabulary_ != other.vocabulary_:
             raise SystemExit(f"counts differ from scikit-learn's with {settings}")
-    X = deciban.CountVectorizer(n_features=HASHED).transform(texts)
-    if (X != HashingVectorizer(n_features=HASHED, alternate_sign=False, norm=None).transform(texts)).nnz:
+    X = deciban.CountVectorizer(n_features=N_HASH_BUCKETS).transform(texts)
+    if (X != HashingVectorizer(n_features=N_HASH_BUCKETS, alternate_sign=False, norm=None).transform(texts)).nnz:
         raise SystemExit("hashed counts differ from scikit-learn's")
 
 
 def counting(sheet: Sheet, texts: list[str]) -> None:
-    some = texts[::PART]
+    some = texts[::EVERY_NTH]
     mb, mb_some = megabytes(texts), megabytes(some)
 
     def pair(what: str, target: float | None = None, of: list[str] = texts, **settings: Any) -> None:
@@ -174,14 +174,14 @@ def counting(sheet: Sheet, texts: list[str]) -> None:
         lambda: read_vocabulary(CountVectorizer),
         10.0,
     )
-    share = f"on every {PART}th text"
+    share = f"on every {EVERY_NTH}th text"
     pair(f'`analyzer="char_wb"`, (3, 5), {share}', None, some, analyzer="char_wb", ngram_range=(3, 5))
     pair(f'`analyzer="char"`, (3, 3), {share}', None, some, analyzer="char", ngram_range=(3, 3))
     sheet.pair(
         "hashed to 2¹⁸ columns, transform",
         mb,
-        lambda: deciban.CountVectorizer(n_features=HASHED).transform(texts),
-        lambda: HashingVectorizer(n_features=HASHED, alternate_sign=False, norm=None).transform(texts),
+        lambda: deciban.CountVectorizer(n_features=N_HASH_BUCKETS).transform(texts),
+        lambda: HashingVectorizer(n_features=N_HASH_BUCKETS, alternate_sign=False, norm=None).transform(texts),
     )
 
 
@@ -191,7 +191,7 @@ def models(sheet: Sheet, texts: list[str], y: np.ndarray, unseen: list[str]) -> 
     def pair(
         what: str, ours: Callable[[], Any], theirs: Callable[[], Any], target: float | None = None, ask: str = ""
     ) -> None:
-        """Time fitting, and then asking models that are fitted once more, off the clock."""
+        """Time fitting, and then prediction by models that were fitted again, untimed."""
         sheet.pair(f"{what}, fit", mb, lambda: ours().fit(texts, y), lambda: theirs().fit(texts, y), target)
         if ask:
             mine, other = (getattr(make().fit(texts, y), ask) for make in (ours, theirs))
@@ -240,16 +240,16 @@ def threads(texts: list[str], y: np.ndarray, unseen: list[str], repeats: int, pa
         yield f"| {what} | {one * 1e3:.0f} | {two * 1e3:.0f} | {one / two:.2f}× |"
 
 
-# ---------------------------------------------------------------------- in processes of their own
+# ---------------------------------------------------------------------- in separate processes
 
 
 def grown(texts: list[str], y: np.ndarray, copies: int, changed: bool) -> tuple[list[str], np.ndarray]:
-    """So many times the texts; if changed, each copy's letters are moved on by one more, so that its words are new."""
+    """Several copies of the texts; if `changed`, each copy's letters are shifted by one more, for new words."""
     out = list(texts)
     for i in range(1, copies):
         moved = LETTERS[i:] + LETTERS[:i]
         table = str.maketrans(LETTERS + LETTERS.upper(), moved + moved.upper())
-        # What is not changed is copied all the same: texts that are one object would be in the cache.
+        # Unchanged texts are copied too: shared objects would stay in the cache.
         out += [text.translate(table) if changed else "".join([text[:1], text[1:]]) for text in texts]
     return out, np.tile(y, copies)
 
@@ -259,16 +259,16 @@ def status(field: str) -> float:
     return int(Path("/proc/self/status").read_text().split(f"{field}:")[1].split()[0]) * 1024 / 1e6
 
 
-def alone(task: str, copies: int, changed: bool, repeats: int) -> None:
+def run_task(task: str, copies: int, changed: bool, repeats: int) -> None:
     """Run a task in this process; print the texts' size, the peak above them and the best time as JSON."""
     texts, y = grown(*newsgroups("train"), copies, changed)
     run = TASKS[task]
-    run(texts[::500], y[::500])  # what is imported and set up when first used is nobody's memory
+    run(texts[::500], y[::500])  # first use imports and sets up things, which should not count
     gc.collect()
     with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)  # so that what loading left free does not pass for the input
+        ctypes.CDLL(None).malloc_trim(0)  # so that memory freed after loading is not reused unnoticed
     before = status("VmRSS")
-    PEAK.write_text("5")  # the peak is that from here on
+    CLEAR_REFS.write_text("5")  # measure the peak from here on
     result = run(texts, y)
     above = status("VmHWM") - before
     del result
@@ -290,8 +290,8 @@ def memory() -> Iterator[str]:
     for ours, theirs in zip(OURS, THEIRS, strict=True):
         mine, other = in_a_process(ours), in_a_process(theirs)
         ratio = f"{other['above'] / mine['above']:.1f}×"
-        for name, found, said in ((ours, mine, ratio), (theirs, other, "")):
-            yield f"| {name} | {found['above']:.0f} | {found['above'] / found['mb']:.1f} | {said} |"
+        for name, measured, ratio_text in ((ours, mine, ratio), (theirs, other, "")):
+            yield f"| {name} | {measured['above']:.0f} | {measured['above'] / measured['mb']:.1f} | {ratio_text} |"
 
 
 def growth(repeats: int) -> Iterator[str]:
@@ -299,11 +299,13 @@ def growth(repeats: int) -> Iterator[str]:
     yield from ("| what | texts | MB | ms a MB | MB above the texts, a MB |", "|---|---|---:|---:|---:|")
     for task in (*OURS, next(iter(THEIRS))):
         for copies, changed in ((1, False), (2, False), (4, False), (2, True), (4, True)):
-            found = in_a_process(task, copies, changed, max(1, min(2, repeats)))
-            said = "once" if copies == 1 else f"{copies} times, {'each with its own words' if changed else 'the same'}"
+            measured = in_a_process(task, copies, changed, max(1, min(2, repeats)))
+            copies_text = (
+                "once" if copies == 1 else f"{copies} times, {'each with its own words' if changed else 'the same'}"
+            )
             yield (
-                f"| {task} | {said} | {found['mb']:.0f} | {found['seconds'] * 1e3 / found['mb']:.1f} | "
-                f"{found['above'] / found['mb']:.1f} |"
+                f"| {task} | {copies_text} | {measured['mb']:.0f} | {measured['seconds'] * 1e3 / measured['mb']:.1f} | "
+                f"{measured['above'] / measured['mb']:.1f} |"
             )
 
 
@@ -318,13 +320,13 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.alone:
-        alone(arguments.alone, arguments.copies, arguments.changed, arguments.repeats)
+        run_task(arguments.alone, arguments.copies, arguments.changed, arguments.repeats)
         return
     start = time.perf_counter()
     repeats, patience = arguments.repeats, arguments.patience
     (texts, y), (unseen, _) = newsgroups("train"), newsgroups("test")
     check_same(texts[::100])
-    deciban.TextClassifier().fit(texts[::100], y[::100])  # what is imported when first used is not on the clock
+    deciban.TextClassifier().fit(texts[::100], y[::100])  # so that lazy imports are not timed
     mb = megabytes(texts)
     everything = np.frombuffer("".join(texts).encode().ljust(-(-int(mb * 1e6) // 8) * 8), dtype=np.uint8)
     bytewise, wordwise = best(
@@ -358,8 +360,8 @@ def main() -> None:
             print(row, flush=True)
 
     section("Two threads", threads(texts, y, unseen, repeats, patience))
-    if not PEAK.exists():
-        print(f"memory and growth are left out: there is no {PEAK} here")
+    if not CLEAR_REFS.exists():
+        print(f"memory and growth are left out: there is no {CLEAR_REFS} here")
         arguments.without += ["memory", "growth"]
     if "memory" not in arguments.without:
         section("Memory", memory())

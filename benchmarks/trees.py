@@ -42,14 +42,14 @@ def read(name: str) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def judge(model: Any, X: pd.DataFrame, y: np.ndarray, folds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each row's log loss and whether it was right, without having learned it."""
+    """Cross-validated log loss of each row, and whether it was predicted correctly."""
     losses, right = np.empty(len(y)), np.empty(len(y))
     for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y):
         model.fit(X.iloc[train], y[train])
         proba, place = model.predict_proba(X.iloc[test]), {c: i for i, c in enumerate(model.classes_)}
         truth = np.array([place.get(label, -1) for label in y[test]])
-        said = np.where(truth >= 0, proba[np.arange(len(test)), truth], 0.0)
-        losses[test] = -np.log(np.maximum(said, 1e-15))  # a class that is not among those learned
+        p_true = np.where(truth >= 0, proba[np.arange(len(test)), truth], 0.0)
+        losses[test] = -np.log(np.maximum(p_true, 1e-15))  # a class that was not learned
         right[test] = proba.argmax(axis=1) == truth
     return losses, right
 

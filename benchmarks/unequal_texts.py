@@ -67,11 +67,11 @@ def body(post: str) -> str:
 
 
 def subject(post: str) -> str:
-    found = re.search(r"^Subject: *(.*)$", post, re.MULTILINE)
-    said = found.group(1).lower().strip() if found else ""
-    while (shorter := re.sub(r"^(re|fwd?)[:\s]+", "", said).strip()) != said:
-        said = shorter
-    return re.sub(r"\W+", " ", said).strip()
+    match = re.search(r"^Subject: *(.*)$", post, re.MULTILINE)
+    line = match.group(1).lower().strip() if match else ""
+    while (shorter := re.sub(r"^(re|fwd?)[:\s]+", "", line).strip()) != line:
+        line = shorter
+    return re.sub(r"\W+", " ", line).strip()
 
 
 def clipped(text: str, words: int | None) -> str:
@@ -79,7 +79,7 @@ def clipped(text: str, words: int | None) -> str:
 
 
 def split(X: list[str], y: np.ndarray, rng: np.random.Generator) -> Split:
-    """About 30 % of each class for judging; one text at least is learned."""
+    """About 30 % of each class as test texts; at least one text of each is learned."""
     learned = np.zeros(len(y), dtype=bool)
     for c in np.unique(y):
         mine = rng.permutation(np.flatnonzero(y == c))
@@ -136,22 +136,22 @@ SETS: dict[str, Callable[[np.random.Generator], Split]] = {
 }
 
 
-# ---------------------------------------------------------------------- judging
+# ---------------------------------------------------------------------- evaluation
 
 
 def logistic_regression(train: texts.Texts, test: texts.Texts) -> tuple[float, float]:
-    """The least log loss, and the accuracy that goes with it."""
-    found = []
+    """The lowest log loss, and its accuracy."""
+    results = []
     for logarithmic, strength in product((False, True), STRENGTHS):
         terms = TfidfVectorizer(sublinear_tf=logarithmic)
         X = terms.fit_transform(train[0])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it did not converge, with C = 1,000
             model = LogisticRegression(C=strength, max_iter=300).fit(X, train[1])
-        said = model.predict_log_proba(terms.transform(test[0]))
+        log_proba = model.predict_log_proba(terms.transform(test[0]))
         right = np.searchsorted(model.classes_, test[1])
-        found.append((-said[np.arange(len(right)), right].mean(), (said.argmax(axis=1) == right).mean()))
-    return min(found)
+        results.append((-log_proba[np.arange(len(right)), right].mean(), (log_proba.argmax(axis=1) == right).mean()))
+    return min(results)
 
 
 def main() -> None:
@@ -175,8 +175,8 @@ def main() -> None:
             train, test = SETS[name](np.random.default_rng(seed))
             judged = texts.judge(deciban.TextClassifier, train, test)
             ours.append((judged.log_loss, judged.accuracy))
-            told = deciban.TextClassifier().fit(*train).leave_one_out(*train)
-            stated.append((told.log_loss, told.accuracy))
+            stated_figures = deciban.TextClassifier().fit(*train).leave_one_out(*train)
+            stated.append((stated_figures.log_loss, stated_figures.accuracy))
             theirs.append(logistic_regression(train, test))
         sizes = np.unique(train[1], return_counts=True)[1]
         cells = (

@@ -1,6 +1,6 @@
-"""What an extra of this project needs, one requirement a line: `pip` itself would only say so once all is built.
+"""Print the requirements of an extra, one per line: `pip` itself reports them only after building.
 
-With `--build`, what it takes to build it.
+With `--build`, print the build requirements.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ FILE = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_t
 PROJECT, BUILD = FILE["project"], FILE["build-system"]
 
 
-def requirements(asked: list[str]) -> Iterator[str]:
-    """With the extras that extras are made of."""
-    for one in asked:
+def requirements(extras: list[str]) -> Iterator[str]:
+    """Requirements of extras, including nested ones."""
+    for one in extras:
         own = re.fullmatch(r"deciban\[(.+)\]", one)
         if own is None:
             yield one

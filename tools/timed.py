@@ -1,4 +1,4 @@
-"""Run a command, and say how long it took: timed.py "what it does" command argument …"""
+"""Run a command, and print how long it took: timed.py "what it does" command argument …"""
 
 from __future__ import annotations
 
