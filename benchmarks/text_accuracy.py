@@ -268,8 +268,8 @@ def verdicts(defaults: dict[str, Judged | None]) -> list[str]:
         met += sum(good)
         marks = ["met" if g else "MISSED" for g in good]
         lines.append(
-            f"| {name} | {judged.accuracy:.4f} | {accuracy:.3f} | {marks[0]} | {judged.log_loss:.4f} | {log_loss:.3f} | "
-            f"{marks[1]} |"
+            f"| {name} | {judged.accuracy:.4f} | {accuracy:.3f} | {marks[0]} | {judged.log_loss:.4f} | {log_loss:.3f} "
+            f"| {marks[1]} |"
         )
     return [*lines, "", f"{met} of {2 * len(defaults)} targets met by `{DEFAULT}`."]
 
