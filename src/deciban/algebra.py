@@ -21,17 +21,17 @@ from deciban._typing import Array, Floats, Sums
 from deciban.measure import MEASURES, RESIDUE, Lost, has_squares, second_moments
 from deciban.schema import Columns, Schema, find
 
-CANCELLED = 2.0**10  # squares that a move of the pivot makes as many times smaller have lost ten of a double's 53 bits
-FAR = 100.0  # variances: a mean ten deviations from its pivot costs its variance seven of a double's 53 bits
+CANCELLATION_RATIO = 2.0**10  # squares that shrink by this factor when a pivot moves lose ten of a double's 53 bits
+MAX_PIVOT_DISTANCE = 100.0  # squared, in variances: at ten deviations a variance loses seven of a double's 53 bits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stats:
     """Sums of T(x) by class: `weight` is n_y, `sums` has one mapping (measure → array) per block of columns.
 
-    Every array's first axis is the class. `one` may have a single column where no entry was missing. Beside second
-    moments stands `lost` once something was taken away from them: the squares, by class and column, that they were
-    larger by. What rounding has left in a moment is a share of these as well as of itself.
+    Every array's first axis is the class. `one` may have a single column if no entry was missing. Once something was
+    subtracted from second moments there is also `lost`: the squares, by class and column, that were subtracted. The
+    rounding error of a moment is relative to these as well as to itself.
     """
 
     schema: Schema
@@ -97,7 +97,7 @@ class Stats:
 
 
 def lost_by(operation: Callable[[Array, Array], Array], mine: Sums, theirs: Sums) -> dict[str, Floats]:
-    """What second moments have lost by now: what either side had, and what is taken away."""
+    """What second moments have lost so far: the losses of either side, and what is subtracted now."""
     parts = [side[Lost.name] for side in (mine, theirs) if Lost.name in side]
     if operation is np.subtract and has_squares(mine):
         parts.append(second_moments(theirs))
@@ -105,21 +105,21 @@ def lost_by(operation: Callable[[Array, Array], Array], mine: Sums, theirs: Sums
 
 
 def without(total: Floats, part: Floats | float) -> Floats:
-    """total − part, where what is left of a subtraction by rounding alone counts as nothing."""
-    left = total - part
-    return np.where(np.abs(left) <= np.abs(total) * RESIDUE, 0.0, left)
+    """total − part, with rounding residue set to zero."""
+    remaining = total - part
+    return np.where(np.abs(remaining) <= np.abs(total) * RESIDUE, 0.0, remaining)
 
 
 def add_prior(sums: Sums, pseudo: Sums) -> Sums:
-    """A block's sums with the prior's pseudo-statistics added; what only one of them has comes along."""
+    """A block's sums with the prior's pseudo-statistics added; sums that only one of them has are kept."""
     both = {**sums, **pseudo, **{name: sums[name] + pseudo[name] for name in sums if name in pseudo}}
-    if Lost.name in sums:  # squares that are exactly nothing have no rounding
+    if Lost.name in sums:  # squares that are exactly zero have no rounding error
         both[Lost.name] = np.where(second_moments(sums) > 0, sums[Lost.name], 0.0)
     return both
 
 
 def common_schema(a: Stats, b: Stats) -> Schema:
-    """The union of two schemas, each pivot from the side that has seen something there: a's first."""
+    """The union of two schemas, with each pivot from a side that has data there, preferably a."""
     schema = a.schema.union(b.schema)
     k = len(schema.classes)
     blocks = []
@@ -132,7 +132,7 @@ def common_schema(a: Stats, b: Stats) -> Schema:
                 rows = find(stats.classes, schema.classes)
                 seen = scatter(np.broadcast_to(stats.sums[i]["one"], mine.shape) > 0, rows, k) > 0
                 pivot, known = np.where(seen, scatter(mine, rows, k), pivot), known | seen
-            if not known.all():  # where a class has nothing yet, a point near the others', where the prior will be
+            if not known.all():  # for a class without data, the pivot of another class, near the prior's mean
                 pivot = np.where(known, pivot, np.take_along_axis(pivot, known.argmax(axis=0)[None], axis=0))
             columns = replace(columns, pivot=pivot)
         blocks.append(columns)
@@ -140,7 +140,7 @@ def common_schema(a: Stats, b: Stats) -> Schema:
 
 
 def scatter(array: Array, rows: Array, k: int) -> Floats:
-    """Spread an array's rows over k classes, the others zero."""
+    """An array's rows placed among k classes, the others zero."""
     out = np.zeros((k, *array.shape[1:]))
     out[rows] = array
     return out
@@ -150,37 +150,39 @@ def scatter(array: Array, rows: Array, k: int) -> Floats:
 
 
 def shift(sums: Sums, by: Floats) -> dict[str, Floats]:
-    """Moments about the pivot p, moved to the pivot p − by: linear, so it adds and subtracts as they do."""
+    """Moments about the pivot p, moved to the pivot p − by: a linear map, so it commutes with + and −."""
     if not np.any(by):
         return dict(sums)
     moved = {name: MEASURES[name].shifted(sums, by) for name in sums}
     if has_squares(sums):
         before = second_moments(sums) + 2.0 * np.abs(by * sums["x"]) + sums["one"] * by**2
-        cancelled = np.where(before > CANCELLED * second_moments(moved), before, 0.0)
+        cancelled = np.where(before > CANCELLATION_RATIO * second_moments(moved), before, 0.0)
         if Lost.name in sums or cancelled.any():
             moved[Lost.name] = sums.get(Lost.name, 0.0) + cancelled
     return moved
 
 
 def about_the_means(stats: Stats) -> Stats:
-    """The same about pivots that follow the means, where these have gone too far for a variance to keep its digits.
+    """The same with pivots moved to the means where these are so far off that a variance would lose digits.
 
-    So they may by decay, and during EM. The sooner a pivot follows, the fewer digits its move costs.
+    That can happen through decay, and during EM. The sooner a pivot follows, the fewer digits its move costs.
     """
-    blocks = tuple(following(columns, sums) for columns, sums in zip(stats.schema.blocks, stats.sums, strict=True))
+    blocks = tuple(
+        with_pivots_at_means(columns, sums) for columns, sums in zip(stats.schema.blocks, stats.sums, strict=True)
+    )
     if all(new is old for new, old in zip(blocks, stats.schema.blocks, strict=True)):
         return stats
     return stats.embed(replace(stats.schema, blocks=blocks))
 
 
-def following(columns: Columns, sums: Sums) -> Columns:
-    """Columns whose pivots are at the means where those are `FAR` off."""
+def with_pivots_at_means(columns: Columns, sums: Sums) -> Columns:
+    """Columns with pivots at the means where these are farther than MAX_PIVOT_DISTANCE."""
     pivot = columns.pivot
     if pivot is None:
         return columns
     n = np.broadcast_to(sums["one"], pivot.shape)
     mean = np.divide(sums["x"], n, out=np.zeros(pivot.shape), where=n > 0)
-    with np.errstate(over="ignore", invalid="ignore"):  # of what is as large as that, nothing is far
-        far = n * mean**2 > FAR * np.maximum(second_moments(sums) - n * mean**2, 0.0)
-    far &= np.abs(mean) > RESIDUE * np.abs(pivot)  # more than what rounding makes of a column that does not vary
-    return replace(columns, pivot=np.where(far, pivot + mean, pivot)) if far.any() else columns
+    with np.errstate(over="ignore", invalid="ignore"):  # values so large that they overflow are not far
+        is_far = n * mean**2 > MAX_PIVOT_DISTANCE * np.maximum(second_moments(sums) - n * mean**2, 0.0)
+    is_far &= np.abs(mean) > RESIDUE * np.abs(pivot)  # more than the rounding of a constant column
+    return replace(columns, pivot=np.where(is_far, pivot + mean, pivot)) if is_far.any() else columns

@@ -12,9 +12,9 @@ DECIBANS = 10.0 / np.log(10.0)  # nats → decibans: 10 dB is ten to one
 
 
 def posterior(log_joint: Floats, log_prior: Floats, logs: bool = False, quiet: bool = False) -> Floats:
-    """P(y | x) = P(x | y) P(y) / Σ P(x | y') P(y'), or its logarithm; `log_joint` is used up.
+    """P(y | x) = P(x | y) P(y) / Σ P(x | y') P(y'), or its logarithm; `log_joint` is overwritten.
 
-    Where every class gives x probability zero, 0/0 is answered by the prior, and (unless `quiet`) a warning says so.
+    If x has probability zero in every class, 0/0 is answered by the prior, with a warning unless `quiet`.
 
     >>> import numpy as np
     >>> posterior(np.log([[0.02, 0.06]]), np.log([0.5, 0.5]))
@@ -27,7 +27,7 @@ def posterior(log_joint: Floats, log_prior: Floats, logs: bool = False, quiet: b
 
 
 def report(ties: int, bad: int, n: int) -> None:
-    """Say so where the posterior of some rows is not what Bayes' rule gives."""
+    """Raise or warn if Bayes' rule does not give a posterior for some rows."""
     if bad >= 0:
         raise DecibanError("row {row} has no finite log-probability: does it hold an infinity?", row=bad)
     if ties:
@@ -69,7 +69,7 @@ def adapt_prior(
     """The class prior under which unlabelled rows are most likely, by EM (Saerens, Latinne & Decaestecker 2002).
 
     Takes posteriors under the old prior; returns the new prior and the number of steps. It stops when no class's share
-    moves by more than `tolerance`, far below what rows can tell; a warning says so where `max_iter` steps were too few.
+    moves by more than `tolerance`, far below its standard error, and warns if `max_iter` steps were too few.
     """
     if len(posteriors) == 0:
         return prior, 0

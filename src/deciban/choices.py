@@ -1,4 +1,4 @@
-"""What leave-one-out chooses of a joint law: prior strengths, covariances, a tree."""
+"""What leave-one-out can choose in a joint law: prior strengths, covariances, a tree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import numpy as np
 
 from deciban import collect
 from deciban._typing import Array, Data, Floats
-from deciban.corollaries.leave_one_out import FEW, best_alpha, best_family, leave_one_out, some_of
+from deciban.corollaries.leave_one_out import (
+    MAX_ROWS_WITHOUT_DOWNDATES,
+    best_alpha,
+    best_family,
+    leave_one_out,
+    random_subset,
+)
 from deciban.families import Family, MultivariateGaussian
 from deciban.families.chow_liu import chow_liu
 from deciban.families.covariance import SHAPES
@@ -18,14 +24,14 @@ from deciban.measure import RESIDUE
 from deciban.priors import Alpha, search
 from deciban.schema import Bins
 
-# Where "loo" looks for how far covariances move towards the shared one, and towards a sphere.
+# The grid of "loo" for shrinkage of covariances towards the shared one, and towards a sphere.
 TIES = (0.0, 0.05, 0.2, 0.5, 0.8, 0.95, 1.0)
 SPHERES = (0.0, 0.001, 0.01, 0.05, 0.2, 0.5)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByAlpha(Choice):
-    """The strength of one prior for all blocks."""
+    """One prior strength for all blocks."""
 
     def chooses(self) -> bool:
         return True
@@ -34,13 +40,13 @@ class ByAlpha(Choice):
         return model.joint.with_alpha(best_alpha(model, data, codes, weight, n_jobs))
 
     def between(self, one: Model, two: Model) -> Joint:
-        """Between the two by how much each has seen."""
+        """The mean strength, weighted by the rows that each has learned."""
         return one.joint.with_alpha(mean_strength(one, two, 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByBlock(Choice):
-    """The strength of some blocks' priors, each in turn beside the others as they are by then."""
+    """The prior strengths of some blocks, chosen one after the other."""
 
     blocks: tuple[int, ...] = ()
 
@@ -67,7 +73,7 @@ class ByBlock(Choice):
 
 
 def mean_strength(one: Model, two: Model, block: int) -> Alpha:
-    """The geometric mean of what each chose, by how much each has seen."""
+    """The geometric mean of the two strengths, weighted by the rows that each has learned."""
     shares = np.array([float(model.stats.weight.sum()) for model in (one, two)])
     if not shares.any():
         return one.joint.blocks[block].alpha
@@ -76,18 +82,18 @@ def mean_strength(one: Model, two: Model, block: int) -> Alpha:
 
 
 def with_strength(joint: Joint, block: int, alpha: Alpha) -> Joint:
-    """The same law with a prior of another strength for one block."""
+    """The same law with another prior strength for one block."""
     blocks = [replace(b, alpha=alpha) if i == block else b for i, b in enumerate(joint.blocks)]
     return replace(joint, blocks=tuple(blocks))
 
 
 def best_strength(model: Model, block: int, data: Data, y: Array, weight: Floats | None, n_jobs: int | None) -> float:
-    """The strength of one block's prior, beside the others as they are, with the least leave-one-out log loss.
+    """The strength of one block's prior with the least leave-one-out log loss; the other blocks are unchanged.
 
     Rows whose class has no other row are left out of the comparison: no prior helps them.
     """
     if not all(part.family.downdates(1.0) for part in model.joint.blocks):
-        rows = some_of(np.arange(len(y)), FEW)
+        rows = random_subset(np.arange(len(y)), MAX_ROWS_WITHOUT_DOWNDATES)
         data, y, weight = [X[rows] for X in data], y[rows], None if weight is None else weight[rows]
     own = np.ones(len(y)) if weight is None else weight
     counts = (model.stats.weight[y] > own * (1.0 + RESIDUE)) & (own > 0)
@@ -103,9 +109,9 @@ def best_strength(model: Model, block: int, data: Data, y: Array, weight: Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByCovariance(Choice):
-    """The shape of covariances ("loo" among all, "bic"), how far they are shrunk, and the prior's strength."""
+    """The shape of covariances ("loo" among all, "bic"), their shrinkage, and the prior's strength."""
 
-    shape: str = ""  # "loo", "bic", or one that is given
+    shape: str = ""  # "loo", "bic", or a given shape
     shrinks: bool = False
     alpha: bool = False
     criterion: str = "log_loss"
@@ -153,9 +159,9 @@ class ByCovariance(Choice):
         return replace(joint, blocks=(replace(joint.blocks[0], family=between(one, two)),))
 
     def made(self, model: Model) -> bool:
-        asked, found = self.asked.blocks[0].family, model.joint.blocks[0].family
+        asked, chosen = self.asked.blocks[0].family, model.joint.blocks[0].family
         assert isinstance(asked, MultivariateGaussian)
-        return chosen_from(asked, found) if self.chooses() else found == asked
+        return chosen_from(asked, chosen) if self.chooses() else chosen == asked
 
 
 def gaussian_of(model: Model) -> MultivariateGaussian:
@@ -165,22 +171,22 @@ def gaussian_of(model: Model) -> MultivariateGaussian:
 
 
 def shrunken(family: MultivariateGaussian, model: Model) -> list[MultivariateGaussian]:
-    """The law moved towards the shared covariance, and towards a sphere, by various amounts."""
+    """The law with all combinations of shrinkage towards the shared covariance and towards a sphere."""
     ties = (0.0,) if family.shape == "EEE" else TIES
     scaled = replace(family, scale=family.units(model.stats.sums[0], model.columns()))
     return [replace(scaled, tie=tie, sphere=sphere) for sphere in SPHERES for tie in ties]
 
 
-def chosen_from(asked: MultivariateGaussian, found: Family) -> bool:
-    """Whether a law is one that leave-one-out can have chosen where this one was asked for."""
-    if not isinstance(found, MultivariateGaussian):
+def chosen_from(asked: MultivariateGaussian, family: Family) -> bool:
+    """Whether leave-one-out can have chosen `family` where `asked` was requested."""
+    if not isinstance(family, MultivariateGaussian):
         return False
-    covariance = found.covariance if asked.dense else asked.covariance
-    return found == replace(asked, covariance=covariance, tie=found.tie, sphere=found.sphere, scale=found.scale)
+    covariance = family.covariance if asked.dense else asked.covariance
+    return family == replace(asked, covariance=covariance, tie=family.tie, sphere=family.sphere, scale=family.scale)
 
 
 def between(one: Model, two: Model) -> Family:
-    """The law of the sum of two models: where leave-one-out chose for each, between them by how much each has seen."""
+    """The law of the sum of two models: the larger one's, with the weighted mean of their shrinkages."""
     families = [model.joint.blocks[0].family for model in (one, two)]
     shares = [float(model.stats.weight.sum()) for model in (one, two)]
     family = max(zip(shares, map(repr, families), families, strict=True), key=lambda part: part[:2])[2]
@@ -196,11 +202,11 @@ def between(one: Model, two: Model) -> Family:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByTree(Choice):
-    """Which column hangs on which, where that is found from rows; and the prior's strength."""
+    """The tree of columns, if it is learned from rows; and the prior's strength."""
 
     finds: bool = True
     alpha: bool = False
-    given: tuple[bool, ...] | None = None  # of which columns the cuts were given, and not found
+    given: tuple[bool, ...] | None = None  # for each column, whether its cuts were given rather than learned
 
     def chooses(self) -> bool:
         return self.alpha
@@ -224,7 +230,7 @@ class ByTree(Choice):
         return one.joint.with_alpha(mean_strength(one, two, 0)) if self.alpha else one.joint
 
     def anew(self, model: Model, everything: LabelledData, some: LabelledData, n_jobs: int | None) -> Model:
-        """Another tree asks for other sums of all rows."""
+        """With another tree, all rows are summed again."""
         chosen, columns = Choice.anew(self, model, everything, some, n_jobs), model.columns()
         if not self.finds:
             return chosen

@@ -1,7 +1,7 @@
-"""Arrays in memory, in threads: a block of rows is a partial sum, and sums merge by `+`.
+"""Statistics of arrays in memory, in threads: a block of rows is a partial sum, and sums merge by `+`.
 
-Kernels release the GIL, so plain threads do. Blocks have a fixed size and merge in order, so that a result
-does not depend on how many threads there were.
+Kernels release the GIL, so threads suffice. Blocks have a fixed size and merge in order, so that a result does not
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from deciban._typing import Array, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats, shift
 from deciban.errors import DecibanError
 from deciban.joint import Joint, Model
-from deciban.matrix import as_value, complain, csr_view, has_missing, row_slice
+from deciban.matrix import as_value, csr_view, has_missing, raise_overflow, row_slice
 from deciban.measure import XX, XXY, XXYY, XY, Above, Is, Measure, One, Pairs, has_squares, incomplete, second_moments
 from deciban.schema import Columns, Schema
-from deciban.threads import ENTRIES, threads
+from deciban.threads import ENTRIES_PER_BLOCK, threads
 
 Result = TypeVar("Result")
 
-CODES = (np.uint8, np.int32, np.int64, np.float32, np.float64)
-KERNELS = (One, measured.X, Above, XX, XY, XXY, XXYY, Is, Pairs)  # measures that are summed by compiled loops
+CODE_TYPES = (np.uint8, np.int32, np.int64, np.float32, np.float64)
+KERNELS = (One, measured.X, Above, XX, XY, XXY, XXYY, Is, Pairs)  # measures with compiled kernels
 
 
 def size_of(data: Data) -> int:
-    """How many numbers there are."""
+    """The number of stored entries."""
     return sum(X.nnz if issparse(X) else X.shape[0] * X.shape[1] for X in data)
 
 
 def row_blocks(data: Data, entries: int) -> list[slice]:
-    """Slices of rows, about so many numbers each."""
+    """Slices of rows, each with about so many entries."""
     n = data[0].shape[0]
     step = max(1, int(entries * n // max(1, size_of(data)))) if n else 1
     return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
 
 def long_blocks(data: Data, n_jobs: int | None) -> int:
-    """Entries of a block where a block costs something of its own: few blocks, but one for every thread."""
+    """The entries of a block if each block has an overhead: few blocks, but at least one per thread."""
     size = size_of(data)
-    return max(ENTRIES, min(16 * ENTRIES, size // threads(n_jobs, size) + 1))
+    return max(ENTRIES_PER_BLOCK, min(16 * ENTRIES_PER_BLOCK, size // threads(n_jobs, size) + 1))
 
 
 def over_rows(
     data: Data, n_jobs: int | None, work: Callable[[slice], Result], entries: int | None = None
 ) -> list[Result]:
-    """work(rows) for every block of rows, in order, in threads."""
-    blocks = row_blocks(data, entries if entries is not None else ENTRIES)
+    """work(rows) for every block of rows, in threads; results in order."""
+    blocks = row_blocks(data, entries if entries is not None else ENTRIES_PER_BLOCK)
     workers = threads(n_jobs, size_of(data))
     if workers == 1 or len(blocks) == 1:
         return [work(rows) for rows in blocks]
@@ -73,8 +73,8 @@ def collect(
 ) -> Stats:
     """Sums of T(x) by class over all rows. Labels are class codes (−1: no class), or an (n, k) matrix of weights.
 
-    Where columns depend on each other, a row with missing entries adds what the model `guess` expects of it, and
-    without a guess nothing.
+    Where columns depend on each other, a row with missing values adds its expectation under the model `guess`, and
+    nothing without a guess.
     """
     k = len(schema.classes)
     soft = labels.ndim == 2
@@ -97,9 +97,9 @@ def collect(
 def class_weights(
     joint: Joint, schema: Schema, total: Sequence[dict[str, Floats]], labels: Array, weight: Floats | None
 ) -> Floats:
-    """n_y. Where no entry was missing (`one` is narrower than its columns), a block has counted the rows already.
+    """n_y. If no entry was missing (`one` is narrower than its columns), a block has counted the rows already.
 
-    Where columns depend on each other, a row with missing entries counts as far as something was expected of it.
+    Where columns depend on each other, a row with missing values counts only if its expectation was added.
     """
     for block, sums, columns in zip(joint.blocks, total, schema.blocks, strict=True):
         counted = "one" in sums and sums["one"].shape[1] == 1 and (columns.size > 1 or block.family.whole_rows)
@@ -129,7 +129,7 @@ def collect_block(
     k: int,
     n_jobs: int | None,
 ) -> dict[str, Floats]:
-    """One block's sums, whatever its measures and its storage: by kernels, or else by the measures' definitions."""
+    """One block's sums, dense or sparse: by kernels, or else by the measures' definitions."""
     pivot = columns.pivot if columns.pivot is not None else np.zeros((k, columns.size))
     pivot = np.ascontiguousarray(pivot)
     others = [m for m in measures if type(m) not in KERNELS]
@@ -152,10 +152,10 @@ def collect_block(
     else:
         sums = dense_sums(X, labels, weight, k, pivot, squares, above, n_jobs)
     if not all(np.isfinite(array).all() for array in sums.values()):
-        complain(X, columns)
-    # Squares below 1e-308 lose digits or vanish: 1e-280 a row leaves a double's sixteen to the smallest that matter.
-    # A sum can also be small because EM's shares are: then the squares are as small as the values, not smaller, and
-    # below 1e-305 neither has digits to tell by.
+        raise_overflow(X, columns)
+    # Squares below 1e-308 lose digits or vanish: from 1e-280 per row on they keep a double's sixteen digits. A sum can
+    # also be small because EM's responsibilities are: then the squares are as small as the values, not smaller, and
+    # below 1e-305 neither has enough digits to decide.
     vanishing = np.zeros((0, 0), dtype=bool)
     if has_squares(sums):
         second = second_moments(sums)
@@ -209,7 +209,7 @@ def sums_by_definition(
     for part in parts:
         total = {name: total[name] + part[name] for name in total}
     if not all(np.isfinite(array).all() for array in total.values()):
-        complain(X, columns)
+        raise_overflow(X, columns)
     return total
 
 
@@ -243,7 +243,7 @@ def dense_sums(
     def work(rows: slice) -> tuple[Floats, Floats, Floats | None]:
         nonlocal seen_missing
         if not seen_missing:
-            # NaN poisons a sum, so the sums themselves tell whether an entry was missing: no separate pass.
+            # A sum with NaN is NaN, so the sums themselves show whether an entry was missing: no separate pass.
             part = sums_of(rows, False)
             if not np.isnan(part[1]).any():
                 return part
@@ -251,7 +251,7 @@ def dense_sums(
         return sums_of(rows, True)
 
     with np.errstate(invalid="ignore"):
-        parts = over_rows([X], n_jobs, work, 4 * ENTRIES)
+        parts = over_rows([X], n_jobs, work, 4 * ENTRIES_PER_BLOCK)
         total = {"one": np.zeros((k, 1)), "x": np.zeros((k, d))}
         if squares:
             total["xx"] = np.zeros((k, d))
@@ -282,7 +282,7 @@ def scatter_sums(
         block = X[rows] if X.dtype in (np.float32, np.float64) else X[rows].astype(np.float64)
         mine, w = labels[rows], None if weight is None else weight[rows]
         sums = sums_of(block, mine, w)
-        if np.isnan(sums["x"]).any():  # NaN poisons a sum, so the sums themselves tell whether an entry was missing
+        if np.isnan(sums["x"]).any():  # a sum with NaN is NaN, so the sums show whether an entry was missing
             there = ~incomplete(block)
             block, mine, w = block[there], mine[there], None if w is None else w[there]
             sums = sums_of(block, mine, w)
@@ -290,14 +290,14 @@ def scatter_sums(
 
     with np.errstate(invalid="ignore", over="ignore"):
         # A block's sums are as large as the scatter matrices, so blocks are at least a few times longer than that.
-        parts = over_rows([X], n_jobs, work, max(ENTRIES, 4 * k * d * d))
+        parts = over_rows([X], n_jobs, work, max(ENTRIES_PER_BLOCK, 4 * k * d * d))
     if not parts:
         return work(slice(0, 0))
     return {name: np.add.reduce([part[name] for part in parts]) for name in parts[0]}
 
 
 def higher_moments(X: Array, labels: Array, weight: Floats | None, pivot: Floats) -> dict[str, Floats]:
-    """Σt²tᵀ and Σt²(t²)ᵀ by class: what the Ledoit–Wolf intensity is made of."""
+    """Σt²tᵀ and Σt²(t²)ᵀ by class, for the Ledoit–Wolf intensity."""
     k, d = pivot.shape
     sums = {"xxy": np.zeros((k, d, d)), "xxyy": np.zeros((k, d, d))}
     for c in range(k):
@@ -318,28 +318,28 @@ def sparse_sums(
     above: float | None,
     n_jobs: int | None,
 ) -> dict[str, Floats]:
-    """Sums about zero: entries that are not stored are zeros and add nothing but their weight."""
-    gone = np.isnan(X.data) if has_missing(X) else None
-    data = as_value(X.data) if gone is None else np.where(gone, 0.0, X.data)
+    """Sums about zero: entries that are not stored are zeros and add only their weight."""
+    is_missing = np.isnan(X.data) if has_missing(X) else None
+    data = as_value(X.data) if is_missing is None else np.where(is_missing, 0.0, X.data)
     sums: dict[str, Floats] = {}
     if labels.ndim == 2:
         values = data.astype(np.float64) if above is None else (data > above).astype(np.float64)
-        if gone is not None:
-            values = np.where(gone, 0.0, values)
+        if is_missing is not None:
+            values = np.where(is_missing, 0.0, values)
         S = type(X)((values, X.indices, X.indptr), shape=X.shape)
         sums["one"] = labels.sum(axis=0)[:, None]
         sums["x"] = np.ascontiguousarray((S.T @ labels).T)
         if squares:
             sums["xx"] = np.ascontiguousarray((S.power(2).T @ labels).T)
-        if gone is not None:
-            holes = type(X)((gone.astype(float), X.indices, X.indptr), shape=X.shape)
-            sums["one"] = sums["one"] - (holes.T @ labels).T
+        if is_missing is not None:
+            missing = type(X)((is_missing.astype(float), X.indices, X.indptr), shape=X.shape)
+            sums["one"] = sums["one"] - (missing.T @ labels).T
         return sums
     one = np.zeros((k, 1))
     counts.class_weights(labels, weight, one[:, 0])
     sums["one"], sums["x"] = one, stored_sums(X, data, labels, weight, k, above, False, n_jobs)
-    if gone is not None:
-        sums["one"] = one - stored_sums(X, gone.astype(float), labels, weight, k, None, False, n_jobs)
+    if is_missing is not None:
+        sums["one"] = one - stored_sums(X, is_missing.astype(float), labels, weight, k, None, False, n_jobs)
     if squares:
         sums["xx"] = stored_sums(X, data, labels, weight, k, None, True, n_jobs)
     return sums
@@ -371,7 +371,7 @@ def stored_sums(
         return part
 
     # A block's sums are as wide as the vocabulary, so blocks are at least a few times longer than that.
-    parts = over_rows([values], n_jobs, work, max(ENTRIES, 4 * k * d))
+    parts = over_rows([values], n_jobs, work, max(ENTRIES_PER_BLOCK, 4 * k * d))
     return np.add.reduce(parts) if len(parts) > 1 else parts[0] if parts else np.zeros((k, d))
 
 
@@ -384,7 +384,7 @@ def count_codes(
     n_jobs: int | None,
     codes: Callable[[Array], Array] = lambda block: block,
 ) -> Floats:
-    """How often each code of each column occurs by class, (k, cells); `codes` of a block of rows are those to count."""
+    """Counts of each code of each column by class, (k, cells); `codes` maps a block of rows to the codes to count."""
     cells = int(offsets[-1])
     soft = labels.ndim == 2
 

@@ -15,7 +15,7 @@ from deciban.algebra import Stats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.choices import gaussian_of
 from deciban.corollaries.decay import scaled
-from deciban.corollaries.explain import sides, strongest
+from deciban.corollaries.explain import compared_classes, strongest
 from deciban.errors import FileError, ForgetError
 from deciban.joint import Joint, Model
 from deciban.joint_model import JointModel
@@ -32,23 +32,23 @@ FIXED = "in a mixture every row is shared out among components by all the others
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixtureModel(JointModel):
-    """A mixture without classes: its components take their place. Sums add up for fixed responsibilities alone."""
+    """A mixture without classes: components take their place. Sums add up only for fixed responsibilities."""
 
-    lineage: object = field(default_factory=object)  # the same wherever components are the same ones
+    lineage: object = field(default_factory=object)  # shared by models with the same components
 
     @property
-    def guessed(self) -> str:
+    def why_inexact(self) -> str:
         return FIXED
 
     def batch(
         self, rows: Entries, labels: Labels | None = None, weight: Floats | None = None, n_jobs: int | None = None
     ) -> MixtureModel:
-        """Rows shared out among the components as they are: a step of EM."""
+        """The sums of rows under the present responsibilities: a step of EM."""
         del labels
         return replace(self, stats=expect.expect(rows.data, self, None, None, weight, n_jobs)[1], filled_by=None)
 
     def __add__(self, other: MixtureModel) -> MixtureModel:
-        """The mixture of both: components that lie closest to each other are added up."""
+        """The sum of both mixtures: components that are closest to each other are added."""
         theirs = other.stats if self.lineage is other.lineage else other.stats_in_order(closest(self, other))
         return replace(self, stats=self.stats + theirs, filled_by=None)
 
@@ -65,7 +65,7 @@ class MixtureModel(JointModel):
 
 
 def closest(one: Model, two: Model) -> Array:
-    """Which component of the second belongs to each of the first: least squared distances in all, by its spread."""
+    """The component of `two` matched to each of `one`: least total squared distance, in deviations of `one`."""
     from scipy.optimize import linear_sum_assignment
 
     a, b = one.params[0].mean, two.params[0].mean
@@ -77,14 +77,14 @@ def closest(one: Model, two: Model) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComponentModel(Learner):
-    """Classes that are mixtures: the model of all components side by side, and the class that owns each."""
+    """Classes that are mixtures: one model of all components, and the class of each."""
 
     parts: Model
     owner: Array  # the class code of every component
     classes: Array
     closed: bool = False
     class_prior: str | Floats = "empirical"
-    climbs: Joint | None = None  # the law while EM runs: parameters plugged in, and nothing moved
+    climbs: Joint | None = None  # the law during EM: parameters plugged in, means not shrunken
     unlabelled: int = 0
     filled_by: em.Learned | None = field(default=None, repr=False)
 
@@ -93,7 +93,7 @@ class ComponentModel(Learner):
 
     @classmethod
     def of(cls, joint: Joint, stats: Stats, owner: Array, classes: Array, **more: Any) -> ComponentModel:
-        """Components of these sums, their weights making up the class prior if one was given."""
+        """Components of these sums; a given class prior is split among them by their weights."""
         prior = more.get("class_prior", "empirical")
         if not isinstance(prior, str):
             total = np.bincount(owner, weights=stats.weight, minlength=len(classes))[owner]
@@ -108,7 +108,7 @@ class ComponentModel(Learner):
         more = {name: getattr(self, name) for name in ("closed", "class_prior", "climbs", "unlabelled")}
         return ComponentModel.of(self.parts.joint, stats, owner, classes, **more)
 
-    # ------------------------------------------------------------------ the components, where they matter
+    # ------------------------------------------------------------------ the components
 
     @property
     def joint(self) -> Joint:
@@ -138,7 +138,7 @@ class ComponentModel(Learner):
         return np.vstack([self.owner == np.arange(k)[:, None], np.ones((1, len(self.owner)), dtype=bool)])
 
     def expected(self, rows: Entries, codes: Array, weight: Floats | None, n_jobs: int | None) -> tuple[float, Stats]:
-        """A step of EM over rows: how likely they are, and their sums shared out among their class's components."""
+        """A step of EM: the log-likelihood of rows, and their sums over the components of their classes."""
         climbing = self.parts if self.climbs is None else self.parts.with_joint(self.climbs)
         return expect.expect(rows.data, climbing, codes, self.allowed(), weight, n_jobs)
 
@@ -165,7 +165,7 @@ class ComponentModel(Learner):
     def batch(
         self, rows: Entries, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None
     ) -> ComponentModel:
-        """Rows shared out among the components of their class as they are: a step of EM."""
+        """The sums of rows under the present responsibilities within their class: a step of EM."""
         codes = labels.among(self.classes)
         known = np.flatnonzero(codes >= 0)
         each = None if weight is None else weight[known]
@@ -173,7 +173,7 @@ class ComponentModel(Learner):
         return replace(self.with_stats(stats), unlabelled=0)
 
     def __add__(self, other: ComponentModel) -> ComponentModel:
-        """Sums of the same components add up; other components stand beside these."""
+        """Sums of the same components are added; other components are appended."""
         if self.parts.schema is other.parts.schema or np.array_equal(self._pivots(), other._pivots()):
             return self.with_stats(self.parts.stats + other.parts.stats)
         classes = union_classes(self.classes, other.classes)
@@ -183,7 +183,7 @@ class ComponentModel(Learner):
         return merged.with_stats(both, owner, classes)
 
     def _pivots(self) -> Floats:
-        """Where components stand: the same for those that learn on from the same ones."""
+        """The pivots of the components: equal for models that continue from the same ones."""
         pivot = self.parts.columns().pivot
         assert pivot is not None
         return pivot
@@ -195,7 +195,7 @@ class ComponentModel(Learner):
         return self.with_stats(scaled(self.parts.stats, share))
 
     @property
-    def guessed(self) -> str:
+    def why_inexact(self) -> str:
         return FIXED
 
     # ------------------------------------------------------------------ answers
@@ -232,12 +232,12 @@ class ComponentModel(Learner):
         return explain_components(self.parts, row.data, self.owner, self.classes, target, against)
 
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
-        """What speaks most for the components of a class against all others."""
-        found = [item for i in np.flatnonzero(self.owner == target) for item in strongest(self.parts, int(i), most)]
-        return sorted(found, key=lambda item: -item[1])[:most]
+        """The strongest items of the components of a class against all others."""
+        items = [item for i in np.flatnonzero(self.owner == target) for item in strongest(self.parts, int(i), most)]
+        return sorted(items, key=lambda item: -item[1])[:most]
 
     def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[Data, Codes]:
-        """A component by its weight (of the class `given`), then x from its law."""
+        """A component drawn by its weight (in the class `given`), then x from its law."""
         del how
         chance = np.exp(self.parts.log_prior)
         if given is not None:
@@ -251,7 +251,7 @@ class ComponentModel(Learner):
         return [rows], self.owner[which]
 
     def named(self, names: tuple[tuple[str, ...] | None, ...]) -> ComponentModel:
-        """The model with its columns called by these names."""
+        """The model with these column names."""
         blocks = tuple(replace(c, names=mine) for c, mine in zip(self.schema.blocks, names, strict=True))
         stats = replace(self.parts.stats, schema=replace(self.schema, blocks=blocks))
         return replace(self, parts=Model(self.parts.joint, stats))
@@ -268,7 +268,7 @@ class ComponentModel(Learner):
         watch: Callable[[int, float], None] | None = None,
         **how: Any,
     ) -> ComponentModel:
-        """EM over all rows: which component each belongs to, and where a label is missing, of which class."""
+        """EM over all rows: the component of each, and its class where the label is missing."""
         each = np.where(codes < 0, hidden.weight, 1.0) * (1.0 if weight is None else weight)
         climbing = self.parts if self.climbs is None else self.parts.with_joint(self.climbs)
         allowed, more = self.allowed(), how | ({} if watch is None else {"watch": watch})
@@ -284,7 +284,7 @@ class ComponentModel(Learner):
     def choose(
         self, rows: Entries, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None
     ) -> ComponentModel:
-        """The same: what is chosen is chosen with each row's component held, by the estimator that found them."""
+        """The same: the estimator makes the choices, with the responsibilities held fixed."""
         del rows, codes, weight, n_jobs
         return self
 
@@ -298,21 +298,21 @@ class ComponentModel(Learner):
     @classmethod
     def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> ComponentModel:
         own = {name: files.decode(value) for name, value in document["components"].items()}
-        found = cls.of_parts(document, tensors, own["owner"], own["labels"], own["closed"])
-        return replace(found, class_prior=own["prior"])
+        model = cls.of_parts(document, tensors, own["owner"], own["labels"], own["closed"])
+        return replace(model, class_prior=own["prior"])
 
     @classmethod
     def of_parts(
         cls, document: Mapping[str, Any], tensors: Mapping[str, Array], owner: Array, labels: Array, closed: bool
     ) -> ComponentModel:
-        """Components as a file has them, and what is said of their classes, checked."""
+        """Components and their classes from a file, checked."""
         parts = files.rebuild(dict(document), dict(tensors))
         check_owners(parts, owner, labels, closed)
         return cls(parts, owner, labels, closed)
 
 
 def check_owners(parts: Model, owner: Any, labels: Any, closed: Any) -> None:
-    """Components, as a file has them, belong to classes that are there."""
+    """Check that components from a file belong to existing classes."""
     if owner.shape != (len(parts.classes),) or owner.dtype.kind != "i" or labels.ndim != 1:
         raise FileError("its components do not fit its sums")
     if len(owner) == 0 or owner.min() < 0 or owner.max() >= len(labels):
@@ -327,7 +327,7 @@ def side_by_side(several: Iterable[Stats]) -> Stats:
     blocks = [part.schema.blocks[0] for part in parts]
     pivot = np.concatenate([block.pivot for block in blocks if block.pivot is not None])
     sums = {}
-    for name in set(parts[0].sums[0]) - {"lost"}:  # rows of a mixture are never taken away
+    for name in set(parts[0].sums[0]) - {"lost"}:  # rows of a mixture are never subtracted
         arrays = [part.sums[0][name] for part in parts]
         widest = max(array.shape[1:] for array in arrays)  # `one` is wide only where entries were missing
         sums[name] = np.concatenate([np.broadcast_to(array, (len(array), *widest)) for array in arrays])
@@ -350,40 +350,41 @@ def explain_components(
 ) -> Evidence:
     """Why one row is of one class rather than another, when classes are mixtures.
 
-    With r_m the share of component m in its class, log p(x | class) = Σ_m r_m (log p(x | m) + log π_m − log r_m): what
-    each column says is the average over the components, and the last two terms are said together.
+    With r_m the responsibility of component m within its class, log p(x | class) = Σ_m r_m (log p(x | m) + log π_m −
+    log r_m): the evidence of each column is its mean over the components, and the last two terms are one item.
     """
     log_joint = model.log_joint(data)[0]
     by_class = grouped(log_joint[None], owner, len(classes))[0]
-    target, against = sides(by_class, classes, target, against)
+    target, against = compared_classes(by_class, classes, target, against)
     prior = grouped(model.log_prior[None], owner, len(classes))[0]
     shares, which = np.zeros(len(owner)), np.zeros(len(classes))
     for c in (target, against):
         mine = np.flatnonzero(owner == c)
         if np.isfinite(by_class[c]):
             shares[mine] = np.exp(log_joint[mine] - by_class[c])
-        else:  # so far away that no component can be told from another: the prior's shares
+        else:  # too far away to distinguish components: the shares of the prior
             shares[mine] = np.exp(model.log_prior[mine] - prior[c]) if np.isfinite(prior[c]) else 0.0
         some = mine[shares[mine] > 0]
         which[c] = shares[some] @ (model.log_prior[some] - prior[c] - np.log(shares[some]))
 
-    def weigh(said: Floats) -> Floats:
-        """Terms of components as the log-odds of the two classes."""
-        own, other = (np.dot(said[:, owner == c], shares[owner == c]) for c in (target, against))
-        neither = np.isinf(own) & (own == other)  # impossible under both: it speaks for neither
+    def log_odds(terms: Floats) -> Floats:
+        """Log-odds of the two classes from terms of their components."""
+        own, other = (np.dot(terms[:, owner == c], shares[owner == c]) for c in (target, against))
+        neither = np.isinf(own) & (own == other)  # impossible under both: no evidence
         return np.asarray(np.where(neither, 0.0, own) - np.where(neither, 0.0, other))
 
     items: list[tuple[str, Any, float]] = []
     for b, X in enumerate(data):
         columns, family = model.columns(b), model.joint.blocks[b].family
         row = np.asarray(X).ravel()
-        at, said = family.terms(model.params[b], columns, X)
+        at, terms = family.terms(model.params[b], columns, X)
         items += [
-            (columns.name(int(j)), plain(row[j]), float(db)) for j, db in zip(at, weigh(said) * DECIBANS, strict=True)
+            (columns.name(int(j)), plain(row[j]), float(db))
+            for j, db in zip(at, log_odds(terms) * DECIBANS, strict=True)
         ]
         rest = family.rest(model.params[b], columns, X)
         if rest is not None:
-            items.append((rest[0], rest[1], float(weigh(rest[2][None])[0]) * DECIBANS))
+            items.append((rest[0], rest[1], float(log_odds(rest[2][None])[0]) * DECIBANS))
     items.append(("(which component)", "", float(which[target] - which[against]) * DECIBANS))
     items.sort(key=lambda item: -abs(item[2]))
     evidence = log_evidence(by_class[None])[0]

@@ -1,8 +1,8 @@
-"""Labels are constraints on the posterior. One loop: posterior under the constraint, weighted sum of T(x), estimate.
+"""EM with labels as constraints on the posterior: posterior under the constraint, weighted sum of T(x), estimate.
 
-With every label known it ends after one step; with some missing it is semi-supervised learning; with none it clusters
-(S17). Mixtures (S16), mixtures per class and missing entries are the same loop with other things hidden. A `step` comes
-from an engine, so the loop runs wherever the data is.
+With every label known it ends after one step; with some missing it is semi-supervised learning; with none it is
+clustering (S17). Mixtures (S16), mixtures per class and missing values are the same loop with other hidden variables. A
+`step` comes from an engine, so the loop runs wherever the data is.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from deciban.measure import RESIDUE, has_squares, second_moments
 
 Step = Callable[[Model], tuple[float, Stats]]
 
-PRECISE = 1e-7  # how far the sums may still be from where they would come to rest, beside their own spread
-SAME = 1e-12  # a step that moves them by less than this is rounding
-FURTHEST = 1e3  # how many steps ahead a guess may be
-ALIKE = 1e-9  # nats a row: attempts that end closer than that have ended at the same place
-LOOKED_AT = 4  # rates from which the slowest is taken
+SUM_TOLERANCE = 1e-7  # the distance of converged sums from their limit, in standard deviations
+ROUNDING_TOLERANCE = 1e-12  # a step that moves the sums by less is rounding
+MAX_STEPS_AHEAD = 1e3  # of an extrapolation
+SAME_OPTIMUM_NATS = 1e-9  # per row: starts that end closer than that have reached the same optimum
+N_RATES = 4  # recent rates, of which the slowest is used
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
-    """What the loop found: the model, and the way of the log-likelihood to it."""
+    """The result of the loop: the model, and the log-likelihood after every step."""
 
     model: Model
     log_likelihood: list[float]
     converged: bool
-    rows: float  # how many it went over, as they are weighted
+    rows: float  # the total weight of the rows
     interrupted: bool = False
 
     @property
@@ -58,27 +58,27 @@ def learn(
     max_iter: int = 1000,
     tolerance: float | None = None,
     before: float = -float("inf"),
-    watch: Callable[[int, float], None] = lambda step, total: None,  # noqa: ARG005 - nobody watches
+    watch: Callable[[int, float], None] = lambda step, total: None,  # noqa: ARG005 - ignores progress
 ) -> Learned:
-    """EM from the model `start`. `step(model)` is the log-likelihood under it and the sums its posterior gives.
+    """EM from the model `start`. `step(model)` is the log-likelihood under it and the sums under its posterior.
 
-    Later models have the law `joint` (None: the start's). `before` is the log-likelihood of a step taken earlier.
+    Later models have the law `joint` (None: the start's). `before` is the log-likelihood of an earlier step.
 
     The log-likelihood never decreases under plain maximum likelihood (with a prior, likelihood × prior does not). With
-    a `tolerance` the loop stops when a step changes it by less than that a row, which may be far from the end: where a
-    share r of what is left is left after each step, the likelihood is flat long before the parameters rest. Without
-    one it stops where the sums are within `PRECISE` of their limit, and they are extrapolated on the way there (`Way`).
-    Interrupted (Ctrl-C), it keeps the best so far.
+    a `tolerance` the loop stops when a step changes it by less than that per row, which may be far from convergence: if
+    a share r of the distance remains after each step, the likelihood is flat long before the parameters converge.
+    Without one it stops when the sums are within SUM_TOLERANCE of their limit, and they are extrapolated on the way
+    (`Extrapolation`). If interrupted (Ctrl-C), it keeps the best model so far.
     """
     law = joint or start.joint
     model, best = start, (-float("inf"), start)
     trace: list[float] = []
-    way, converged = Way(law), False
+    extrapolation, converged = Extrapolation(law), False
     try:
         for _ in range(max_iter):
             total, sums = step(model)
-            if way.overshot(total, trace):
-                model = Model(law, way.back())
+            if extrapolation.overshot(total, trace):
+                model = Model(law, extrapolation.undo())
                 continue
             trace.append(total)
             watch(len(trace), total)
@@ -87,8 +87,8 @@ def learn(
             if tolerance is not None:
                 converged, before = abs(total - before) < tolerance * rows, total
             else:
-                converged = way.left(sums) <= PRECISE
-            model = Model(law, sums if converged or tolerance is not None else way.onwards())
+                converged = extrapolation.distance_left(sums) <= SUM_TOLERANCE
+            model = Model(law, sums if converged or tolerance is not None else extrapolation.next_sums())
             if converged:
                 break
     except KeyboardInterrupt:
@@ -99,68 +99,70 @@ def learn(
     return Learned(model, trace, converged, rows)
 
 
-class Way:
-    """The sums of EM's last steps: how far they still have to go, and where that may be.
+class Extrapolation:
+    """The sums of the last steps of EM: their distance from the limit, and an extrapolation to it.
 
-    Near the end a step is linear, and a share r < 1 of what is left in the slowest direction is left after each. Of
-    three sums in a row, S₀, S₁, S₂, r is |S₂ − S₁|/|S₁ − S₀|, and what is left is |S₂ − S₁|·(r + r² + …). Squared
-    extrapolation (Varadhan and Roland 2008) goes there at once: S₀ + 2a(S₁ − S₀) + a²(S₂ − 2S₁ + S₀), with a the ratio
-    of the length of S₁ − S₀ to that of S₂ − 2S₁ + S₀. A guess that no rows can have, or under which they are less
-    likely, is not followed.
+    Near the limit a step is linear, and a share r < 1 of the distance in the slowest direction remains after each. For
+    three consecutive sums S₀, S₁, S₂, r is |S₂ − S₁|/|S₁ − S₀|, and the distance is |S₂ − S₁|·(r + r² + …). Squared
+    extrapolation (Varadhan and Roland 2008) jumps there: S₀ + 2a(S₁ − S₀) + a²(S₂ − 2S₁ + S₀), with a the ratio of the
+    length of S₁ − S₀ to that of S₂ − 2S₁ + S₀. A guess that no rows can have, or that lowers the likelihood, is not
+    used.
     """
 
     def __init__(self, law: Joint) -> None:
-        self.law, self.guessed = law, False
+        self.law, self.extrapolated = law, False
         self.steps: list[Stats] = []
-        self.rates: deque[float] = deque(maxlen=LOOKED_AT)
+        self.rates: deque[float] = deque(maxlen=N_RATES)
 
     def overshot(self, total: float, trace: list[float]) -> bool:
-        """Whether a guess has made the rows less likely. Under a prior, plain steps may do so too."""
+        """Whether an extrapolation has lowered the likelihood. With a prior, plain steps may do so too."""
         falling = len(trace) > 1 and trace[-1] < trace[-2]
-        return self.guessed and not falling and not total >= trace[-1] - SAME * abs(trace[-1])
+        return self.extrapolated and not falling and not total >= trace[-1] - ROUNDING_TOLERANCE * abs(trace[-1])
 
-    def back(self) -> Stats:
-        """Where the last step before the guess had led."""
-        self.guessed = False
+    def undo(self) -> Stats:
+        """The sums of the last step before the extrapolation."""
+        self.extrapolated = False
         self.steps = self.steps[:1]
         return self.steps[0]
 
-    def left(self, sums: Stats) -> float:
-        """How far the sums that a step has led to are from the end, beside their own spread, at most."""
+    def distance_left(self, sums: Stats) -> float:
+        """An upper bound of the distance of a step's sums from the limit, in standard deviations."""
         self.steps.append(sums)
-        if self.guessed:  # the guess was the first of three
-            self.guessed, self.steps = False, self.steps[1:]
+        if self.extrapolated:  # the extrapolation was the first of three
+            self.extrapolated, self.steps = False, self.steps[1:]
         if len(self.steps) < 3:
             return float("inf")
         first, second = np.diff(in_units(self.steps), axis=0)
-        was, now = np.abs(first).max(initial=0.0), np.abs(second).max(initial=0.0)
-        if now <= SAME:
+        before, last = np.abs(first).max(initial=0.0), np.abs(second).max(initial=0.0)
+        if last <= ROUNDING_TOLERANCE:
             return 0.0
-        if was > 0:
-            self.rates.append(min(now / was, 1.0 - PRECISE))
-        slowest = max(self.rates, default=0.0)  # a guess also stirs what rests sooner, and then the last looks quick
-        return float(now * slowest / (1.0 - slowest))
+        if before > 0:
+            self.rates.append(min(last / before, 1.0 - SUM_TOLERANCE))
+        slowest = max(
+            self.rates, default=0.0
+        )  # an extrapolation also moves faster directions, and then the last rate looks fast
+        return float(last * slowest / (1.0 - slowest))
 
-    def onwards(self) -> Stats:
-        """The sums to go on from: those of the last step, or a guess at what is to come."""
+    def next_sums(self) -> Stats:
+        """The sums to continue from: those of the last step, or an extrapolation."""
         if len(self.steps) < 3:
             return self.steps[-1]
         a, b, c = self.steps
         first, second = np.diff(in_units(self.steps), axis=0)
-        bend = float(np.linalg.norm(second - first))
-        far = min(float(np.linalg.norm(first)) / bend, FURTHEST) if bend > 0 else FURTHEST
+        curvature = float(np.linalg.norm(second - first))
+        length = min(float(np.linalg.norm(first)) / curvature, MAX_STEPS_AHEAD) if curvature > 0 else MAX_STEPS_AHEAD
         self.steps = [c]
-        while far > 1.0:
-            guess = a.scale((1.0 - far) ** 2) + b.scale(2.0 * far * (1.0 - far)) + c.scale(far**2)
+        while length > 1.0:
+            guess = a.scale((1.0 - length) ** 2) + b.scale(2.0 * length * (1.0 - length)) + c.scale(length**2)
             if possible(guess, self.law):
-                self.guessed, self.steps = True, [c, guess]
+                self.extrapolated, self.steps = True, [c, guess]
                 return guess
-            far = 0.5 * (1.0 + far) if far > 1.1 else 1.0
+            length = 0.5 * (1.0 + length) if length > 1.1 else 1.0
         return c
 
 
 def in_units(several: list[Stats]) -> Floats:
-    """Several sums as rows of numbers: counts as shares of a class, moments in units of the last one's deviations."""
+    """Several sums as rows of numbers: counts as shares of a class, moments in standard deviations of the last one."""
     last, rows = several[-1], []
     units = [units_of(sums) for sums in last.sums]
     for stats in (part.embed(last.schema) for part in several):
@@ -172,7 +174,7 @@ def in_units(several: list[Stats]) -> Floats:
 
 
 def units_of(sums: Sums) -> dict[str, Floats]:
-    """What each of a block's sums is measured in; a column that does not vary says nothing."""
+    """The unit of each of a block's sums; infinite for a column that does not vary, which is thereby ignored."""
     if not has_squares(sums):
         tops = {name: array.max(axis=1, keepdims=True, initial=0.0) for name, array in sums.items()}
         return {name: np.broadcast_to(np.where(top > 0, top, np.inf), sums[name].shape) for name, top in tops.items()}
@@ -184,7 +186,7 @@ def units_of(sums: Sums) -> dict[str, Floats]:
 
 
 def possible(stats: Stats, law: Joint) -> bool:
-    """Whether sums are those of some rows: no count is negative, and no variance in any direction."""
+    """Whether some rows can have these sums: no count is negative, and no variance in any direction."""
     for sums, block, columns in zip(stats.sums, law.blocks, stats.schema.blocks, strict=True):
         if not block.family.pivoted:
             measures = block.family.measures(columns)
@@ -204,19 +206,19 @@ def possible(stats: Stats, law: Joint) -> bool:
 
 
 def best_of(starts: Iterable[Callable[[], Learned]]) -> Learned:
-    """The most likely of several attempts, the first of those that are alike; interrupted (Ctrl-C), of those so far."""
+    """The most likely of several starts, the first of equals; if interrupted (Ctrl-C), of those so far."""
     best: Learned | None = None
     for start in starts:
         try:
-            found = start()
+            learned = start()
         except KeyboardInterrupt:
             if best is None:
                 raise
             warn("interrupted between two starts of EM: the model is the best so far", InterruptedWarning)
             break
-        if best is None or found.likelihood > best.likelihood + ALIKE * best.rows:
-            best = found
-        if found.interrupted:
+        if best is None or learned.likelihood > best.likelihood + SAME_OPTIMUM_NATS * best.rows:
+            best = learned
+        if learned.interrupted:
             break
     assert best is not None
     return best

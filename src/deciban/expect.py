@@ -1,4 +1,4 @@
-"""Rows that hide something, a label or an entry: a step of EM over them, and the loop."""
+"""EM over rows with a missing label or missing values: the step, and the loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deciban.joint import Joint, Model
 from deciban.matrix import row_slice
 from deciban.measure import incomplete
 from deciban.score import apply
-from deciban.threads import ENTRIES
+from deciban.threads import ENTRIES_PER_BLOCK
 
 
 def expect(
@@ -32,39 +32,38 @@ def expect(
 ) -> tuple[float, Stats]:
     """A step of EM in one pass: Σ log p(x) under the constraints, and the sums of T(x) under the posterior.
 
-    Row i may belong to the classes that `allowed[codes[i]]` marks; without codes to any. Both are computed while a
-    block of rows is at hand.
+    Row i may belong to the classes marked by `allowed[codes[i]]`; without codes, to any.
     """
     stats = about_the_means(model.stats)
     if stats is not model.stats:
         model = Model(model.joint, stats)
     _ = model.params  # estimated once, before the threads share them
     log_prior = np.ascontiguousarray(model.log_prior)
-    shut = None if allowed is None else np.where(allowed, 0.0, -np.inf)
+    log_mask = None if allowed is None else np.where(allowed, 0.0, -np.inf)
 
     def work(rows: slice) -> tuple[float, Stats]:
         block = [row_slice(X, rows) for X in data]
         shares = model.log_joint(block)
-        mine = None if codes is None or shut is None else shut[codes[rows]]
+        mine = None if codes is None or log_mask is None else log_mask[codes[rows]]
         if mine is not None:
             shares += mine
         evidence = np.empty(len(shares))
         posterior_kernel.normalise(shares, log_prior, evidence, False)
-        lost = np.flatnonzero(~np.isfinite(evidence))
-        if len(lost):  # impossible under every class: the prior over those allowed, and no say in the likelihood
-            evidence[lost] = 0.0
+        impossible = np.flatnonzero(~np.isfinite(evidence))
+        if len(impossible):  # impossible under every class: the prior over the allowed ones, and not in the likelihood
+            evidence[impossible] = 0.0
             if mine is not None:
-                shares[lost] = np.exp(mine[lost]) * np.maximum(np.exp(log_prior), np.finfo(float).tiny)
-                some = shares[lost].sum(axis=1, keepdims=True)
-                shares[lost] /= np.where(some > 0, some, 1.0)  # nothing is allowed: nothing is added
+                shares[impossible] = np.exp(mine[impossible]) * np.maximum(np.exp(log_prior), np.finfo(float).tiny)
+                some = shares[impossible].sum(axis=1, keepdims=True)
+                shares[impossible] /= np.where(some > 0, some, 1.0)  # no class is allowed: nothing is added
         if weight is not None:
             evidence *= weight[rows]
             shares *= weight[rows, None]
         return float(evidence.sum()), collect(block, model.joint, model.schema, shares, None, 1, model)
 
-    # A block's sums are as large as the model, so blocks are at least a few times longer than that.
+    # A block's sums are as large as the model, so blocks are at least a few times larger than that.
     size = 4 * max((array.size for block in model.stats.sums for array in block.values()), default=0)
-    entries = max(size, long_blocks(data, n_jobs) if any(issparse(X) for X in data) else ENTRIES // 8)
+    entries = max(size, long_blocks(data, n_jobs) if any(issparse(X) for X in data) else ENTRIES_PER_BLOCK // 8)
     total, sums = 0.0, model.joint.zero(model.schema)
     for part, stats in over_rows(data, n_jobs, work, entries) if data[0].shape[0] else []:
         total += part
@@ -82,12 +81,12 @@ def learn_hidden(
     n_jobs: int | None = None,
     **how: Any,
 ) -> em.Learned:
-    """EM over what is not known of the rows: labels (code −1), and entries where columns depend on each other (S17).
+    """EM over missing labels (code −1), and over missing values where columns depend on each other (S17).
 
-    `model` has learned the rows that hide nothing; `hidden_weight` is what a row without a label counts beside one
-    that has one (Nigam et al. 2000).
+    `model` has learned the complete rows; `hidden_weight` is the weight of a row without a label beside a labelled one
+    (Nigam et al. 2000).
     """
-    data, codes, weight = that_weigh(data, codes, weight)
+    data, codes, weight = drop_weightless(data, codes, weight)
     known, rows = model.stats, HiddenRows.of(data, model, codes, weight, hidden_weight)
 
     def step(model: Model) -> tuple[float, Stats]:
@@ -98,8 +97,8 @@ def learn_hidden(
     return em.learn(start, step, rows=rows.total, **how)
 
 
-def that_weigh(data: Data, codes: Array, weight: Floats | None) -> tuple[Data, Array, Floats | None]:
-    """Rows but those of weight zero, which are as good as not there."""
+def drop_weightless(data: Data, codes: Array, weight: Floats | None) -> tuple[Data, Array, Floats | None]:
+    """The rows without those of weight zero."""
     if weight is None or weight.all():
         return data, codes, weight
     some = np.flatnonzero(weight)
@@ -108,7 +107,7 @@ def that_weigh(data: Data, codes: Array, weight: Floats | None) -> tuple[Data, A
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HiddenRows:
-    """Rows of which something is hidden, a label (code −1) or entries, and the others, which only say how likely."""
+    """Rows with a missing label (code −1) or missing values, and the others, which only enter the likelihood."""
 
     hidden: Data
     codes: Array
@@ -120,7 +119,7 @@ class HiddenRows:
 
     @classmethod
     def of(cls, data: Data, model: Model, codes: Array, weight: Floats | None, hidden_weight: float) -> HiddenRows:
-        data, codes, weight = that_weigh(data, codes, weight)
+        data, codes, weight = drop_weightless(data, codes, weight)
         gaps = rows_with_gaps(data, model.joint)
         hidden, seen = np.flatnonzero((codes < 0) | gaps), np.flatnonzero((codes >= 0) & ~gaps)
         each = np.where(codes[hidden] < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight[hidden])
@@ -136,12 +135,12 @@ class HiddenRows:
 
     @property
     def total(self) -> float:
-        """What all rows weigh."""
+        """The total weight of all rows."""
         settled = float(len(self.settled_codes) if self.settled_weight is None else self.settled_weight.sum())
         return settled + float(self.weight.sum())
 
     def expected(self, model: Model, n_jobs: int | None = None) -> tuple[float, Stats]:
-        """Σ log p of all rows under their labels, and the sums of those that hide something."""
+        """Σ log p of all rows under their labels, and the sums of the incomplete ones."""
         k = len(model.classes)
         allowed = np.vstack([np.eye(k, dtype=bool), np.ones((1, k), dtype=bool)])  # the last row is code −1
         log_density = apply(self.settled, model, "log_joint", n_jobs)[
@@ -155,7 +154,7 @@ class HiddenRows:
 
 
 def rows_with_gaps(data: Data, joint: Joint) -> Array:
-    """Which rows have missing entries in a block whose columns depend on each other."""
+    """Which rows have missing values in a block whose columns depend on each other."""
     gaps = np.zeros(data[0].shape[0], dtype=bool)
     for block, X in zip(joint.blocks, data, strict=True):
         if block.family.whole_rows:
@@ -164,7 +163,7 @@ def rows_with_gaps(data: Data, joint: Joint) -> Array:
 
 
 def first_guess(data: Data, model: Model, codes: Array, weight: Floats | None) -> Model:
-    """The model with rows that have gaps filled in as if columns were independent: where EM starts."""
+    """The start of EM: rows with missing values are added as if columns were independent."""
     rows = np.flatnonzero(rows_with_gaps(data, model.joint) & (codes >= 0))
     shares = one_hot(codes, len(model.classes), weight)
     sums = []
@@ -190,10 +189,10 @@ def learn_clusters(
 ) -> em.Learned:
     """EM without any label, from several random starts: the one with the greatest likelihood (S16, S17).
 
-    A start is a way to share rows out that `first` draws, or a row drawn for each class, those far from the ones before
-    being likelier, beside a share of what all rows together say.
+    A start is a matrix of responsibilities drawn by `first`, or else a random row for each class (k-means++), together
+    with an equal share of all rows.
     """
-    data, _, weight = that_weigh(data, np.zeros(data[0].shape[0]), weight)
+    data, _, weight = drop_weightless(data, np.zeros(data[0].shape[0]), weight)
     n, k = data[0].shape[0], len(empty.classes)
     joint, schema = empty.joint, empty.schema
     even = np.full((n, k), 1.0 / k)
@@ -216,14 +215,14 @@ def learn_clusters(
 
 
 def spread_evenly(model: Model, k: int) -> Model:
-    """The first class's statistics, shared out among all k."""
+    """The first class's statistics, divided evenly among all k."""
     stats = model.stats
     sums = tuple({name: np.repeat(array[:1] / k, k, axis=0) for name, array in block.items()} for block in stats.sums)
     return Model(model.joint, Stats(stats.schema, np.full(k, stats.weight[0] / k), sums))
 
 
 def seeded(data: Data, whole: Model, weight: Floats | None, rng: np.random.RandomState, n_jobs: int | None) -> Model:
-    """A start for EM: each class leans towards a row of its own, drawn far from the others' (k-means++)."""
+    """A start for EM: each class is pulled towards a row of its own, drawn far from the others' (k-means++)."""
     k, n = len(whole.classes), data[0].shape[0]
     alone = whole.stats.scale(1.0)
     usual = apply(data, whole, "log_joint", n_jobs)[:, 0]
@@ -231,7 +230,7 @@ def seeded(data: Data, whole: Model, weight: Floats | None, rng: np.random.Rando
     stats = alone
     share = float(whole.stats.weight.sum()) / k
     for c in range(k):
-        # How much worse a row is explained by the seeds so far than the seeds themselves are.
+        # How much less likely a row is under the seeds so far than the seeds themselves.
         worse = np.ones(n) if c == 0 else np.maximum(np.max(likely) - likely, 0.0)
         chance = worse * (1.0 if weight is None else weight)
         at = int(rng.choice(n, p=chance / chance.sum())) if chance.sum() > 0 else int(rng.randint(n))

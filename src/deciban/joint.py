@@ -1,4 +1,4 @@
-"""The joint law: class prior × product over blocks of columns. A model is a joint and a sum.
+"""The joint law: class prior × product over blocks of columns. A model is a joint and its statistics.
 
 Parameters are never stored: they are estimated from the statistics when first needed.
 """
@@ -23,7 +23,7 @@ from deciban.schema import Columns, Schema
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A family over some columns, and how strong its prior is: numbers, or "empirical"."""
+    """A family over some columns, and the strength of its prior: numbers, or "empirical"."""
 
     family: Family
     alpha: Alpha = 1.0
@@ -37,7 +37,7 @@ class Joint:
     class_prior: str | Floats = "empirical"
 
     def with_alpha(self, alpha: Alpha) -> Joint:
-        """The same law with priors of another strength."""
+        """The same law with another prior strength."""
         return replace(self, blocks=tuple(replace(block, alpha=alpha) for block in self.blocks))
 
     def zero(self, schema: Schema) -> Stats:
@@ -58,11 +58,11 @@ class Model:
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What is derived is not pickled."""
+        """The cache is not pickled."""
         return type(self), tuple(getattr(self, one.name) for one in fields(self) if one.init)
 
     def cached(self, key: str, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once: a model is a value."""
+        """The result of `make`, computed once: models are immutable."""
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]
@@ -100,12 +100,12 @@ class Model:
     def params(self) -> tuple[Any, ...]:
         """estimate(stats + prior), block by block."""
         if "params" not in self._cache:
-            found = []
+            params = []
             for b, (block, sums) in enumerate(zip(self.joint.blocks, self.stats.sums, strict=True)):
                 columns, alpha = self.columns(b), self.alpha(b)
                 pseudo = block.family.pseudo(alpha, columns, sums)
-                found.append(block.family.estimate(add_prior(sums, pseudo), columns))
-            self._cache["params"] = tuple(found)
+                params.append(block.family.estimate(add_prior(sums, pseudo), columns))
+            self._cache["params"] = tuple(params)
         return tuple(self._cache["params"])
 
     def log_likelihood(self, data: Data) -> Floats:
@@ -126,9 +126,9 @@ class Model:
         return out
 
     def log_joint_without(self, data: Data, y: Labels, weight: Floats | None) -> tuple[Floats, bool]:
-        """log p(x_i, y) under the statistics without row i, (n, k), and whether some row is not possible at all.
+        """log p(x_i, y) under the statistics without row i, (n, k), and whether some row is impossible.
 
-        A class that row i was all of is gone without it: −∞. A row that is not possible has the prior without it.
+        A class whose only row is i is impossible without it: −∞. An impossible row gets the prior without it.
         """
         parts = [
             block.family.leave_one_out(self.stats.sums[b], self.alpha(b), self.columns(b), data[b], y, weight)
@@ -162,7 +162,7 @@ class Model:
 
 
 def log_class_prior(asked: str | Floats, weight: Floats) -> Floats:
-    """φ_y = n_y/n; nothing seen yet is uniform."""
+    """log φ_y with φ_y = n_y/n, uniform before any row; or as requested."""
     k = len(weight)
     total = weight.sum()
     with np.errstate(divide="ignore"):
@@ -176,10 +176,10 @@ def log_class_prior(asked: str | Floats, weight: Floats) -> Floats:
 def log_class_prior_without(
     asked: str | Floats, weight: Floats, y: Array, row_weight: Floats | None, closed: bool = False
 ) -> tuple[Floats, Codes]:
-    """log P(y) without row i: a table of priors, and which of its rows is row i's.
+    """log P(y) without row i: a table of priors, and for each row i its place in the table.
 
-    Rows of the same class and weight share a prior. A class that only row i belonged to is gone, and a prior that
-    was given is shared among the others; unless the classes were declared (`closed`).
+    Rows of the same class and weight share a prior. A class whose only row is i is impossible without it, and a given
+    prior is renormalised over the others; unless the classes were declared (`closed`).
     """
     k = len(weight)
     if row_weight is None:
@@ -187,13 +187,13 @@ def log_class_prior_without(
     else:
         pairs, which = np.unique(np.column_stack([y, row_weight]), axis=0, return_inverse=True)
         owners, taken = pairs[:, 0].astype(np.intp), pairs[:, 1]
-    left = np.tile(weight, (len(owners), 1))
+    remaining = np.tile(weight, (len(owners), 1))
     own = np.flatnonzero(owners >= 0)
     before = weight[owners[own]]
-    remain = before - taken[own]
-    left[own, owners[own]] = np.where(remain <= before * RESIDUE, 0.0, remain)
+    own_remaining = before - taken[own]
+    remaining[own, owners[own]] = np.where(own_remaining <= before * RESIDUE, 0.0, own_remaining)
     table = np.empty((len(owners), k))
-    for r, (mine, owner) in enumerate(zip(left, owners, strict=True)):
+    for r, (mine, owner) in enumerate(zip(remaining, owners, strict=True)):
         table[r] = log_class_prior(asked, mine)
         fixed = not isinstance(asked, str) or asked == "uniform"
         if fixed and not closed and owner >= 0 and mine[owner] <= 0 < weight[owner]:

@@ -1,4 +1,4 @@
-"""The model of a joint law as a value that learns: sums by class under a class prior and blocks of columns."""
+"""The model of a joint law as a learner: sums by class under a class prior and blocks of columns."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ from deciban.storage import files
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What a joint law leaves to leave-one-out: nothing. `asked` is the law as the parameters have it."""
+    """What leave-one-out chooses in a joint law; here nothing. `asked` is the law given by the parameters."""
 
     asked: Joint
 
     def chooses(self) -> bool:
-        """Whether leave-one-out chooses something once the rows are there."""
+        """Whether leave-one-out chooses something."""
         return False
 
     def looks_at_labels(self) -> bool:
-        """Whether something beside the sums is found by looking at labels."""
+        """Whether something beside the sums depends on labels."""
         return self.chooses()
 
     def why(self, model: Model) -> str:
-        """What was chosen by looking at rows, so that one row more might change it; empty where nothing was."""
+        """What was chosen on the rows, so that one more row might change it; empty if nothing."""
         del model
         return "leave-one-out chose a part of it" if self.chooses() else ""
 
     def choose(self, model: Model, data: Data, codes: Array, weight: Floats | None, n_jobs: int | None) -> Joint:
-        """The law that rows, all of them whole and learned, choose."""
+        """The law chosen on these learned rows, which have no missing values."""
         del data, codes, weight, n_jobs
         return model.joint
 
     def anew(self, model: Model, everything: LabelledData, some: LabelledData, n_jobs: int | None) -> Model:
-        """The model of everything, under what some of the rows by themselves choose."""
+        """The model of everything, under choices made on some of the rows alone."""
         del everything
         if not self.chooses():
             return model
@@ -75,17 +75,17 @@ class Choice:
         return one.joint
 
     def current(self, model: Model) -> Joint:
-        """The law as the parameters have it now; what leave-one-out chose stays until the next fit."""
+        """The law given by the present parameters; what leave-one-out chose stays until the next fit."""
         return replace(self.asked, blocks=model.joint.blocks) if self.chooses() else self.asked
 
     def made(self, model: Model) -> bool:
-        """Whether this model's law is one that the parameters speak of."""
+        """Whether this model's law is possible under the parameters."""
         return tuple(block.family for block in model.joint.blocks) == tuple(b.family for b in self.asked.blocks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledData:
-    """Rows that were learned: a matrix a block, class codes, perhaps weights."""
+    """Learned rows: a matrix per block, class codes, and optional weights."""
 
     data: Data
     y: Array
@@ -97,14 +97,14 @@ class LabelledData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointModel(Model, Learner):
-    """A joint law and its sums, which learns, forgets, fills in what is missing, and chooses."""
+    """A joint law and its sums, which learns, forgets, fills in missing values, and chooses."""
 
     choice: Choice | None = None
-    unlabelled: int = 0  # rows whose label EM found
-    incomplete: int = 0  # rows of which EM found entries
-    frozen: str = ""  # why nothing can be added or taken out, where something beside sums looked at rows
+    unlabelled: int = 0  # rows whose label was estimated by EM
+    incomplete: int = 0  # rows with entries estimated by EM
+    frozen: str = ""  # why rows cannot be added or removed, if something beside sums depends on them
     least: tuple[int, ...] | None = None  # how many integer categories each column keeps, whatever is forgotten
-    filled_by: em.Learned | None = field(default=None, repr=False)  # how EM went, the last time it did
+    filled_by: em.Learned | None = field(default=None, repr=False)  # the result of the last run of EM
 
     # ------------------------------------------------------------------ classes
 
@@ -137,7 +137,7 @@ class JointModel(Model, Learner):
     def batch(self, rows: Entries, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         placed = labels.placed(self.classes) if self.closed else labels
         schema, shares = Schema(placed.classes, rows.columns, self.closed), placed.shares
-        if len(rows.data) > 1:  # a row that EM has yet to fill in one block must not be in another's sums already
+        if len(rows.data) > 1:  # a row with a missing value for EM in one block must not be in the sums of another yet
             gaps = expect.rows_with_gaps(rows.data, self.joint)
             if gaps.any():
                 if shares.ndim == 1:
@@ -177,7 +177,7 @@ class JointModel(Model, Learner):
         return self.with_stats(scaled(self.stats, share))
 
     @property
-    def guessed(self) -> str:
+    def why_inexact(self) -> str:
         if self.frozen:
             return self.frozen
         if self.unlabelled:
@@ -185,14 +185,14 @@ class JointModel(Model, Learner):
         return "missing entries were expected by EM, so rows depend on each other" if self.incomplete else ""
 
     def gaps(self, rows: Entries, weight: Floats | None = None, labels: Labels | None = None) -> Array:
-        """Which rows have missing entries that must be guessed from the others: they are not in the sums yet.
+        """Which rows have missing values that must be guessed from the other columns: they are not in the sums yet.
 
-        Where `labels` are given and this is the model of these rows alone, its sums tell that there are none.
+        If `labels` are given and this is the model of these rows alone, its weight shows whether there are any.
         """
         none = np.zeros(len(rows), dtype=bool)
         if not any(block.family.whole_rows for block in self.joint.blocks):
             return none
-        if labels is not None and not labels.any_missing:  # without another look at every entry
+        if labels is not None and not labels.any_missing:  # saves a pass over all entries
             total = float(len(rows)) if weight is None else float(weight.sum())
             if abs(float(self.stats.weight.sum()) - total) <= 1e-9 * total:
                 return none
@@ -230,17 +230,17 @@ class JointModel(Model, Learner):
         if way == HELD and whole:
             everything = LabelledData(rows.data, codes, weight)
             chosen = partial(self._chosen_by, everything, n_jobs)
-            found = cross_fitted(self, chosen, rows.data, codes, weight, n_jobs)
-            way = found.way
+            result = cross_fitted(self, chosen, rows.data, codes, weight, n_jobs)
+            way = result.way
         else:
-            found = leave_one_out(self, rows.data, codes, weight, n_jobs)
-        for row in rows_in_doubt(found.log_proba):
+            result = leave_one_out(self, rows.data, codes, weight, n_jobs)
+        for row in rows_in_doubt(result.log_proba):
             raise ForgetError(
                 f"row {{row}} lies so far out that what is left of class {plain(self.classes[codes[row]])!r} without "
                 "it is less than the rounding of its sums: give all rows of the class at once, in memory",
                 row=row,
             )
-        return found.log_proba, way
+        return result.log_proba, way
 
     def _chosen_by(
         self, everything: LabelledData, n_jobs: int | None, data: Data, y: Array, weight: Floats | None
@@ -266,7 +266,7 @@ class JointModel(Model, Learner):
         return sample(self, n, rng, given, how.get("length"))
 
     def named(self, names: tuple[tuple[str, ...] | None, ...]) -> Self:
-        """The model with its columns called by these names, block by block."""
+        """The model with these column names, by block."""
         blocks = tuple(replace(c, names=mine) for c, mine in zip(self.schema.blocks, names, strict=True))
         return self.with_stats(replace(self.stats, schema=replace(self.schema, blocks=blocks)))
 
@@ -282,26 +282,26 @@ class JointModel(Model, Learner):
         watch: Callable[[int, float], None] | None = None,
         first: Callable[[np.random.RandomState], Floats] | None = None,
     ) -> Self:
-        """EM over missing labels, and over missing entries where columns depend on each other."""
+        """EM over missing labels, and over missing values where columns depend on each other."""
         counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0
         gaps = self.gaps(rows)
         unlabelled, incomplete = int(((codes < 0) & counts).sum()), int((gaps & counts).sum())
-        if not unlabelled and not incomplete:  # what is hidden weighs nothing
+        if not unlabelled and not incomplete:  # hidden rows have weight 0
             return self
-        start = self.with_joint(plugged_in(self.joint))  # EM climbs the likelihood of parameters, not of their average
-        data, codes, weight = expect.that_weigh(rows.floats().data, codes, weight)
+        start = self.with_joint(plugged_in(self.joint))  # EM maximises the likelihood of parameters, not their average
+        data, codes, weight = expect.drop_weightless(rows.floats().data, codes, weight)
         how: dict[str, Any] = {"n_jobs": n_jobs} | ({} if watch is None else {"watch": watch})
         if hidden.clusters:
             rng = hidden.random_state
-            found = expect.learn_clusters(data, start, weight, rng, first=first, **how)
+            learned = expect.learn_clusters(data, start, weight, rng, first=first, **how)
         else:
-            found = expect.learn_hidden(data, start, codes, weight, hidden_weight=hidden.weight, **how)
+            learned = expect.learn_hidden(data, start, codes, weight, hidden_weight=hidden.weight, **how)
         return replace(
             self,
-            stats=found.model.stats,
+            stats=learned.model.stats,
             unlabelled=self.unlabelled + unlabelled,
             incomplete=self.incomplete + incomplete,
-            filled_by=found,
+            filled_by=learned,
         )
 
     def choose(self, rows: Entries, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
@@ -314,7 +314,7 @@ class JointModel(Model, Learner):
             return self
         rows = rows.floats()
         data = rows.data if len(known) == len(codes) else [X[known] for X in rows.data]
-        if expect.rows_with_gaps(data, self.joint).any():  # judged with missing entries as they are expected
+        if expect.rows_with_gaps(data, self.joint).any():  # missing values are filled in by their expectations
             shares = collect.one_hot(codes[known], len(self.classes), None)
             data = [
                 block.family.fill(params, X, shares) if block.family.whole_rows else X
@@ -347,12 +347,12 @@ def plugged_in(joint: Joint) -> Joint:
 
 
 def with_no_rows(choice: Choice, classes: Array, columns: tuple[Columns, ...], closed: bool) -> JointModel:
-    """Nothing learned of these classes and columns yet, under the law that is asked for."""
+    """An empty model of these classes and columns, under the requested law."""
     return JointModel(choice.asked, choice.asked.zero(Schema(classes, columns, closed)), choice)
 
 
 def check_prior(model: Model, name: str) -> None:
-    """A prior that was given has a probability for every class, and pseudo-counts by class a row for each."""
+    """Check that a given prior has a probability for every class, and pseudo-counts by class a row for each."""
     prior, labels = model.joint.class_prior, model.classes.tolist()
     if not isinstance(prior, str):
         if prior.shape != (len(labels),):

@@ -1,8 +1,8 @@
-"""A model is a value with five verbs: zero, batch, +, −, scale. What every such value can do, and what follows for all.
+"""The interface of all models: values with five operations, zero, batch, +, −, scale, and what follows from them.
 
 Joint laws (`joint_model`), classes made of components (`components`), tables (`tables.model`) and texts (`text.graded`,
-`text.plain`) keep this contract; `tests/laws/test_learners.py` finds them and holds them to it. An estimator is
-the face of one such value, and an engine adds them up.
+`text.plain`) implement it; `tests/laws/test_learners.py` discovers them and tests them all. An estimator wraps one such
+value, and an engine adds them up.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from deciban.show import Table, plain
 if TYPE_CHECKING:
     from deciban.corollaries.leave_one_out import LeaveOneOut
 
-ROUNDING = 1e-9  # of a class's weight
+ROUNDING = 1e-9  # relative to a class's weight
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What is to become of rows without a label: what each counts beside one that has one, or that all are clusters."""
+    """How to learn rows without a label: the weight of one beside a labelled row, or clustering of all rows."""
 
     weight: float = 1.0
     clusters: bool = False
@@ -41,15 +41,15 @@ AS_LABELLED = Hidden()  # rows without a label count as much as others
 
 
 class Learner(ABC):
-    """What was learned, as sums, under what was chosen: an immutable value.
+    """Learned sums and the choices they were made under: an immutable value.
 
-    `rows` are whatever the learner reads, with a length and `take`; labels are codes and the classes they point into.
-    `n_jobs` is how many threads may work.
+    `rows` are in the learner's own form, with a length and `take`; labels are codes and the classes they refer to.
+    `n_jobs` is the number of threads.
     """
 
     __slots__ = ()
 
-    pools: ClassVar[bool] = False  # whether evidence is pooled, and may weigh nothing
+    pools: ClassVar[bool] = False  # whether evidence is pooled, and may have no weight
 
     # ------------------------------------------------------------------ classes
 
@@ -61,11 +61,11 @@ class Learner(ABC):
 
         @property
         def weight(self) -> Floats:
-            """How much was learned of each class, (k,)."""
+            """The weight of the learned rows of each class, (k,)."""
 
         @property
         def closed(self) -> bool:
-            """Whether these are all the classes that there can be."""
+            """Whether no other classes can be added."""
 
         @property
         def class_prior(self) -> str | Floats:
@@ -73,7 +73,7 @@ class Learner(ABC):
 
         @property
         def unlabelled(self) -> int:
-            """How many rows were learned with a label that was guessed."""
+            """How many rows were learned with a guessed label."""
 
     @property
     def log_prior(self) -> Floats:
@@ -81,7 +81,7 @@ class Learner(ABC):
         return log_class_prior(self.class_prior, self.weight)
 
     def code_of(self, label: Any) -> int:
-        """A class's place among the others."""
+        """The code of a class."""
         where = np.flatnonzero(self.classes == label)
         if len(where) == 0:
             raise DecibanError(f"{label!r} is not one of the classes {self.classes.tolist()}")
@@ -99,15 +99,15 @@ class Learner(ABC):
 
     @abstractmethod
     def batch(self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
-        """These rows alone, under the same choices; those without a label are passed over."""
+        """These rows alone, under the same choices; those without a label are skipped."""
 
     @abstractmethod
     def __add__(self, other: Self) -> Self:
-        """What both have learned. SchemaError where they chose differently."""
+        """What both have learned. SchemaError if their choices differ."""
 
     @abstractmethod
     def __sub__(self, other: Self) -> Self:
-        """Without what the other learned. ForgetError where this one never did."""
+        """Without what the other learned. ForgetError if this one never learned it."""
 
     @abstractmethod
     def scale(self, share: float) -> Self:
@@ -122,22 +122,22 @@ class Learner(ABC):
         return self - self.batch(rows, labels, weight, n_jobs)
 
     def every_row(self) -> tuple[Any, Labels, Floats | None] | None:
-        """All rows that were learned, their labels and weights, where the model keeps them to choose by."""
+        """All learned rows, their labels and weights, if the model keeps them for choosing; otherwise None."""
         return None
 
     @property
     @abstractmethod
-    def guessed(self) -> str:
-        """Why no row can be taken out of the sums exactly; empty where each can."""
+    def why_inexact(self) -> str:
+        """Why rows cannot be taken out of the sums exactly; empty if they can."""
 
     # ------------------------------------------------------------------ answers
 
     @abstractmethod
     def log_joints(self, rows: Any, n_jobs: int | None = None) -> Floats:
-        """log p(x, y), (n, k); where evidence is pooled, up to what all classes share."""
+        """log p(x, y), (n, k); if evidence is pooled, up to a constant per row."""
 
     def scores(self, rows: Any, how: str, n_jobs: int | None = None) -> Array:
-        """Of "log_joint", "posterior" and "log_posterior" one, (n, k); or "best", class codes (n,)."""
+        """One of "log_joint", "posterior" and "log_posterior", (n, k); or "best", class codes (n,)."""
         scores = self.log_joints(rows, n_jobs)
         if how == "log_joint":
             return scores
@@ -153,16 +153,16 @@ class Learner(ABC):
     def log_posterior_without(
         self, rows: Any, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
     ) -> tuple[Floats, str]:
-        """log P(y | x) of rows that were learned, each under the sums without it, (n, k), and the way that it was done.
+        """log P(y | x) of learned rows, each under the sums without it, (n, k), and the method used.
 
-        `whole`: the rows are all that was learned, so that what was chosen can be chosen without each of them too.
+        `whole`: the rows are all that was learned, so that choices can be made without each of them too.
         """
 
     def leave_one_out(
         self, rows: Any, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None
     ) -> LeaveOneOut:
-        """Every row's posterior under the sums that never saw it."""
-        from deciban.corollaries.leave_one_out import LeaveOneOut, alone_in_class, shares_of  # scoring needs none of it
+        """Every row's posterior under the sums without it."""
+        from deciban.corollaries.leave_one_out import LeaveOneOut, alone_in_class, shares_of  # not needed for scoring
 
         whole = self.check_learned(codes, weight)
         log_proba, way = self.log_posterior_without(rows, codes, weight, n_jobs, whole)
@@ -171,7 +171,7 @@ class Learner(ABC):
         return LeaveOneOut(self.classes, log_proba, codes, weight, alone, way, learned, self.pools)
 
     def check_learned(self, codes: Codes, weight: Floats | None) -> bool:
-        """Rows of a class cannot outweigh what was learned of it. Whether they are all that was learned."""
+        """Check that no class has more weight than was learned; whether these rows are all that was learned."""
         asked = np.bincount(codes, weight, minlength=len(self.classes))
         over = np.flatnonzero(asked > self.weight * (1 + ROUNDING))
         if len(over):
@@ -183,26 +183,26 @@ class Learner(ABC):
         return bool(np.allclose(asked, self.weight, rtol=ROUNDING, atol=0.0))
 
     def check_rows(self, rows: Any) -> None:
-        """Rows that are to be explained are numbers: an infinity is an error, with its place."""
+        """Check rows that are to be explained: an infinity is an error, with its place."""
         del rows
 
     @abstractmethod
     def explain(self, row: Any, target: int | None = None, against: int | None = None, **how: Any) -> Evidence:
-        """One row's evidence for a class over another; without them, for the likeliest over the next."""
+        """One row's evidence for class `target` over `against`; by default, for the likeliest over the next."""
 
     def explain_each(
         self, rows: Any, target: int | None = None, against: int | None = None, **how: Any
     ) -> list[Evidence]:
-        """The same of every row by itself."""
+        """The same for each row."""
         self.check_rows(rows)
         return [self.explain(rows.take(np.array([i])), target, against, **how) for i in range(len(rows))]
 
     @abstractmethod
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
-        """What speaks most for a class against the others, by itself, in decibans."""
+        """The items with the strongest evidence for a class against the others, in decibans."""
 
     def strongest_table(self, most: int, what: str = "evidence", item: str = "item", only: int | None = None) -> Table:
-        """The same of each class, or of `only` one."""
+        """The same for each class, or for `only` one."""
         codes = range(len(self.classes)) if only is None else (only,)
         rows = [(plain(self.classes[c]), name, db) for c in codes for name, db in self.strongest(c, most)]
         return Table(f"strongest {what} for each class", ("class", item, "dB"), rows)
@@ -223,26 +223,26 @@ class Learner(ABC):
         n_jobs: int | None = None,
         watch: Callable[[int, float], None] | None = None,
     ) -> Self:
-        """With the rows of which something is missing, a label (code −1) or an entry: the others have been learned."""
+        """With the rows in which a label (code −1) or an entry is missing; the others have been learned."""
 
     @abstractmethod
     def choose(self, rows: Any, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
-        """With what leave-one-out over these rows, which were learned, chooses; the same where it chooses nothing."""
+        """With choices made by leave-one-out over these learned rows; the same if there is nothing to choose."""
 
     # ------------------------------------------------------------------ keeping
 
     @abstractmethod
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """A document that says what it is about, and its arrays: `unpack` makes the same of them."""
+        """A document that describes it, and its arrays; `unpack` is the inverse."""
 
     @classmethod
     @abstractmethod
     def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Self:
-        """The learner that `pack` took apart, everything checked against everything else."""
+        """The inverse of `pack`, with everything checked for consistency."""
 
 
 def without_a_class(model: Learner, scores: Floats, codes: Codes, weight: Floats | None) -> Floats:
-    """log P(y | x) of documents left out: a class that a document was all of is gone without it."""
+    """log P(y | x) of documents left out: without its only document, a class is impossible."""
     amount = np.broadcast_to(1.0 if weight is None else weight, len(codes)) * (1.0 + ROUNDING)
     if not model.closed:
         alone = model.weight[codes] <= amount

@@ -1,4 +1,4 @@
-"""Rows as they are stored, dense or sparse: their values, their holes, their blocks."""
+"""Dense and sparse matrices of rows: their values, missing values and blocks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from deciban._typing import Array, Data, Floats, Matrix
 from deciban.errors import DecibanError
 from deciban.schema import Columns
 
-LARGEST = 1e150  # what can be squared and summed without overflowing
+MAX_VALUE = 1e150  # can be squared and summed without overflow
 
 
 def as_value(data: Array) -> Array:
-    """Sparse values as a type the kernels know."""
+    """Sparse values as a type that the kernels support."""
     if data.dtype in (np.int32, np.int64, np.float32, np.float64):
         return data
     return data.astype(np.float64)
 
 
 def value_range(values: Array) -> tuple[float, float]:
-    """The least and the greatest of an array's values, missing ones apart; (0, 0) where there is none."""
+    """The least and the greatest value of an array, ignoring missing ones; (0, 0) if there is none."""
     if values.size == 0:
         return 0.0, 0.0
     low, high = float(values.min()), float(values.max())
@@ -29,27 +29,27 @@ def value_range(values: Array) -> tuple[float, float]:
     return (low, high) if low <= high else (0.0, 0.0)
 
 
-def mixed(values: Array) -> Array:
-    """Bits so stirred that each depends on all (the finaliser of splitmix64)."""
+def mix_bits(values: Array) -> Array:
+    """Mix the bits so that each depends on all (the finaliser of splitmix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(values ^ (values >> np.uint64(31)))
 
 
 def marks(data: Data) -> Array:
-    """A number for each row, (n,) uint64, by nothing but its entries; `data` is a matrix for each block."""
+    """A hash of each row's entries, (n,) uint64; `data` is a matrix per block."""
     mark = np.zeros(data[0].shape[0], dtype=np.uint64)
     for X in data:
-        odd = mixed(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
+        odd = mix_bits(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
         if issparse(X):
             rows = X.tocsr()
             bits = (rows.data.astype(np.float64) + 0.0).view(np.uint64)
-            said = np.where(rows.data != 0, mixed(bits) * odd[rows.indices], np.uint64(0))
-            total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(said, dtype=np.uint64)])
-            mark = mixed(mark + total[rows.indptr[1:]] - total[rows.indptr[:-1]])
+            hashed = np.where(rows.data != 0, mix_bits(bits) * odd[rows.indices], np.uint64(0))
+            total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(hashed, dtype=np.uint64)])
+            mark = mix_bits(mark + total[rows.indptr[1:]] - total[rows.indptr[:-1]])
         elif X.shape[1]:
             bits = (np.ascontiguousarray(X, dtype=np.float64) + 0.0).view(np.uint64)
-            mark = mixed(mark + mixed(bits) @ odd)
+            mark = mix_bits(mark + mix_bits(bits) @ odd)
     return mark
 
 
@@ -59,15 +59,15 @@ def has_missing(X: Matrix) -> bool:
 
 
 def missing_mask(X: Matrix) -> Matrix | None:
-    """Where entries are missing, as numbers to multiply with; None where none is."""
+    """A matrix of ones where entries are missing; None if none is."""
     if not has_missing(X):
         return None
     if issparse(X):
         import scipy.sparse as sp
 
-        gone = np.isnan(X.data)
+        is_missing = np.isnan(X.data)
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        return sp.csr_matrix((np.ones(int(gone.sum())), (rows[gone], X.indices[gone])), shape=X.shape)
+        return sp.csr_matrix((np.ones(int(is_missing.sum())), (rows[is_missing], X.indices[is_missing])), shape=X.shape)
     return np.isnan(X).astype(float)
 
 
@@ -108,7 +108,7 @@ def row_slice(X: Matrix, rows: slice) -> Matrix:
 
 
 def csr_view(data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Matrix:
-    """A sparse matrix over arrays known to be sound: SciPy's constructor would look through all of them again."""
+    """A sparse matrix over arrays known to be valid: SciPy's constructor would check them again."""
     import scipy.sparse as sp
 
     matrix = sp.csr_matrix(shape, dtype=data.dtype)
@@ -116,11 +116,11 @@ def csr_view(data: Array, indices: Array, indptr: Array, shape: tuple[int, int])
     return matrix
 
 
-def complain(X: Matrix, columns: Columns) -> None:
-    """Point at the entry that made a sum overflow."""
+def raise_overflow(X: Matrix, columns: Columns) -> None:
+    """Raise an error that names the entry that made a sum overflow."""
     values = X.tocoo() if issparse(X) else X
     data = (values.data if issparse(X) else X).astype(np.float64)
-    where = np.argwhere(np.abs(np.where(np.isnan(data), 0.0, data)) > LARGEST)
+    where = np.argwhere(np.abs(np.where(np.isnan(data), 0.0, data)) > MAX_VALUE)
     if len(where) == 0:
         raise DecibanError("the sums overflowed: the values are too large for float64")
     first = where[0]

@@ -1,12 +1,12 @@
-"""T(x) as data: what to add up, and what its sums can do. Engines interpret it (kernels here, SUM in a database).
+"""T(x) as data: what to sum, and how to use the sums. Engines interpret it (kernels here, SUM in a database).
 
-A measure is defined by `of`, plain NumPy on a dense column block; compiled kernels are held to it, and where there is
-none it is what is computed. All else that anybody must know of its sums it says itself: how they move to a larger
-schema and to another pivot, what must hold when some are taken away, and how a database adds them up. So a new measure
-is a new class, and nothing else.
+A measure is defined by `of`, plain NumPy on a dense block of columns; compiled kernels are tested against it, and it is
+used where there is no kernel. The class also defines everything else about its sums: how they move to a larger schema
+and to another pivot, what must hold after a subtraction, and how a database computes them. So a new measure is a new
+class, and nothing else.
 
-A missing entry (NaN) adds nothing to any sum; where columns depend on each other (`whole`), a row with a missing entry
-adds nothing at all, and its expectation is found by EM.
+A missing value (NaN) adds nothing to any sum; where columns depend on each other (`whole`), a row with a missing value
+adds nothing at all, and its expectation is computed by EM.
 """
 
 from __future__ import annotations
@@ -23,50 +23,50 @@ from deciban._typing import Array, Codes, Floats, Sums
 from deciban.errors import ForgetError
 from deciban.schema import Columns, category_positions
 
-# Sums of up to 2^22 weights, each within 2^-52 of itself, are off by less than this share of themselves.
+# The relative error of a sum of up to 2^22 weights, each accurate to 2^-52, is below this.
 RESIDUE = 2.0**-30
 
 MEASURES: dict[str, type[Measure]] = {}  # by the name of their sums
 
 
 def incomplete(X: Array) -> Array:
-    """Which rows have a missing entry."""
+    """Which rows have a missing value."""
     return np.asarray(np.isnan(X).any(axis=1)) if X.dtype.kind == "f" else np.zeros(len(X), dtype=bool)
 
 
 @dataclass(frozen=True)
 class InSql:
-    """The words of a statement that adds up: a column's numbers about their pivots, and sums by the rows' weights."""
+    """Writes the expressions of an SQL statement: a column's values about their pivots, and weighted sums."""
 
-    x: Callable[[int], str]  # what a column of the block is called
+    x: Callable[[int], str]  # the expression of a column of the block
     number: Callable[[float], str]
     weighted: bool  # whether rows have weights, in column w
 
     def total(self, value: str) -> str:
-        """Σ of an expression; what is missing adds nothing."""
+        """The sum of an expression; NULL adds nothing."""
         return f"SUM(w * {value})" if self.weighted else f"SUM({value})"
 
     def where(self, condition: str) -> str:
-        """What the rows weigh for which a condition holds."""
+        """The weight of the rows for which a condition holds."""
         each = "w" if self.weighted else self.number(1.0)
         return f"SUM(CASE WHEN {condition} THEN {each} ELSE {self.number(0.0)} END)"
 
     def there(self, value: str) -> str:
-        """What the rows weigh in which it is not missing."""
+        """The weight of the rows in which an expression is not NULL."""
         if self.weighted:
             return f"SUM(CASE WHEN {value} IS NULL THEN {self.number(0.0)} ELSE w END)"
         return f"COUNT({value})"
 
 
 class Measure(ABC):
-    """A function of a row whose sums by class are statistics. `name` is what its sums are called.
+    """A function of a row whose sums by class are statistics. `name` is the name of its sums.
 
-    Class methods speak of sums alone: statistics know the names of their sums, and no more of what they are of.
+    Class methods need only the sums: statistics know the names of their sums, but not the measures' settings.
     """
 
     name: ClassVar[str]
-    degree: ClassVar[int] = 1  # in x: so many times over a sum can be as large as what was summed
-    symmetric: ClassVar[bool] = False  # whether a class's sum is a matrix that is the same in both orders of columns
+    degree: ClassVar[int] = 1  # in x: the size of a sum grows with this power of the values
+    symmetric: ClassVar[bool] = False  # whether a class's sum is a symmetric matrix
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -85,7 +85,7 @@ class Measure(ABC):
 
     @abstractmethod
     def shapes(self, columns: Columns) -> tuple[tuple[int, ...], ...]:
-        """What one class's sum may look like, the smallest first."""
+        """The possible shapes of one class's sum, the smallest first."""
 
     def zero(self, k: int, columns: Columns) -> Floats:
         """The sums of no rows."""
@@ -95,71 +95,71 @@ class Measure(ABC):
 
     @classmethod
     def embedded(cls, array: Floats, old: Columns, new: Columns) -> Floats:
-        """The sums in a schema of more categories, which are zero."""
+        """The sums in a schema with more categories, filled with zeros."""
         del old, new
         return array
 
     @classmethod
     def picked(cls, array: Floats, old: Columns, new: Columns) -> Floats:
-        """The sums in a schema of fewer categories."""
+        """The sums in a schema with fewer categories."""
         del old, new
         return array
 
     @classmethod
     def shifted(cls, sums: Sums, by: Floats) -> Floats:
-        """The sums about the pivot p, moved to the pivot p − by; what is not about a pivot stays."""
+        """The sums about the pivot p, moved to the pivot p − by; sums without a pivot stay the same."""
         del by
         return sums[cls.name]
 
-    # ------------------------------------------------------------------ what can be
+    # ------------------------------------------------------------------ validity
 
     def signed(self, columns: Columns) -> bool:
         """Whether a sum may be negative."""
         del columns
         return False
 
-    def left(self, was: Sums, left: Sums, columns: Columns) -> Floats:
-        """What is left of the sums after a subtraction; ForgetError where that cannot be, `was` being what was there.
+    def checked_remainder(self, before: Sums, after: Sums, columns: Columns) -> Floats:
+        """The sums `after` a subtraction, with rounding residue set to zero; ForgetError if they are impossible.
 
-        Otherwise what is left by rounding alone is nothing, and less than nothing was never learned.
+        `before` are the sums before it; a negative sum means that the rows were never learned.
         """
         if self.signed(columns):
-            return left[self.name]
+            return after[self.name]
         names = [columns.name(j) for j in range(columns.size)]
-        return remainder(was[self.name], left[self.name], "counts of column {}", names)
+        return remainder(before[self.name], after[self.name], "counts of column {}", names)
 
     def excess(self, sums: Sums, weight: Floats, columns: Columns) -> Array:
-        """Where there is more than rows that weigh so much by class can hold, (k, d)."""
+        """Where the sums are more than rows of this weight by class can have, (k, d)."""
         del sums
         return np.zeros((len(weight), columns.size), dtype=bool)
 
     def flaw(self, sums: Sums, columns: Columns) -> str | None:
-        """Why no rows can have these sums, as far as it is seen; None where they may."""
+        """Why no rows can have these sums, if that is detected; otherwise None."""
         return None if self.signed(columns) or (sums[self.name] >= 0).all() else "holds a negative count"
 
     # ------------------------------------------------------------------ in a database
 
-    def in_sql(self, columns: Columns, say: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
-        """Each number to be added up: where it stands in a class's sum, and the expression that is its sum.
+    def in_sql(self, columns: Columns, sql: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
+        """Each number of a class's sum: its place, and the SQL expression of its value.
 
-        A place (i, …) is also which columns it is of. Of a sum that is symmetric one half will do.
+        A place (i, …) also names the columns involved. For a symmetric sum one half is enough.
         """
-        del columns, say
+        del columns, sql
         raise NotImplementedError(f"a database does not know how to add up {type(self).__name__}")
 
     @property
     def pushes_down(self) -> bool:
-        """Whether a database can add it up."""
+        """Whether a database can compute the sums."""
         return type(self).in_sql is not Measure.in_sql
 
     def counted(self) -> tuple[tuple[int, ...], ...]:
-        """The columns that rows are counted by, where sums are counts by category: a column, or it and its parent."""
+        """The columns to group by, if sums are counts by category: a column, or a column and its parent."""
         return ()
 
 
 @dataclass(frozen=True)
 class One(Measure):
-    """1 for every entry that is there, or for every row that is whole."""
+    """1 for every entry that is not missing, or for every complete row."""
 
     whole: bool = False
     name: ClassVar[str] = "one"
@@ -168,23 +168,23 @@ class One(Measure):
         return np.where(incomplete(X)[:, None] if self.whole else np.isnan(X), 0.0, 1.0)
 
     def shapes(self, columns: Columns) -> tuple[tuple[int, ...], ...]:
-        """Where no entry is missing, one number does for all columns."""
+        """If no entry is missing, one number for all columns is enough."""
         return ((1,),) if self.whole else ((1,), (columns.size,))
 
-    def left(self, was: Sums, left: Sums, columns: Columns) -> Floats:
+    def checked_remainder(self, before: Sums, after: Sums, columns: Columns) -> Floats:
         names = [columns.name(j) for j in range(columns.size)]
-        return remainder(was["one"], left["one"], "values of column {}", names)
+        return remainder(before["one"], after["one"], "values of column {}", names)
 
     def excess(self, sums: Sums, weight: Floats, columns: Columns) -> Array:
         return np.broadcast_to(sums["one"] > weight[:, None] * (1.0 + RESIDUE), (len(weight), columns.size))
 
-    def in_sql(self, columns: Columns, say: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
-        if not self.whole:  # otherwise there are as many as there are rows
-            yield from (((j,), say.there(say.x(j))) for j in range(columns.size))
+    def in_sql(self, columns: Columns, sql: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
+        if not self.whole:  # otherwise it is the number of rows
+            yield from (((j,), sql.there(sql.x(j))) for j in range(columns.size))
 
 
 class Values(Measure):
-    """Sums of numbers, of a column each."""
+    """Sums of numbers, one per column."""
 
     name: ClassVar[str] = "x"
 
@@ -198,28 +198,28 @@ class Values(Measure):
     def signed(self, columns: Columns) -> bool:
         return columns.pivot is not None
 
-    def left(self, was: Sums, left: Sums, columns: Columns) -> Floats:
-        """About a pivot: of no rows no sum is left, or they were never learned."""
+    def checked_remainder(self, before: Sums, after: Sums, columns: Columns) -> Floats:
+        """About a pivot: without rows every sum must be zero, or they were never learned."""
         if columns.pivot is None:
-            return super().left(was, left, columns)
-        none = np.broadcast_to(left["one"], left["x"].shape) <= 0
-        size = np.sqrt(gross(was) * was["one"]) + np.abs(columns.pivot) * was["one"]
-        remains = none & (np.abs(left["x"]) > RESIDUE * size)
+            return super().checked_remainder(before, after, columns)
+        empty = np.broadcast_to(after["one"], after["x"].shape) <= 0
+        size = np.sqrt(gross(before) * before["one"]) + np.abs(columns.pivot) * before["one"]
+        remains = empty & (np.abs(after["x"]) > RESIDUE * size)
         if remains.any():
             column = columns.name(int(np.argwhere(remains)[0][1]))
             raise ForgetError(
                 f"cannot forget these values of column {column!r}: no row is left of the class, but a sum of values "
                 "is, so the model never learned them as they are"
             )
-        return left["x"]
+        return after["x"]
 
     def excess(self, sums: Sums, weight: Floats, columns: Columns) -> Array:
         if columns.pivot is not None:
             return super().excess(sums, weight, columns)
         return np.asarray((weight[:, None] <= 0) & (sums["x"] > 0))
 
-    def in_sql(self, columns: Columns, say: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
-        yield from (((j,), say.total(say.x(j))) for j in range(columns.size))
+    def in_sql(self, columns: Columns, sql: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
+        yield from (((j,), sql.total(sql.x(j))) for j in range(columns.size))
 
 
 @dataclass(frozen=True)
@@ -243,15 +243,15 @@ class Above(Values):
         return np.where(np.isnan(X), 0.0, value)
 
     def excess(self, sums: Sums, weight: Floats, columns: Columns) -> Array:
-        """No more are above than there are."""
+        """No more rows can be above than there are."""
         return super().excess(sums, weight, columns) | (sums["x"] > sums["one"] * (1.0 + RESIDUE))
 
-    def in_sql(self, columns: Columns, say: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
+    def in_sql(self, columns: Columns, sql: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
         if self.threshold is None:
-            yield from super().in_sql(columns, say)
+            yield from super().in_sql(columns, sql)
         else:
-            above = say.number(self.threshold)
-            yield from (((j,), say.where(f"{say.x(j)} > {above}")) for j in range(columns.size))
+            above = sql.number(self.threshold)
+            yield from (((j,), sql.where(f"{sql.x(j)} > {above}")) for j in range(columns.size))
 
 
 class Squares(Measure):
@@ -262,13 +262,13 @@ class Squares(Measure):
     def second_moments(cls, array: Floats) -> Floats:
         """Σ(x − pivot)² by class and column."""
 
-    def left(self, was: Sums, left: Sums, columns: Columns) -> Floats:
-        """No sum of squares about the mean is below zero: otherwise they were never learned."""
-        n, size = np.broadcast_to(left["one"], left["x"].shape), gross(was)
-        none = n <= 0
-        squares = np.where(none, 0.0, left["x"] ** 2 / np.where(none, 1.0, n))
-        second = np.where(none, 0.0, self.second_moments(left[self.name]))
-        # Rounding can take a scatter below zero by a share of what was subtracted, not by more.
+    def checked_remainder(self, before: Sums, after: Sums, columns: Columns) -> Floats:
+        """A negative sum of squares about the mean means that the rows were never learned."""
+        n, size = np.broadcast_to(after["one"], after["x"].shape), gross(before)
+        empty = n <= 0
+        squares = np.where(empty, 0.0, after["x"] ** 2 / np.where(empty, 1.0, n))
+        second = np.where(empty, 0.0, self.second_moments(after[self.name]))
+        # Rounding can make a scatter negative only by a small share of what was subtracted.
         negative = second - squares < -RESIDUE * (size + np.abs(second) + squares)
         if negative.any():
             column = columns.name(int(np.argwhere(negative)[0][1]))
@@ -276,7 +276,7 @@ class Squares(Measure):
                 f"cannot forget these values of column {column!r}: the model never learned them (its sum of squares "
                 "would be negative)"
             )
-        return left[self.name]
+        return after[self.name]
 
 
 @dataclass(frozen=True)
@@ -300,8 +300,8 @@ class XX(Squares):
     def shifted(cls, sums: Sums, by: Floats) -> Floats:
         return np.asarray(sums["xx"] + 2.0 * by * sums["x"] + sums["one"] * by**2)
 
-    def in_sql(self, columns: Columns, say: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
-        yield from (((j,), say.total(f"{say.x(j)} * {say.x(j)}")) for j in range(columns.size))
+    def in_sql(self, columns: Columns, sql: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
+        yield from (((j,), sql.total(f"{sql.x(j)} * {sql.x(j)}")) for j in range(columns.size))
 
 
 class Products(Measure):
@@ -319,23 +319,23 @@ class Products(Measure):
 
     def signed(self, columns: Columns) -> bool:
         del columns
-        return self.degree < 4  # of even powers nothing is
+        return self.degree < 4  # even powers are not negative
 
-    def left(self, was: Sums, left: Sums, columns: Columns) -> Floats:
-        """Squares tell what was never learned."""
-        del was, columns
-        return left[self.name]
+    def checked_remainder(self, before: Sums, after: Sums, columns: Columns) -> Floats:
+        """Not checked here: the squares are."""
+        del before, columns
+        return after[self.name]
 
     def flaw(self, sums: Sums, columns: Columns) -> str | None:
         if why := super().flaw(sums, columns):
             return why
         return "is not symmetric" if self.symmetric and not is_symmetric(sums[self.name]) else None
 
-    def in_sql(self, columns: Columns, say: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
+    def in_sql(self, columns: Columns, sql: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
         a, b = self.powers
         for i in range(columns.size):
             for j in range(i if self.symmetric else 0, columns.size):
-                yield (i, j), say.total(" * ".join([say.x(i)] * a + [say.x(j)] * b))
+                yield (i, j), sql.total(" * ".join([sql.x(i)] * a + [sql.x(j)] * b))
 
 
 @dataclass(frozen=True)
@@ -358,8 +358,8 @@ class XY(Products, Squares):
         squares = sums["one"][..., None] * by[:, :, None] * by[:, None, :]
         return np.asarray(sums["xy"] + cross + cross.transpose(0, 2, 1) + squares)
 
-    def left(self, was: Sums, left: Sums, columns: Columns) -> Floats:
-        return Squares.left(self, was, left, columns)
+    def checked_remainder(self, before: Sums, after: Sums, columns: Columns) -> Floats:
+        return Squares.checked_remainder(self, before, after, columns)
 
     def flaw(self, sums: Sums, columns: Columns) -> str | None:
         if not is_scatter(sums["one"], sums["x"], sums["xy"]):
@@ -369,7 +369,7 @@ class XY(Products, Squares):
 
 @dataclass(frozen=True)
 class XXY(Products):
-    """(x − pivot)²(x − pivot)ᵀ: what fourth moments need to follow a pivot."""
+    """(x − pivot)²(x − pivot)ᵀ: needed to move fourth moments to another pivot."""
 
     name: ClassVar[str] = "xxy"
     degree: ClassVar[int] = 3
@@ -412,9 +412,9 @@ class XXYY(Products):
 
 
 class Lost(Measure):
-    """The squares that second moments were larger by, before something was taken away or the pivot moved.
+    """The squares that were subtracted from second moments, or that a move of the pivot cancelled.
 
-    Not of rows, but of what became of their sums: it stands beside second moments once they have lost something.
+    It is not a sum over rows: it is recorded beside second moments once they have lost something.
     """
 
     name: ClassVar[str] = "lost"
@@ -422,10 +422,10 @@ class Lost(Measure):
 
 
 class Cells(Measure):
-    """Counts by category: a database groups by them, and does not sum."""
+    """Counts by category: a database uses GROUP BY instead of SUM."""
 
-    def in_sql(self, columns: Columns, say: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
-        del columns, say
+    def in_sql(self, columns: Columns, sql: InSql) -> Iterator[tuple[tuple[int, ...], str]]:
+        del columns, sql
         return iter(())
 
     @staticmethod
@@ -436,7 +436,7 @@ class Cells(Measure):
     @classmethod
     @abstractmethod
     def positions(cls, small: Columns, large: Columns) -> Array:
-        """Where each cell stands in a schema that has more categories."""
+        """The place of each cell in a schema that has more categories."""
 
     @classmethod
     def embedded(cls, array: Floats, old: Columns, new: Columns) -> Floats:
@@ -479,9 +479,9 @@ class Is(Cells):
         places = [start + at for start, at in zip(large.offsets, each, strict=False)]
         return np.concatenate([np.zeros(0, dtype=np.intp), *places]).astype(np.intp)
 
-    def left(self, was: Sums, left: Sums, columns: Columns) -> Floats:
+    def checked_remainder(self, before: Sums, after: Sums, columns: Columns) -> Floats:
         owners = [columns.name(j) for j, size in enumerate(np.diff(columns.offsets)) for _ in range(size)]
-        return remainder(was["is"], left["is"], "values of column {}", owners)
+        return remainder(before["is"], after["is"], "values of column {}", owners)
 
     def excess(self, sums: Sums, weight: Floats, columns: Columns) -> Array:
         return column_totals(sums["is"], columns) > weight[:, None] * (1.0 + RESIDUE)
@@ -523,13 +523,13 @@ class Pairs(Cells):
                 cells.append(starts[j] + pairs.ravel())
         return np.concatenate(cells).astype(np.intp)
 
-    def left(self, was: Sums, left: Sums, columns: Columns) -> Floats:
+    def checked_remainder(self, before: Sums, after: Sums, columns: Columns) -> Floats:
         owners = [columns.name(j) for j, size in enumerate(np.diff(columns.pair_offsets)) for _ in range(size)]
         what = "values of column {} beside the one it hangs on"
-        return remainder(was["pair"], left["pair"], what, owners)
+        return remainder(before["pair"], after["pair"], what, owners)
 
     def excess(self, sums: Sums, weight: Floats, columns: Columns) -> Array:
-        """No more values of a column stand beside its parent's than there are."""
+        """A column cannot have more values beside its parent's than in all."""
         out, offsets = np.zeros((len(weight), columns.size), dtype=bool), columns.offsets
         for j, (start, stop) in enumerate(pairwise(columns.pair_offsets)):
             alone = sums["is"][:, offsets[j] : offsets[j + 1]]
@@ -553,7 +553,7 @@ class Pairs(Cells):
         return np.concatenate([[0], np.cumsum(places)]).astype(np.intp)
 
     def codes(self, X: Array) -> Codes:
-        """Each entry's category, −1 where it is missing, and one past the last where it was never seen."""
+        """Each entry's category, −1 if it is missing, and one past the last if it was never seen."""
         codes = np.empty(X.shape, dtype=np.int32, order="F")
         for j, size in enumerate(self.sizes):
             values = X[:, j]
@@ -564,19 +564,20 @@ class Pairs(Cells):
         return codes
 
     def whole(self, codes: Codes) -> bool:
-        """Whether every value is there, and known."""
+        """Whether no value is missing or unseen."""
         return codes.size == 0 or bool(codes.min() >= 0 and (codes.max(axis=0) < self.sizes).all())
 
     def places(self, X: Array) -> Codes:
-        """Where each entry is counted among its column's places, −1 where it is missing.
+        """The place in which each entry is counted, −1 if it is missing.
 
-        Where the parent's value is missing or was never seen, it is counted without its parent.
+        If the parent's value is missing or was never seen, it is counted without its parent.
         """
         codes = self.codes(X)
         return self.beside(codes, self.whole(codes), codes)
 
     def beside(self, codes: Codes, whole: bool, otherwise: Codes) -> Codes:
-        """Where entries fall beside their parent's, and where not `otherwise`; `whole` if all are there and known."""
+        """The places of entries beside their parents' values, or `otherwise` if these are missing or unseen; `whole`
+        if no entry is."""
         places = codes.copy(order="F")
         for j, parent in enumerate(self.parents):
             if parent >= 0:
@@ -588,7 +589,7 @@ class Pairs(Cells):
         return places
 
     def loose(self, codes: Codes) -> Array:
-        """Rows in which a column is there whose parent is missing or was never seen."""
+        """Rows with a value whose parent is missing or was never seen."""
         loose = np.zeros(len(codes), dtype=bool)
         for j, parent in enumerate(self.parents):
             if parent >= 0:
@@ -606,7 +607,7 @@ class Pairs(Cells):
         return {"is": np.hstack(alone), "pair": np.hstack(pairs)}
 
 
-# ---------------------------------------------------------------------- what several of them need
+# ---------------------------------------------------------------------- functions for several measures
 
 
 def has_squares(sums: Sums) -> bool:
@@ -621,7 +622,7 @@ def second_moments(sums: Sums) -> Floats:
 
 
 def gross(sums: Sums) -> Floats:
-    """The squares that were ever in a block's second moments: rounding is a share of them."""
+    """All squares that were ever in a block's second moments: the rounding error is relative to them."""
     return second_moments(sums) + sums.get(Lost.name, 0.0)
 
 
@@ -635,21 +636,21 @@ def column_totals(cells: Floats, columns: Columns) -> Floats:
     return out
 
 
-def remainder(was: Floats, left: Floats, what: str, names: list[str]) -> Floats:
-    """What is left, rounding residue being nothing; less than nothing was never learned."""
-    scale = np.broadcast_to(was, left.shape)
-    left = np.where(np.abs(left) <= np.abs(scale) * RESIDUE, 0.0, left)
-    if (left < 0).any():
-        at = np.argwhere(left < 0)[0]
+def remainder(before: Floats, after: Floats, what: str, names: list[str]) -> Floats:
+    """The sums `after` a subtraction, with rounding residue set to zero; ForgetError if one is negative."""
+    scale = np.broadcast_to(before, after.shape)
+    after = np.where(np.abs(after) <= np.abs(scale) * RESIDUE, 0.0, after)
+    if (after < 0).any():
+        at = np.argwhere(after < 0)[0]
         raise ForgetError(
             f"cannot forget more {what.format(repr(names[int(at[-1])]))} than the model has learned: "
-            f"it has {scale[tuple(at)]:g}, and {scale[tuple(at)] - left[tuple(at)]:g} were to go"
+            f"it has {scale[tuple(at)]:g}, and {scale[tuple(at)] - after[tuple(at)]:g} were to go"
         )
-    return left
+    return after
 
 
 def is_scatter(one: Array, x: Array, xy: Array) -> bool:
-    """Whether n, Σt and Σttᵀ can come from rows: no direction has a negative spread, but for rounding."""
+    """Whether n, Σt and Σttᵀ can come from rows: up to rounding, no direction has a negative variance."""
     n = np.where(one > 0, one, 1.0)[:, 0]
     for rows, sums, scatter in zip(n, x, xy, strict=True):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -661,12 +662,12 @@ def is_scatter(one: Array, x: Array, xy: Array) -> bool:
             continue
         central[np.diag_indices(len(own))] += 1e-6 * own.sum()
         try:
-            np.linalg.cholesky(central)  # there is one where every direction has some spread; much quicker than those
+            np.linalg.cholesky(central)  # exists if every direction has positive variance; much faster than eigenvalues
         except np.linalg.LinAlgError:
             return False
     return True
 
 
 def is_symmetric(array: Array) -> bool:
-    """Whether (k, d, d) sums are the same in both orders of columns; column by column, for they may be large."""
+    """Whether (k, d, d) sums are symmetric; compared column by column, since they may be large."""
     return all(np.allclose(array[:, j], array[:, :, j], rtol=1e-9, atol=0.0) for j in range(array.shape[1]))

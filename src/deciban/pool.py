@@ -1,16 +1,16 @@
-"""Reliability: evidence that was counted twice, or is weak, is weighed before it is added up.
+"""Reliability: evidence vectors are weighted before they are added, since they may be redundant or weak.
 
     log P(k | x) = log π_k + b_k + Σ_g r_g F_gk(x) − log Z,   r ≥ 0
 
 F_g are evidence vectors of experts, or of one expert's graded parts. The weights r and offsets b are fitted on
-leave-one-out vectors: evidence about a row from sums without the row. The problem is convex and small. One vector is
-temperature scaling. What comes out is still a sum, so that it can be explained term by term.
+leave-one-out vectors: evidence about a row from sums without the row. The problem is convex and small. With one vector
+it is temperature scaling. The result is still a sum, so that it can be explained term by term.
 
-One leave-one-out vector is as good as that of a new row; weights fitted on many of them are not. What row i gains from
-row j is what j gains from i, so the rows that judge weights have helped to make the vectors that these were fitted on.
-Hence `cross_fit`: where rows are few, a fold of them is taken out of the *sums* before anything is fitted. How much
-doubt there is about the weights, and whether they are worth anything at all, is then judged by rows that had no part in
-them; and what is said of a row that was learned comes from the weights of the other folds.
+A single leave-one-out vector is like that of a new row; weights fitted on many of them are optimistic. Row j's label
+enters row i's vector just as i's enters j's, so the rows that weights are judged on have shaped the vectors that these
+were fitted on. Hence `cross_fit`: with few rows, a fold of them is taken out of the *sums* before anything is fitted.
+The doubt about the weights, and whether they are any use at all, is then judged on rows that had no part in them; and a
+learned row is scored by the weights of the other folds.
 """
 
 from __future__ import annotations
@@ -25,28 +25,22 @@ from deciban._kernel import pool as kernel
 from deciban._scipy import logsumexp
 from deciban._typing import Array, Codes, Floats
 
-DOUBT_ROWS = 3.0  # pseudo-rows' worth of doubt about every weight, in units of its vector's spread
-MIN_SPREAD_SHARE = (
-    1e-3  # a vector that hardly varied here may vary elsewhere: its spread counts as this share of the widest
-)
+DOUBT_ROWS = 3.0  # the ridge of every weight in pseudo-rows, in units of its vector's spread
+MIN_SPREAD_SHARE = 1e-3  # of the widest vector: a floor for the spread, since a vector may vary more on other rows
 MAX_NEWTON_STEPS = 100  # Newton needs about eight
-MAX_ROWS_OF_CURVATURE = 2000  # rows that show how the loss bends,
-MAX_ROWS_OF_CURVATURE_IN_FOLD = 250  # and where weights are fitted to be compared
-MIN_PROBABILITY = 1e-3  # a class's probability below which it does not bend the loss enough to matter for a step
-MAX_LOSS_SHARE = 0.98  # of the log loss of the class shares, or less: then something was learned
-MIN_ROWS_FOR_CLOSED_FORM = (
-    1000  # rows, from which on what weights owe to them is found in closed form, and not by folds
-)
+MAX_ROWS_OF_CURVATURE = 2000  # rows used for the Hessian,
+MAX_ROWS_OF_CURVATURE_IN_FOLD = 250  # and where weights are only fitted for comparison
+MIN_PROBABILITY = 1e-3  # classes below this probability are left out of a row's Hessian
+MAX_LOSS_SHARE = 0.98  # something was learned if the loss is at most this share of that of the class shares
+MIN_ROWS_FOR_CLOSED_FORM = 1000  # with fewer rows, folds correct for fitting and judging on the same rows
 N_FOLDS = 5
-MIN_NATS_APART = (
-    2.0  # nats by which losses of several candidates must differ to count as one: rows judge all of them alike
-)
-MIN_NATS_PER_DECADE = 2.0  # nats that ten times less doubt must gain
+AVERAGING_NATS = 2.0  # scale of the softmax over losses: all candidates are judged on the same rows
+MIN_NATS_PER_DECADE = 2.0  # that ten times less doubt must gain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """How far each evidence vector is to be believed (`weights`, ≥ 0), and what is added for each class (`offsets`)."""
+    """The weight of each evidence vector (`weights`, ≥ 0), and an offset for each class (`offsets`)."""
 
     weights: Floats  # (g,)
     offsets: Floats  # (k,), beside the log prior
@@ -56,11 +50,11 @@ class Pool:
         return np.asarray(self.weights @ evidence + self.offsets)
 
     def in_classes(self, places: Array) -> Pool:
-        """Of other classes, of which places[c] says where each is here; −1 where it is not: it has no offset."""
+        """For other classes: class c there is class places[c] here, or −1 if it is new and has no offset."""
         return replace(self, offsets=np.append(self.offsets, 0.0)[places])
 
     def spread(self, places: Array, g: int) -> Pool:
-        """The same among g weights, of which its own are at these places; the others are nothing."""
+        """The same among g weights: these are at `places`, the others are 0."""
         weights = np.zeros(g)
         weights[places] = self.weights
         return replace(self, weights=weights)
@@ -70,41 +64,41 @@ class Pool:
         return replace(self, weights=self.weights[places])
 
     @classmethod
-    def nothing(cls, g: int, k: int) -> Pool:
-        """Believes nothing: what is left are the class shares."""
+    def zero(cls, g: int, k: int) -> Pool:
+        """All weights 0: the posterior is the class shares."""
         return cls(np.zeros(g), np.zeros(k))
 
     @classmethod
     def mean(cls, pools: Sequence[Pool], shares: Floats) -> Pool:
-        """Their mean, each with its share."""
+        """The weighted mean of pools."""
         weights = shares @ np.array([pool.weights for pool in pools])
         return cls(np.asarray(weights), np.asarray(shares @ np.array([pool.offsets for pool in pools])))
 
 
 class Doubt(NamedTuple):
-    """What is believed of weights before any row is seen: `times` the usual doubt about this `share` of the default."""
+    """A strength of the prior of the weights: `times` the ridge, centred on `share` times the default weights."""
 
     times: float
     share: float
 
     @property
     def cost(self) -> float:
-        """Nats that it must gain over no belief at all."""
+        """Nats that it must gain over using the class shares only."""
         return MIN_NATS_PER_DECADE * float(np.log10(100.0 / min(self.times, 100.0)))
 
 
-NOTHING = Doubt(np.inf, 0.0)  # is worth anything: the class shares are left
-DOUBTS = tuple(Doubt(times, share) for share in (0.0, 1.0) for times in (10.0, 1.0))  # by share, the most first
+PRIOR_ONLY = Doubt(np.inf, 0.0)  # all weights 0: only the class shares are used
+DOUBTS = tuple(Doubt(times, share) for share in (0.0, 1.0) for times in (10.0, 1.0))  # by share, the strongest first
 
 
 class Vectors:
-    """Evidence (n, g, k) of rows of classes y, made ready to fit pools on.
+    """Evidence (n, g, k) of rows of classes y, prepared for fitting pools.
 
-    Classes that none of the rows is of are not among those that a row can be of: nothing is learned about them.
+    Classes without any of the rows are excluded: nothing is learned about them.
     """
 
     def __init__(self, evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None) -> None:
-        if weight is not None and not weight.all():  # what weighs nothing says nothing
+        if weight is not None and not weight.all():  # rows of weight 0 are dropped
             some = np.flatnonzero(weight)
             evidence, y, weight = evidence[some], y[some], weight[some]
         self.n, self.g, self.k = evidence.shape
@@ -129,9 +123,8 @@ class Vectors:
     ) -> tuple[Pool, float]:
         """The weights and offsets with the least log loss on these rows, and that log loss.
 
-        The ridge pulls weights `towards` what is believed of them without any rows (nothing, unless it is said), and
-        offsets to the log prior. It is a number, in units of each vector's spread, or one for every weight as it
-        stands. At most `rows` rows show which way to go.
+        The ridge pulls weights `towards` their prior (by default 0), and offsets to 0. It is a number, in units of each
+        vector's spread, or an absolute one for every weight. The Hessian uses at most `rows` rows.
         """
         start = np.zeros(self.g) if towards is None else towards * self.spread
         if not self.can_tell:
@@ -160,9 +153,9 @@ class Vectors:
         doubt = np.full(self.g, ridge / self.total) if np.ndim(ridge) == 0 else ridge / self.spread**2 / self.total
         return doubt, (float(doubt[0]) if self.g else 0.0) if offset_ridge is None else offset_ridge / self.total
 
-    def bend(self, pool: Pool, ridge: float | Floats, offset_ridge: float | None) -> tuple[Array, Floats, float]:
-        """Which of the weights and offsets the rows have set, the inverse of how their loss bends there, in rows, and
-        how many of them the rows rather than the ridge have set: tr H(H + Λ)⁻¹."""
+    def curvature(self, pool: Pool, ridge: float | Floats, offset_ridge: float | None) -> tuple[Array, Floats, float]:
+        """Which weights and offsets are free, the inverse of the Hessian H + Λ in these, per row, and their effective
+        number, tr H(H + Λ)⁻¹: how many the rows rather than the ridge determine."""
         doubt, tie = self._doubt(ridge, offset_ridge)
         at = np.flatnonzero(np.append(pool.weights > 0, np.isfinite(self.log_prior))).astype(np.int64)
         curve = np.zeros((len(at), len(at)))
@@ -194,11 +187,11 @@ def fit_pool(
     return Vectors(evidence, y, log_prior, weight).fit(ridge)
 
 
-# ---------------------------------------------------------------------- rows that had a part in the choice
+# ---------------------------------------------------------------------- rows that pools were fitted on
 
 
 class LeftOut(Protocol):
-    """What is said of rows that pools were fitted on, by weights that they had no part in."""
+    """Scores of rows that pools were fitted on, by weights fitted without them."""
 
     def pooled(
         self, pool: Pool, evidence: Floats, y: Codes, mark: Array, log_prior: Floats, weight: Floats | None = None
@@ -206,28 +199,27 @@ class LeftOut(Protocol):
         """b_k + Σ_g r_g F_gk, (n, k), of leave-one-out evidence (n, g, k) of rows of classes y."""
 
     def in_classes(self, places: Array) -> LeftOut:
-        """Of other classes, of which places[c] says where each is here; −1 where it is not."""
+        """For other classes: class c there is class places[c] here, or −1 if it is new."""
 
     def spread(self, places: Array, g: int) -> LeftOut:
-        """The same among g weights, of which its own are at these places."""
+        """The same among g weights: these are at `places`."""
 
     def narrowed(self, places: Array) -> LeftOut:
-        """The same without the weights that are not at these places, ascending: it must use no other."""
+        """The same with only the weights at these ascending places, which must include all that it uses."""
 
     def used(self, pool: Pool) -> Array:
-        """Which weights it takes to judge a row."""
+        """Which weights it needs to score a row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Folds:
-    """Which fold a row is in, by its class and its mark: parts of equal size of every class.
+    """The fold of a row, by its class and its mark: parts of equal size of every class.
 
-    A mark is a number that depends on nothing but the row, so that a fold does not depend on the order of the rows, and
-    is found again.
+    A mark is a hash of the row, so that a fold does not depend on the order of the rows, and is reproducible.
     """
 
     edges: Array  # (k, folds − 1) the marks at which each class's folds end
-    first: Codes  # (k,) the fold that they begin with, so that small classes are not all in the same one
+    first: Codes  # (k,) each class's first fold, so that small classes are not all in the same one
 
     @classmethod
     def of(cls, mark: Array, y: Codes, k: int, folds: int = N_FOLDS) -> Folds:
@@ -252,7 +244,7 @@ class Folds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByFold:
-    """A row is judged by the pool that was chosen without its fold."""
+    """A row is scored by the pool that was fitted without its fold."""
 
     folds: Folds
     pools: tuple[Pool, ...]
@@ -268,7 +260,7 @@ class ByFold:
         return out
 
     def in_classes(self, places: Array) -> ByFold:
-        folds = Folds(self.folds.edges[places], self.folds.first[places])  # of a class that is new, any will do
+        folds = Folds(self.folds.edges[places], self.folds.first[places])  # any values will do for a new class
         return ByFold(folds, tuple(pool.in_classes(places) for pool in self.pools))
 
     def spread(self, places: Array, g: int) -> ByFold:
@@ -284,21 +276,21 @@ class ByFold:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByForm:
-    """A row's pull is taken out of the weights in closed form.
+    """A row's influence on the weights is removed in closed form.
 
-    With s the scores of a row, p its posterior and J its vectors beside the identity, what the fit owes to the row is a
-    step H⁻¹ Jᵀ(p − e_y) away, H being how the loss of all rows bends. So without it the row would be given
+    With s the scores of a row, p its posterior, J its vectors beside the identity, and H the Hessian of the loss of all
+    rows, leaving the row out of the fit is a step of H⁻¹ Jᵀ(p − e_y). So without it the scores of the row would be
 
         s + t J H⁻¹ Jᵀ (p − e_y)
 
-    t is 1 where a row has a part in the fit alone. Where its label has also helped to make the vectors of the others,
-    and they gain from it what it gains from them, it is 2.
+    t is 1 if a row only had a part in the fit. If its label also entered the vectors of the other rows, symmetrically
+    with theirs in its own, it is 2.
     """
 
-    weights: Array  # those that the rows have set,
-    classes: Array  # and the classes whose offsets they have set
+    weights: Array  # the weights that are free,
+    classes: Array  # and the classes whose offsets are
     inverse: Floats  # H⁻¹ of these
-    last: int  # the greatest mark of a row that had a part in the fit
+    last: int  # the greatest mark of a row that was used in the fit
     times: float = 1.0
 
     def pooled(
@@ -336,15 +328,15 @@ class ByForm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """A pool, what judges the rows that it was chosen by, and how it was chosen."""
+    """A pool, how rows that it was fitted on are scored without them, and the doubts."""
 
     pool: Pool
     left_out: LeftOut | None
-    doubts: tuple[tuple[Doubt, float], ...]  # what was believed beforehand, with the share that each has in the pool
+    doubts: tuple[tuple[Doubt, float], ...]  # with the share of each in the pool
 
 
 class FoldPart(NamedTuple):
-    """Rows, a fold of which is out of the sums: evidence of the `rest`, each without itself, and of those `out`."""
+    """Rows when a fold is removed from the sums: evidence of the `rest`, each without itself, and of those `out`."""
 
     rest: Array
     inside: Floats
@@ -353,8 +345,8 @@ class FoldPart(NamedTuple):
     log_prior: Floats  # of the rest
 
 
-class Usual(NamedTuple):
-    """What is believed of weights beforehand: a ridge, weights that it may pull to, and a ridge for offsets."""
+class WeightPrior(NamedTuple):
+    """The prior of the weights: a ridge, the default weights, and a ridge for offsets."""
 
     ridge: float | Floats
     weights: Floats
@@ -363,11 +355,11 @@ class Usual(NamedTuple):
     def fit(
         self, vectors: Vectors, doubts: Sequence[Doubt], tolerance: float, rows: int = MAX_ROWS_OF_CURVATURE
     ) -> list[Pool]:
-        """A pool for every doubt; each begins where one with more of the same kind ended."""
+        """A pool for every doubt; each fit starts from that of the stronger doubt before it."""
         out: list[Pool] = []
         for i, doubt in enumerate(doubts):
             if np.isinf(doubt.times):
-                out.append(Pool.nothing(vectors.g, vectors.k))
+                out.append(Pool.zero(vectors.g, vectors.k))
                 continue
             begin = out[-1] if i and doubts[i - 1].share == doubt.share else None
             ridge, default = self.ridge * doubt.times, self.weights * doubt.share
@@ -383,52 +375,57 @@ def cross_fit(
     folds: Folds,
     mark: Array,
     parts: Iterable[FoldPart],
-    usual: Usual,
+    weight_prior: WeightPrior,
     doubts: Sequence[Doubt] = DOUBTS,
 ) -> Chosen:
-    """The pool of rows that are few, with as much doubt as predicts rows best that had no part in it.
+    """The pool of few rows, with the doubts that predict held-out rows best.
 
-    `evidence` is (n, g, k), of rows without themselves; `parts` has the same of each fold in turn, out of sums. The
-    pools of all doubts, and the class shares alone, are averaged by how well they predict the folds: the best of them
-    jumps from one sample to the next. A row's own fold has no say in the pool that judges the row.
+    `evidence` is (n, g, k), of rows without themselves; `parts` has each fold in turn removed from the sums. The pools
+    of all doubts, and the class shares alone, are averaged by how well they predict the folds: to pick the best one
+    would be unstable. The pool that scores a row does not use the row's own fold.
     """
     n, fold = len(y), folds.which(mark, y)
-    amount, doubts = np.ones(n) if weight is None else weight, (*doubts, NOTHING)
+    amount, doubts = np.ones(n) if weight is None else weight, (*doubts, PRIOR_ONLY)
     losses, judged, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
     for part in parts:
         rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
-        found = usual.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD)
+        pools_of_fold = weight_prior.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD)
         if rows.can_tell:
             at = np.arange(len(part.out))
-            for j, pool in enumerate(found):
+            for j, pool in enumerate(pools_of_fold):
                 scores = pool.pooled(part.outside) + part.log_prior
                 losses[j, part.out] = np.logaddexp.reduce(scores, axis=1) - scores[at, y[part.out]]
             judged[part.out] = True
-        by_fold.append(found)
+        by_fold.append(pools_of_fold)
     cost = np.array([doubt.cost for doubt in doubts])
 
     def shares(rows: Array) -> Floats:
-        """What each has to say, by how well it predicted these rows."""
-        total = (losses[:, rows] @ amount[rows] + cost) / MIN_NATS_APART
+        """The share of each doubt, by how well it predicted these rows."""
+        total = (losses[:, rows] @ amount[rows] + cost) / AVERAGING_NATS
         out = np.exp(total.min() - total)
         return np.asarray(out / out.sum())
 
-    left_out = [Pool.mean(found, shares(np.flatnonzero(judged & (fold != f)))) for f, found in enumerate(by_fold)]
+    left_out = [
+        Pool.mean(pools_of_fold, shares(np.flatnonzero(judged & (fold != f))))
+        for f, pools_of_fold in enumerate(by_fold)
+    ]
     share = shares(np.flatnonzero(judged))
-    pools = usual.fit(Vectors(evidence, y, log_prior, weight), doubts, 1e-7)
+    pools = weight_prior.fit(Vectors(evidence, y, log_prior, weight), doubts, 1e-7)
     return Chosen(
         Pool.mean(pools, share), ByFold(folds, tuple(left_out)), tuple(zip(doubts, share.tolist(), strict=True))
     )
 
 
-def best_doubt(part: FoldPart, y: Codes, weight: Floats | None, usual: Usual, doubts: Sequence[Doubt]) -> Doubt:
-    """The doubt under which a fold that is out of the sums is predicted best by the other rows."""
-    amount, doubts = np.ones(len(y)) if weight is None else weight, (*doubts, NOTHING)
+def best_doubt(
+    part: FoldPart, y: Codes, weight: Floats | None, weight_prior: WeightPrior, doubts: Sequence[Doubt]
+) -> Doubt:
+    """The doubt under which the other rows best predict a fold that is removed from the sums."""
+    amount, doubts = np.ones(len(y)) if weight is None else weight, (*doubts, PRIOR_ONLY)
     rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
     if not rows.can_tell or not len(part.out):
         return doubts[0]
     at, losses = np.arange(len(part.out)), []
-    for doubt, pool in zip(doubts, usual.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD), strict=True):
+    for doubt, pool in zip(doubts, weight_prior.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD), strict=True):
         scores = pool.pooled(part.outside) + part.log_prior
         each = np.logaddexp.reduce(scores, axis=1) - scores[at, y[part.out]]
         losses.append(float(amount[part.out] @ each) + doubt.cost)
@@ -441,31 +438,38 @@ def closed_fit(
     log_prior: Floats,
     weight: Floats | None,
     last: int,
-    usual: Usual,
+    weight_prior: WeightPrior,
     doubts: Sequence[Doubt],
     times: float,
-    wary: float | None = None,
+    cautious_times: float | None = None,
 ) -> tuple[Chosen, float]:
-    """The pool of rows that are many, and the log loss that new rows would have.
+    """The pool of many rows, and the expected log loss of new rows.
 
-    What the fit owes to its rows, in nats in all, is the number of weights that they have set (Akaike), `times` over:
-    see `ByForm`. By that (or by `wary` times that) the best of the doubts is found, in ascending order, until one is
-    worse; all of them are tried where the best is hardly better than the class shares.
+    The optimism of the fit, in nats in all, is the effective number of weights (Akaike) times `times`: see `ByForm`.
+    With that correction (or `cautious_times` the effective number) the doubts are compared in ascending order until one
+    is worse; all of them are tried if the best is hardly better than the class shares.
     """
     rows, best, before = Vectors(evidence, y, log_prior, weight), None, None
     shares = float(-rows.share @ log_prior[rows.y])
     for doubt in doubts:
-        if doubt == NOTHING:
+        if doubt == PRIOR_ONLY:
             none = np.zeros(0, dtype=np.intp)
-            found = shares, shares, Pool.nothing(rows.g, rows.k), none, np.zeros((0, 0)), doubt
+            candidate = shares, shares, Pool.zero(rows.g, rows.k), none, np.zeros((0, 0)), doubt
         else:
-            ridge, default = usual.ridge * doubt.times, usual.weights * doubt.share
-            before, loss = rows.fit(ridge, default, before, 1e-8, usual.offset_ridge)
-            at, inverse, freedom = rows.bend(before, ridge, usual.offset_ridge)
-            owed = freedom / rows.total
-            found = loss + (times if wary is None else wary) * owed, loss + times * owed, before, at, inverse, doubt
-        if best is None or found[0] < best[0]:
-            best = found
+            ridge, default = weight_prior.ridge * doubt.times, weight_prior.weights * doubt.share
+            before, loss = rows.fit(ridge, default, before, 1e-8, weight_prior.offset_ridge)
+            at, inverse, freedom = rows.curvature(before, ridge, weight_prior.offset_ridge)
+            optimism = freedom / rows.total
+            candidate = (
+                loss + (times if cautious_times is None else cautious_times) * optimism,
+                loss + times * optimism,
+                before,
+                at,
+                inverse,
+                doubt,
+            )
+        if best is None or candidate[0] < best[0]:
+            best = candidate
         elif best[0] < MAX_LOSS_SHARE * shares:
             break
     assert best is not None
@@ -476,7 +480,7 @@ def closed_fit(
 
 
 def spreads(evidence: Floats) -> Floats:
-    """Each vector's standard deviation about its mean over the classes: what it can move a decision by."""
+    """Each vector's standard deviation about its mean over the classes, with a floor."""
     n, g, k = evidence.shape
     centre = evidence.mean(axis=2)
     square = np.einsum("ngk,ngk->g", evidence, evidence) / max(1, n * k)

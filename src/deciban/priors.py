@@ -1,4 +1,4 @@
-"""Priors: statistics that were not observed. How strong they are can be said, or learned from the statistics.
+"""Priors as pseudo-statistics. Their strength is given, or learned from the statistics.
 
 `alpha` is pseudo-counts added to counts: (n + α)/Σ(n + α) is the mode under the notes' prior Π θ^α, a
 Dirichlet(α + 1), and the mean under Dirichlet(α) (S6). α = 1 is Laplace's rule, α = ½ Jeffreys', α = 0 plain
@@ -18,12 +18,12 @@ from deciban.schema import Columns
 
 Alpha: TypeAlias = "float | Array | str"
 
-# Where strengths are looked for: from "almost no prior" to "the data hardly count".
-LOWEST, HIGHEST = 1e-6, 1e6
+# The range in which strengths are searched: from almost no prior to one that outweighs the data.
+MIN_ALPHA, MAX_ALPHA = 1e-6, 1e6
 
 
 def empirical(family: Family, sums: Sums, columns: Columns) -> float:
-    """The one strength that makes the statistics most likely: argmax over α of the log marginal likelihood.
+    """The strength that makes the statistics most likely: argmax over α of the log marginal likelihood.
 
     >>> import numpy as np
     >>> from deciban.families import Multinomial
@@ -41,14 +41,14 @@ def empirical(family: Family, sums: Sums, columns: Columns) -> float:
 
 
 def search(loss: Callable[[float], float], points: int = 13, tolerance: float = 1e-6) -> float:
-    """The α in [LOWEST, HIGHEST] with the least loss: a coarse ladder in log α, then Brent between its neighbours."""
-    ladder = np.geomspace(LOWEST, HIGHEST, points)
+    """The α in [MIN_ALPHA, MAX_ALPHA] with the least loss: a coarse grid in log α, then Brent around its best point."""
+    ladder = np.geomspace(MIN_ALPHA, MAX_ALPHA, points)
     losses = np.array([loss(float(a)) for a in ladder])
     losses[np.isnan(losses)] = np.inf
     least = losses.min()
     if not np.isfinite(least):
-        return 1.0  # every strength is as bad as any other
-    # Strengths that make no difference are told apart by how far they are from one pseudo-row.
+        return 1.0  # all strengths are equally bad
+    # Of equally good strengths, the one closest to one pseudo-row.
     equal = np.flatnonzero(losses <= least + 1e-12 * (1.0 + abs(least)))
     best = int(equal[np.argmin(np.abs(np.log(ladder[equal])))])
     if len(equal) == points:
@@ -56,10 +56,10 @@ def search(loss: Callable[[float], float], points: int = 13, tolerance: float = 
     low, high = ladder[max(0, best - 1)], ladder[min(points - 1, best + 1)]
     from scipy.optimize import minimize_scalar
 
-    found = minimize_scalar(
+    result = minimize_scalar(
         lambda log_alpha: loss(float(np.exp(log_alpha))),
         bounds=(float(np.log(low)), float(np.log(high))),
         method="bounded",
         options={"xatol": tolerance},
     )
-    return float(np.exp(found.x)) if found.fun <= losses[best] else float(ladder[best])
+    return float(np.exp(result.x)) if result.fun <= losses[best] else float(ladder[best])

@@ -1,4 +1,4 @@
-"""What statistics are about: classes, columns, categories, trees, pivots. Union first, then embed."""
+"""The schema of statistics: classes, columns, categories, trees, pivots. Union first, then embed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deciban.show import number
 
 @dataclass(frozen=True, slots=True)
 class Bins(Sequence[str]):
-    """The categories of a column of numbers: intervals, fixed once chosen. Bin b holds cuts[b − 1] < x ≤ cuts[b].
+    """The categories of a column of numbers: fixed intervals. Bin b holds cuts[b − 1] < x ≤ cuts[b].
 
     >>> bins = Bins((1.5, 4.0), (1.0, 3.0, 7.0))
     >>> list(bins), bins.codes(np.array([1.5, 1.6, 99.0, np.nan])).tolist()
@@ -29,7 +29,7 @@ class Bins(Sequence[str]):
         return len(self.cuts) + 1
 
     def __getitem__(self, place: Any) -> Any:
-        """What a bin is called."""
+        """The name of a bin."""
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         if not -len(self) <= place < len(self):
@@ -44,7 +44,7 @@ class Bins(Sequence[str]):
         return f"{number(self.cuts[place - 1])} to {number(self.cuts[place])}"
 
     def codes(self, values: Floats) -> Codes:
-        """Each number's bin, −1 where it is missing."""
+        """Each number's bin, −1 if it is missing."""
         return np.where(np.isnan(values), -1, np.searchsorted(self.cuts, values)).astype(np.int32)
 
 
@@ -56,20 +56,20 @@ class Columns:
     names: tuple[str, ...] | None = None
     categories: tuple[Categories, ...] | None = None
     pivot: Floats | None = None  # (k, d): moments are kept about it, so that far offsets cost no digits
-    parents: tuple[int, ...] | None = None  # the column that each one hangs on, −1 for none; None: not chosen yet
+    parents: tuple[int, ...] | None = None  # each column's parent, −1 for none; None: not chosen yet
 
     def name(self, column: int) -> str:
-        """What to call a column when speaking to a person."""
+        """The name of a column, for display."""
         return self.names[column] if self.names is not None else f"x{column}"
 
     def item(self, column: int, code: int) -> str:
-        """What to call a column's category: colour=red, or age > 40 where it is an interval."""
+        """The name of a column's category: colour=red, or age > 40 for an interval."""
         known = (self.categories or ())[column]
         return f"{self.name(column)}{' ' if isinstance(known, Bins) else '='}{known[code]}"
 
     @property
     def offsets(self) -> Array:
-        """Where each column's categories begin in a flat row of cells; the last entry is how many there are."""
+        """Where each column's categories begin in a flat row of cells; the last entry is the number of cells."""
         if self.categories is None:
             raise SchemaError("these columns have no categories")
         return np.concatenate([[0], np.cumsum([len(c) for c in self.categories], dtype=np.intp)]).astype(np.intp)
@@ -82,7 +82,7 @@ class Columns:
         return np.concatenate([[0], np.cumsum(pairs)]).astype(np.intp)
 
     def union(self, other: Columns) -> Columns:
-        """The columns that hold both; `pivot` is left to Schema.union, which knows the classes."""
+        """The union of both; `pivot` is left to Schema.union, which knows the classes."""
         if self.size != other.size:
             raise SchemaError(f"cannot merge a block of {self.size} columns with one of {other.size}")
         if self.names is not None and other.names is not None and self.names != other.names:
@@ -108,7 +108,7 @@ class Columns:
         return replace(self, names=self.names or other.names, categories=categories, parents=parents)
 
     def _same_tree(self, other: Columns) -> tuple[int, ...] | None:
-        """The tree of both: statistics of one say nothing of another's pairs."""
+        """The common tree; SchemaError if they differ, since pairs of one tree are not those of another."""
         if self.parents is None or other.parents is None:
             return self.parents if other.parents is None else other.parents
         for at, (a, b) in enumerate(zip(self.parents, other.parents, strict=True)):
@@ -157,7 +157,7 @@ class Schema:
 
 
 def union_classes(a: Array, b: Array) -> Array:
-    """Both sets of labels, sorted; labels of kinds that do not compare cannot be merged."""
+    """The union of both sets of labels, sorted; SchemaError if their types cannot be compared."""
     if len(a) == 0 or len(b) == 0:
         return b if len(a) == 0 else a
     if a.shape == b.shape and a.dtype == b.dtype and bool(np.all(a == b)):
@@ -169,12 +169,12 @@ def union_classes(a: Array, b: Array) -> Array:
 
 
 def find(labels: Array, classes: Array) -> Array:
-    """Where each label stands among the (sorted) classes."""
+    """The position of each label among the (sorted) classes."""
     return np.searchsorted(classes, labels) if len(classes) else np.zeros(0, dtype=np.intp)
 
 
 def union_categories(a: Categories, b: Categories) -> Categories:
-    """Integer codes stay codes; otherwise what the first has, then what only the second has."""
+    """The categories of both: the longer range of integer codes, or those of `a`, then those that only `b` has."""
     if isinstance(a, range) and isinstance(b, range):
         return a if len(a) >= len(b) else b
     if a == b or len(b) == 0:
@@ -185,7 +185,7 @@ def union_categories(a: Categories, b: Categories) -> Categories:
 
 
 def category_positions(old: Sequence[Any], new: Sequence[Any]) -> Array:
-    """Where each of the old categories stands among the new."""
+    """The position of each of the old categories among the new."""
     if (isinstance(old, range) and isinstance(new, range)) or isinstance(old, Bins):
         return np.arange(len(old))
     position = {value: i for i, value in enumerate(new)}
@@ -193,14 +193,14 @@ def category_positions(old: Sequence[Any], new: Sequence[Any]) -> Array:
 
 
 def is_forest(parents: Sequence[int]) -> bool:
-    """Whether each column hangs on another or on none (−1), and none on itself, however long the way."""
+    """Whether the parents (−1: none) form a forest: in range, and without cycles."""
     if not all(-1 <= parent < len(parents) for parent in parents):
         return False
-    return len(downwards(parents)) == len(parents)
+    return len(parents_first(parents)) == len(parents)
 
 
-def downwards(parents: Sequence[int]) -> list[int]:
-    """The columns in an order in which parents come first; those that hang in a circle are left out."""
+def parents_first(parents: Sequence[int]) -> list[int]:
+    """The columns, parents before children; columns in a cycle are left out."""
     order = [j for j, parent in enumerate(parents) if parent < 0]
     for above in order:
         order += [j for j, parent in enumerate(parents) if parent == above]

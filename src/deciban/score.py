@@ -1,4 +1,4 @@
-"""Rows through a model, in threads: log-joints, posteriors, best classes, and each row under the sums without it."""
+"""Scoring rows in threads: log-joints, posteriors, best classes, and leave-one-out."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from deciban.algebra import Stats
 from deciban.bayes import report
 from deciban.collect import collect, long_blocks, over_rows
 from deciban.joint import Model
-from deciban.matrix import complain, row_slice
+from deciban.matrix import raise_overflow, row_slice
 from deciban.measure import RESIDUE
 from deciban.schema import Columns, Schema
-from deciban.threads import ENTRIES
+from deciban.threads import ENTRIES_PER_BLOCK
 
 
 def check_finite(data: Data, model: Model) -> None:
-    """Infinities are an error, with their place."""
+    """Raise an error if there is an infinity, with its place."""
     for X, columns in zip(data, model.schema.blocks, strict=True):
         values: Any = X.data if issparse(X) else X
         if values.dtype.kind == "f" and np.isinf(values).any():
-            complain(X, columns)
+            raise_overflow(X, columns)
 
 
 def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None = None) -> Array:
@@ -46,10 +46,10 @@ def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None =
             out[rows] = part
         return ties, bad + rows.start if bad >= 0 else -1
 
-    # Sparse scores prepare tables as wide as the vocabulary, so their blocks are long.
-    entries = long_blocks(data, n_jobs) if any(issparse(X) for X in data) else ENTRIES // 4
-    found = over_rows(data, n_jobs, work, entries) if n else []
-    ties, bad = sum(ties for ties, _ in found), min((bad for _, bad in found if bad >= 0), default=-1)
+    # Sparse scores prepare tables as wide as the vocabulary, so their blocks are large.
+    entries = long_blocks(data, n_jobs) if any(issparse(X) for X in data) else ENTRIES_PER_BLOCK // 4
+    parts = over_rows(data, n_jobs, work, entries) if n else []
+    ties, bad = sum(ties for ties, _ in parts), min((bad for _, bad in parts if bad >= 0), default=-1)
     if ties or bad >= 0:
         check_finite(data, model)
     report(ties, bad, n)
@@ -59,9 +59,9 @@ def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None =
 def leave_one_out(
     data: Data, model: Model, y: Labels, weight: Floats | None = None, n_jobs: int | None = None
 ) -> Floats:
-    """log P(y | x_i) without row i, (n, k), in threads. Where nothing is possible, the prior without row i.
+    """log P(y | x_i) without row i, (n, k), in threads. For an impossible row, the prior without row i.
 
-    A row that lies so far out that rounding hides what the sums of its class are without it is NaN.
+    NaN for a row so far out that rounding hides the sums of its class without it.
     """
     out = np.empty((data[0].shape[0], len(model.classes)))
     for b in range(len(data)):
@@ -75,14 +75,14 @@ def leave_one_out(
         out[rows] = part
         return strange or bad >= 0
 
-    # Each block prepares tables of its own, so blocks are long.
+    # Each block prepares tables of its own, so blocks are large.
     if len(out) and any(over_rows(data, n_jobs, work, long_blocks(data, n_jobs))):
         check_finite(data, model)
     return out
 
 
 def learned_without(data: Data, model: Model, y: Labels, weight: Floats | None, row: int) -> Model | None:
-    """The model with its row's class learned anew from the class's other rows; None where they are not all here."""
+    """The model with the row's class learned again from its other rows; None if they are not all here."""
     c, stats = int(y[row]), model.stats
     mine = np.flatnonzero(y == c)
     each = np.ones(len(mine)) if weight is None else weight[mine]
@@ -97,7 +97,7 @@ def learned_without(data: Data, model: Model, y: Labels, weight: Floats | None, 
 
 
 def about_rows(columns: Columns, X: Matrix, weight: Floats, c: int) -> Columns:
-    """The columns as one class has them, with a pivot at the weighted mean of its rows."""
+    """The columns for class c alone, with a pivot at the weighted mean of its rows."""
     if columns.pivot is None:
         return columns
     if issparse(X):  # summed about zero, where most of the entries are

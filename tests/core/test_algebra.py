@@ -1,4 +1,4 @@
-"""Sums at their edges: what rounding leaves is nothing, what a move of the pivot costs is remembered."""
+"""Edge cases of sums: rounding residue is zero, and the cost of moving a pivot is recorded."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from worlds import make
 
-from deciban.algebra import CANCELLED, Stats, add_prior, lost_by, shift, without
+from deciban.algebra import CANCELLATION_RATIO, Stats, add_prior, lost_by, shift, without
 from deciban.measure import RESIDUE, column_totals, gross
 from deciban.schema import Columns, Schema
 
 
 @pytest.mark.parametrize(("left", "counts"), [(0.5, 0.0), (1.0, 0.0), (1.25, 1.25), (-0.5, 0.0), (-2.0, -2.0)])
 def test_what_rounding_leaves_is_nothing(left, counts):
-    """The bound is that of 2^22 weights, each within 2^-52 of itself."""
+    """The bound is that of 2^22 weights, each accurate to 2^-52."""
     assert RESIDUE == 2.0**22 / 2.0**52
     assert without(np.array([8.0]), 8.0 - left * 8.0 * RESIDUE)[0] == counts * 8.0 * RESIDUE
     assert without(np.array([-8.0]), -8.0 - left * 8.0 * RESIDUE)[0] == counts * 8.0 * RESIDUE
 
 
-def test_squares_that_are_taken_away_are_remembered():
+def test_squares_that_are_taken_away_are_recorded():
     mine = {"one": np.ones((1, 1)), "x": np.ones((1, 1)), "xx": np.full((1, 1), 5.0)}
     theirs = {"one": np.ones((1, 1)), "x": np.ones((1, 1)), "xx": np.full((1, 1), 3.0), "lost": np.full((1, 1), 2.0)}
     assert lost_by(np.add, mine, mine) == {}
@@ -33,17 +33,17 @@ def test_squares_that_are_taken_away_are_remembered():
 
 @pytest.mark.parametrize("times", [0.98, 1.02])
 def test_a_pivot_that_moves_far_loses_digits(times):
-    """n values of v about 0, moved to v but for a little: n·v² squares before, CANCELLED times fewer after."""
+    """n values near v, moved from pivot 0 to v: n·v² squares before, CANCELLATION_RATIO times less after."""
     n, v = 4.0, 1.0
-    spread = n * (4.0 * v**2) / CANCELLED / times  # before is Σx² + 2|b·Σx| + n·b² = 4nv²
+    spread = n * (4.0 * v**2) / CANCELLATION_RATIO / times  # before is Σx² + 2|b·Σx| + n·b² = 4nv²
     sums = {"one": np.array([[n]]), "x": np.array([[n * v]]), "xx": np.array([[n * v**2 + spread]])}
-    found = shift(sums, np.array([[-v]]))
-    assert found["xx"][0, 0] == pytest.approx(spread)
-    assert ("lost" in found) == (times > 1)
+    moved = shift(sums, np.array([[-v]]))
+    assert moved["xx"][0, 0] == pytest.approx(spread)
+    assert ("lost" in moved) == (times > 1)
     if times > 1:
-        assert found["lost"][0, 0] == pytest.approx(4.0 * n * v**2 + spread)
-        again = shift(found, np.array([[-v]]))
-        assert again["lost"][0, 0] == found["lost"][0, 0], "and stays remembered"
+        assert moved["lost"][0, 0] == pytest.approx(4.0 * n * v**2 + spread)
+        again = shift(moved, np.array([[-v]]))
+        assert again["lost"][0, 0] == moved["lost"][0, 0], "and stays recorded"
     assert "lost" not in shift(sums, np.zeros((1, 1)))
 
 

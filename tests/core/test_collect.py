@@ -69,7 +69,7 @@ def test_values_that_are_too_small_to_square_are_an_error(family, settings, leas
 
 
 def test_small_shares_are_no_small_values():
-    """A sum can also be small because EM's shares are."""
+    """A sum can also be small because EM's responsibilities are."""
     world = small(1.0)
     world.collect(labels=np.full((8, 1), 1e-290))
     with pytest.raises(DecibanError, match="differ by less"):

@@ -1,4 +1,4 @@
-"""EM ends where it would stay, and rows that weigh nothing are as good as not there."""
+"""EM converges to a fixed point, and rows of weight 0 change nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def blobs(seed, n=90, d=3, missing=0.0, together=0.7):
 
 
 def far_on(monkeypatch, steps=400):
-    """EM without any rule, until nothing changes but the last digits."""
+    """Plain EM, until only the last digits change."""
 
     def learn(start, step, *, joint=None, **_):
         model = start
@@ -88,7 +88,7 @@ def test_covariances_are_those_that_em_ends_at(what, monkeypatch):
 
 @settings(max_examples=8)
 @given(st.integers(0, 1000), st.floats(0.05, 0.4), st.floats(0.0, 0.95))
-def test_the_likelihood_never_falls_on_the_way(seed, missing, together):
+def test_the_likelihood_never_falls(seed, missing, together):
     X, y = blobs(seed, 120, missing=missing, together=together)
     trace = np.array(QuadraticDiscriminantAnalysis().fit(X, y).em_.log_likelihood)
     assert (np.diff(trace) >= -1e-9 * np.abs(trace[1:])).all()
@@ -110,7 +110,7 @@ def test_a_guess_that_is_no_sum_of_rows_is_not_followed():
 
 
 def counted(x, weight=(1.0,), family=Multinomial):
-    """Sums of counts; those of a Bernoulli law are of as many rows as the class weighs."""
+    """Sums of counts; for a Bernoulli law, of as many rows as the class's weight."""
     schema = Schema(np.arange(len(weight)), (Columns(np.shape(x)[1]),))
     sums = {"x": np.array(x, dtype=float)}
     if family is Bernoulli:
@@ -127,26 +127,26 @@ def moments(n, x, xx, family=Gaussian):
 
 
 def scripted(totals, model):
-    """A step of EM that says these log-likelihoods in turn, and the same sums; and which models it was asked of."""
-    said, asked = iter(totals), []
+    """A step of EM that returns these log-likelihoods in turn, and the same sums; and the models it was called with."""
+    values, models = iter(totals), []
 
     def step(now):
-        asked.append(now)
-        total = next(said)
+        models.append(now)
+        total = next(values)
         if isinstance(total, BaseException):
             raise total
         return total, model.stats
 
-    return step, asked
+    return step, models
 
 
 def test_a_tolerance_is_a_change_of_the_likelihood_a_row():
     start = counted([[3, 1]])
-    step, asked = scripted([-100.0, -90.0, -85.0, -80.5, -80.0], start)
-    found = em.learn(start, step, rows=10, tolerance=0.5)
-    assert found.log_likelihood == [-100.0, -90.0, -85.0, -80.5], "5 nats over 10 rows are not less than ½ a row"
-    assert found.converged
-    assert len(asked) == 4
+    step, models = scripted([-100.0, -90.0, -85.0, -80.5, -80.0], start)
+    learned = em.learn(start, step, rows=10, tolerance=0.5)
+    assert learned.log_likelihood == [-100.0, -90.0, -85.0, -80.5], "5 nats over 10 rows are not less than ½ a row"
+    assert learned.converged
+    assert len(models) == 4
     step, _ = scripted([-80.0, -70.0], start)
     assert em.learn(start, step, rows=10, tolerance=0.5, before=-84.0).log_likelihood == [-80.0]
     step, _ = scripted([-80.0] * 3, start)
@@ -156,32 +156,36 @@ def test_a_tolerance_is_a_change_of_the_likelihood_a_row():
 def test_no_more_steps_than_asked_for():
     start = counted([[3, 1]])
     watched = []
-    step, asked = scripted(range(-9, 0), start)
-    found = em.learn(start, step, rows=1, tolerance=1e-3, max_iter=7, watch=lambda n, total: watched.append((n, total)))
-    assert len(asked) == 7
-    assert not found.converged
+    step, models = scripted(range(-9, 0), start)
+    learned = em.learn(
+        start, step, rows=1, tolerance=1e-3, max_iter=7, watch=lambda n, total: watched.append((n, total))
+    )
+    assert len(models) == 7
+    assert not learned.converged
     assert watched == [(n, n - 10) for n in range(1, 8)]
     assert em.learn(start, step, rows=1, max_iter=0).model is start
 
 
-def test_without_a_tolerance_what_is_left_says_when_to_stop(monkeypatch):
-    left = iter([np.inf, np.inf, 1.001 * em.PRECISE, em.PRECISE, 0.0])
-    monkeypatch.setattr(em.Way, "left", lambda self, sums: self.steps.append(sums) or next(left))
-    monkeypatch.setattr(em.Way, "onwards", lambda self: self.steps[-1])
+def test_without_a_tolerance_it_stops_close_to_the_limit(monkeypatch):
+    distances = iter([np.inf, np.inf, 1.001 * em.SUM_TOLERANCE, em.SUM_TOLERANCE, 0.0])
+    monkeypatch.setattr(
+        em.Extrapolation, "distance_left", lambda self, sums: self.steps.append(sums) or next(distances)
+    )
+    monkeypatch.setattr(em.Extrapolation, "next_sums", lambda self: self.steps[-1])
     start = counted([[3, 1]])
-    found = em.learn(start, scripted([-1.0] * 9, start)[0], rows=1)
-    assert found.converged
-    assert len(found.log_likelihood) == 4
+    learned = em.learn(start, scripted([-1.0] * 9, start)[0], rows=1)
+    assert learned.converged
+    assert len(learned.log_likelihood) == 4
 
 
 def test_interrupted_the_best_so_far_is_kept():
     start = counted([[3, 1]])
-    step, asked = scripted([-5.0, -3.0, -4.0, KeyboardInterrupt()], start)
+    step, models = scripted([-5.0, -3.0, -4.0, KeyboardInterrupt()], start)
     with pytest.warns(InterruptedWarning, match="after 3 steps"):
-        found = em.learn(start, step, rows=1, tolerance=0.0)
-    assert found.model is asked[1]
-    assert found.interrupted
-    assert not found.converged
+        learned = em.learn(start, step, rows=1, tolerance=0.0)
+    assert learned.model is models[1]
+    assert learned.interrupted
+    assert not learned.converged
     with pytest.raises(KeyboardInterrupt):
         em.learn(start, scripted([KeyboardInterrupt()], start)[0], rows=1)
 
@@ -191,7 +195,7 @@ def ended(likelihood, rows=1e6, interrupted=False):
 
 
 def test_the_most_likely_of_several_starts():
-    alike = em.ALIKE * 1e6
+    alike = em.SAME_OPTIMUM_NATS * 1e6
     first, same, more = ended(-1.0), ended(-1.0 + alike), ended(-1.0 + 3 * alike)
     assert em.best_of([lambda: first, lambda: same]) is first
     assert em.best_of([lambda: first, lambda: more, lambda: same]) is more
@@ -208,7 +212,7 @@ def test_the_most_likely_of_several_starts():
 
 
 @pytest.mark.parametrize(
-    ("guessed", "trace", "total", "too_far"),
+    ("extrapolated", "trace", "total", "too_far"),
     [
         (True, [-10.0, -8.0], -8.5, True),
         (True, [-10.0, -8.0], -8.0, False),
@@ -221,69 +225,73 @@ def test_the_most_likely_of_several_starts():
         (False, [-10.0, -8.0], -9.0, False),
     ],
 )
-def test_a_guess_under_which_rows_are_less_likely_is_one_too_far(guessed, trace, total, too_far):
-    way = em.Way(counted([[1]]).joint)
-    way.guessed = guessed
-    assert way.overshot(total, trace) == too_far
+def test_a_guess_under_which_rows_are_less_likely_is_one_too_far(extrapolated, trace, total, too_far):
+    extrapolation = em.Extrapolation(counted([[1]]).joint)
+    extrapolation.extrapolated = extrapolated
+    assert extrapolation.overshot(total, trace) == too_far
 
 
-def test_what_is_left_is_what_is_left():
+def test_the_distance_left_is_that_to_the_limit():
     """Steps that halve the distance to a limit: S, S + 1/2, S + 3/4 are 1/4 from it."""
     X, y = blobs(0)
     whole, part = (GaussianNB().fit(X[rows], y[rows]).model_.stats for rows in (slice(None), slice(0, 40)))
-    way = em.Way(GaussianNB().fit(X, y).model_.joint)
+    extrapolation = em.Extrapolation(GaussianNB().fit(X, y).model_.joint)
     sums = [whole + part.scale(-(2.0**-t)) for t in range(3)]
-    assert way.left(sums[0]) == way.left(sums[1]) == np.inf
-    left = way.left(sums[2])
-    assert left == pytest.approx(np.abs(np.diff(em.in_units([whole, sums[2]]), axis=0)).max(), rel=1e-6)
-    assert way.onwards().same_as(whole, 1e-6)
+    assert extrapolation.distance_left(sums[0]) == extrapolation.distance_left(sums[1]) == np.inf
+    distance = extrapolation.distance_left(sums[2])
+    assert distance == pytest.approx(np.abs(np.diff(em.in_units([whole, sums[2]]), axis=0)).max(), rel=1e-6)
+    assert extrapolation.next_sums().same_as(whole, 1e-6)
 
 
-def test_the_slowest_of_the_last_rates_says_what_is_left():
+def test_the_distance_left_follows_the_slowest_of_the_last_rates():
     stats = counted([[1000.0]], [1000.0]).stats
-    way = em.Way(counted([[1]]).joint)
+    extrapolation = em.Extrapolation(counted([[1]]).joint)
     for share in (0.0, 0.5, 0.75):
-        way.left(stats.scale(1.0 + 0.1 * share))
-    assert list(way.rates) == [pytest.approx(0.5)]
-    way.steps = way.steps[1:]
-    left = way.left(stats.scale(1.0 + 0.1 * (0.75 + 0.025)))  # a tenth of the last step: stirred, not slowest
-    assert left == pytest.approx(0.0025 / 1.0775, rel=1e-3)
-    way.rates.extend([0.9] * em.LOOKED_AT)
-    way.steps = way.steps[1:]
-    assert way.left(way.steps[-1]) == 0.0
-    way.steps = way.steps[1:]
-    assert way.left(way.steps[-1].scale(1.0 + 1e-13)) == 0.0, "rounding"
-    way.steps = way.steps[1:]
-    assert way.left(way.steps[-1].scale(1.0 + 1e-10)) > 1e-4, "ever longer steps: there is no end in sight"
+        extrapolation.distance_left(stats.scale(1.0 + 0.1 * share))
+    assert list(extrapolation.rates) == [pytest.approx(0.5)]
+    extrapolation.steps = extrapolation.steps[1:]
+    distance = extrapolation.distance_left(
+        stats.scale(1.0 + 0.1 * (0.75 + 0.025))
+    )  # a tenth of the last step: a faster direction
+    assert distance == pytest.approx(0.0025 / 1.0775, rel=1e-3)
+    extrapolation.rates.extend([0.9] * em.N_RATES)
+    extrapolation.steps = extrapolation.steps[1:]
+    assert extrapolation.distance_left(extrapolation.steps[-1]) == 0.0
+    extrapolation.steps = extrapolation.steps[1:]
+    assert extrapolation.distance_left(extrapolation.steps[-1].scale(1.0 + 1e-13)) == 0.0, "rounding"
+    extrapolation.steps = extrapolation.steps[1:]
+    assert extrapolation.distance_left(extrapolation.steps[-1].scale(1.0 + 1e-10)) > 1e-4, "ever longer steps: no limit"
 
 
 def test_a_guess_is_no_further_than_rows_can_be():
-    """Steps of the same length have no end in sight: a + 2·far steps, or half of that until it is possible."""
+    """Steps of equal length have no limit: a + 2·far steps, or half of that until it is possible."""
     law = counted([[1]]).joint
-    way = em.Way(law)
-    way.steps = [counted([[n]], [n]).stats for n in (1e6, 1e6 + 1, 1e6 + 2)]
-    assert way.onwards().weight[0] == pytest.approx(1e6 + 2.0 * em.FURTHEST, abs=1e-3)
-    assert way.guessed
-    way.steps = [counted([[n]], [n]).stats for n in (100.0, 99.0, 98.0)]
-    far = em.FURTHEST
+    extrapolation = em.Extrapolation(law)
+    extrapolation.steps = [counted([[n]], [n]).stats for n in (1e6, 1e6 + 1, 1e6 + 2)]
+    assert extrapolation.next_sums().weight[0] == pytest.approx(1e6 + 2.0 * em.MAX_STEPS_AHEAD, abs=1e-3)
+    assert extrapolation.extrapolated
+    extrapolation.steps = [counted([[n]], [n]).stats for n in (100.0, 99.0, 98.0)]
+    far = em.MAX_STEPS_AHEAD
     while 2.0 * far > 100.0:
         far = 0.5 * (1.0 + far)
-    assert way.onwards().weight[0] == pytest.approx(100.0 - 2.0 * far, abs=1e-6)
-    way.guessed, way.steps = False, [counted([[n]], [n]).stats for n in (2.0, 1.0, 0.0)]
-    assert way.onwards().weight[0] == 0.0, "there is nothing beyond"
-    assert not way.guessed
-    assert len(way.steps) == 1
-    way.steps = [counted([[n]], [n]).stats for n in (0.0, 4.0, 3.0)]  # beyond the end and back: no further than a step
-    assert way.onwards().weight[0] == 3.0
+    assert extrapolation.next_sums().weight[0] == pytest.approx(100.0 - 2.0 * far, abs=1e-6)
+    extrapolation.extrapolated, extrapolation.steps = False, [counted([[n]], [n]).stats for n in (2.0, 1.0, 0.0)]
+    assert extrapolation.next_sums().weight[0] == 0.0, "there is nothing beyond"
+    assert not extrapolation.extrapolated
+    assert len(extrapolation.steps) == 1
+    extrapolation.steps = [
+        counted([[n]], [n]).stats for n in (0.0, 4.0, 3.0)
+    ]  # beyond the end and back: no further than a step
+    assert extrapolation.next_sums().weight[0] == 3.0
 
 
-def test_the_way_back_is_the_last_step_before_the_guess():
-    way = em.Way(counted([[1]]).joint)
+def test_undo_returns_to_the_last_step_before_the_guess():
+    extrapolation = em.Extrapolation(counted([[1]]).joint)
     last, guess = counted([[3]], [3]).stats, counted([[9]], [9]).stats
-    way.guessed, way.steps = True, [last, guess]
-    assert way.back() is last
-    assert not way.guessed
-    assert way.steps == [last]
+    extrapolation.extrapolated, extrapolation.steps = True, [last, guess]
+    assert extrapolation.undo() is last
+    assert not extrapolation.extrapolated
+    assert extrapolation.steps == [last]
 
 
 def test_units_of_sums():
@@ -360,7 +368,7 @@ WEIGHTLESS = {
 @pytest.mark.slow_where(r"mixture a class|clusters, entries")
 @pytest.mark.parametrize("what", WEIGHTLESS)
 def test_rows_of_weight_zero_change_nothing(what):
-    """Not even a bit: neither where EM starts, nor where it stops, nor what is chosen."""
+    """Not even one bit: neither the start of EM, nor its end, nor the choices."""
     Model_, options, how, missing, unlabelled = WEIGHTLESS[what]
     X, y = blobs(5, 60, missing=missing)
     if Model_ in (CategoricalNB, MultinomialNB, BernoulliNB):
@@ -386,7 +394,7 @@ def test_rows_of_weight_zero_change_nothing(what):
             np.testing.assert_array_equal(a[name], b[name])
 
 
-def test_what_weighs_nothing_hides_nothing():
+def test_rows_of_weight_zero_do_not_count_as_hidden():
     """Then nothing was guessed, and rows can be forgotten."""
     X, y = blobs(2, 40)
     X[3, 1] = np.nan

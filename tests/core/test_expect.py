@@ -1,4 +1,4 @@
-"""A step of EM over rows that hide something: how much each counts, where it starts, and about which pivots it adds."""
+"""A step of EM over rows with missing labels or values: their weights, the start, and the pivots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def blocks(seed=0, n=20, covariance="full"):
 
 @pytest.mark.parametrize("weight", [None, np.arange(20.0) + 1.0], ids=["plain", "weighted"])
 def test_what_hidden_rows_count(weight):
-    """A row without a label counts its weight times `hidden_weight`; one with a gap its weight."""
+    """A row without a label counts its weight times `hidden_weight`; one with a missing value its weight."""
     world = blocks()
     X, codes = world.X.copy(), world.y.copy()
     X[[3, 4], 1], codes[[4, 7]] = np.nan, -1
@@ -53,7 +53,7 @@ def test_a_step_is_the_posterior_sums_and_the_likelihood():
     assert sums.same_as(collect([world.X], model.joint, model.schema, world.y, each))
 
 
-def test_what_is_impossible_has_no_say_and_the_prior_for_shares():
+def test_impossible_rows_do_not_enter_the_likelihood_and_have_the_prior_for_shares():
     world = make("categorical", 0, 12, 1, 2, False, False, 0.0)
     world.X[:] = world.y[:, None] % 2  # each class has one value, and the value 2 nobody
     world.schema = Schema(world.schema.classes, (Columns(1, categories=(range(3),)),))
@@ -89,18 +89,18 @@ def test_pivots_move_once_classes_are_ten_deviations_away(deviations, moves):
     X = np.vstack([near, near + np.array([deviations, 0.0])])
     world.schema = Schema(world.schema.classes, (Columns(2, pivot=np.zeros((2, 2))),))
     model = Model(world.joint, collect([X], world.joint, world.schema, np.array([0, 0, 1, 1], dtype=np.int32)))
-    found = Model(model.joint, about_the_means(model.stats))
-    assert (found.stats is not model.stats) == moves
+    moved = Model(model.joint, about_the_means(model.stats))
+    assert (moved.stats is not model.stats) == moves
     pivot = [[0.0, 0.0], [deviations, 0.0]] if moves else np.zeros((2, 2))
-    np.testing.assert_allclose(found.schema.blocks[0].pivot, pivot, atol=1e-12)
-    assert found.stats.same_as(model.stats)
+    np.testing.assert_allclose(moved.schema.blocks[0].pivot, pivot, atol=1e-12)
+    assert moved.stats.same_as(model.stats)
 
 
 def test_rows_of_weight_zero_are_left_out():
     X, codes = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])
     for weight in (None, np.array([1.0, 0.5, 2.0])):
-        assert expect.that_weigh([X], codes, weight)[0][0] is X
-    data, left, weight = expect.that_weigh([X], codes, np.array([1.0, 0.0, 2.0]))
+        assert expect.drop_weightless([X], codes, weight)[0][0] is X
+    data, left, weight = expect.drop_weightless([X], codes, np.array([1.0, 0.0, 2.0]))
     np.testing.assert_array_equal(data[0], X[[0, 2]])
     assert left.tolist() == [0, 0]
     assert weight.tolist() == [1.0, 2.0]
@@ -142,9 +142,9 @@ def test_as_many_starts_as_asked_for(monkeypatch):
 
     monkeypatch.setattr(em, "learn", learn)
     empty = Model(world.joint, world.joint.zero(world.schema))
-    found = expect.learn_clusters([world.X], empty, None, np.random.RandomState(0), starts=3, first=first)
+    learned = expect.learn_clusters([world.X], empty, None, np.random.RandomState(0), starts=3, first=first)
     assert len(drawn) == 3
-    assert found.rows == 20
+    assert learned.rows == 20
     weight = np.linspace(0.5, 2.0, 20)
-    found = expect.learn_clusters([world.X], empty, weight, np.random.RandomState(0), starts=2)
-    assert found.rows == pytest.approx(weight.sum())
+    learned = expect.learn_clusters([world.X], empty, weight, np.random.RandomState(0), starts=2)
+    assert learned.rows == pytest.approx(weight.sum())

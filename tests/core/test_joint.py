@@ -1,4 +1,4 @@
-"""Class priors: counted, given, shared among those that are left; and where a score has none."""
+"""Class priors: counted, given, renormalised over the remaining classes; and scores without a prior."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_score_that_is_no_density_leaves_the_prior_out():
     np.testing.assert_allclose(one.log_joint([world.X]), one.log_likelihood([world.X]) + one.log_prior)
 
 
-def test_a_model_without_columns_says_so():
+def test_a_model_without_columns_is_an_error():
     with pytest.raises(SchemaError, match="at least one block"):
         Model(Joint(()), make("gaussian", 0, 3, 1, 1, False, False, 1.0).collect()).log_likelihood([])
 
@@ -72,8 +72,8 @@ def test_left_out_a_row_that_nothing_explains_has_the_prior():
     world.X[:] = 0.0
     world.schema = type(world.schema)(world.schema.classes, (type(world.schema.blocks[0])(1, categories=(range(2),)),))
     world.X[0] = 1.0  # nobody else has it
-    found, strange = world.model().log_joint_without([world.X], world.y, None)
+    log_joint, strange = world.model().log_joint_without([world.X], world.y, None)
     assert strange
-    np.testing.assert_allclose(found[0], np.log([3 / 7, 4 / 7]))
+    np.testing.assert_allclose(log_joint[0], np.log([3 / 7, 4 / 7]))
     _, strange = world.model().log_joint_without([world.X[1:]], world.y[1:], None)
     assert not strange

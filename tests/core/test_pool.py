@@ -1,4 +1,4 @@
-"""Reliability: the weights are the best there are, by their own conditions and by another optimiser."""
+"""Reliability: the weights are optimal, by the optimality conditions and by another optimiser."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from deciban.pool import (
     DOUBT_ROWS,
     MIN_NATS_PER_DECADE,
     MIN_SPREAD_SHARE,
-    NOTHING,
+    PRIOR_ONLY,
     ByForm,
     Doubt,
     FoldPart,
     Folds,
     Pool,
-    Usual,
     Vectors,
+    WeightPrior,
     best_doubt,
     closed_fit,
     cross_fit,
@@ -30,7 +30,7 @@ from deciban.pool import (
 
 
 class Problem:
-    """Evidence (n, g, k) of vectors that tell something, or nothing, in units of very different sizes."""
+    """Evidence (n, g, k) of informative and uninformative vectors, in very different units."""
 
     def __init__(self, seed: int, n: int, g: int, k: int, weighted: bool = False) -> None:
         rng = np.random.default_rng(seed)
@@ -38,7 +38,7 @@ class Problem:
         self.evidence = rng.normal(size=(n, g, k))
         self.evidence[np.arange(n), :, self.y] += rng.uniform(-0.5, 1.5, g)
         self.evidence *= 10.0 ** rng.uniform(-3, 3, g)[:, None]
-        self.evidence += 5.0 * rng.normal(size=(n, g, 1))  # what all classes share says nothing
+        self.evidence += 5.0 * rng.normal(size=(n, g, 1))  # the same for all classes: no evidence
         self.weight = rng.uniform(0.1, 3.0, n) if weighted else None
         counts = np.bincount(self.y, self.weight, minlength=k) + 0.5
         self.log_prior = np.log(counts / counts.sum())
@@ -83,11 +83,11 @@ def test_at_the_optimum_no_step_helps(problem):
     z = problem.inside(pool)
     _, gradient = problem.objective(z)
     assert (pool.weights >= 0).all()
-    # The loop ends when a Newton step gains less than 1e-9; where the loss bends by h, the gradient is then about
+    # The loop ends when a Newton step gains less than 1e-9; with curvature h, the gradient is then about
     # √(2h·1e-9) at most, and h is about 1 in units of the spread.
     used = pool.weights > 0
     assert np.abs(gradient[:g][used]).max(initial=0.0) < 5e-5, "a weight in use has no slope"
-    assert gradient[:g][~used].min(initial=0.0) > -5e-5, "a weight at nothing does not want to grow"
+    assert gradient[:g][~used].min(initial=0.0) > -5e-5, "a weight of 0 has no gain from growing"
     assert np.abs(gradient[g:]).max() < 5e-5
     assert loss == pytest.approx(problem.loss(pool.weights, pool.offsets)[0], rel=1e-9)
 
@@ -112,7 +112,7 @@ def test_another_optimiser_finds_the_same(problem):
 
 
 @given(problems, st.integers(0, 100))
-def test_doubt_leans_towards_what_is_believed_already(problem, seed):
+def test_doubt_pulls_weights_towards_the_prior(problem, seed):
     g, k = problem.evidence.shape[1:]
     believed = np.random.default_rng(seed).exponential(0.5, g) / spreads(problem.evidence)
     believed[::2] = 0.0
@@ -136,12 +136,12 @@ def test_one_vector_is_temperature_scaling(seed, weighted):
     problem = Problem(seed, 120, 1, 3, weighted)
     problem.log_prior = np.zeros(3)
     pool, _ = fit_pool(problem.evidence.copy(), problem.y, problem.log_prior, problem.weight, ridge=1e-9)
-    found = problem.loss(pool.weights, pool.offsets)[0]
+    loss = problem.loss(pool.weights, pool.offsets)[0]
     scale = 1.0 / spreads(problem.evidence)[0]
     best = minimize_scalar(
         lambda t: problem.loss(np.array([t * scale]), pool.offsets)[0], bounds=(0, 20), method="bounded"
     )
-    assert found <= best.fun + 1e-7  # no other temperature does better with these offsets
+    assert loss <= best.fun + 1e-7  # no other temperature does better with these offsets
 
 
 def test_overconfident_evidence_is_toned_down():
@@ -156,27 +156,29 @@ def test_overconfident_evidence_is_toned_down():
     assert pool.weights[0] == pytest.approx(1 / 3, rel=0.15)
     twice = np.concatenate([evidence / 3.0, evidence / 3.0], axis=1)
     together, _ = fit_pool(twice, y, np.log([0.5, 0.5]))
-    assert together.weights.sum() == pytest.approx(1.0, rel=0.15), "the same said twice counts once"
+    assert together.weights.sum() == pytest.approx(1.0, rel=0.15), "the same evidence twice counts once"
 
 
-def test_useless_vectors_are_not_believed():
+def test_useless_vectors_get_no_weight():
     rng = np.random.default_rng(1)
     n, k = 300, 3
     y = rng.integers(0, k, n)
     evidence = np.zeros((n, 5, k))
     evidence[np.arange(n), 0, y] = rng.normal(1.0, 1.0, n)
-    evidence[np.arange(n), 1, y] = -1.0  # speaks against the truth
-    evidence[:, 2] = 4.0  # says the same of every class
-    evidence[:, 3] = rng.normal(size=(n, 1))  # likewise, of each row something else
-    pool, _ = fit_pool(evidence, y, np.log(np.full(k, 1 / k)))  # and 4 says nothing at all
+    evidence[np.arange(n), 1, y] = -1.0  # evidence against the true class
+    evidence[:, 2] = 4.0  # the same for every class
+    evidence[:, 3] = rng.normal(size=(n, 1))  # likewise, different for each row
+    pool, _ = fit_pool(evidence, y, np.log(np.full(k, 1 / k)))  # and 4 is all zeros
     assert pool.weights[0] > 0.1
     assert pool.weights[1] == 0.0
-    said = pool.weights[1:, None, None] * (evidence - evidence.mean(axis=2, keepdims=True)).transpose(1, 0, 2)[1:]
-    assert np.abs(said).max() < 1e-9, "what says nothing moves nothing"
+    contribution = (
+        pool.weights[1:, None, None] * (evidence - evidence.mean(axis=2, keepdims=True)).transpose(1, 0, 2)[1:]
+    )
+    assert np.abs(contribution).max() < 1e-9, "no evidence, no effect"
     assert np.isfinite(pool.weights).all()
 
 
-def test_nothing_was_said():
+def test_no_vectors_at_all():
     y = np.array([0, 0, 0, 1, 1, 2])
     pool, loss = fit_pool(np.zeros((6, 4, 3)), y, np.log([0.5, 1 / 3, 1 / 6]))
     assert pool.weights.tolist() == [0.0] * 4
@@ -219,12 +221,12 @@ def test_a_weight_is_a_number_of_rows(seed):
     repeated, _ = fit_pool(np.repeat(problem.evidence, times, axis=0), np.repeat(problem.y, times), problem.log_prior)
     weighted, _ = fit_pool(problem.evidence.copy(), problem.y, problem.log_prior, times.astype(float))
     # Spreads are of rows, however often each counts, so the ridge differs; offsets are in the same units.
-    said = [np.einsum("ngk,g->nk", problem.evidence, pool.weights) + pool.offsets for pool in (repeated, weighted)]
-    said = [s - s.mean(axis=1, keepdims=True) for s in said]
-    assert np.abs(said[0] - said[1]).max() <= 0.1 * np.abs(said[0]).max() + 0.05
+    scores = [np.einsum("ngk,g->nk", problem.evidence, pool.weights) + pool.offsets for pool in (repeated, weighted)]
+    scores = [s - s.mean(axis=1, keepdims=True) for s in scores]
+    assert np.abs(scores[0] - scores[1]).max() <= 0.1 * np.abs(scores[0]).max() + 0.05
 
 
-def test_rows_that_weigh_nothing_change_nothing():
+def test_rows_of_weight_zero_change_nothing():
     problem = Problem(3, 4000, 2, 2)
     weight = np.zeros(4000)
     weight[1::2] = 1.0  # every other row: just those that a sample of 2000 would look at weigh nothing
@@ -259,25 +261,25 @@ def test_a_vector_that_hardly_varied_has_a_floor():
     assert spread[1] == pytest.approx(MIN_SPREAD_SHARE * spread[0])
     y = (evidence[:, 1, 1] > evidence[:, 1, 0]).astype(int)
     pool, _ = fit_pool(evidence, y, np.log([0.5, 0.5]))
-    assert pool.weights[1] * 1e-9 < 1e-3, "telling as it is, it is too narrow to be believed"
+    assert pool.weights[1] * 1e-9 < 1e-3, "although informative, it is too narrow to get a weight"
 
 
 def test_a_class_that_no_row_is_of_is_not_ruled_out():
-    """Rows of a class of one document cannot judge it; that says nothing against the class."""
+    """A class of one document has no rows to fit on; that is no evidence against the class."""
     problem = Problem(4, 90, 3, 3)
     some = problem.y < 2
     pool, _ = fit_pool(problem.evidence[some], problem.y[some], problem.log_prior)
     assert pool.offsets[2] == 0.0
-    assert abs(pool.offsets[:2].sum()) < 0.1, "offsets of the others stay about nothing"
+    assert abs(pool.offsets[:2].sum()) < 0.1, "offsets of the others stay about 0"
 
 
 # ---------------------------------------------------------------------- evidence that rows give each other
 
 
 class Pairs:
-    """Rows that say something of each other: vector g of row i is Σ_j S_gij e_{y_j}, and S_g is symmetric.
+    """Rows that are evidence about each other: vector g of row i is Σ_j S_gij e_{y_j}, and S_g is symmetric.
 
-    Of `telling` vectors, rows of the same class are nearer than others; the rest is chance.
+    In `telling` vectors, rows of the same class are more similar than others; the rest is noise.
     """
 
     def __init__(self, seed: int, n: int, g: int, telling: int = 0, k: int = 2, weight: np.ndarray | None = None):
@@ -305,52 +307,52 @@ class Pairs:
             out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
             yield FoldPart(rest, self.evidence(rest, rest), out, self.evidence(out, rest), self.log_prior(rest))
 
-    def usual(self):
-        return Usual(10.0, np.zeros(len(self.near)), 1.0)
+    def weight_prior(self):
+        return WeightPrior(10.0, np.zeros(len(self.near)), 1.0)
 
     def chosen(self, folds=5):
         every = np.arange(len(self.y))
         cut = Folds.of(self.mark, self.y, self.k, folds)
         about = (self.evidence(every, every), self.y, self.log_prior(every), self.weight, cut, self.mark)
-        return about[0], cross_fit(*about, self.parts(cut), self.usual())
+        return about[0], cross_fit(*about, self.parts(cut), self.weight_prior())
 
     def loss(self, scores):
         scores = scores + self.log_prior(np.arange(len(self.y)))
         return float((logsumexp(scores, axis=1) - scores[np.arange(len(self.y)), self.y]).mean())
 
 
-def test_what_is_stated_of_labels_that_say_nothing_is_a_coin():
+def test_with_random_labels_the_stated_loss_is_that_of_a_coin():
     stated, fitted, weights = [], [], []
     for seed in range(12):
         world = Pairs(seed, 60, 20)
-        evidence, found = world.chosen()
+        evidence, chosen = world.chosen()
         prior = np.tile(world.log_prior(np.arange(60)), (60, 1))
-        stated.append(world.loss(found.left_out.pooled(found.pool, evidence, world.y, world.mark, prior)))
+        stated.append(world.loss(chosen.left_out.pooled(chosen.pool, evidence, world.y, world.mark, prior)))
         wild, _ = fit_pool(evidence, world.y, prior[0], None, 10.0)
         fitted.append(world.loss(wild.pooled(evidence)))
-        weights.append(np.linalg.norm(found.pool.weights) / np.linalg.norm(wild.weights))
+        weights.append(np.linalg.norm(chosen.pool.weights) / np.linalg.norm(wild.weights))
     assert np.mean(fitted) < 0.6, "weights fitted on leave-one-out vectors look better than a coin"
     assert np.log(2) - 0.01 < np.mean(stated) < np.log(2) + 0.05, "and those that never saw the row do not"
-    assert np.median(weights) < 0.25, "so little is believed"
+    assert np.median(weights) < 0.25, "so weights are small"
 
 
-def test_what_tells_is_believed():
+def test_informative_vectors_get_weight():
     for seed in range(5):
         world = Pairs(seed, 60, 8, telling=2)
-        evidence, found = world.chosen()
+        evidence, chosen = world.chosen()
         prior = np.tile(world.log_prior(np.arange(60)), (60, 1))
-        stated = world.loss(found.left_out.pooled(found.pool, evidence, world.y, world.mark, prior))
+        stated = world.loss(chosen.left_out.pooled(chosen.pool, evidence, world.y, world.mark, prior))
         assert stated < 0.6
-        assert found.pool.weights[:2].min() > found.pool.weights[2:].max()
+        assert chosen.pool.weights[:2].min() > chosen.pool.weights[2:].max()
 
 
-def test_a_row_has_no_part_in_what_judges_it():
-    """Its label is changed: the scores it is given are the same, but for what its own class's shares were."""
+def test_a_row_is_scored_without_its_own_label():
+    """With its label changed, its scores are the same, except for the class shares."""
     world = Pairs(3, 40, 6, telling=2)
-    _evidence, found = world.chosen()
+    _evidence, chosen = world.chosen()
     row = 7
     other = Pairs(3, 40, 6, telling=2)
-    cut = found.left_out.folds
+    cut = chosen.left_out.folds
     other.y = world.y.copy()
     other.y[row] = 1 - other.y[row]
     fold = cut.which(world.mark, world.y)
@@ -364,22 +366,22 @@ def test_a_row_has_no_part_in_what_judges_it():
     assert fold.max() < cut.count
 
 
-def test_the_order_of_rows_is_nothing():
+def test_the_order_of_rows_does_not_matter():
     world = Pairs(0, 50, 5, telling=1, weight=np.random.default_rng(0).uniform(0.5, 2.0, 50))
-    evidence, found = world.chosen()
+    evidence, chosen = world.chosen()
     rows = np.random.default_rng(1).permutation(50)
     moved = Pairs(0, 50, 5, telling=1, weight=world.weight[rows])
     moved.y, moved.mark, moved.near = world.y[rows], world.mark[rows], world.near[:, rows][:, :, rows]
     again, same = moved.chosen()
-    np.testing.assert_allclose(same.pool.weights, found.pool.weights, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(same.pool.weights, chosen.pool.weights, rtol=1e-4, atol=1e-6)
     prior = np.zeros((50, 2))
-    one = found.left_out.pooled(found.pool, evidence, world.y, world.mark, prior)
+    one = chosen.left_out.pooled(chosen.pool, evidence, world.y, world.mark, prior)
     two = same.left_out.pooled(same.pool, again, moved.y, moved.mark, prior)
     np.testing.assert_allclose(two, one[rows], atol=1e-4)
 
 
 @given(st.integers(0, 1000), st.integers(1, 80), st.integers(1, 6), st.integers(2, 5))
-def test_folds_are_even_and_found_again(seed, n, k, count):
+def test_folds_are_even_and_reproducible(seed, n, k, count):
     rng = np.random.default_rng(seed)
     y, mark = rng.integers(0, k, n).astype(np.int32), rng.permutation(10 * n)[:n].astype(np.uint64)
     folds = Folds.of(mark, y, k, count)
@@ -396,8 +398,8 @@ def test_folds_are_even_and_found_again(seed, n, k, count):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_what_a_row_pulls_at_is_a_derivative(weighted):
-    """With a little less of a row, its scores move by what the form says, times as little."""
+def test_the_pull_of_a_row_is_a_derivative(weighted):
+    """With slightly less weight of a row, its scores move by the closed form times the change."""
     problem = Problem(11, 60, 4, 3, weighted)
     problem.evidence /= spreads(problem.evidence)[:, None]
     weight = np.ones(60) if problem.weight is None else problem.weight
@@ -408,7 +410,7 @@ def test_what_a_row_pulls_at_is_a_derivative(weighted):
         return rows, rows.fit(ridge, None, None, 1e-15, 2.0)[0]
 
     rows, pool = fit(weight)
-    at, inverse, _ = rows.bend(pool, ridge, 2.0)
+    at, inverse, _ = rows.curvature(pool, ridge, 2.0)
     form = ByForm(at[at < 4], at[at >= 4] - 4, inverse, 2**63)
     y, mark, prior = problem.y.astype(np.int32), np.zeros(60, dtype=np.uint64), np.tile(problem.log_prior, (60, 1))
     moved = form.pooled(pool, problem.evidence, y, mark, prior, weight) - pool.pooled(problem.evidence)
@@ -426,7 +428,7 @@ def test_rows_that_had_no_part_are_judged_as_they_are():
     problem = Problem(5, 80, 3, 2)
     rows = Vectors(problem.evidence, problem.y, problem.log_prior)
     pool, _ = rows.fit()
-    at, inverse, _ = rows.bend(pool, DOUBT_ROWS, None)
+    at, inverse, _ = rows.curvature(pool, DOUBT_ROWS, None)
     form = ByForm(at[at < 3], at[at >= 3] - 3, inverse, 39)
     mark, prior = np.arange(80, dtype=np.uint64), np.tile(problem.log_prior, (80, 1))
     judged = form.pooled(pool, problem.evidence, problem.y.astype(np.int32), mark, prior)
@@ -435,59 +437,59 @@ def test_rows_that_had_no_part_are_judged_as_they_are():
     assert np.abs(judged[:40] - plain[:40]).max() > 1e-6
 
 
-def test_many_rows_that_say_nothing_are_found_out_in_closed_form():
+def test_many_uninformative_rows_in_closed_form():
     world = Pairs(2, 400, 25)
     every = np.arange(400)
     evidence, prior = world.evidence(every, every), world.log_prior(every)
     doubts = tuple(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1000.0))
-    found, expected = closed_fit(evidence, world.y, prior, None, 2**63, world.usual(), doubts, 2.0)
+    chosen, expected = closed_fit(evidence, world.y, prior, None, 2**63, world.weight_prior(), doubts, 2.0)
     wild = world.loss(fit_pool(evidence, world.y, prior, None, 1.0)[0].pooled(evidence))
     assert wild < np.log(2) - 0.02
     assert expected > wild + 0.01
-    assert np.linalg.norm(found.pool.weights) < 0.3 * np.linalg.norm(fit_pool(evidence, world.y, prior)[0].weights)
+    assert np.linalg.norm(chosen.pool.weights) < 0.3 * np.linalg.norm(fit_pool(evidence, world.y, prior)[0].weights)
 
 
 @pytest.mark.parametrize("times", [1.0, 2.5])
 @pytest.mark.parametrize("wary", [None, 4.0])
-def test_the_loss_of_new_rows_is_that_of_these_and_what_is_owed_to_them(times, wary):
-    """Akaike: a nat for every weight that the rows have set, over as many rows; `wary` is a matter of choosing."""
+def test_the_expected_loss_of_new_rows_adds_the_optimism(times, wary):
+    """Akaike: a nat per effective weight, over the number of rows; `wary` only affects the choice of a doubt."""
     world = Pairs(2, 400, 25)
     every = np.arange(400)
-    evidence, prior, usual = world.evidence(every, every), world.log_prior(every), world.usual()
-    _, expected = closed_fit(evidence, world.y, prior, None, 2**63, usual, (Doubt(10.0, 0.0),), times, wary)
+    evidence, prior, weight_prior = world.evidence(every, every), world.log_prior(every), world.weight_prior()
+    _, expected = closed_fit(evidence, world.y, prior, None, 2**63, weight_prior, (Doubt(10.0, 0.0),), times, wary)
     rows = Vectors(evidence, world.y, prior)
-    pool, loss = rows.fit(usual.ridge * 10.0, usual.weights * 0.0, None, 1e-8, usual.offset_ridge)
-    freedom = rows.bend(pool, usual.ridge * 10.0, usual.offset_ridge)[2]
+    pool, loss = rows.fit(weight_prior.ridge * 10.0, weight_prior.weights * 0.0, None, 1e-8, weight_prior.offset_ridge)
+    freedom = rows.curvature(pool, weight_prior.ridge * 10.0, weight_prior.offset_ridge)[2]
     assert freedom > 0.5
     assert expected == pytest.approx(loss + times * freedom / 400, rel=1e-6)
 
 
-def test_the_best_of_doubts_is_found_by_a_fold():
-    """What costs more must gain more, and where rows cannot tell, the first is taken."""
+def test_the_best_doubt_is_chosen_by_a_fold():
+    """A higher cost needs a higher gain, and if rows cannot decide, the first is taken."""
     world = Pairs(2, 400, 25)
     part = next(iter(world.parts(Folds.of(world.mark, world.y, 2))))
     doubts = (Doubt(100.0, 0.0), Doubt(1e-9, 0.0))
-    assert best_doubt(part, world.y, None, world.usual(), doubts) in (doubts[0], NOTHING), "labels that say nothing"
+    assert best_doubt(part, world.y, None, world.weight_prior(), doubts) in (doubts[0], PRIOR_ONLY), "random labels"
     nobody = part._replace(out=part.out[:0], outside=part.outside[:0])
-    assert best_doubt(nobody, world.y, None, world.usual(), doubts) == doubts[0]
-    assert best_doubt(part, np.zeros_like(world.y), None, world.usual(), doubts) == doubts[0]
-    assert Doubt(100.0, 0.0).cost == Doubt(1e9, 0.0).cost == NOTHING.cost == 0.0
+    assert best_doubt(nobody, world.y, None, world.weight_prior(), doubts) == doubts[0]
+    assert best_doubt(part, np.zeros_like(world.y), None, world.weight_prior(), doubts) == doubts[0]
+    assert Doubt(100.0, 0.0).cost == Doubt(1e9, 0.0).cost == PRIOR_ONLY.cost == 0.0
     assert Doubt(10.0, 0.0).cost == pytest.approx(MIN_NATS_PER_DECADE)
     assert Doubt(1.0, 1.0).cost == pytest.approx(2.0 * MIN_NATS_PER_DECADE)
 
 
 def test_no_doubt_is_settled_for_where_nothing_was_learned():
-    """A doubt that is worse ends the search where something was learned; else the class shares have their say."""
+    """A worse doubt ends the search if something was learned; otherwise the class shares are tried too."""
     world = Pairs(2, 400, 25)
     every = np.arange(400)
     evidence, prior = world.evidence(every, every), world.log_prior(every)
-    doubts = (*(Doubt(times, 0.0) for times in (0.1, 1.0)), NOTHING)
-    found, expected = closed_fit(evidence, world.y, prior, None, 2**63, world.usual(), doubts, 1.5, 2.0)
-    assert found.doubts == ((NOTHING, 1.0),)
-    assert not found.pool.weights.any()
+    doubts = (*(Doubt(times, 0.0) for times in (0.1, 1.0)), PRIOR_ONLY)
+    chosen, expected = closed_fit(evidence, world.y, prior, None, 2**63, world.weight_prior(), doubts, 1.5, 2.0)
+    assert chosen.doubts == ((PRIOR_ONLY, 1.0),)
+    assert not chosen.pool.weights.any()
     assert expected == pytest.approx(-prior[world.y].mean())
     mark = np.zeros(400, dtype=np.uint64)
-    np.testing.assert_array_equal(found.left_out.pooled(found.pool, evidence, world.y, mark, prior), 0.0)
+    np.testing.assert_array_equal(chosen.left_out.pooled(chosen.pool, evidence, world.y, mark, prior), 0.0)
 
 
 def test_classes_come_and_go():

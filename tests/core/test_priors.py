@@ -1,15 +1,15 @@
-"""How strong a prior is: the least loss on a ladder and between its steps, and what no loss can tell."""
+"""The strength of a prior: the least loss on a grid and between its points, and flat or undefined losses."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from deciban.priors import HIGHEST, LOWEST, search
+from deciban.priors import MAX_ALPHA, MIN_ALPHA, search
 
 
 @pytest.mark.parametrize("best", [3e-6, 0.7, 1.0, 42.0, 3e5])
-def test_the_least_loss_is_found_between_the_steps(best):
+def test_the_least_loss_may_lie_between_the_steps(best):
     asked = []
 
     def loss(alpha):
@@ -17,7 +17,7 @@ def test_the_least_loss_is_found_between_the_steps(best):
         return (np.log(alpha) - np.log(best)) ** 2
 
     assert search(loss) == pytest.approx(best, rel=1e-5)
-    ladder = np.geomspace(LOWEST, HIGHEST, 13)
+    ladder = np.geomspace(MIN_ALPHA, MAX_ALPHA, 13)
     np.testing.assert_allclose(asked[:13], ladder)
     near = ladder[np.abs(np.log(ladder / best)).argmin()]
     assert all(near / 10.01 <= alpha <= near * 10.01 for alpha in asked[13:]), "between its neighbours"
@@ -46,8 +46,8 @@ def test_a_difference_of_rounding_is_none():
 
 
 def test_no_worse_than_the_ladder():
-    """Where the loss leaps, what is between its steps may be worse than they."""
-    ladder = np.geomspace(LOWEST, HIGHEST, 13)
+    """Where the loss jumps, values between the grid points may be worse than these."""
+    ladder = np.geomspace(MIN_ALPHA, MAX_ALPHA, 13)
 
     def loss(alpha):
         return -1.0 if np.isclose(alpha, ladder[8], rtol=1e-9) else 0.0

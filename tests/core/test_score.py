@@ -1,4 +1,4 @@
-"""Scoring at its edges: a class learned anew, and which rows that takes."""
+"""Edge cases of scoring: a class learned again, and which rows that needs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from deciban.measure import RESIDUE
 def test_a_class_is_learned_anew_from_its_other_rows(family, weighted):
     world = make(family, 1, 20, 2, 2, False, weighted, 1.0)
     model = world.model()
-    found = score.learned_without([world.X], model, world.y, world.weight, 5)
+    relearned = score.learned_without([world.X], model, world.y, world.weight, 5)
     refit = world.model(np.delete(np.arange(20), 5))
-    assert found.stats.same_as(refit.stats)
+    assert relearned.stats.same_as(refit.stats)
 
 
 @pytest.mark.parametrize(("off", "all_here"), [(0.5, True), (3.0, False), (-3.0, False)])
@@ -38,8 +38,8 @@ def test_a_pivot_at_the_mean_of_what_is_there():
     world = make("gaussian", 1, 20, 2, 2, False, False, 1.0)
     X = np.array([[1.0, np.nan], [5.0, np.nan]]) + world.schema.blocks[0].pivot[1]
     far = np.vstack([X, [[1e9, 1e9]]])
-    found = score.about_rows(world.schema.blocks[0], far, np.array([2.0, 2.0, 0.0]), 1).pivot
-    np.testing.assert_allclose(found, world.schema.blocks[0].pivot[1:] + np.array([3.0, 0.0]))
+    pivot = score.about_rows(world.schema.blocks[0], far, np.array([2.0, 2.0, 0.0]), 1).pivot
+    np.testing.assert_allclose(pivot, world.schema.blocks[0].pivot[1:] + np.array([3.0, 0.0]))
 
 
 def test_all_classes_but_one():
@@ -53,7 +53,7 @@ def test_all_classes_but_one():
 
 @pytest.mark.parametrize("how", ["posterior", "log_posterior", "best"])
 def test_a_bad_row_is_named_in_whatever_block_it_is(how, monkeypatch):
-    monkeypatch.setattr(score, "ENTRIES", 16)
+    monkeypatch.setattr(score, "ENTRIES_PER_BLOCK", 16)
     world = make("gaussian", 1, 40, 2, 2, False, False, 1.0)
     model = world.model()
     world.X[33, 1] = np.inf

@@ -39,7 +39,7 @@ def test_what_was_never_learned_cannot_be_forgotten(world):
 
 
 def learned_rows(world, rows):
-    """How many of these rows without a gap and with a weight each class has."""
+    """The number of complete rows with a weight, by class."""
     there = ~np.isnan(world.X[rows]).any(axis=1) & (True if world.weight is None else world.weight[rows] > 0)
     return np.bincount(world.y[rows][there], minlength=len(world.schema.classes))
 
@@ -54,7 +54,7 @@ def with_far_rows(world, which, power, few):
 
 @law(PIVOTED, rows=(4, 30), which=st.integers(0, 1000), power=st.floats(0, 12), in_turn=st.booleans())
 def test_what_a_far_row_leaves_is_right_or_refused(world, which, power, in_turn):
-    """A far value swallows the digits of the others: what they spread is known without it, or there is an error."""
+    """A far value costs the digits of the others: without it their variance is right, or there is an error."""
     far = with_far_rows(world, which, power, 3)
     rest = np.setdiff1d(np.arange(len(world.y)), far)
     left, refit = world.model(), Model(world.joint, prune(world.collect(rest), None))
@@ -91,7 +91,7 @@ def test_a_far_row_is_left_out_as_by_refitting(world, which, power):
     whole = world.model()
     learned = np.flatnonzero(~np.isnan(world.X).any(axis=1)) if world.family.whole_rows else np.arange(len(world.y))
     weight = None if world.weight is None else world.weight[learned]
-    found = leave_one_out(whole, [world.X[learned]], world.y[learned], weight).log_proba
+    log_proba = leave_one_out(whole, [world.X[learned]], world.y[learned], weight).log_proba
     for i in np.intersect1d(far, learned):
         others = np.delete(np.arange(len(world.y)), i)
         refit, c = world.model(others), world.y[i]
@@ -104,13 +104,13 @@ def test_a_far_row_is_left_out_as_by_refitting(world, which, power):
         log_joint = refit.log_joint([world.X[i : i + 1]])[0]
         literal = log_joint - np.logaddexp.reduce(log_joint)
         deepest = np.abs(log_joint[np.isfinite(log_joint)]).max(initial=1.0)
-        ours = found[np.searchsorted(learned, i)]
+        ours = log_proba[np.searchsorted(learned, i)]
         # Logarithms, which tell a variance that is wrong from one that is right however far out the row is.
         np.testing.assert_allclose(ours, literal, rtol=0, atol=1e-5 * deepest)
 
 
 def settled(world, rows):
-    """Whether these rows say what the parameters are, and rounding does not."""
+    """Whether these rows determine the parameters, and not rounding."""
     family, each = world.family, learned_rows(world, rows)
     if getattr(family, "sphere", 0.0) == "auto":  # two rows are as far from their mean: their Ledoit and Wolf is 0/0
         return (each != 2).all()
@@ -119,7 +119,7 @@ def settled(world, rows):
     return True
 
 
-# Of classes that have no row but the one that is left out, or none at all, the prior alone speaks.
+# Classes without any row but the one that is left out, or without any, have only the prior.
 ALONE = {"seed": 0, "n": 2, "d": 1, "k": 3, "missing": False, "weighted": False, "alpha": 1e-6}
 
 
@@ -141,7 +141,7 @@ def test_leave_one_out_is_refitting(world):
         if not settled(world, others):
             continue
         literal = world.family.log_prob(refit.params[0], columns, world.X[i : i + 1])[0]
-        if np.isnan(quick[i]).any():  # the sums without it are in doubt, and the corollary learns the others anew
+        if np.isnan(quick[i]).any():  # the sums without it are in doubt, and the corollary learns the others again
             w = 1.0 if world.weight is None else world.weight[i]
             assert doubtful(without_row(sums, columns, world.X[i : i + 1], int(world.y[i]), w)).any()
             continue
@@ -150,11 +150,13 @@ def test_leave_one_out_is_refitting(world):
         tolerance = 2e-6 if world.family.pivoted else 1e-9
         deep = np.zeros(len(literal), dtype=bool)
         if world.family.whole_rows:
-            # A covariance that only rounding keeps from being singular says "impossible", with no digits to compare.
+            # A covariance that is singular up to rounding makes rows impossible, with no digits to compare.
             deep = literal < -1e5
             assert (quick[i][deep] < -1e4).all()
         np.testing.assert_allclose((quick[i] / scale)[~deep], (literal / scale)[~deep], rtol=0, atol=tolerance)
-        learned = not (world.family.whole_rows and np.isnan(world.X[i]).any())  # a row with a gap waits for EM
+        learned = not (
+            world.family.whole_rows and np.isnan(world.X[i]).any()
+        )  # a row with a missing value is left to EM
         if world.family.generative and learned:
             np.testing.assert_allclose(np.exp(prior[i]), np.exp(refit.log_prior), atol=1e-12)
 

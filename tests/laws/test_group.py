@@ -72,7 +72,7 @@ def test_categories_union_by_value():
     assert codes.sums[0]["is"].tolist() == [[2, 2, 0, 3]]
 
 
-def test_what_does_not_fit_together_says_so():
+def test_sums_that_do_not_fit_together_are_an_error():
     def empty(schema):
         return Stats(schema, np.zeros(len(schema.classes)), ({"x": np.zeros((len(schema.classes), 2))},))
 

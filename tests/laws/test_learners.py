@@ -1,4 +1,4 @@
-"""Every model is a value with five verbs: one file of laws for all of them, found by discovery."""
+"""Every model is a value with five operations: the laws of all of them, which are discovered."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def learners() -> set[type]:
     for module in pkgutil.walk_packages(deciban.__path__, "deciban."):
         if not module.name.startswith(("deciban.cli", "deciban.engines", "deciban._kernel", "deciban.__main__")):
             importlib.import_module(module.name)
-    found, todo = set(), [Learner]
+    kinds, todo = set(), [Learner]
     while todo:
         kind = todo.pop()
         todo += kind.__subclasses__()
         if kind is not Learner and not getattr(kind, "__abstractmethods__", None):
-            found.add(kind)
-    return found
+            kinds.add(kind)
+    return kinds
 
 
 def test_every_learner_is_held_to_the_laws():
@@ -130,7 +130,7 @@ def test_every_learner_is_held_to_the_laws():
 
 
 def same(one: Any, two: Any, world: World, tolerance: float = 1e-7) -> None:
-    """Two models say the same of everything."""
+    """Two models have the same classes, weights and scores."""
     assert one.classes.tolist() == two.classes.tolist()
     np.testing.assert_allclose(one.weight, two.weight, atol=1e-9)
     rows = world.to_score()
@@ -140,8 +140,8 @@ def same(one: Any, two: Any, world: World, tolerance: float = 1e-7) -> None:
 
 
 def exact(world: World) -> bool:
-    """Whether a row's sums do not hang on other rows."""
-    return not world.model.guessed
+    """Whether a row's sums do not depend on other rows."""
+    return not world.model.why_inexact
 
 
 THIRDS = (slice(0, N, 3), slice(1, N, 3), slice(2, N, 3))
@@ -159,7 +159,7 @@ def test_zero_changes_nothing(any_world):
     assert not model.zero().weight.any()
 
 
-def test_every_sum_has_an_inverse_or_says_no(any_world):
+def test_every_sum_has_an_inverse_or_is_an_error(any_world):
     model, part = any_world.model, any_world.of(slice(0, 20))
     if exact(any_world):
         same((model + part) - part, model, any_world)
@@ -204,7 +204,7 @@ def test_merging_is_one_fit_of_both(any_world):
     same(any_world.of(slice(0, 25)) + any_world.of(slice(25, N)), any_world.model, any_world)
 
 
-def test_left_out_is_what_a_literal_refit_says_under_held_choices(any_world):
+def test_left_out_is_a_literal_refit_under_fixed_choices(any_world):
     world = any_world
     if not exact(world):
         with pytest.raises(ForgetError):
@@ -221,9 +221,9 @@ def test_left_out_is_what_a_literal_refit_says_under_held_choices(any_world):
 
 
 def held(model: Any) -> Any:
-    """The model with its weights held too, which are otherwise chosen without the row that is left out.
+    """The model with fixed weights, which are otherwise fitted without the row that is left out.
 
-    A forest is left out of them: each row is judged by the trees whose shape it had no part in.
+    Its forest is dropped: each row is scored by the trees that grew without it.
     """
     if isinstance(model, TableModel):
         weights = model.pool.weights.copy()

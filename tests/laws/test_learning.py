@@ -1,4 +1,4 @@
-"""Learning is adding: any split, any order, any number of threads; hard labels are soft ones that are sure."""
+"""Learning is adding: any split, any order, any number of threads; hard labels are soft labels of 0 and 1."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_the_kernels_agree_with_the_measures_definitions(world):
     k = len(world.schema.classes)
     weight = np.ones(len(world.y)) if world.weight is None else world.weight
     labels = np.eye(k)[world.y] * weight[:, None]
-    found = world.collect().sums[0]
+    sums = world.collect().sums[0]
     for measure in world.family.measures(columns):
         expected = np.zeros((k, *measure.shapes(columns)[-1]))
         for c in range(k):
             pivot = columns.pivot[c] if columns.pivot is not None else np.zeros(columns.size)
             expected[c] = np.tensordot(labels[:, c], measure.of(world.X, pivot), axes=1)
         np.testing.assert_allclose(
-            np.broadcast_to(found[measure.name], expected.shape),
+            np.broadcast_to(sums[measure.name], expected.shape),
             expected,
             rtol=1e-9,
             atol=1e-9 * (1 + np.abs(expected).max(initial=0)),
@@ -75,14 +75,14 @@ def test_stored_sparsely_rows_are_the_same_rows(world, soft):
         columns = world.schema.blocks[0]
         world.schema = replace(world.schema, blocks=(replace(columns, pivot=columns.pivot - far + 3.0),))
     model, dense = world.model(), world.collect(labels=labels)
-    said = model.log_likelihood([world.X])
+    log_likelihood = model.log_likelihood([world.X])
     left = world.family.leave_one_out(model.stats.sums[0], world.alpha, model.columns(), world.X, world.y, world.weight)
     for kind in (csr_array, csc_array):
-        found = collect.collect([kind(world.X)], world.joint, world.schema, labels, world.weight)
-        assert found.same_as(dense, 1e-7 if world.family.pivoted else 1e-9)
+        sums = collect.collect([kind(world.X)], world.joint, world.schema, labels, world.weight)
+        assert sums.same_as(dense, 1e-7 if world.family.pivoted else 1e-9)
     X, columns = csr_array(world.X), model.columns()
     again = world.family.leave_one_out(model.stats.sums[0], world.alpha, columns, X, world.y, world.weight)
-    for ours, theirs in ((model.log_likelihood([X]), said), (again, left)):
+    for ours, theirs in ((model.log_likelihood([X]), log_likelihood), (again, left)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-7 * (1.0 + np.abs(theirs).max(initial=0.0)))
 
 
@@ -97,9 +97,9 @@ def test_a_row_of_weight_two_is_two_rows_and_of_weight_zero_is_none(world):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_threads_change_not_a_bit(case, monkeypatch):
-    monkeypatch.setattr(collect, "ENTRIES", 64)
-    monkeypatch.setattr(score, "ENTRIES", 64)
-    monkeypatch.setattr(threads, "ENTRIES", 64)
+    monkeypatch.setattr(collect, "ENTRIES_PER_BLOCK", 64)
+    monkeypatch.setattr(score, "ENTRIES_PER_BLOCK", 64)
+    monkeypatch.setattr(threads, "ENTRIES_PER_BLOCK", 64)
     world = case.make(3, 200, 4, 3, True, True, 1.0)
     one, four = world.collect(n_jobs=1), world.collect(n_jobs=4)
     for a, b in zip(one.sums[0].values(), four.sums[0].values(), strict=True):

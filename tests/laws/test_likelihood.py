@@ -1,4 +1,4 @@
-"""Likelihoods: parameters and expectations are inverse, probabilities sum to one, missing entries integrate out."""
+"""Likelihoods: estimate and expect are inverse, probabilities sum to one, missing values integrate out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deciban.schema import Columns
 
 
 def as_it_is(family):
-    """Whether parameters are those of the sums: what a floor has raised or shrinkage has moved would be so again."""
+    """Whether parameters are those of the sums: a floor or shrinkage would be applied a second time."""
     return not any(getattr(family, name, 0.0) for name in ("smoothing", "tie", "sphere"))
 
 
@@ -75,15 +75,15 @@ def test_probabilities_sum_to_one(case):
 
 
 @law(rows=(1, 30))
-def test_a_row_of_nothing_says_nothing(world):
+def test_a_row_of_missing_values_is_no_evidence(world):
     nothing = np.full_like(world.X, np.nan)
     params, columns = world.model().params[0], world.schema.blocks[0]
     np.testing.assert_allclose(world.family.log_prob(params, columns, nothing), 0.0, atol=1e-9)
 
 
 @law([case for case in CASES if not case.law.whole_rows and case.family != "tree"], rows=(1, 30))
-def test_columns_that_stand_alone_say_what_they_say_alone(world):
-    """log p of a row is the sum of that of its entries; of words whose law is integrated out, a gap is no word."""
+def test_independent_columns_add_up(world):
+    """log p of a row is the sum over its entries; with parameters integrated out, a missing value is no word."""
     params, columns, X = world.model().params[0], world.schema.blocks[0], world.X
     whole = world.family.log_prob(params, columns, X)
     if world.family.name == "multinomial" and world.family.predictive:
@@ -117,14 +117,14 @@ def test_a_hidden_value_may_be_any(world, which):
     which=st.integers(0, 100),
 )
 def test_hidden_columns_are_integrated_out(world, which):
-    """A row with gaps has the marginal law of the columns that are there."""
+    """A row with missing values has the marginal law of the present columns."""
     params, columns = world.model().params[0], world.schema.blocks[0]
     assume(params.repairs == type(params.repairs)())
     kept = np.sort(np.random.default_rng(which).permutation(columns.size)[: 1 + which % columns.size])
     full = world.X[~np.isnan(world.X).any(axis=1)]
     hidden = full.copy()
     hidden[:, np.setdiff1d(np.arange(columns.size), kept)] = np.nan
-    found = world.family.log_prob(params, columns, hidden)
+    log_prob = world.family.log_prob(params, columns, hidden)
     for c in range(len(params.mean)):
         mean = params.mean[c][kept]
         spread = params.covariance[c if len(params.covariance) > 1 else 0][np.ix_(kept, kept)]
@@ -132,7 +132,7 @@ def test_hidden_columns_are_integrated_out(world, which):
             marginal = multivariate_t(mean, spread * (1.0 + 1.0 / params.weight[c]), df=params.rows[c])
         else:
             marginal = multivariate_normal(mean, spread)
-        np.testing.assert_allclose(found[:, c], np.atleast_1d(marginal.logpdf(full[:, kept])), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(log_prob[:, c], np.atleast_1d(marginal.logpdf(full[:, kept])), rtol=1e-5, atol=1e-5)
 
 
 @law(rows=(1, 30))
@@ -163,7 +163,7 @@ INTEGRATED = [
 ]
 
 
-def test_every_marginal_is_looked_at():
+def test_every_marginal_is_tested():
     assert {case.family for case in INTEGRATED} == {case.family for case in GENERATIVE}
 
 

@@ -28,7 +28,7 @@ from deciban._typing import Array, Floats
 from deciban.choices import ByAlpha
 from deciban.corollaries.conformal import PredictionSets, Strangeness
 from deciban.corollaries.decay import share_left
-from deciban.corollaries.leave_one_out import NO_WAY, LeaveOneOut
+from deciban.corollaries.leave_one_out import CANNOT_LEAVE_OUT, LeaveOneOut
 from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines.dispatch import engine_of
 from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError
@@ -576,7 +576,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def _learned_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Floats | None]:
         """Rows that were learned, their class codes and weights."""
         self._check_classes()
-        self._check_exact(f"and {NO_WAY}")
+        self._check_exact(f"and {CANNOT_LEAVE_OUT}")
         X, labels, weight = self._read(X, y, sample_weight, reset=False, least=0)
         if labels.soft is not None or labels.any_missing:
             raise DecibanError("leave-one-out needs every row's label: leave out rows that have none")
@@ -1092,8 +1092,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _check_exact(self, so: str) -> None:
         """Rows can be taken out of the sums."""
-        if self.model_.guessed:
-            raise ForgetError(f"{self.model_.guessed}, {so}")
+        if self.model_.why_inexact:
+            raise ForgetError(f"{self.model_.why_inexact}, {so}")
 
     def _check_adds(self, so: str) -> None:
         """Sums can be added to, where sums are all there is."""

@@ -30,10 +30,10 @@ from deciban.corollaries.conformal import (
     thresholds,
 )
 from deciban.corollaries.full_conformal import FullConformal
-from deciban.corollaries.leave_one_out import some_of
+from deciban.corollaries.leave_one_out import random_subset
 from deciban.errors import DecibanError
 from deciban.joint_model import JointModel
-from deciban.matrix import mixed
+from deciban.matrix import mix_bits
 from deciban.reading.given import Rows
 from deciban.reading.labels import Labels, read_labels, read_weights
 from deciban.schema import find
@@ -134,7 +134,7 @@ def calibrated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Strangenes
     if X is not None and estimator._engine(X, y) is not None:
         raise DecibanError("calibrate takes rows in memory: some of those learned, drawn at random, will do")
     learned = needed_rows(estimator) if X is None else as_learned(estimator, X, y, sample_weight)
-    rows = some_of(np.flatnonzero(learned.labels.codes >= 0), COMPARED)
+    rows = random_subset(np.flatnonzero(learned.labels.codes >= 0), COMPARED)
     judged = learned.some(rows)
     return Strangeness.of_judged(estimator.leave_one_out(judged.rows.X, judged.y, judged.weight)).thinned()
 
@@ -181,7 +181,7 @@ def chosen_by_rows(model: Any) -> str:
     """What was chosen by looking at rows, so that one row more might change it."""
     if not isinstance(model, JointModel):
         return "how far its evidence is believed was found by looking at rows"
-    return (model.choice.why(model) if model.choice is not None else "") or model.guessed
+    return (model.choice.why(model) if model.choice is not None else "") or model.why_inexact
 
 
 def sums_decide(model: Any) -> bool:
@@ -219,7 +219,7 @@ def keep(estimator: Any, X: Any, labels: Labels, weight: Floats | None, how: dic
         if most < min(n, FEW) or (n > most and learned.weight is not None):
             return
         if n > most:
-            every = some_of(every, most)
+            every = random_subset(every, most)
     elif n > KEPT_ROWS or entries > KEPT_ENTRIES:
         return
     estimator._learned_rows_ = learned.some(every)
@@ -363,7 +363,7 @@ def fold_of(digests: Array, codes: Array, folds: int) -> Array:
     first = np.flatnonzero(again)
     times = np.empty(len(order), dtype=np.uint64)
     times[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
-    dealt = np.lexsort((mixed(digests + mixed(times)), codes))
+    dealt = np.lexsort((mix_bits(digests + mix_bits(times)), codes))
     out = np.empty(len(order), dtype=np.intp)
     out[dealt] = np.arange(len(order)) % folds
     return out

@@ -9,7 +9,7 @@ import numpy as np
 
 from deciban._scipy import issparse
 from deciban._typing import Array, Categories, Data, Floats
-from deciban.collect import CODES
+from deciban.collect import CODE_TYPES
 from deciban.errors import DecibanError
 from deciban.matrix import value_range
 from deciban.readers.base import Reader
@@ -84,4 +84,4 @@ def as_codes(X: Any) -> Array:
         return np.asarray(X.astype(np.uint8 if small else np.float64).toarray())
     if X.dtype == bool:
         return np.asarray(X.view(np.uint8))
-    return np.asarray(X if X.dtype.type in CODES else X.astype(np.float64 if X.dtype.kind == "f" else np.int64))
+    return np.asarray(X if X.dtype.type in CODE_TYPES else X.astype(np.float64 if X.dtype.kind == "f" else np.int64))

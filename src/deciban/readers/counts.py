@@ -10,7 +10,7 @@ import numpy as np
 from deciban._scipy import issparse
 from deciban._typing import Array, Data, Floats, Matrix
 from deciban.errors import DecibanError
-from deciban.matrix import complain, value_range
+from deciban.matrix import raise_overflow, value_range
 from deciban.readers.base import Reader
 from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
@@ -48,7 +48,7 @@ class CountReader(Reader):
             return
         low, high = value_range(values)
         if np.isinf(low) or np.isinf(high):
-            complain(X, Columns(X.shape[1], self.names))
+            raise_overflow(X, Columns(X.shape[1], self.names))
         if self.positive and low < 0:
             raise DecibanError(f"Negative values in data passed to {self.asker} (input X): the least is {low:g}")
 

@@ -13,7 +13,7 @@ import numpy as np
 from deciban._scipy import issparse
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.matrix import mixed
+from deciban.matrix import mix_bits
 from deciban.reading.columns import Column, Levels, as_series
 from deciban.reading.frames import Frame, library_frame, read_frame
 
@@ -88,14 +88,14 @@ class Rows:
     def digests(self) -> Array:
         """A number for each row by what is in it, (n,) of 64 bits."""
         if self.make == "texts":
-            return mixed(np.array([checksum(text) for text in self.texts()], dtype=np.uint64))
+            return mix_bits(np.array([checksum(text) for text in self.texts()], dtype=np.uint64))
         if self.make == "sparse":
-            cells = mixed(bits(self.X.data)) + mixed(self.X.indices.astype(np.uint64))
-            total = np.append(np.uint64(0), np.cumsum(mixed(cells), dtype=np.uint64))
-            return mixed(total[self.X.indptr[1:]] - total[self.X.indptr[:-1]])
+            cells = mix_bits(bits(self.X.data)) + mix_bits(self.X.indices.astype(np.uint64))
+            total = np.append(np.uint64(0), np.cumsum(mix_bits(cells), dtype=np.uint64))
+            return mix_bits(total[self.X.indptr[1:]] - total[self.X.indptr[:-1]])
         out = np.zeros(self.size, dtype=np.uint64)
         for column in read_frame(self.X).columns:
-            out = mixed(out + column_digests(column))
+            out = mix_bits(out + column_digests(column))
         return out
 
 

@@ -28,7 +28,7 @@ from deciban.families.multivariate_gaussian import MultivariateParams
 from deciban.families.roots import roots
 from deciban.joint import Block, Joint, Model
 from deciban.learner import AS_LABELLED, Hidden
-from deciban.matrix import LARGEST, complain, value_range
+from deciban.matrix import MAX_VALUE, raise_overflow, value_range
 from deciban.readers.numbers import leading_mean
 from deciban.reading.labels import Labels
 from deciban.schema import Columns, Schema
@@ -159,9 +159,9 @@ class GaussianMixture(Estimator):
         labels = Labels(np.arange(1), np.zeros(len(X), dtype=np.int32))
         weight = None if sample_weight is None else checked_weights(sample_weight, len(X), reset)
         largest = max(np.abs(value_range(X)))
-        if largest > LARGEST:
-            complain(X, Columns(X.shape[1], self._names()))
-        if 0.0 < largest < 1.0 / LARGEST:
+        if largest > MAX_VALUE:
+            raise_overflow(X, Columns(X.shape[1], self._names()))
+        if 0.0 < largest < 1.0 / MAX_VALUE:
             raise ValueError(f"the largest value is {largest:g}, which is too small to square: use another unit")
         if weight is not None:  # a row of weight zero is as good as none
             X, labels, weight = X[weight > 0], labels.take(weight > 0), weight[weight > 0]

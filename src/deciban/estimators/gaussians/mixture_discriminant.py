@@ -19,7 +19,7 @@ from deciban.algebra import Stats
 from deciban.choices import SPHERES, TIES, between, chosen_from, gaussian_of
 from deciban.components import ComponentModel, grouped, side_by_side
 from deciban.corollaries.explain import strongest
-from deciban.corollaries.leave_one_out import ENOUGH, FEW, some_of
+from deciban.corollaries.leave_one_out import MAX_COMPARED_ROWS, MAX_ROWS_WITHOUT_DOWNDATES, random_subset
 from deciban.corollaries.linear_form import LinearForm
 from deciban.errors import DecibanError, InterruptedWarning, warn
 from deciban.estimators import attributes, parameters
@@ -31,7 +31,7 @@ from deciban.families.covariance import ALIASES, SHAPES
 from deciban.families.covariance import parameters as count_parameters
 from deciban.joint import Block, Joint, Model
 from deciban.learner import AS_LABELLED, Hidden
-from deciban.matrix import LARGEST, complain, value_range
+from deciban.matrix import MAX_VALUE, raise_overflow, value_range
 from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
 from deciban.schema import Columns, union_classes
@@ -209,8 +209,8 @@ class MixtureDiscriminant(Estimator):
         self.__dict__.pop("model_", None)
         X = self._reader().floats(X)
         self._check_priors(len(labels.classes))
-        if X.size and not max(np.abs(value_range(X))) <= LARGEST:
-            complain(X, Columns(X.shape[1], self._names()))
+        if X.size and not max(np.abs(value_range(X))) <= MAX_VALUE:
+            raise_overflow(X, Columns(X.shape[1], self._names()))
         codes = labels.codes
         if weight is not None and not weight.all():
             some = np.flatnonzero(weight)
@@ -385,7 +385,7 @@ class MixtureDiscriminant(Estimator):
         w = None if weight is None else weight[rows]
         stats = collect.collect([X[rows]], model.joint, model.schema, held, w, self.n_jobs)
         quick = all(family.downdates(0.0) for family in families)
-        some = some_of(np.arange(len(rows)), ENOUGH if quick else FEW)
+        some = random_subset(np.arange(len(rows)), MAX_COMPARED_ROWS if quick else MAX_ROWS_WITHOUT_DOWNDATES)
         rows, held, w = rows[some], held[some], None if w is None else w[some]
         losses = []
         for family in families:
