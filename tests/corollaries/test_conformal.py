@@ -1,4 +1,4 @@
-"""Prediction sets: p-values are those of literal refits, and what is promised is held."""
+"""Prediction sets: p-values are those of literal refits, and the coverage is as promised."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COUNTS = {
 
 
 def numbers(n=11, k=2, still=False):
-    """Rows with what can go wrong: twins, units that differ; `still`: columns that vary in no class, or not in one."""
+    """Difficult rows: duplicates, different units; `still`: columns that are constant in all classes, or in one."""
     rng = np.random.default_rng(0)
     y = np.arange(n) % k
     X = rng.normal(size=(n, 4)) + 0.8 * rng.normal(size=(k, 4))[y]
@@ -77,26 +77,26 @@ def literal(model, X, y, new):
         own = score(model, X, y, x, classes)
         for c, label in enumerate(classes):
             rows, labels = np.vstack([X, x]), np.append(y, label)
-            found = []
+            own_scores = []
             for i in range(len(y)):
                 rest = np.arange(len(labels)) != i
-                said = score(model, rows[rest], labels[rest], rows[i], classes)
-                found.append(said[np.searchsorted(classes, labels[i])])
+                scores = score(model, rows[rest], labels[rest], rows[i], classes)
+                own_scores.append(scores[np.searchsorted(classes, labels[i])])
             limit = own[c] - (1e-8 * (1.0 + abs(own[c])) if np.isfinite(own[c]) else 0.0)
-            reached = np.array(found) >= limit
+            reached = np.array(own_scores) >= limit
             marginal[t, c] = (reached.sum() + 1) / (len(y) + 1)
             by_class[t, c] = (reached[y == label].sum() + 1) / ((y == label).sum() + 1)
     return marginal, by_class
 
 
 def score(model, X, y, x, classes):
-    """How strange x is in every class, to a model of these rows."""
+    """The strangeness of x in every class, under a model of these rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = deciban_clone(model).fit(X, y)
-        found = fitted.predict_log_proba(x[None])
+        log_proba_of_seen = fitted.predict_log_proba(x[None])
     log_proba = np.full((1, len(classes)), -np.inf)
-    log_proba[:, np.searchsorted(classes, fitted.classes_)] = found
+    log_proba[:, np.searchsorted(classes, fitted.classes_)] = log_proba_of_seen
     return strangeness(log_proba)[0]
 
 
@@ -112,8 +112,8 @@ def full(model, X, y, weight=None):
         warnings.simplefilter("ignore")
         fitted = deciban_clone(model).fit(X, y, weight)
         rows, codes, weight = fitted._learned_rows(X, y, weight)
-        found = FullConformal.of(fitted.model_, rows.data, codes, weight)
-    return fitted, found, replace(found, closed=None)
+        conformal = FullConformal.of(fitted.model_, rows.data, codes, weight)
+    return fitted, conformal, replace(conformal, closed=None)
 
 
 @pytest.mark.slow_where("_(student|floor|prior|shrunk|uniform|unsmoothed|by_class|group)$")  # each with one like it
@@ -151,16 +151,16 @@ def test_categories_that_were_never_learned_and_missing_ones():
     X, y, new = WORDS, np.array([0, 1, 0, 1, 0, 1, 1]), np.array([["z", "u"], [None, "w"], ["a", "u"]], dtype=object)
     for model in (deciban.CategoricalNB(alpha=0.7), deciban.NaiveBayes(alpha=0.7)):
         expected = literal(model, X, y, new)
-        found = deciban_clone(model).fit(X, y)
+        fitted = deciban_clone(model).fit(X, y)
         for by_class in (False, True):
-            sets = found.predict_set(new, by_class=by_class)
+            sets = fitted.predict_set(new, by_class=by_class)
             assert sets.way == FULL
             np.testing.assert_allclose(sets.p_values, expected[by_class], atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "linear_shrunk", "complement", "tree_of_words", "empirical", "alone"])
 def test_each_row_of_a_bag_has_a_rank_of_its_own(name):
-    """Whichever row of a bag is the new one, its rank is the same: so j of n p-values, at most, are j/n or less."""
+    """Whichever of n rows is the new one, the ranks are the same: so at most j of n p-values are j/n or less."""
     model, (X, y, _) = (NUMBERS[name], numbers()) if name in NUMBERS else (COUNTS.get(name), counts(12, 3))
     if name == "tree_of_words":  # most values of the parent are those of one row
         rng = np.random.default_rng(3)
@@ -253,7 +253,7 @@ def test_a_row_of_weight_two_is_two_rows():
         assert weighted.rows.tolist() == repeated.rows.tolist()
 
 
-# ------------------------------------------------------------------ what is promised
+# ------------------------------------------------------------------ guaranteed coverage
 
 
 def draws(times, n, law, model, coverage, by_class=False, tested=4):
@@ -262,23 +262,23 @@ def draws(times, n, law, model, coverage, by_class=False, tested=4):
     hits, ps = [], []
     for _ in range(times):
         X, y = law(rng, n + tested)
-        found = deciban_clone(model).fit(X[:n], y[:n]).predict_set(X[n:], coverage, by_class=by_class)
-        known = np.isin(y[n:], found.classes)
-        codes = np.searchsorted(found.classes, y[n:][known])
-        hits.append(found.mask[known][np.arange(len(codes)), codes].mean() if known.any() else 1.0)
-        ps += found.p_values[known][np.arange(len(codes)), codes].tolist()
+        sets = deciban_clone(model).fit(X[:n], y[:n]).predict_set(X[n:], coverage, by_class=by_class)
+        known = np.isin(y[n:], sets.classes)
+        codes = np.searchsorted(sets.classes, y[n:][known])
+        hits.append(sets.mask[known][np.arange(len(codes)), codes].mean() if known.any() else 1.0)
+        ps += sets.p_values[known][np.arange(len(codes)), codes].tolist()
     return np.array(hits), np.array(ps)
 
 
 def skewed(rng, n):
-    """Nothing that a Gaussian would expect: long tails, columns that repeat each other, classes of unequal size."""
+    """Not at all Gaussian: long tails, columns that repeat each other, classes of unequal size."""
     y = (rng.random(n) < 0.3).astype(int)
     x = rng.exponential(1.0 + 2.0 * y[:, None], (n, 1)) ** 2
     return np.hstack([x, x + 0.01 * rng.normal(size=(n, 1)), rng.standard_t(1.5, (n, 1)) + y[:, None]]), y
 
 
 def repeated(rng, n):
-    """Categories that repeat each other, so that naive Bayes is far too sure; many rows are the same."""
+    """Categories that repeat each other, so that naive Bayes is overconfident; many rows are the same."""
     y = rng.integers(0, 3, n)
     x = (y[:, None] + (rng.random((n, 1)) < 0.4)) % 3
     return np.hstack([x, x, x]), y
@@ -319,10 +319,10 @@ def test_cross_conformal_p_values_are_those_of_the_folds():
         counts = np.zeros((5, 2))
         for f in range(5):
             refit = deciban_clone(model).fit(X[part != f], y[part != f])
-            seen, found = strangeness(refit.predict_log_proba(X)), strangeness(refit.predict_log_proba(new))
+            seen, new_scores = strangeness(refit.predict_log_proba(X)), strangeness(refit.predict_log_proba(new))
             for c in range(2):
                 rows = np.flatnonzero((part == f) & ((y == c) | (not by_class)))
-                counts[:, c] += (seen[rows, y[rows]] >= found[:, c, None] - 1e-9).sum(axis=1)
+                counts[:, c] += (seen[rows, y[rows]] >= new_scores[:, c, None] - 1e-9).sum(axis=1)
         total = np.bincount(y) if by_class else len(y)
         sets = fitted.predict_set(new, by_class=by_class)
         assert sets.way == CROSS
@@ -330,13 +330,13 @@ def test_cross_conformal_p_values_are_those_of_the_folds():
 
 
 def test_some_rows_of_many_are_enough_to_compare_with():
-    """Sums of all rows, and a few drawn at random to be compared with: the promise is the same."""
+    """Sums of all rows, and a random subset to compare with: the guarantee is the same."""
     rng, hits = np.random.default_rng(0), []
     for _ in range(120):
         X, y = skewed(rng, 124)
         model = deciban.GaussianNB().fit(X[:120], y[:120])
-        found = model.predict_set(X[120:], 0.8, rows=(X[:19], y[:19]))
-        assert found.rows.sum() == 19
-        hits.append(found.evaluate(y[120:]).coverage)
+        sets = model.predict_set(X[120:], 0.8, rows=(X[:19], y[:19]))
+        assert sets.rows.sum() == 19
+        hits.append(sets.evaluate(y[120:]).coverage)
     assert np.mean(hits) >= 0.8 - 3.0 * np.std(hits) / np.sqrt(len(hits))
     assert np.mean(hits) <= 0.9

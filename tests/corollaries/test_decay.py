@@ -1,4 +1,4 @@
-"""Decay is a weight: half-lives add up, later batches join, what is left can be forgotten, and drift is followed."""
+"""Decay is a weight: half-lives add up, later batches merge, what is left can be forgotten, and drift is tracked."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def test_without_end_nothing_decays(world, rows_since):
 def test_decay_is_a_weight_of_the_rows_before(world, half_life, since, cut):
     cut = min(cut, len(world.y))
     before, after = np.arange(cut), np.arange(cut, len(world.y))
-    found = decay(world.model(before), half_life, since).stats + world.collect(after)
+    decayed = decay(world.model(before), half_life, since).stats + world.collect(after)
     weight = np.ones(len(world.y)) if world.weight is None else world.weight.copy()
     weight[:cut] *= share_left(half_life, since)
     world.weight = weight
-    assert found.same_as(world.collect())
+    assert decayed.same_as(world.collect())
 
 
 @law(rows=(2, 30), since=st.integers(1, 20), cut=st.integers(0, 30))
 def test_what_is_left_of_rows_can_be_forgotten(world, since, cut):
-    """By the weight that they have now; by the weight that they had, more would go than there is."""
+    """With the weight that they have now; with the original one, more would be forgotten than there is."""
     cut = max(1, min(cut, len(world.y)))
     before, after = np.arange(cut), np.arange(cut, len(world.y))
     assume(world.collect(before).weight.any())
@@ -153,10 +153,10 @@ def test_leave_one_out_takes_weights_as_they_are(case):
     weight = np.full(90, 2.0**-0.5)
     with pytest.raises(ForgetError, match=r"it learned 21\.2132, and 30 were given"):
         model.leave_one_out(X, LABELS)
-    found = model.leave_one_out(X, LABELS, weight)
+    result = model.leave_one_out(X, LABELS, weight)
     model.forget(X[:1], LABELS[:1], weight[:1])
     if model.get_params().get("alpha") != "empirical":  # which leave-one-out keeps, and a model anew chooses anew
-        np.testing.assert_allclose(found.proba[:1], model.predict_proba(X[:1]), rtol=1e-6)
+        np.testing.assert_allclose(result.proba[:1], model.predict_proba(X[:1]), rtol=1e-6)
 
 
 def test_classes_stay_known_and_answers_stay_numbers(case):
@@ -199,7 +199,7 @@ def test_mixtures_decay_too():
     before, proba = model.class_count_, model.predict_proba(NUMBERS)
     assert model.decay(10, 10) is model
     np.testing.assert_allclose(model.class_count_, before / 2)
-    assert np.abs(model.predict_proba(NUMBERS) - proba).max() < 0.3, "a little less sure of itself, and no more"
+    assert np.abs(model.predict_proba(NUMBERS) - proba).max() < 0.3, "slightly less certain"
 
 
 def test_what_is_not_a_sum_cannot_decay():
@@ -219,7 +219,7 @@ def test_what_is_not_a_sum_cannot_decay():
 @pytest.mark.slow_where(r"block")
 @pytest.mark.parametrize("block", [False, True], ids=["columns", "block"])
 def test_variances_are_seen_however_far_the_mean_drifts(block):
-    """Batches that come to be 10⁷ deviations off. About the first pivot, the rounding of squares would be 2^−52 · 10¹⁴
+    """Batches that end up 10⁷ deviations off. About the first pivot, the rounding of squares would be 2^−52 · 10¹⁴
     of a variance, some percent; pivots that follow are a batch behind, 25,000 deviations, and leave 10⁻⁷ of it."""
     draw = np.random.default_rng(1)
     y, size = np.arange(40) % 2, 40
@@ -231,8 +231,8 @@ def test_variances_are_seen_however_far_the_mean_drifts(block):
         rows = np.concatenate([batches[-2][y == c], batches[-1][y == c]]) - 1e7
         weight = np.repeat([2.0**-size, 1.0], size // 2)
         expected = np.cov(rows.T, aweights=weight, ddof=0)
-        found = model.covariances_[c] if block else np.diag(model.var_[c])
-        np.testing.assert_allclose(np.diag(found), np.diag(expected), rtol=1e-5)
+        covariance = model.covariances_[c] if block else np.diag(model.var_[c])
+        np.testing.assert_allclose(np.diag(covariance), np.diag(expected), rtol=1e-5)
 
 
 def test_a_column_that_does_not_vary_keeps_its_pivot():
@@ -245,7 +245,7 @@ def test_a_column_that_does_not_vary_keeps_its_pivot():
 
 
 def stream_of(size: int, seed: int):
-    """Two classes opposite each other, whose means go around a circle: half a turn, and they have changed places."""
+    """Two classes opposite each other, whose means move around a circle: after half a turn they have swapped."""
     draw = np.random.default_rng(seed)
     angle = np.linspace(0.0, 2 * np.pi, size)[:, None]
     y = draw.integers(0, 2, size)
@@ -256,7 +256,7 @@ def stream_of(size: int, seed: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [GaussianNB(), LinearDiscriminantAnalysis()], ids=["columns", "block"])
 def test_in_a_drifting_stream_decay_wins(model):
-    """Each batch is judged before it is learned. A rule that knows the angle is right in Φ(1) = 84 % of the cases."""
+    """Each batch is predicted before it is learned. A rule that knows the angle has an accuracy of Φ(1) = 84 %."""
     X, y = stream_of(6000, 0)
     right = {}
     for half_life in (np.inf, 200.0):

@@ -31,7 +31,7 @@ from deciban import (
     QuadraticDiscriminantAnalysis,
     SingularWarning,
 )
-from deciban.corollaries.leave_one_out import together
+from deciban.corollaries.leave_one_out import merged
 from deciban.matrix import marks
 from deciban.pool import Folds
 
@@ -255,7 +255,7 @@ def test_leave_one_out_of_what_was_chosen():
 def held(model, X, y):
     """Leave-one-out under what all rows have chosen: each half is some of the rows, and they choose nothing."""
     half = len(y) // 2
-    return together([model.leave_one_out(X[:half], y[:half]), model.leave_one_out(X[half:], y[half:])])
+    return merged([model.leave_one_out(X[:half], y[:half]), model.leave_one_out(X[half:], y[half:])])
 
 
 @pytest.mark.parametrize("covariance", ["full", "tied"])

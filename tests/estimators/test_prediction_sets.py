@@ -194,7 +194,7 @@ def test_what_would_take_too_long_is_done_by_refits(monkeypatch):
         model = deciban.QuadraticDiscriminantAnalysis().fit(still, y)
     assert model.predict_set(still[:2]).way == CROSS
     assert model.predict_set(still[:2], way="full").way == FULL
-    monkeypatch.setattr(full_conformal, "DEAR", 100)
+    monkeypatch.setattr(full_conformal, "MAX_ENTRIES_PER_ROW", 100)
     assert deciban.ComplementNB().fit(X, y).predict_set(X[:2]).way == CROSS
     assert deciban.MultinomialNB().fit(X, y).predict_set(X[:2]).way == FULL  # in closed form
 
@@ -203,7 +203,7 @@ def test_without_a_closed_form_few_rows_are_compared_with(monkeypatch):
     X, y = table()
     model = deciban.ComplementNB().fit(X, y)
     by_class = model.predict_set(X[:3], by_class=True).p_values
-    monkeypatch.setattr(full_conformal, "FEW", 19)
+    monkeypatch.setattr(full_conformal, "MAX_COMPARED_ROWS", 19)
     found = model.predict_set(X[:3])
     assert np.allclose(found.p_values * 20, np.round(found.p_values * 20))
     assert np.array_equal(model.predict_set(X[:3], by_class=True).p_values, by_class)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 import deciban
 from deciban import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB, PoissonNB
-from deciban.corollaries.leave_one_out import together
+from deciban.corollaries.leave_one_out import merged
 
 from . import brute_force as brute
 
@@ -380,7 +380,7 @@ def test_loo_alpha_has_the_least_loss(table, model, name, what, weighted):
         fitted = model(alpha=alpha).fit(X, y, weight)
         parts = [slice(None, 150), slice(150, None)]  # of some of the rows, under what all have chosen
         each = [fitted.leave_one_out(X[p], y[p], None if weight is None else weight[p]) for p in parts]
-        return together(each).log_loss
+        return merged(each).log_loss
 
     grid = [loss(alpha) for alpha in np.geomspace(1e-4, 1e4, 13)]
     assert np.isfinite(grid).all()

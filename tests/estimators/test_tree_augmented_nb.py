@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 import deciban
 from deciban import CategoricalNB, DecibanError, FileError, ForgetError, SchemaError, TreeAugmentedNB
 from deciban.bayes import DECIBANS
-from deciban.corollaries.leave_one_out import together
+from deciban.corollaries.leave_one_out import merged
 
 seeds = st.integers(0, 10_000)
 
@@ -58,7 +58,7 @@ def test_leave_one_out_is_a_refit_with_the_tree_held(alpha, weighted):
     weight = np.random.default_rng(0).integers(1, 4, len(y)) / 2 if weighted else None
     model = TreeAugmentedNB(alpha=alpha).fit(X, y, weight)
     parts = [slice(None, 20), slice(20, None)]  # of some of the rows, with the tree that all have chosen
-    found = together([model.leave_one_out(X[p], y[p], None if weight is None else weight[p]) for p in parts])
+    found = merged([model.leave_one_out(X[p], y[p], None if weight is None else weight[p]) for p in parts])
     assert found.how == "leave-one-out, choices held"
     for i in range(len(y)):
         others = np.arange(len(y)) != i

@@ -22,7 +22,7 @@ GENERAL = {"I": 0, "E": 1, "V": 2}
 
 
 def scatters(seed, k=3, d=4, alike=0.7, rows=(12, 40)):
-    """Weights and scatters of classes whose axes are alike but not the same."""
+    """Weights and scatters of classes whose axes are similar but not the same."""
     rng = np.random.default_rng(seed)
     base = rng.normal(size=(d, d)) * np.exp(rng.normal(size=d))
     n = rng.uniform(*rows, size=k)
@@ -110,16 +110,16 @@ def test_no_feasible_neighbour_fits_better(name, seed):
 @pytest.mark.parametrize("seed", range(10))
 def test_more_general_shapes_fit_no_worse(seed):
     n, W = scatters(seed, k=2 + seed % 3, d=1 + seed % 5, alike=0.3 * (seed % 4))
-    found = {name: objective(name, n, W) for name in cov.SHAPES}
+    objectives = {name: objective(name, n, W) for name in cov.SHAPES}
     for name, other in itertools.product(FOURTEEN, FOURTEEN):
         if all(GENERAL[a] <= GENERAL[b] for a, b in zip(name, other, strict=True)):
-            assert found[other] <= found[name] + 1e-9 * n.sum(), (name, other)
-    assert found["EII"] <= found["unit"] + 1e-9
+            assert objectives[other] <= objectives[name] + 1e-9 * n.sum(), (name, other)
+    assert objectives["EII"] <= objectives["unit"] + 1e-9
 
 
 @pytest.mark.parametrize("name", FOURTEEN)
 def test_finds_again_what_it_fitted(name):
-    """If the class covariances obey the shape already, they are the answer."""
+    """If the class covariances have the shape already, they are the result."""
     n, W = scatters(3)
     S = cov.shape(name, n, W)
     np.testing.assert_allclose(cov.shape(name, n, n[:, None, None] * S), S, rtol=1e-5, atol=1e-7 * abs(S).max())
@@ -153,7 +153,7 @@ def test_closed_forms_by_hand():
 
 
 def test_vei_by_hand():
-    """V = outer(volumes, form): the alternation has the answer at once."""
+    """V = outer(volumes, form): the alternation converges in one step."""
     n = np.array([2.0, 3.0])
     V = np.outer([2.0, 30.0], [1.0, 4.0])
     np.testing.assert_allclose(cov.diagonal_shape("VEI", n, V), V / n[:, None], rtol=1e-12)
@@ -177,12 +177,12 @@ def test_common_axes_against_all_angles(name, seed):
 @pytest.mark.parametrize("alike", [0.0, 0.9])
 def test_every_round_lowers_the_objective(name, alike, monkeypatch):
     n, W = scatters(8, d=5, alike=alike)
-    found = []
+    objectives = []
     for rounds in (1, 2, 3, 4, 6, 10, 20, 50, 200):
-        monkeypatch.setattr(cov, "ROUNDS", rounds)
-        found.append(objective(name, n, W))
-    assert (np.diff(found) <= 1e-10 * n.sum()).all()
-    assert found[-2] - found[-1] <= 1e-6 * n.sum()
+        monkeypatch.setattr(cov, "MAX_ROUNDS", rounds)
+        objectives.append(objective(name, n, W))
+    assert (np.diff(objectives) <= 1e-10 * n.sum()).all()
+    assert objectives[-2] - objectives[-1] <= 1e-6 * n.sum()
 
 
 @given(st.integers(0, 1000), st.integers(1, 5))

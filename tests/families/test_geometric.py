@@ -24,7 +24,7 @@ from deciban.schema import Columns, Schema
 
 @pytest.fixture(scope="module")
 def waits():
-    """How often something failed, in two columns with holes, and a column of words."""
+    """Numbers of failures in two columns with missing values, and a column of words."""
     rng = np.random.default_rng(3)
     y = rng.integers(0, 2, 300)
     frame = pd.DataFrame(
@@ -43,7 +43,7 @@ def model(waits):
     return NaiveBayes({"tries": "geometric", "days": "geometric"}).fit(*waits)
 
 
-def test_it_is_found_by_its_file():
+def test_it_is_discovered_by_its_file():
     assert FAMILIES["geometric"] is Geometric is deciban.families.Geometric
     assert "Geometric" in deciban.families.__all__
     assert not {"base", "linear", "roots", "covariance", "chow_liu"} & set(FAMILIES)
@@ -60,23 +60,23 @@ def test_a_probability_is_successes_over_tries(model, waits):
 def test_densities_are_those_of_scipy():
     columns, x = Columns(1), np.arange(9.0)[:, None]
     plain = Geometric().estimate({"one": np.array([[4.0]]), "x": np.array([[6.0]])}, columns)
-    found = Geometric().log_prob(plain, columns, x)[:, 0]
-    np.testing.assert_allclose(found, geom(0.4, loc=-1).logpmf(x[:, 0]), rtol=1e-12)
+    actual = Geometric().log_prob(plain, columns, x)[:, 0]
+    np.testing.assert_allclose(actual, geom(0.4, loc=-1).logpmf(x[:, 0]), rtol=1e-12)
     spread = Geometric(predictive=True).estimate({"one": np.array([[4.0]]), "x": np.array([[6.0]])}, columns)
-    found = np.exp(Geometric(predictive=True).log_prob(spread, columns, x)[:, 0])
+    actual = np.exp(Geometric(predictive=True).log_prob(spread, columns, x)[:, 0])
     chance = [betabinom(i + 1, 4.0, 6.0).pmf(1) / (i + 1) for i in range(9)]  # of the orders of one success, the last
-    np.testing.assert_allclose(found, chance, rtol=1e-10)
+    np.testing.assert_allclose(actual, chance, rtol=1e-10)
 
 
 @pytest.mark.parametrize("settings", [{}, {"predictive": True}])
 def test_leave_one_out_is_refitting(waits, settings):
     frame, y = waits
     law = {("tries", "days"): Geometric(**settings)}
-    found = NaiveBayes(law, rest="drop").fit(frame, y).leave_one_out(frame, y).log_proba
+    log_proba = NaiveBayes(law, rest="drop").fit(frame, y).leave_one_out(frame, y).log_proba
     for i in (0, 7, int(np.flatnonzero(frame["tries"].isna())[0])):
         rest = np.delete(np.arange(300), i)
         refit = NaiveBayes(law, rest="drop").fit(frame.iloc[rest], y[rest])
-        np.testing.assert_allclose(found[i], refit.predict_log_proba(frame.iloc[[i]])[0], rtol=1e-9)
+        np.testing.assert_allclose(log_proba[i], refit.predict_log_proba(frame.iloc[[i]])[0], rtol=1e-9)
 
 
 def test_it_learns_forgets_and_merges(model, waits):
@@ -93,25 +93,25 @@ def test_it_is_saved(model, waits, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(waits[0]), model.predict_proba(waits[0]))
 
 
-def test_sql_says_what_the_model_says(model, waits):
+def test_sql_agrees_with_the_model(model, waits):
     frame = waits[0].assign(key=np.arange(300))
     expected = model.predict_proba(waits[0])
     data = duckdb.connect()
     data.register("data", frame)
-    found = data.sql(model.to_sql(keep=["key"])).df().sort_values("key").iloc[:, 1:]
-    np.testing.assert_allclose(found.to_numpy(), expected, atol=1e-12)
+    proba = data.sql(model.to_sql(keep=["key"])).df().sort_values("key").iloc[:, 1:]
+    np.testing.assert_allclose(proba.to_numpy(), expected, atol=1e-12)
     lite = sqlite3.connect(":memory:")
     frame.to_sql("data", lite, index=False)
-    found = pd.read_sql(model.to_sql(dialect="sqlite", keep=["key"]), lite).sort_values("key").iloc[:, 1:]
-    np.testing.assert_allclose(found.to_numpy(), expected, atol=1e-12)
+    proba = pd.read_sql(model.to_sql(dialect="sqlite", keep=["key"]), lite).sort_values("key").iloc[:, 1:]
+    np.testing.assert_allclose(proba.to_numpy(), expected, atol=1e-12)
 
 
-def test_onnx_says_what_the_model_says(model, waits):
+def test_onnx_agrees_with_the_model(model, waits):
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(model.to_onnx().SerializeToString())
     columns = {name: waits[0][[name]].to_numpy() for name in ("tries", "days")}
-    found = session.run(["probabilities"], {**columns, "team": waits[0][["team"]].to_numpy(dtype=object)})[0]
-    np.testing.assert_allclose(found, model.predict_proba(waits[0]), atol=1e-12)
+    proba = session.run(["probabilities"], {**columns, "team": waits[0][["team"]].to_numpy(dtype=object)})[0]
+    np.testing.assert_allclose(proba, model.predict_proba(waits[0]), atol=1e-12)
 
 
 def test_impossible_waits_are_impossible_in_sql_too():
@@ -119,12 +119,12 @@ def test_impossible_waits_are_impossible_in_sql_too():
     model = NaiveBayes({"x": "geometric"}, alpha=0.0).fit(table, "y")
     data = duckdb.connect()
     data.register("data", pd.DataFrame({"x": [0.0, 1.0, np.nan]}))
-    found = data.sql(model.to_sql()).df().to_numpy()
-    np.testing.assert_allclose(found, model.predict_proba({"x": [0.0, 1.0, None]}), atol=1e-12)
-    assert found[1].tolist() == [1.0, 0.0]
+    proba = data.sql(model.to_sql()).df().to_numpy()
+    np.testing.assert_allclose(proba, model.predict_proba({"x": [0.0, 1.0, None]}), atol=1e-12)
+    assert proba[1].tolist() == [1.0, 0.0]
 
 
-def test_a_law_that_is_integrated_out_says_why_it_has_no_formula(waits):
+def test_a_law_that_is_integrated_out_has_no_formula(waits):
     model = NaiveBayes({"days": Geometric(predictive=True)}, rest="drop").fit(*waits)
     with pytest.raises(DecibanError, match="with predictive=True a geometric law"):
         model.to_sql()
@@ -161,7 +161,7 @@ def test_samples_are_whole_and_wait_as_long(predictive, waits):
 
 
 def test_the_tutorial_is_this_family():
-    """What CONTRIBUTING tells to write is the file, to the letter: so all tests of the family are tests of it."""
+    """The code in CONTRIBUTING is the file, to the letter: so all tests of the family are tests of it."""
     page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert Path(written.__file__).read_text(encoding="utf-8") in blocks

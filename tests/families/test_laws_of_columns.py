@@ -1,4 +1,4 @@
-"""What families say of themselves where columns of a table are given laws."""
+"""Families as laws of table columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees: what the equations say, the tree of greatest information, pairs that move with their categories."""
+"""Trees: the equations, the tree of greatest information, pairs that move with their categories."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from deciban.corollaries.forget import forget, prune
 from deciban.errors import ForgetError, SchemaError
 from deciban.families import Tree, chow_liu
 from deciban.joint import Block, Joint, Model
-from deciban.schema import Bins, Columns, Schema, downwards, is_forest
+from deciban.schema import Bins, Columns, Schema, is_forest, parents_first
 
 seeds = st.integers(0, 10_000)
 
 
 def by_loops(world, row, c, left_out=None):
-    """log P(row | class c), from the equations: every count anew, and a sum over all values of what is missing."""
+    """log P(row | class c), from the equations: with new counts, and a sum over all missing values."""
     columns, alpha = world.schema.blocks[0], world.alpha
     sizes = [len(values) for values in columns.categories]
     weight = np.ones(len(world.y)) if world.weight is None else world.weight
@@ -57,33 +57,33 @@ def some_rows(seed, d):
 def test_says_what_the_equations_say(seed, d, missing, weighted, alpha):
     world = make("tree", seed, 20, d, 2, missing, weighted, alpha)
     rows = some_rows(seed, d)
-    found = world.family.log_prob(world.model().params[0], world.schema.blocks[0], rows)
+    log_prob = world.family.log_prob(world.model().params[0], world.schema.blocks[0], rows)
     expected = [[by_loops(world, row, c) for c in range(2)] for row in rows]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-9, atol=1e-12)
 
 
 @given(seeds, st.integers(2, 5), st.booleans(), st.sampled_from([0.1, 1.0]))
-def test_rows_with_gaps_are_left_out_as_the_equations_say(seed, d, weighted, alpha):
+def test_leave_one_out_of_rows_with_gaps_is_that_of_the_equations(seed, d, weighted, alpha):
     world = make("tree", seed, 14, d, 2, True, weighted, alpha)
-    found = world.family.leave_one_out(
+    log_prob = world.family.leave_one_out(
         world.collect().sums[0], alpha, world.schema.blocks[0], world.X, world.y, world.weight
     )
     expected = [[by_loops(world, row, c, left_out=i) for c in range(2)] for i, row in enumerate(world.X)]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-9, atol=1e-12)
 
 
 @given(seeds, st.integers(2, 5))
-def test_what_columns_say_adds_up_where_some_are_missing(seed, d):
+def test_terms_add_up_where_columns_are_missing(seed, d):
     world = make("tree", seed, 20, d, 3, True, False, 0.5)
     params, columns = world.model().params[0], world.schema.blocks[0]
     for row in some_rows(seed, d):
-        at, said = world.family.terms(params, columns, row[None])
+        at, terms = world.family.terms(params, columns, row[None])
         assert sorted(at) == np.flatnonzero(~np.isnan(row)).tolist()
-        np.testing.assert_allclose(said.sum(axis=0), world.family.log_prob(params, columns, row[None])[0], atol=1e-9)
+        np.testing.assert_allclose(terms.sum(axis=0), world.family.log_prob(params, columns, row[None])[0], atol=1e-9)
 
 
 def test_a_column_is_known_through_the_one_between():
-    """a – b – c with b missing: c tells of the class only beside a, and a only through b."""
+    """a – b – c with b missing: c is evidence of the class only together with a, and a only through b."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 4000)
     a = rng.integers(0, 4, 4000)
@@ -100,18 +100,18 @@ def test_a_parent_of_which_nothing_was_seen_is_none():
     columns = Columns(2, categories=((), range(2)), parents=(-1, 0))
     joint, X = Joint((Block(Tree(), 1.0),)), np.array([[np.nan, 0.0], [np.nan, 0.0], [np.nan, 1.0]])
     model = Model(joint, collect.collect([X], joint, Schema(np.arange(1), (columns,)), np.zeros(3, dtype=np.int32)))
-    said = model.log_likelihood([np.array([[np.nan, 0.0], [0.0, 0.0], [np.nan, np.nan]])])
-    np.testing.assert_allclose(np.exp(said[:, 0]), [3 / 5, 1 / 2, 1.0])
+    log_prob = model.log_likelihood([np.array([[np.nan, 0.0], [0.0, 0.0], [np.nan, np.nan]])])
+    np.testing.assert_allclose(np.exp(log_prob[:, 0]), [3 / 5, 1 / 2, 1.0])
 
 
 def test_nothing_is_possible_where_no_value_is():
-    """Without smoothing a sum can be of nothing but zeros: −∞, and its terms add up to it."""
+    """Without smoothing all summands can be zero: −∞, and the terms add up to it."""
     world = make("tree", 3, 20, 4, 2, False, False, 0.0)
     columns, params = world.schema.blocks[0], world.model().params[0]
     for row in some_rows(1, 4):
-        said = world.family.log_prob(params, columns, row[None])[0]
-        assert not np.isnan(said).any()
-        np.testing.assert_allclose(world.family.terms(params, columns, row[None])[1].sum(axis=0), said, atol=1e-9)
+        log_prob = world.family.log_prob(params, columns, row[None])[0]
+        assert not np.isnan(log_prob).any()
+        np.testing.assert_allclose(world.family.terms(params, columns, row[None])[1].sum(axis=0), log_prob, atol=1e-9)
 
 
 @given(seeds, st.booleans())
@@ -119,8 +119,8 @@ def test_whole_rows_have_probabilities_that_sum_to_one(seed, missing):
     world = make("tree", seed, 20, 4, 2, missing, False, 0.7)
     columns = world.schema.blocks[0]
     everything = np.array(list(itertools.product(*columns.categories)), dtype=float)
-    said = world.family.log_prob(world.model().params[0], columns, everything)
-    np.testing.assert_allclose(np.exp(said).sum(axis=0), 1.0, atol=1e-9)
+    log_prob = world.family.log_prob(world.model().params[0], columns, everything)
+    np.testing.assert_allclose(np.exp(log_prob).sum(axis=0), 1.0, atol=1e-9)
 
 
 def test_without_parents_it_is_categorical():
@@ -139,9 +139,9 @@ def test_samples_follow_the_law():
     y = np.zeros(40_000, dtype=int)
     rows = world.family.sample(params, columns, y, np.random.default_rng(0), y)
     law = np.exp(world.family.log_prob(params, columns, everything))[:, 0]
-    found = np.array([(rows == row).all(axis=1).mean() for row in everything])
+    frequency = np.array([(rows == row).all(axis=1).mean() for row in everything])
     # Five standard errors of a share of 40,000 draws.
-    assert (np.abs(found - law) < 5 * np.sqrt(law * (1 - law) / len(y)) + 1e-12).all()
+    assert (np.abs(frequency - law) < 5 * np.sqrt(law * (1 - law) / len(y)) + 1e-12).all()
 
 
 # ------------------------------------------------------------------ pairs under other schemas
@@ -195,7 +195,7 @@ def test_values_that_were_learned_beside_others_are_not_forgotten():
 
 def test_circles_are_no_trees():
     assert is_forest((-1, 0, 1, -1))
-    assert downwards((1, -1, 0)) == [1, 0, 2]
+    assert parents_first((1, -1, 0)) == [1, 0, 2]
     for circle in ((0,), (1, 0), (-1, 2, 3, 1), (5, -1), (-2, 0)):
         assert not is_forest(circle)
 
@@ -208,9 +208,9 @@ def test_parameters_are_named_by_what_they_hang_on():
             [np.array([[0, 1.0]])], Joint((Block(Tree()),)), Schema(np.array(["a"]), (columns,)), np.zeros(1)
         ),
     )
-    names, said = Tree().typical(model.params[0], columns)
+    names, log_prob = Tree().typical(model.params[0], columns)
     assert names == ["u=r", "v ≤ 1.5 given u=r", "v > 1.5 given u=r"]
-    np.testing.assert_allclose(np.exp(said[:, 0]), [1, 1 / 3, 2 / 3])
+    np.testing.assert_allclose(np.exp(log_prob[:, 0]), [1, 1 / 3, 2 / 3])
 
 
 # ------------------------------------------------------------------ the tree of greatest information
@@ -227,11 +227,14 @@ def table(seed, n=300, d=5, k=3, most=5):
 @given(seeds, st.booleans())
 def test_information_is_that_of_the_counts(seed, wide):
     codes, sizes, y, weight = table(seed, 60)
-    before, chow_liu.SMALL = chow_liu.SMALL, 0 if wide else chow_liu.SMALL
+    before, chow_liu.MAX_KERNEL_CATEGORIES = (
+        chow_liu.MAX_KERNEL_CATEGORIES,
+        0 if wide else chow_liu.MAX_KERNEL_CATEGORIES,
+    )
     try:
         of_class, between = chow_liu.information(codes, sizes, y, weight, 3)
     finally:
-        chow_liu.SMALL = before
+        chow_liu.MAX_KERNEL_CATEGORIES = before
     rows = np.repeat(np.arange(60), weight.astype(int))
     codes, y = codes[rows], y[rows]
     for i, j in itertools.combinations(range(5), 2):
@@ -254,26 +257,26 @@ def test_the_forest_has_the_greatest_sum(seed):
     total = sum(between[j, on] for j, on in enumerate(parents) if on >= 0)
     assert total == pytest.approx(-minimum_spanning_tree(-between).sum())
     root = {}
-    for j in downwards(parents):
+    for j in parents_first(parents):
         root[j] = root[parents[j]] if parents[j] >= 0 else j
         assert first[root[j]] >= first[j]
 
 
 def test_a_tree_is_found_again():
-    """Rows drawn from a tree, each column its parent's value in nine cases of ten: parents or children, one by one."""
+    """Rows drawn from a tree, each column equal to its parent's in nine cases of ten: all edges are recovered."""
     rng = np.random.default_rng(0)
     parents = (-1, 0, 0, 1, 1, 3, -1)
     y = rng.integers(0, 2, 2000).astype(np.int32)
     codes = rng.integers(0, 3, (2000, 7)).astype(np.int32)
     codes[:, 0] = (y + (rng.random(2000) < 0.2)) % 3  # tells most of the class
-    for j in downwards(parents):
+    for j in parents_first(parents):
         if parents[j] >= 0:
             codes[:, j] = np.where(rng.random(2000) < 0.9, codes[:, parents[j]], codes[:, j])
     assert chow_liu.chow_liu(codes, np.full(7, 3), y, None, 2) == parents
 
 
 def test_columns_that_have_nothing_to_do_with_each_other_are_not_joined():
-    """Of 20 tables of noise with 45 pairs each: Akaike lets through what chance seldom does with so many degrees."""
+    """20 tables of noise with 45 pairs each: with so many degrees of freedom, Akaike rarely keeps an edge by chance."""
     rng = np.random.default_rng(0)
     edges = []
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""A row taken out of every class's sums: what prediction sets are made of, by tables where a family has some."""
+"""A row subtracted from every class's sums, as prediction sets need it; by tables where a family has them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_without_each_is_leaving_out_of_each_class(name, predictive, fractions):
         world.X = world.X + np.random.default_rng(0).random(world.X.shape)  # more distinct numbers than tables are for
     columns, sums = world.schema.blocks[0], world.collect().sums[0]
     both = {key: np.repeat(array, 2, axis=0) for key, array in sums.items()}
-    found = world.family.without_each(both, 0.5, columns, world.X)
+    actual = world.family.without_each(both, 0.5, columns, world.X)
     expected = Family.without_each(world.family, both, 0.5, columns, world.X)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_prediction_sets_of_many_distinct_counts():

@@ -1,1 +1,1 @@
-"""What follows once a model is a sum: leave-one-out, forgetting, explanation, generation, missing values."""
+"""What follows from a model being a sum: leave-one-out, forgetting, explanation, sampling, missing values."""

@@ -1,8 +1,8 @@
-"""Shorter ways to what `full_conformal` computes row by row, for new rows in blocks.
+"""Closed forms of what `full_conformal` computes row by row, for blocks of new rows.
 
-To add a row to a class changes, of most laws, what that class says and nothing else; and what it says of a learned row
-without itself follows from what was computed once. Wherever such a form has not enough digits, or does not hold, it
-says NaN, and the row is done the long way.
+For most laws, adding a row to a class changes the log-densities of that class only; and its log-density of a learned
+row without itself follows from values computed once. Where a closed form loses too many digits, or does not apply, it
+returns NaN, and `full_conformal` computes the row directly.
 """
 
 from __future__ import annotations
@@ -23,68 +23,69 @@ from deciban.families.gaussian import ROUNDING, pooled, spread_of
 from deciban.joint import Model, log_class_prior_without
 from deciban.schema import Columns
 
-LEFT = 1e-6  # of a covariance once a row is left out: with less, digits are lost
-FAR = 1e10  # the square of a distance in standard deviations
-SOUND = 1e-10  # the least eigenvalue of a correlation, about, that a closed form is trusted with
+MIN_REMAINING_SHARE = 1e-6  # of a covariance once a row is left out: with less, digits are lost
+MAX_SQUARED_DISTANCE = 1e10  # in standard deviations
+MIN_EIGENVALUE = 1e-10  # of a correlation matrix, approximately, for which closed forms are accurate
 
 
 class ClosedForm(Protocol):
-    """How many learned rows are at least as strange as new ones."""
+    """Counts the learned rows that are at least as strange as new ones."""
 
     @property
     def size(self) -> int:
-        """Numbers that a new row takes while it is at work."""
+        """How many numbers it holds at a time for one new row."""
 
     def at_least(self, new: Data, limit: Floats, weight: Floats | None, by_class: bool) -> Floats:
         """The weight of rows that reach limit[t, y] with new row t in class y, (m, k)."""
 
 
-class Moved(Protocol):
-    """What a block of columns says of learned rows, once a new row is in the sums of a class."""
+class BlockUpdate(Protocol):
+    """Log-densities of learned rows under a block of columns, once a new row is in the sums of a class."""
 
     @property
     def size(self) -> int:
-        """Numbers that a new row takes while it is at work."""
+        """How many numbers it holds at a time for one new row."""
 
-    def moved(self, new: Matrix, c: int, own_only: bool) -> Floats:
-        """log p(z | c) without row z and with each new row in c, (m, n); with `own_only`, of rows of c alone."""
+    def log_prob_with_row(self, new: Matrix, c: int, own_only: bool) -> Floats:
+        """log p(z | c) without row z and with each new row in c, (m, n); with `own_only`, of rows of c only."""
 
 
 def closed_form(model: Model, data: Data, codes: Codes) -> ClosedForm | None:
-    """The short way for this model, if there is one."""
+    """The closed form of this model, or None."""
     blocks = model.joint.blocks
     if len(model.classes) < 2 or any(isinstance(block.alpha, str) for block in blocks):
         return None
     first = blocks[0].family
     if len(blocks) == 1 and isinstance(first, MultivariateGaussian) and first.shape == "EEE":
         return Tied.of(model, data[0], codes)
-    normal = [b for b, block in enumerate(blocks) if isinstance(block.family, Gaussian)]
-    if len(normal) > 1 or any(issparse(data[b]) for b in normal):
+    gaussian_blocks = [b for b, block in enumerate(blocks) if isinstance(block.family, Gaussian)]
+    if len(gaussian_blocks) > 1 or any(issparse(data[b]) for b in gaussian_blocks):
         return None
-    movers: list[Moved] = []
+    updates: list[BlockUpdate] = []
     for b, (block, X) in enumerate(zip(blocks, data, strict=True)):
-        if b in normal:
+        if b in gaussian_blocks:
             continue
         if block.family.apart:
-            movers.append(Apart(block.family, model.stats.sums[b], model.alpha(b), model.columns(b), X, codes))
-        elif (found := Quadratic.of(model, b, X, codes)) is not None:
-            movers.append(found)
+            updates.append(Apart(block.family, model.stats.sums[b], model.alpha(b), model.columns(b), X, codes))
+        elif (quadratic := Quadratic.of(model, b, X, codes)) is not None:
+            updates.append(quadratic)
         else:
             return None
-    return ByClass.of(model, data, codes, normal, movers)
+    return ByClass.of(model, data, codes, gaussian_blocks, updates)
 
 
-# ------------------------------------------------------------------ laws in which a class depends on its own rows alone
+# ------------------------------------------------------------------ laws in which a class depends only on its own rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByClass:
-    """Blocks in which a new row moves its class alone, and perhaps Gaussian columns, whose floor all rows move."""
+    """Blocks in which a new row changes its class only, and perhaps Gaussian columns, whose variance floor depends on
+    all rows."""
 
     others: tuple[int, ...]  # blocks that are not Gaussian columns
-    movers: tuple[Moved, ...]  # of these
+    updates: tuple[BlockUpdate, ...]  # of these
     slots: Array  # (B, WIDTH): the row in each place of the tiles
-    real: Array  # (B, WIDTH): whether it is there, or fills a place
+    real: Array  # (B, WIDTH): whether it is a row or padding
     owner: Codes  # (B,)
     base: Floats  # (B, k, WIDTH)
     prior: Floats  # (k, k, k)
@@ -92,10 +93,10 @@ class ByClass:
 
     @classmethod
     def of(
-        cls, model: Model, data: Data, codes: Codes, normal: Sequence[int], movers: Sequence[Moved]
+        cls, model: Model, data: Data, codes: Codes, gaussian_blocks: Sequence[int], updates: Sequence[BlockUpdate]
     ) -> ByClass | None:
         k = len(model.classes)
-        others = tuple(b for b in range(len(data)) if b not in normal)
+        others = tuple(b for b in range(len(data)) if b not in gaussian_blocks)
         base = np.zeros((len(codes), k))
         for b in others:
             family, columns = model.joint.blocks[b].family, model.columns(b)
@@ -104,44 +105,44 @@ class ByClass:
             return None
         slots, real, owner = tiled(codes, k)
         normals = GaussianColumns.none(len(slots), k)
-        if normal:
-            b = normal[0]
-            found = GaussianColumns.of(model, b, data[b], slots)
-            if found is None:
+        if gaussian_blocks:
+            b = gaussian_blocks[0]
+            columns_form = GaussianColumns.of(model, b, data[b], slots)
+            if columns_form is None:
                 return None
-            normals = found
+            normals = columns_form
         base = np.ascontiguousarray(base[slots].transpose(0, 2, 1))
-        return cls(others, tuple(movers), slots, real, owner, base, priors_with(model), normals)
+        return cls(others, tuple(updates), slots, real, owner, base, priors_with(model), normals)
 
     @property
     def size(self) -> int:
-        return int(self.base.size) + sum(mover.size for mover in self.movers)
+        return int(self.base.size) + sum(update.size for update in self.updates)
 
     def at_least(self, new: Data, limit: Floats, weight: Floats | None, by_class: bool) -> Floats:
         m, (tiles, k, width) = len(limit), self.base.shape
-        moved = np.zeros((m, tiles, k, width))
-        for b, mover in zip(self.others, self.movers, strict=True):
+        log_prob = np.zeros((m, tiles, k, width))
+        for b, update in zip(self.others, self.updates, strict=True):
             for c in range(k):
-                part = mover.moved(new[b], c, by_class)
+                part = update.log_prob_with_row(new[b], c, by_class)
                 if by_class:
                     mine = self.owner == c
                     tiled_part = np.zeros((m, int(mine.sum()), width))
                     tiled_part[:, self.real[mine]] = part
-                    moved[:, mine, c] += tiled_part
+                    log_prob[:, mine, c] += tiled_part
                 else:
-                    moved[:, :, c] += part[:, self.slots]
+                    log_prob[:, :, c] += part[:, self.slots]
         mass = np.where(self.real, 1.0 if weight is None else weight[self.slots], 0.0)
         counts = np.empty((m, k))
-        self.normals.at_least(new, self.owner, mass, self.base, moved, self.prior, limit, by_class, counts)
+        self.normals.at_least(new, self.owner, mass, self.base, log_prob, self.prior, limit, by_class, counts)
         return counts
 
 
 def tiled(codes: Codes, k: int) -> tuple[Array, Array, Codes]:
-    """Rows in tiles of one class each, (B, WIDTH), whether they are there or fill a place, and the tiles' classes."""
+    """Rows in tiles of one class each, (B, WIDTH), whether each is a row or padding, and the tiles' classes."""
     slots, real, owner = [], [], []
     for c in range(k):
         rows = np.flatnonzero(codes == c)
-        spare = np.zeros(-len(rows) % kernel.WIDTH, dtype=np.intp)  # any row will do: it does not count
+        spare = np.zeros(-len(rows) % kernel.WIDTH, dtype=np.intp)  # padding: any row will do
         slots.append(np.append(rows, spare))
         real.append(np.append(np.ones(len(rows), dtype=bool), spare.astype(bool)))
         owner += [c] * (len(slots[-1]) // kernel.WIDTH)
@@ -151,15 +152,15 @@ def tiled(codes: Codes, k: int) -> tuple[Array, Array, Codes]:
 
 def priors_with(model: Model) -> Floats:
     """log P(c) without a row of class `own` and with one more of class y, [y, own, c]."""
-    k, asked, closed = len(model.classes), model.joint.class_prior, model.schema.closed
-    found = np.empty((k, k, k))
+    k, class_prior, closed = len(model.classes), model.joint.class_prior, model.schema.closed
+    priors = np.empty((k, k, k))
     for y in range(k):
         weight = model.stats.weight + (np.arange(k) == y)
-        table, which = log_class_prior_without(asked, weight, np.arange(k), None, closed)
-        found[y] = table[which]
+        table, which = log_class_prior_without(class_prior, weight, np.arange(k), None, closed)
+        priors[y] = table[which]
     if not model.generative:
-        found = np.where(np.isneginf(found) & (model.stats.weight > 0) & (not closed), -np.inf, 0.0)
-    return found
+        priors = np.where(np.isneginf(priors) & (model.stats.weight > 0) & (not closed), -np.inf, 0.0)
+    return priors
 
 
 # ------------------------------------------------------------------ Gaussian columns
@@ -167,7 +168,7 @@ def priors_with(model: Model) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianColumns:
-    """Columns each of which is Gaussian, in units of their spread: their sums, and the learned rows in tiles."""
+    """Independent Gaussian columns in units of their standard deviations: their sums, and the learned rows in tiles."""
 
     block: int
     tiles: Floats  # (B, d, WIDTH)
@@ -182,13 +183,13 @@ class GaussianColumns:
     @classmethod
     def none(cls, tiles: int, k: int) -> GaussianColumns:
         """No such columns."""
-        nothing = np.zeros(0)
+        empty_row = np.zeros(0)
         empty, flags = np.zeros((tiles, 0, kernel.WIDTH)), np.zeros(tiles, dtype=np.uint8)
-        return cls(-1, empty, flags, nothing, nothing, np.zeros((3, k, 0)), np.zeros((3, 1, 0)))
+        return cls(-1, empty, flags, empty_row, empty_row, np.zeros((3, k, 0)), np.zeros((3, 1, 0)))
 
     @classmethod
     def of(cls, model: Model, block: int, X: Array, slots: Array) -> GaussianColumns | None:
-        """The columns of a block, where its parameters are plugged in and every class has two values of each."""
+        """The columns of a block, if its parameters are plugged in and every class has two values of each."""
         family, sums, columns = model.joint.blocks[block].family, model.stats.sums[block], model.columns(block)
         assert isinstance(family, Gaussian)
         alpha, seen = np.unique(model.alpha(block)), np.broadcast_to(sums["one"], sums["x"].shape)
@@ -215,7 +216,7 @@ class GaussianColumns:
         owner: Codes,
         mass: Floats,
         base: Floats,
-        moved: Floats,
+        log_prob: Floats,
         prior: Floats,
         limit: Floats,
         by_class: bool,
@@ -231,7 +232,7 @@ class GaussianColumns:
             self.gaps,
             mass,
             base,
-            moved,
+            log_prob,
             rows,
             self.laws,
             self.everything,
@@ -252,7 +253,7 @@ class GaussianColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apart:
-    """A law whose sums by class have nothing to do with each other: new rows in a class are so many classes."""
+    """A law whose classes are independent: a class with each of m new rows is computed as m classes."""
 
     family: Family
     sums: Sums
@@ -265,19 +266,19 @@ class Apart:
     def size(self) -> int:
         return 4 * sum(int(array[0].size) for array in self.sums.values())
 
-    def moved(self, new: Matrix, c: int, own_only: bool) -> Floats:
+    def log_prob_with_row(self, new: Matrix, c: int, own_only: bool) -> Floats:
         m, family, columns = new.shape[0], self.family, self.columns
         labels = np.arange(m, dtype=np.int32)
-        added = collect.collect_block(family.measures(columns), columns, new, labels, None, m, 1)
-        sums = {name: array[c] + added[name] for name, array in self.sums.items()}
+        new_sums = collect.collect_block(family.measures(columns), columns, new, labels, None, m, 1)
+        sums = {name: array[c] + new_sums[name] for name, array in self.sums.items()}
         alpha = np.asarray(self.alpha)
-        mine = alpha[c] if alpha.ndim == 2 else self.alpha
+        own_alpha = alpha[c] if alpha.ndim == 2 else self.alpha
         own = np.flatnonzero(self.codes == c)
-        left_out = family.without_each(sums, mine, columns, self.rows[own]).T
+        left_out = family.without_each(sums, own_alpha, columns, self.rows[own]).T
         if own_only:
             return left_out
         out = family.log_prob(
-            family.estimate(add_prior(sums, family.pseudo(mine, columns, sums)), columns), columns, self.rows
+            family.estimate(add_prior(sums, family.pseudo(own_alpha, columns, sums)), columns), columns, self.rows
         ).T
         out[:, own] = left_out
         return out
@@ -288,14 +289,14 @@ class Apart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quadratic:
-    """A covariance for every class: a new row and one left out change it by rank two (Sherman and Morrison)."""
+    """A covariance for every class: adding a row and leaving one out changes it by rank two (Sherman–Morrison)."""
 
     rows: Floats  # (k,)
     mean: Floats  # (k, d)
     root: Floats  # (k, d, d)
     log_det: Floats  # (k,)
     predictive: bool
-    white: tuple[Floats, ...]  # by class: all learned rows about its mean, in coordinates in which it is round
+    white: tuple[Floats, ...]  # by class: all learned rows about its mean, whitened by its covariance
     own: tuple[Array, ...]  # by class: its rows
 
     @property
@@ -307,15 +308,15 @@ class Quadratic:
         family, alpha = model.joint.blocks[block].family, model.alpha(block)
         if not isinstance(family, MultivariateGaussian) or family.shape != "VVV" or family.tie or family.sphere:
             return None
-        found = round_coordinates(model, block) if family.downdates(alpha) and not family.unbiased else None
-        if found is None:
+        coordinates = round_coordinates(model, block) if family.downdates(alpha) and not family.unbiased else None
+        if coordinates is None:
             return None
-        mean, root, log_det = found
+        mean, root, log_det = coordinates
         white = tuple((X - m) @ r.T for m, r in zip(mean, root, strict=True))
         own = tuple(np.flatnonzero(codes == c) for c in range(len(mean)))
         return cls(model.stats.weight, mean, root, log_det, family.predictive, white, own)
 
-    def moved(self, new: Matrix, c: int, own_only: bool) -> Floats:
+    def log_prob_with_row(self, new: Matrix, c: int, own_only: bool) -> Floats:
         """With u = x − μ and e = z − μ'', μ'' the mean with x: Σ'' = n/(n+1)·(I + uuᵀ/(n+1)), and without z as well
         Σ' = I + uuᵀ/(n+1) − (n+1)/n²·eeᵀ, all in the coordinates of the class."""
         n, own = float(self.rows[c]), self.own[c]
@@ -326,12 +327,12 @@ class Quadratic:
         form = (white**2).sum(axis=1) - 2.0 * along / (n + 1.0) + length / (n + 1.0) ** 2
         form -= across**2 / (n + 1.0 + length)  # eᵀ(I + uuᵀ/(n+1))⁻¹e
         grown = self.log_det[c] + np.log1p(length / (n + 1.0))
-        left = slice(None) if own_only else own
+        own_rows = slice(None) if own_only else own
         f = (n + 1.0) / n**2
-        rest = 1.0 - f * form[:, left]
-        rest = np.where(rest > LEFT, rest, np.nan)
+        rest = 1.0 - f * form[:, own_rows]
+        rest = np.where(rest > MIN_REMAINING_SHARE, rest, np.nan)
         without = density(
-            ((n + 1.0) / n) ** 2 * form[:, left] / rest, grown + np.log(rest), n, n, u.shape[1], self.predictive
+            ((n + 1.0) / n) ** 2 * form[:, own_rows] / rest, grown + np.log(rest), n, n, u.shape[1], self.predictive
         )
         if own_only:
             return without
@@ -342,13 +343,13 @@ class Quadratic:
 
 
 def round_coordinates(model: Model, block: int) -> tuple[Floats, Floats, Floats] | None:
-    """Means, roots and log-determinants of a Gaussian block, where nothing had to be repaired or nearly so."""
+    """Means, roots and log-determinants of a Gaussian block; None if a covariance is singular or nearly so."""
     params = model.params[block]
     roots = params.roots
     if roots is None or roots.repairs or (model.stats.weight < 2.0).any():
         return None
     deviation = np.sqrt(np.diagonal(roots.covariance, axis1=1, axis2=2))
-    if not (1.0 > SOUND * ((roots.root * deviation[:, None, :]) ** 2).sum(axis=(1, 2))).all():
+    if not (1.0 > MIN_EIGENVALUE * ((roots.root * deviation[:, None, :]) ** 2).sum(axis=(1, 2))).all():
         return None
     return params.mean, roots.root, roots.log_det
 
@@ -356,7 +357,7 @@ def round_coordinates(model: Model, block: int) -> tuple[Floats, Floats, Floats]
 def density(
     form: Floats, log_det: Floats | float, dof: float, weight: Floats | float, d: int, predictive: bool
 ) -> Floats:
-    """The log-density at a squared distance, as `MultivariateGaussian` has it: Gaussian, or Student-t."""
+    """The log-density at a squared distance, as in `MultivariateGaussian`: Gaussian, or Student-t."""
     if not predictive:
         return np.asarray(-0.5 * (d * np.log(2.0 * np.pi) + log_det + form))
     spread = dof * (1.0 + 1.0 / weight)
@@ -366,12 +367,12 @@ def density(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tied:
-    """One covariance for all classes: a new row and one left out change it by rank two, for every class."""
+    """One covariance for all classes: adding a row and leaving one out changes it by rank two, for every class."""
 
     rows: Floats  # (k,)
     codes: Codes
     centre: Floats  # (d,)
-    root: Floats  # (d, d): to coordinates in which the covariance is round, as all that follows is
+    root: Floats  # (d, d): to whitened coordinates, which everything below is in
     mean: Floats  # (k, d)
     own: Floats  # (n, d): learned rows, less the mean of their class
     squares: Floats  # (n, k): their squared distances from the means
@@ -385,12 +386,12 @@ class Tied:
         assert isinstance(family, MultivariateGaussian)
         if family.sphere or family.unbiased or not family.downdates(model.alpha()):
             return None
-        found = round_coordinates(model, 0)
-        if found is None:
+        coordinates = round_coordinates(model, 0)
+        if coordinates is None:
             return None
-        centre, root = found[0].mean(axis=0), found[1][0]
-        points, mean = (X - centre) @ root.T, (found[0] - centre) @ root.T
-        if (mean**2).sum(axis=1).max() > FAR:
+        centre, root = coordinates[0].mean(axis=0), coordinates[1][0]
+        points, mean = (X - centre) @ root.T, (coordinates[0] - centre) @ root.T
+        if (mean**2).sum(axis=1).max() > MAX_SQUARED_DISTANCE:
             return None
         own = points - mean[codes]
         squares = np.stack([((points - m) ** 2).sum(axis=1) for m in mean], axis=1)
@@ -417,11 +418,11 @@ class Tied:
             self.rows,
             total,
             0.5 * (total + x.shape[1]) if self.predictive else 0.0,
-            LEFT,
+            MIN_REMAINING_SHARE,
             self.prior,
             np.ascontiguousarray(limit),
             by_class,
             counts,
         )
-        counts[(x**2).sum(axis=1) > FAR] = np.nan  # so far from the centre products lose digits
+        counts[(x**2).sum(axis=1) > MAX_SQUARED_DISTANCE] = np.nan  # so far from the centre, products lose digits
         return counts

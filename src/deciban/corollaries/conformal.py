@@ -1,13 +1,13 @@
 """Prediction sets: the classes that cannot be ruled out, with the true one among them as often as promised.
 
-As one of class y, a row is as strange as the odds are against y,
+The strangeness of a row as one of class y is the log-odds against y,
 
     a(x, y) = log Σ_{c≠y} p(x, c) − log p(x, y),
 
-and the p-value of y is the share of rows, the new one among them, that are at least as strange in their own class. A
-set has every class whose p-value is above ε = 1 − coverage. Rows are compared with all others or, class by class, with
-those of y alone. It is a guarantee where no row is judged by a model that saw more of it than of the others: see
-`full_conformal`, and `promise` for models that choose by looking at rows.
+and the p-value of y is the share of rows, the new one included, that are at least as strange in their own class. A set
+has every class whose p-value is above ε = 1 − coverage. Rows are compared with all others or, class by class, with
+those of y only. Coverage is guaranteed if the model treats all rows alike: see `full_conformal`, and `promise` for
+models that choose on their rows.
 
 Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world.
 """
@@ -27,11 +27,11 @@ from deciban.reading.missing import is_missing
 from deciban.results.evaluation import Judged, as_labels, finite
 from deciban.show import WIDTH, Result, Table, plain
 
-TIE = 1e-9  # of the log-densities that a score is a difference of: closer scores are equal, and ties count for the row
-NEXT = 1e-12  # p-values are ratios of whole numbers: one that is so close to ε is equal to it
-KEPT = 2048  # scores that a model carries with it, of all classes together
-FEWEST = 64  # of each class, if it has as many
-SHOWN = 6  # classes whose p-values are shown beside the sets
+TIE_TOLERANCE = 1e-9  # relative to the log-densities of a score: closer scores are ties, and count as strange enough
+P_VALUE_TOLERANCE = 1e-12  # p-values are ratios of whole numbers: one this close to ε is equal to it
+MAX_KEPT_SCORES = 2048  # stored with a model, over all classes
+MIN_KEPT_SCORES_PER_CLASS = 64  # if a class has as many
+MAX_CLASSES_SHOWN = 6  # with more classes, p-values are not shown beside the sets
 
 FULL, CROSS, STORED = "full conformal", "cross-conformal", "jackknife"
 
@@ -40,7 +40,7 @@ FULL, CROSS, STORED = "full conformal", "cross-conformal", "jackknife"
 
 
 def strangeness(log_joint: Floats) -> Floats:
-    """The log-odds against each class, (n, k). With a single class nothing speaks against it: −∞.
+    """The log-odds against each class, (n, k); −∞ if there is only one class.
 
     >>> strangeness(np.log([[0.2, 0.6], [0.7, 0.1]])).round(3).tolist()
     [[1.099, -1.099], [-1.946, 1.946]]
@@ -49,22 +49,22 @@ def strangeness(log_joint: Floats) -> Floats:
 
 
 def thresholds(log_joint: Floats) -> Floats:
-    """What the score of another row must reach to be at least as strange, (n, k): rounding counts for the new row."""
+    """The least score of another row that is at least as strange, (n, k), lowered by the rounding of the score."""
     rest = others(log_joint)
     score = difference(rest, log_joint)
     with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(score), score - TIE * (1.0 + np.abs(rest) + np.abs(log_joint)), score)
+        return np.where(np.isfinite(score), score - TIE_TOLERANCE * (1.0 + np.abs(rest) + np.abs(log_joint)), score)
 
 
 def difference(rest: Floats, own: Floats) -> Floats:
-    """rest − own. Where neither is possible, one class alone is not strange, and one of several is."""
+    """rest − own. Where both are impossible, +∞, or −∞ if there is only one class."""
     with np.errstate(invalid="ignore"):
         score = rest - own
     return np.where(np.isnan(score), np.inf if own.shape[-1] > 1 else -np.inf, score)
 
 
 def others(log_joint: Floats) -> Floats:
-    """log Σ over all classes but each one, (n, k): summed from both ends, for a difference would lose digits."""
+    """log Σ over all classes but each one, (n, k): summed from both ends, since a difference would lose digits."""
     out = np.full(log_joint.shape, -np.inf)
     if log_joint.shape[-1] > 1:
         out[..., 1:] = np.logaddexp.accumulate(log_joint[..., :-1], axis=-1)
@@ -75,14 +75,14 @@ def others(log_joint: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strangeness:
-    """How strange rows are in their own class, each by a model that has not seen it."""
+    """Strangeness of rows in their own class, each under a model without it."""
 
-    values: tuple[Floats, ...]  # by class, rising
-    above: tuple[Floats, ...]  # the weight of the rows that are at least so strange; behind the last there are none
+    values: tuple[Floats, ...]  # by class, ascending
+    above: tuple[Floats, ...]  # the weight of rows at least so strange; one entry more than `values`, which is 0
 
     @classmethod
     def of(cls, scores: Floats, codes: Array, k: int, weight: Floats | None = None) -> Strangeness:
-        """Of rows with these scores and classes; a row of weight 2 counts as two."""
+        """For rows with these scores and classes; a row of weight 2 counts as two."""
         values, above = [], []
         for c in range(k):
             rows = np.flatnonzero(codes == c)
@@ -94,7 +94,7 @@ class Strangeness:
 
     @classmethod
     def of_judged(cls, judged: Judged) -> Strangeness:
-        """Of rows that were left out one by one."""
+        """For rows that were left out one by one."""
         score = strangeness(judged.log_proba)[np.arange(len(judged.truth)), judged.truth]
         return cls.of(score, judged.truth, len(judged.classes), judged.weight)
 
@@ -104,7 +104,7 @@ class Strangeness:
         return np.array([above[0] for above in self.above])
 
     def at_least(self, threshold: Floats, by_class: bool) -> Floats:
-        """The weight of rows that reach each threshold, (n, k): of the same class, or of all."""
+        """The weight of rows that reach each threshold, (n, k): of that class, or of all classes."""
         out = np.empty(threshold.shape)
         if by_class:
             for c, (values, above) in enumerate(zip(self.values, self.above, strict=True)):
@@ -117,30 +117,32 @@ class Strangeness:
         return np.asarray(above[np.searchsorted(together[order], threshold, side="left")])
 
     def p_values(self, log_joint: Floats, by_class: bool) -> Floats:
-        """The share of rows, the new one among them, that are at least as strange, (n, k)."""
+        """The share of rows, the new one included, that are at least as strange, (n, k)."""
         return share(self.at_least(thresholds(log_joint), by_class), self.rows, by_class)
 
     def thinned(self) -> Strangeness:
-        """A few of many, at even distances in their order, which stand for all of them."""
-        most = max(FEWEST, KEPT // max(1, len(self.values)))
+        """At most MAX_KEPT_SCORES quantiles in place of all scores."""
+        limit = max(MIN_KEPT_SCORES_PER_CLASS, MAX_KEPT_SCORES // max(1, len(self.values)))
         values, above = [], []
-        for mine, heavier in zip(self.values, self.above, strict=True):
-            if len(mine) > most:
-                at = heavier[0] * (1.0 - (np.arange(most) + 0.5) / most)  # so many are as strange, or stranger
-                mine = mine[np.searchsorted(-heavier, -at, side="right") - 1]
-                heavier = heavier[0] * np.arange(most, -1, -1) / most
-            values.append(mine)
-            above.append(heavier)
+        for scores, weight_above in zip(self.values, self.above, strict=True):
+            if len(scores) > limit:
+                at = weight_above[0] * (
+                    1.0 - (np.arange(limit) + 0.5) / limit
+                )  # the weight that is as strange or stranger
+                scores = scores[np.searchsorted(-weight_above, -at, side="right") - 1]
+                weight_above = weight_above[0] * np.arange(limit, -1, -1) / limit
+            values.append(scores)
+            above.append(weight_above)
         return Strangeness(tuple(values), tuple(above))
 
     def to_dict(self) -> dict[str, Any]:
-        """As a file has it: scores to five digits, each standing for as many rows as any other of its class."""
+        """For a model file: scores to five digits, of equal weight within a class."""
         return {"scores": [[rounded(v) for v in mine] for mine in self.values], "rows": self.rows.tolist()}
 
     @classmethod
-    def from_dict(cls, said: Any, k: int) -> Strangeness:
-        """What `to_dict` gave, checked."""
-        scores, rows = said["scores"], np.asarray(said["rows"], dtype=np.float64)
+    def from_dict(cls, document: Any, k: int) -> Strangeness:
+        """The inverse of `to_dict`, checked."""
+        scores, rows = document["scores"], np.asarray(document["rows"], dtype=np.float64)
         if not isinstance(scores, list) or len(scores) != k or rows.shape != (k,) or not (rows >= 0).all():
             raise FileError("the scores of its rows are not those of its classes")
         values = tuple(np.asarray(mine, dtype=np.float64).reshape(-1) for mine in scores)
@@ -158,22 +160,22 @@ def rounded(value: float) -> float:
 
 
 def share(at_least: Floats, rows: Floats, by_class: bool) -> Floats:
-    """p-values from how many rows are at least as strange: the new row is one more of them."""
+    """p-values from the weight of rows that are at least as strange, to which the new row is added."""
     return np.asarray((at_least + 1.0) / ((rows if by_class else rows.sum()) + 1.0))
 
 
 def left_out_p_values(judged: Judged, by_class: bool) -> Floats:
     """p-values of rows that were left out one by one, each compared with all others, (n, k).
 
-    Every row was judged by a model that has seen the others, and they by one that has seen it: as for stored scores,
-    the guarantee is not exact.
+    Every row was scored by a model that has seen the others, and they by models that have seen it: as for stored
+    scores, the guarantee is not exact.
     """
     codes, weight = judged.truth, judged._weights
     limit = thresholds(judged.log_proba)
     scores = Strangeness.of_judged(judged)
     counts = scores.at_least(limit, by_class)
     own = strangeness(judged.log_proba)[np.arange(len(codes)), codes]
-    self_ = own[:, None] >= limit  # where a row counts itself, it is taken out, and so from all there are
+    self_ = own[:, None] >= limit  # where a row counts itself, it is subtracted again, also from the total
     among = np.arange(len(judged.classes)) == codes[:, None] if by_class else np.ones(limit.shape, dtype=bool)
     total = (scores.rows if by_class else scores.rows.sum()) - among * weight[:, None]
     return np.asarray((counts - (self_ & among) * weight[:, None] + 1.0) / (total + 1.0))
@@ -189,7 +191,7 @@ def check_coverage(coverage: Any) -> float:
 
 
 def cross_bound(coverage: float, rows: float, folds: int) -> float:
-    """What cross-conformal sets hold for certain: 1 − 2ε − 2(1 − ε)(K − 1)/(n + K).
+    """The guaranteed coverage of cross-conformal sets: 1 − 2ε − 2(1 − ε)(K − 1)/(n + K).
 
     Every fold's p-value is valid, and twice an average of p-values is (Vovk and Wang 2020); the p-value of all folds
     is ((n + K)·average − (K − 1))/(n + 1), whatever their sizes.
@@ -225,13 +227,13 @@ def promise(way: str, coverage: float, by_class: bool, rows: Floats, folds: int 
 class PredictionSets(Result):
     """For every row the classes that cannot be ruled out: those whose p-value is above 1 − coverage.
 
-    An empty set says that the row is stranger in every class than 1 − coverage of the class's own rows are.
+    An empty set means that for every class, at most a share 1 − coverage of the rows is as strange as this one.
 
     >>> p = np.array([[0.6, 0.02], [0.2, 0.3], [0.05, 0.04]])
-    >>> found = PredictionSets(np.array(["ham", "spam"]), p, 0.9, False, FULL, "A promise.", np.array([60.0, 40.0]))
-    >>> found.sets
+    >>> result = PredictionSets(np.array(["ham", "spam"]), p, 0.9, False, FULL, "A promise.", np.array([60.0, 40.0]))
+    >>> result.sets
     [['ham'], ['ham', 'spam'], []]
-    >>> found.evaluate(["ham", "spam", "spam"]).coverage
+    >>> result.evaluate(["ham", "spam", "spam"]).coverage
     0.6666666666666666
     """
 
@@ -242,16 +244,16 @@ class PredictionSets(Result):
     way: str
     guarantee: str
     rows: Floats  # (k,) how many rows of each class the new ones are compared with
-    likeliest: Array | None = None  # class codes (n,): what a set has that would be empty; None leaves it empty
+    likeliest: Array | None = None  # class codes (n,) for sets that would be empty; None leaves them empty
 
     @property
     def mask(self) -> Array:
         """Which classes are in the set, (n, k)."""
-        found = self.p_values > 1.0 - self.coverage + NEXT
+        mask = self.p_values > 1.0 - self.coverage + P_VALUE_TOLERANCE
         if self.likeliest is not None:
-            empty = np.flatnonzero(~found.any(axis=1))
-            found[empty, self.likeliest[empty]] = True
-        return np.asarray(found)
+            empty = np.flatnonzero(~mask.any(axis=1))
+            mask[empty, self.likeliest[empty]] = True
+        return np.asarray(mask)
 
     @property
     def sets(self) -> list[list[Any]]:
@@ -266,8 +268,8 @@ class PredictionSets(Result):
 
     @property
     def notes(self) -> list[str]:
-        """Where so few rows are known that nothing can be ruled out."""
-        least = math.ceil(1.0 / (1.0 - self.coverage) - 1.0 - NEXT / (1.0 - self.coverage))
+        """Notes on classes with so few rows that nothing can be ruled out."""
+        least = math.ceil(1.0 / (1.0 - self.coverage) - 1.0 - P_VALUE_TOLERANCE / (1.0 - self.coverage))
         if not self.by_class:
             few = self.rows.sum() < least
             return [f"Every set has every class: to rule one out takes {least} rows or more."] if few else []
@@ -301,13 +303,17 @@ class PredictionSets(Result):
         return SetsEvaluation(tuple(place), self.coverage, codes, hit, mask.sum(axis=1), self.way)
 
     def to_table(self) -> Table:
-        """A line a row: the set, and the p-values of few classes."""
+        """A line per row: the set, and its p-values if there are few classes."""
         labels = [str(plain(label)) for label in self.classes]
-        several = len(labels) <= SHOWN
-        head = ("row", "set", *(f"p({label})" for label in labels)) if several else ("row", "set", "size")
+        show_p_values = len(labels) <= MAX_CLASSES_SHOWN
+        head = ("row", "set", *(f"p({label})" for label in labels)) if show_p_values else ("row", "set", "size")
         rows = [
-            (i, ", ".join(map(str, found)) or "(none)", *(self.p_values[i].tolist() if several else (len(found),)))
-            for i, found in enumerate(self.sets)
+            (
+                i,
+                ", ".join(map(str, labels_in_set)) or "(none)",
+                *(self.p_values[i].tolist() if show_p_values else (len(labels_in_set),)),
+            )
+            for i, labels_in_set in enumerate(self.sets)
         ]
         how = "class by class, " if self.by_class else ""
         return Table(f"sets of {100.0 * self.coverage:.6g} % coverage, {how}{self.way}", head, rows, 20, WIDTH)
@@ -316,7 +322,7 @@ class PredictionSets(Result):
         return [self.to_table(), " ".join([self.guarantee, *self.notes])]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON has it."""
+        """Everything, for JSON."""
         return {
             "coverage": self.coverage,
             "by_class": self.by_class,
@@ -329,7 +335,7 @@ class PredictionSets(Result):
         }
 
     def to_frame(self) -> Any:
-        """A pandas data frame (an optional dependency), a row each: its set, how large that is, and the p-values."""
+        """A pandas data frame (an optional dependency), by row: the set, its size, and the p-values."""
         columns = {"set": self.sets, "size": self.sizes.tolist()}
         columns |= {f"p({plain(label)})": self.p_values[:, c].tolist() for c, label in enumerate(self.classes)}
         return Table("", tuple(columns), list(zip(*columns.values(), strict=True))).to_frame()
@@ -338,7 +344,7 @@ class PredictionSets(Result):
 def stored_sets(
     scores: Strangeness, classes: Array, log_proba: Floats, coverage: float, by_class: bool, allow_empty: bool = True
 ) -> PredictionSets:
-    """Sets by the scores that a model carries with it, from what it says of new rows."""
+    """Sets by the scores stored with a model, from its log-probabilities of new rows."""
     coverage = check_coverage(coverage)
     return PredictionSets(
         classes,
@@ -353,11 +359,11 @@ def stored_sets(
 
 
 def judged_sets(judged: Judged, scores: Strangeness | None, coverage: float, by_class: bool) -> SetsEvaluation | None:
-    """How good the sets are of rows that were judged: left out one by one, or new to a model that has scores."""
+    """The evaluation of sets for rows of known class: left out one by one, or new to a model that has scores."""
     if not len(judged.truth) or len(judged.classes) < 2:
         return None
     if judged.how == "leave-one-out":
-        found = PredictionSets(
+        sets = PredictionSets(
             judged.classes,
             left_out_p_values(judged, by_class),
             check_coverage(coverage),
@@ -368,17 +374,17 @@ def judged_sets(judged: Judged, scores: Strangeness | None, coverage: float, by_
         )
     elif scores is not None:
         k = len(scores.values)
-        found = stored_sets(scores, judged.classes[:k], judged.log_proba[:, :k], coverage, by_class)
+        sets = stored_sets(scores, judged.classes[:k], judged.log_proba[:, :k], coverage, by_class)
     else:
         return None
-    return found.evaluate(judged.classes[judged.truth])
+    return sets.evaluate(judged.classes[judged.truth])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SetsEvaluation(Result):
     """How good prediction sets are on rows whose class is known."""
 
-    classes: tuple[Any, ...]  # the model's, and behind them labels that it does not know
+    classes: tuple[Any, ...]  # the model's, followed by labels that it does not know
     asked: float  # the coverage asked for
     truth: Array  # class codes
     hit: Array  # whether the true class is in the set
@@ -392,7 +398,7 @@ class SetsEvaluation(Result):
 
     @property
     def error(self) -> float:
-        """The standard error of the coverage, with one more row that is in and one more that is not."""
+        """The standard error of the coverage, with one hit and one miss added."""
         n = len(self.hit) + 2.0
         p = (float(self.hit.sum()) + 1.0) / n
         return math.sqrt(p * (1.0 - p) / n)
@@ -428,7 +434,7 @@ class SetsEvaluation(Result):
         return min((row[2] for row in self.per_class.rows), default=math.nan)
 
     def in_words(self) -> str:
-        """The whole in a sentence."""
+        """A summary in a sentence."""
         worst = f" ({100.0 * self.worst_class:.3g} % of the class that fares worst)" if len(self.classes) > 1 else ""
         return (
             f"Prediction sets of {100.0 * self.asked:.6g} %: they hold the class of {100.0 * self.coverage:.3g} % of "
@@ -450,7 +456,7 @@ class SetsEvaluation(Result):
         return [self.to_table(), self.per_class]
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers, as JSON has them: what is 0/0 is None."""
+        """All numbers, for JSON: 0/0 is None."""
         return {
             "rows": len(self.hit),
             "way": self.way,
@@ -465,6 +471,6 @@ class SetsEvaluation(Result):
 
 
 def mean(values: Iterable[Any]) -> float:
-    """The mean; NaN of no rows."""
-    found = np.asarray(values, dtype=np.float64)
-    return float(found.mean()) if len(found) else math.nan
+    """The mean; NaN for no rows."""
+    array = np.asarray(values, dtype=np.float64)
+    return float(array.mean()) if len(array) else math.nan

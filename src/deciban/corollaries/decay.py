@@ -1,4 +1,4 @@
-"""Drift: what was learned long ago counts for less. All sums times 2^(−rows/half_life), as if rows weighed that."""
+"""Decay, for drifting data: all sums times 2^(−rows/half_life), as if old rows had that weight."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from deciban.algebra import Stats, about_the_means
 from deciban.errors import DecibanError
 from deciban.joint import Model
 
-FAINT = 2.0**-900  # rows: of less, sums would soon have lost digits, for doubles end at 2^−1074
+MIN_CLASS_WEIGHT = 2.0**-900  # in rows: with less, sums would soon lose digits, since doubles end at 2^−1074
 
 
 def decay(model: Model, half_life: float, rows: float) -> Model:
-    """The model after `rows` more rows have come, if what was learned loses half its weight in every `half_life`.
+    """The model after `rows` more rows, if what was learned loses half its weight in every `half_life`.
 
-    Classes and categories stay known. A mean that has drifted far from its pivot takes the pivot along.
+    Classes and categories stay known. A pivot follows a mean that has drifted far from it.
 
     >>> from deciban import MultinomialNB
     >>> model = MultinomialNB().fit([[8, 0], [0, 4]], ["ham", "spam"]).model_
@@ -41,18 +41,18 @@ def share_left(half_life: Any, rows: Any) -> float:
 
 
 def scaled(stats: Stats, share: float) -> Stats:
-    """The sums times a share, such that they keep their digits however often and however far they drift."""
+    """The sums times a share, in a way that keeps their digits however often they decay and however far they drift."""
     return about_the_means(without_faint(stats.scale(share)))
 
 
 def without_faint(stats: Stats) -> Stats:
-    """The same with nothing at all where next to nothing is left of a class."""
-    there = stats.weight >= FAINT
-    if (there | (stats.weight == 0)).all():
+    """The same with zeros for classes whose weight is below MIN_CLASS_WEIGHT."""
+    has_rows = stats.weight >= MIN_CLASS_WEIGHT
+    if (has_rows | (stats.weight == 0)).all():
         return stats
 
-    def kept(array: Floats) -> Floats:
-        return np.where(there.reshape(-1, *[1] * (array.ndim - 1)), array, 0.0)
+    def kept_or_zero(array: Floats) -> Floats:
+        return np.where(has_rows.reshape(-1, *[1] * (array.ndim - 1)), array, 0.0)
 
-    sums = tuple({name: kept(array) for name, array in block.items()} for block in stats.sums)
-    return replace(stats, weight=kept(stats.weight), sums=sums)
+    sums = tuple({name: kept_or_zero(array) for name, array in block.items()} for block in stats.sums)
+    return replace(stats, weight=kept_or_zero(stats.weight), sums=sums)

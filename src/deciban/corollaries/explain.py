@@ -1,4 +1,4 @@
-"""Explanation: log-odds are a sum, so every column's share of a decision is a number of decibans."""
+"""Explanation: log-odds are a sum, so every column's part in a decision is a number of decibans."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from deciban.show import plain
 
 
 def explain(model: Model, data: Data, target: int | None = None, against: int | None = None) -> Evidence:
-    """One row's evidence for a class over another; without them, for the likeliest over the runner-up."""
+    """One row's evidence for class `target` over `against`; by default, for the likeliest over the runner-up."""
     log_joint = model.log_joint(data)[0]
-    target, against = sides(log_joint, model.classes, target, against)
+    target, against = compared_classes(log_joint, model.classes, target, against)
     prior = 0.0
     if model.generative:
         prior = float((model.log_prior[target] - model.log_prior[against]) * DECIBANS)
@@ -26,13 +26,13 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
     for b, X in enumerate(data):
         columns = model.columns(b)
         row = X.toarray().ravel() if issparse(X) else np.asarray(X).ravel()
-        at, said = model.joint.blocks[b].family.terms(model.params[b], columns, X)
-        for j, db in zip(at, difference(said, target, against) * DECIBANS, strict=True):
+        at, terms = model.joint.blocks[b].family.terms(model.params[b], columns, X)
+        for j, db in zip(at, difference(terms, target, against) * DECIBANS, strict=True):
             value = plain(row[j])
             if columns.categories is not None:
                 known = columns.categories[j]
                 value = known[int(value)] if int(value) < len(known) else "(never seen)"
-            items.append((called(columns, row, int(j)), plain(value), float(db)))
+            items.append((item_label(columns, row, int(j)), plain(value), float(db)))
         rest = model.joint.blocks[b].family.rest(model.params[b], columns, X)
         if rest is not None:
             items.append((rest[0], rest[1], float(rest[2][target] - rest[2][against]) * DECIBANS))
@@ -43,16 +43,16 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
     return Evidence(plain(names[target]), plain(names[against]), prior, tuple(items), float(probability))
 
 
-def called(columns: Columns, row: Array, j: int) -> str:
-    """What a column's item is called: where its parent's value is known, that is part of what speaks."""
+def item_label(columns: Columns, row: Array, j: int) -> str:
+    """The name of a column's item, with its parent's value where that is known."""
     on = columns.parents[j] if columns.parents is not None else -1
     if on < 0 or columns.categories is None or not 0 <= row[on] < len(columns.categories[on]):
         return columns.name(j)
     return f"{columns.name(j)} given {columns.item(on, int(row[on]))}"
 
 
-def sides(log_joint: Floats, classes: Array, target: int | None, against: int | None) -> tuple[int, int]:
-    """The two classes to weigh: those that were named, or else the likeliest."""
+def compared_classes(log_joint: Floats, classes: Array, target: int | None, against: int | None) -> tuple[int, int]:
+    """The two classes to compare: as given, or else the likeliest."""
     if len(classes) < 2:
         raise ValueError("there is only one class, so there is nothing to explain it against")
     order = np.argsort(-log_joint, kind="stable")
@@ -63,18 +63,18 @@ def sides(log_joint: Floats, classes: Array, target: int | None, against: int | 
     return target, against
 
 
-def difference(said: Floats, target: int, against: int) -> Floats:
-    """log-odds of every term; where both classes call it impossible (or certain), it speaks for neither."""
-    a, b = said[:, target], said[:, against]
+def difference(terms: Floats, target: int, against: int) -> Floats:
+    """log-odds of every term; 0 where both classes have the same infinite value."""
+    a, b = terms[:, target], terms[:, against]
     neither = np.isinf(a) & (a == b)
     return np.asarray(np.where(neither, 0.0, a) - np.where(neither, 0.0, b))
 
 
 def strongest(model: Model, target: int, most: int) -> list[tuple[str, float]]:
-    """What speaks most for a class: each item's evidence for it against the other classes, in decibans.
+    """The items with the strongest evidence for a class against the others, in decibans.
 
-    For words and categories: log P(item | class) over the others' average probability. For Gaussian columns:
-    what a value drawn from the class says on average.
+    For words and categories: log P(item | class) over the others' average probability. For Gaussian columns: the mean
+    evidence of a value drawn from the class.
     """
     if len(model.classes) < 2:
         raise ValueError("there is only one class, so nothing speaks for it against another")
@@ -83,12 +83,12 @@ def strongest(model: Model, target: int, most: int) -> list[tuple[str, float]]:
     weights = np.exp(model.log_prior[others])
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1.0 / len(weights))
     for b, block in enumerate(model.joint.blocks):
-        names, said = block.family.typical(model.params[b], model.columns(b))
-        if block.family.says_evidence:
-            evidence = said[:, target]
+        names, log_prob = block.family.typical(model.params[b], model.columns(b))
+        if block.family.typical_is_evidence:
+            evidence = log_prob[:, target]
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
-                evidence = said[:, target] - np.log(np.exp(said[:, others]) @ weights)
+                evidence = log_prob[:, target] - np.log(np.exp(log_prob[:, others]) @ weights)
         evidence = np.nan_to_num(evidence, nan=0.0, posinf=np.inf, neginf=-np.inf)
         items += [(names[int(j)], float(evidence[j] * DECIBANS)) for j in np.argsort(-evidence)[:most]]
     return sorted(items, key=lambda item: -item[1])[:most]

@@ -1,4 +1,4 @@
-"""Forgetting is subtraction: the model afterwards is the one that never saw the rows."""
+"""Forgetting is subtraction: the resulting model is one that never saw the rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from deciban._typing import Array, Categories, Floats
 from deciban.algebra import Stats
 from deciban.errors import ForgetError
-from deciban.families.gaussian import constant, settled
+from deciban.families.gaussian import constant, without_residue
 from deciban.joint import Model
 from deciban.measure import MEASURES, Is, Lost, remainder
 from deciban.schema import Bins, Columns, Schema
@@ -17,10 +17,10 @@ from deciban.show import plain
 
 
 def forget(model: Model, stats: Stats, least: tuple[int, ...] | None = None) -> Model:
-    """The model without these statistics; classes and categories that nothing is left of go too.
+    """The model without these statistics, and without classes and categories that are then empty.
 
-    Raises ForgetError, and changes nothing, where the statistics hold what the model never learned, or where so little
-    is left of a sum that rounding hides it. `least` is how many integer categories each column keeps in any case.
+    Raises ForgetError, and changes nothing, if the model never learned the rows of the statistics, or if so little is
+    left of a sum that rounding hides it. `least` is how many integer categories each column keeps in any case.
     """
     return Model(model.joint, prune(subtract(model, stats), least))
 
@@ -34,16 +34,16 @@ def subtract(model: Model, stats: Stats) -> Stats:
     blocks, schema = [], []
     for b, sums in enumerate(after.sums):
         columns, family = after.schema.blocks[b], model.joint.blocks[b].family
-        was, left, measures = before.embed(after.schema).sums[b], dict(sums), family.measures(columns)
+        old, remaining, measures = before.embed(after.schema).sums[b], dict(sums), family.measures(columns)
         for measure in measures:
-            left[measure.name] = measure.left(was, left, columns)
-        check_room(np.any([measure.excess(left, weight, columns) for measure in measures], axis=0), columns)
+            remaining[measure.name] = measure.checked_remainder(old, remaining, columns)
+        check_room(np.any([measure.excess(remaining, weight, columns) for measure in measures], axis=0), columns)
         if family.pivoted:
-            before_too = constant(was)
-            left[Lost.name] = np.where(before_too, 0.0, left[Lost.name])
-            check_known(family.unknown(left, columns) & ~before_too, before.classes, columns)
-            left, columns = settled(left, columns)
-        blocks.append(left)
+            was_constant = constant(old)
+            remaining[Lost.name] = np.where(was_constant, 0.0, remaining[Lost.name])
+            check_known(family.unknown(remaining, columns) & ~was_constant, before.classes, columns)
+            remaining, columns = without_residue(remaining, columns)
+        blocks.append(remaining)
         schema.append(columns)
     return Stats(replace(after.schema, blocks=tuple(schema)), weight, tuple(blocks))
 
@@ -57,7 +57,7 @@ def check_classes(model: Model, classes: Array) -> None:
 
 
 def check_room(excess: Array, columns: Columns) -> None:
-    """What is left must be what some rows add up to: no more values than rows, nothing where no row is left."""
+    """Check that some rows can have these sums: no more values than rows, and none without rows."""
     if excess.any():
         at = np.argwhere(excess)[0]
         raise ForgetError(
@@ -67,7 +67,7 @@ def check_room(excess: Array, columns: Columns) -> None:
 
 
 def check_known(unknown: Array, classes: Array, columns: Columns) -> None:
-    """What is left must be more than the rounding of what it was a part of."""
+    """Check that what is left is more than the rounding of the sums it was a part of."""
     if unknown.any():
         c, j = np.argwhere(unknown)[0]
         raise ForgetError(
@@ -78,7 +78,7 @@ def check_known(unknown: Array, classes: Array, columns: Columns) -> None:
 
 
 def prune(stats: Stats, least: tuple[int, ...] | None) -> Stats:
-    """Drop classes and categories without any weight, as if they had never come."""
+    """Drop classes and categories without any weight."""
     schema = stats.schema
     keep = np.ones(len(schema.classes), dtype=bool) if schema.closed else stats.weight > 0
     weight = stats.weight[keep]
@@ -97,7 +97,7 @@ def prune(stats: Stats, least: tuple[int, ...] | None) -> Stats:
 
 
 def prune_categories(columns: Columns, cells: Floats, least: tuple[int, ...] | None) -> Columns:
-    """Labels that were never counted go; integer codes run up to the greatest that was; intervals stay."""
+    """Drop labels without counts, and integer codes above the greatest one with counts; intervals stay."""
     assert columns.categories is not None
     categories: list[Categories] = []
     used = cells.sum(axis=0) > 0

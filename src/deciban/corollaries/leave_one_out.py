@@ -1,4 +1,4 @@
-"""Exact leave-one-out: subtract T(x_i), predict x_i. No refit, about the cost of predicting."""
+"""Exact leave-one-out: subtract T(x_i), predict x_i. No refit, at about the cost of predicting."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from deciban.priors import search
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD, Judged, average, likeliest
 from deciban.show import Table
 
-ENOUGH = 2000  # rows: a log loss averaged over so many tells candidates apart
-FEW = 200  # where every row costs an estimate of its own
+MAX_COMPARED_ROWS = 2000  # a log loss averaged over so many rows is enough to compare candidates
+MAX_ROWS_WITHOUT_DOWNDATES = 200  # where every row needs an estimate of its own
 
 
-NO_WAY = (
+CANNOT_LEAVE_OUT = (
     "no row can be taken out exactly; to see how good the model is, hold rows with labels out, or fit another on those "
     "with labels alone"
 )
@@ -35,19 +35,18 @@ NO_WAY = (
 class LeaveOneOut(Judged):
     """Every row's posterior under the model that never saw it.
 
-    `how` is the way: "leave-one-out" where the model is nothing but sums; "cross-fitted leave-one-out" where something
-    was chosen (strengths, shapes, weights), and the row had no part in that either; "leave-one-out, choices held" where
-    it had.
+    `how` is the method: "leave-one-out" if the model consists of sums only; "cross-fitted leave-one-out" if something
+    was chosen (strengths, shapes, weights), also without the row; "leave-one-out, choices held" if the row had a part
+    in the choice.
 
-    Without a row its class has a smaller share, so that what is left of the class shares tells the row's label,
-    backwards: where little else is known, rows would be ranked upside down. So AUC and calibration are by the shares of
-    all rows, which is what a new row meets. So are predictions where evidence is pooled, and may weigh nothing, and
-    classes are of one size: there each row would be taken for another class, for want of itself. Probabilities and log
-    loss are left as they are without the row.
+    Without a row its class has a smaller share, so the class shares without it are evidence against the row's label:
+    where little else is known, rows would be ranked upside down. So AUC and calibration use the class shares of all
+    rows, as for a new row. So do predictions if evidence is pooled, and may have no weight, and classes are of equal
+    size: otherwise each row would be assigned to another class. Probabilities and log loss are those without the row.
 
-    Rows that are `alone` in their class are not judged: without them, the class is unknown. They do not count in any
-    measure; their share is about that of new rows of classes never seen (Good and Turing). It prints in short;
-    `details()` shows all that an `Evaluation` does.
+    Rows that are `alone` in their class are not evaluated: without them, the class is unknown. They do not count in any
+    measure; their share is about that of new rows of unseen classes (Good and Turing). It prints in short; `details()`
+    shows all that an `Evaluation` does.
     """
 
     alone: Array | None = None  # (n,) bool
@@ -61,7 +60,7 @@ class LeaveOneOut(Judged):
 
     @property
     def _weights(self) -> Floats:
-        return self._taken if self.alone is None else np.where(self.alone, 0.0, self._taken)
+        return self._removed if self.alone is None else np.where(self.alone, 0.0, self._removed)
 
     @property
     def _answers(self) -> Array:
@@ -73,35 +72,37 @@ class LeaveOneOut(Judged):
         """With the class shares of all rows."""
         if self.learned is None:
             return self.log_proba
-        out, rows, left = self.log_proba.copy(), np.arange(len(self.truth)), self._left
-        there = left > 0
-        out[rows[there], self.truth[there]] += np.log(self.learned[self.truth[there]] / left[there])
+        out, rows, remaining = self.log_proba.copy(), np.arange(len(self.truth)), self._remaining
+        has_rest = remaining > 0
+        out[rows[has_rest], self.truth[has_rest]] += np.log(self.learned[self.truth[has_rest]] / remaining[has_rest])
         possible = self._answered
         out[possible] -= np.logaddexp.reduce(out[possible], axis=1, keepdims=True)
-        return np.asarray(np.round(out, 10))  # what was put back is only as good as that: without it, ties are none
+        return np.asarray(
+            np.round(out, 10)
+        )  # the correction is only that accurate: without rounding, ties would be lost
 
     @property
-    def _left(self) -> Floats:
-        """What is left of each row's class without it, (n,); 0 where it is rounding."""
+    def _remaining(self) -> Floats:
+        """The weight of each row's class without it, (n,); 0 if that is only rounding."""
         assert self.learned is not None
         own = self.learned[self.truth]
-        left = own - self._taken
-        return np.asarray(np.where(left > own * RESIDUE, left, 0.0))
+        remaining = own - self._removed
+        return np.asarray(np.where(remaining > own * RESIDUE, remaining, 0.0))
 
     @property
-    def _taken(self) -> Floats:
-        """The weight that is taken out with each row, (n,)."""
+    def _removed(self) -> Floats:
+        """The weight that each row takes out, (n,)."""
         return np.ones(len(self.truth)) if self.weight is None else self.weight
 
     @property
     def baseline(self) -> float:
-        """The log loss of the class shares, for each row those without it."""
+        """The log loss of predicting the class shares, for each row those without it."""
         if self.learned is None:
             return self._in_sample_baseline
-        total = self.learned.sum() - self._taken
-        counted, left = self.counted, self._left
+        total = self.learned.sum() - self._removed
+        counted, remaining = self.counted, self._remaining
         with np.errstate(divide="ignore", invalid="ignore"):  # rows alone in their class do not count
-            losses = np.abs(np.log(left / total))
+            losses = np.abs(np.log(remaining / total))
         return average(losses[counted], self._weights[counted])
 
     def to_table(self) -> Table:
@@ -110,10 +111,10 @@ class LeaveOneOut(Judged):
 
     @property
     def note(self) -> str:
-        """What cannot be known from these rows, in a sentence; empty if nothing."""
+        """What these rows cannot show, in a sentence; empty if nothing."""
         if len(self.classes) == 1 and len(self.truth):
             return "There is only one class, so every row is predicted to be of it."
-        some = self._taken > 0
+        some = self._removed > 0
         alone = 0 if self.alone is None else int((self.alone & some).sum())
         if not alone:
             return ""
@@ -129,8 +130,8 @@ class LeaveOneOut(Judged):
     def to_dict(self) -> dict[str, Any]:
         return {**Judged.to_dict(self), "judged_rows": self.judged, "note": self.note or None}
 
-    def _all(self) -> list[Table | str]:
-        return [*Judged._all(self), *self._note()] if self.judged or not self.note else self._parts()
+    def _all_parts(self) -> list[Table | str]:
+        return [*Judged._all_parts(self), *self._note()] if self.judged or not self.note else self._parts()
 
     def _parts(self) -> list[Table | str]:
         return [*([self.to_table()] if self.judged or not self.note else []), *self._note()]
@@ -144,15 +145,15 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Posterior of every row without itself. The rows must be among those the model learned.
 
-    A row so far out that rounding may hide what is left without it is judged by its class's other rows, learned anew;
-    where they are not all among the rows, it is forgotten, and NaN where it cannot be.
+    For a row so far out that rounding may hide the sums without it, its class's other rows are learned again; if not
+    all of them are given, the row is forgotten; if that is not possible either, its posterior is NaN.
     """
     log_proba = score.leave_one_out(data, model, y, weight, n_jobs)
     for i in rows_in_doubt(log_proba):
         log_proba[i] = learned_anew(model, data, y, weight, i)
     total = float(model.stats.weight.sum())
     last = total - (1.0 if weight is None else weight) <= total * RESIDUE
-    if np.any(last) and not model.schema.closed:  # the row was all there was: without it there is no class at all
+    if np.any(last) and not model.schema.closed:  # without the only row there is no class at all
         log_proba[np.broadcast_to(last, len(log_proba))] = -np.inf
     alone = alone_in_class(model.stats.weight, y, weight)
     learned = shares_of(model.joint.class_prior, model.stats.weight)
@@ -167,10 +168,10 @@ def cross_fitted(
     weight: Floats | None = None,
     n_jobs: int | None = None,
 ) -> LeaveOneOut:
-    """The same of a model that has chosen something: every fold of the rows under what the others choose without it.
+    """The same for a model with choices: every fold of the rows under the choices made on the other folds.
 
-    The rows are all that the model has learned. `choose(rows)` is a model with the law that such rows by themselves ask
-    for, and with sums of all of them under that law.
+    The rows are all that the model has learned. `choose(rows)` returns a model with the law chosen on these rows alone,
+    and with the sums of all rows under that law.
     """
     mark, there = marks(data), np.ones(len(y), dtype=bool) if weight is None else weight > 0
     fold = Folds.of(mark[there], y[there], len(model.classes)).which(mark, y)
@@ -188,12 +189,12 @@ def cross_fitted(
 
 
 def shares_of(prior: str | Floats, weight: Floats) -> Floats | None:
-    """What the class shares follow from, where they are the prior; None where that does not hang on rows."""
+    """The class weights, if the class prior is their shares; None if it does not depend on rows."""
     return weight if isinstance(prior, str) and prior == "empirical" else None
 
 
-def together(parts: Sequence[LeaveOneOut]) -> LeaveOneOut:
-    """One result of several batches of rows."""
+def merged(parts: Sequence[LeaveOneOut]) -> LeaveOneOut:
+    """The results of several batches of rows as one."""
     ways = {part.way for part in parts}
     arrays: dict[str, Any] = {}
     for name in ("log_proba", "truth", "weight", "alone"):
@@ -204,31 +205,31 @@ def together(parts: Sequence[LeaveOneOut]) -> LeaveOneOut:
 
 
 def of_one_size(learned: Floats, weight: Floats | None) -> bool:
-    """Whether a row more or less decides which of the classes is the largest, and each of them may be."""
+    """Whether the class weights differ by no more than one row, so that a single row decides which is largest."""
     most = 1.0 if weight is None else float(weight.max(initial=0.0))
     return bool(len(learned)) and float(np.ptp(learned)) <= most * (1.0 + RESIDUE)
 
 
 def alone_in_class(learned: Floats, y: Array, weight: Floats | None) -> Array:
-    """Which rows are all that was learned of their class, (n,)."""
+    """Which rows are the only ones of their class, (n,)."""
     return np.asarray(learned[y] <= (1.0 if weight is None else weight) * (1.0 + RESIDUE))
 
 
 def rows_in_doubt(log_proba: Floats) -> list[int]:
-    """Rows that are NaN. Among NaN nothing is least, so that one look tells where there are none."""
+    """Rows that are NaN. A minimum is NaN if any value is, so that one pass is enough if there are none."""
     return np.flatnonzero(np.isnan(log_proba).any(axis=1)).tolist() if np.isnan(log_proba.min(initial=0.0)) else []
 
 
 def learned_anew(model: Model, data: Data, y: Labels, weight: Floats | None, row: int) -> Floats:
-    """A row's posterior under its class's other rows, learned anew; NaN where they are not all there."""
-    left = score.learned_without(data, model, y, weight, row) or forgotten(data, model, y, weight, row)
-    if left is None:
+    """A row's posterior with its class's other rows learned again, or with the row forgotten; NaN if neither works."""
+    without = score.learned_without(data, model, y, weight, row) or forgotten(data, model, y, weight, row)
+    if without is None:
         return np.full(len(model.classes), np.nan)
-    return np.asarray(score.apply([X[row : row + 1] for X in data], left, "log_posterior", 1)[0])
+    return np.asarray(score.apply([X[row : row + 1] for X in data], without, "log_posterior", 1)[0])
 
 
 def forgotten(data: Data, model: Model, y: Labels, weight: Floats | None, row: int) -> Model | None:
-    """The model without one row; None where rounding hides what is left of its sums."""
+    """The model without one row; None if rounding hides what is left of its sums."""
     rows = slice(row, row + 1)
     each = None if weight is None else weight[rows]
     part = collect.collect([X[rows] for X in data], model.joint, model.schema, y[rows], each, 1)
@@ -241,22 +242,22 @@ def forgotten(data: Data, model: Model, y: Labels, weight: Floats | None, row: i
 def best_alpha(model: Model, data: Data, y: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> float:
     """The prior strength with the least exact leave-one-out log loss.
 
-    Rows whose class has no other row are left out of the comparison, for no prior helps them, and so are rows of which
-    it is not known what is left without them.
+    Rows whose class has no other row are left out of the comparison, since no prior helps them, and so are rows without
+    which the sums are lost in rounding.
     """
     if not model.joint.blocks[0].family.downdates(1.0):
-        rows = some_of(np.arange(len(y)), FEW)
+        rows = random_subset(np.arange(len(y)), MAX_ROWS_WITHOUT_DOWNDATES)
         data, y, weight = [X[rows] for X in data], y[rows], None if weight is None else weight[rows]
 
     def loss(alpha: float) -> float:
-        found = leave_one_out(model.with_joint(model.joint.with_alpha(alpha)), data, y, weight, n_jobs)
-        return average(found.log_losses, np.where(np.isnan(found.log_losses), 0.0, found._weights))
+        result = leave_one_out(model.with_joint(model.joint.with_alpha(alpha)), data, y, weight, n_jobs)
+        return average(result.log_losses, np.where(np.isnan(result.log_losses), 0.0, result._weights))
 
     return search(loss, tolerance=1e-3)
 
 
-def some_of(rows: Array, most: int) -> Array:
-    """At most so many of the rows, the same ones every time."""
+def random_subset(rows: Array, most: int) -> Array:
+    """At most `most` of the rows, at random with a fixed seed."""
     return rows if len(rows) <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
 
 
@@ -269,17 +270,17 @@ def best_family(
     criterion: str = "log_loss",
     n_jobs: int | None = None,
 ) -> Family:
-    """The family with the least exact leave-one-out log loss over (at most `ENOUGH`) rows; the first of equals.
+    """The family with the least exact leave-one-out log loss over at most MAX_COMPARED_ROWS rows; the first of equals.
 
-    By `criterion` "accuracy", the most accurate, and among those that are equally so the least log loss.
+    With `criterion` "accuracy", the most accurate one, and among equally accurate ones that with the least log loss.
 
-    Every candidate reads the same sums. A candidate under which some class has no covariance of its own is passed
-    over while another is left: what it does then is a repair, not a choice. Rows whose class has no other row are
-    left out: no candidate helps them. So are those of which it is not known what is left without them.
+    Every candidate uses the same sums. A candidate under which some class has a singular covariance is passed over
+    unless all are: it would be repaired, not chosen. Rows whose class has no other row are left out, since no candidate
+    helps them. So are rows without which the sums are lost in rounding.
     """
     rows = np.flatnonzero(model.stats.weight[y] > (1.0 if weight is None else weight) * (1.0 + RESIDUE))
     quick = all(family.downdates(model.alpha()) for family in candidates)
-    rows = some_of(rows, ENOUGH if quick else FEW)
+    rows = random_subset(rows, MAX_COMPARED_ROWS if quick else MAX_ROWS_WITHOUT_DOWNDATES)
     part, codes, w = [X[rows] for X in data], y[rows], None if weight is None else weight[rows]
     if len(rows) == 0:
         return candidates[-1]
@@ -287,12 +288,12 @@ def best_family(
         model.with_joint(replace(model.joint, blocks=(replace(model.joint.blocks[0], family=family),)))
         for family in candidates
     ]
-    sound = [m for m in models if not getattr(m.params[0].repairs, "helped", ())] or models[-1:]
-    left = [leave_one_out(m, part, codes, w, n_jobs) for m in sound]
-    known = ~np.isnan([found.log_losses for found in left]).any(axis=0)
-    left = [replace(found, log_proba=found.log_proba[known], truth=codes[known]) for found in left]
+    usable = [m for m in models if not getattr(m.params[0].repairs, "helped", ())] or models[-1:]
+    results = [leave_one_out(m, part, codes, w, n_jobs) for m in usable]
+    known = ~np.isnan([result.log_losses for result in results]).any(axis=0)
+    results = [replace(result, log_proba=result.log_proba[known], truth=codes[known]) for result in results]
     if w is not None:
-        left = [replace(found, weight=w[known]) for found in left]
-    losses = [found.log_loss if np.isfinite(found.log_loss) else np.inf for found in left]
-    errors = [0.0 if criterion == "log_loss" else 1.0 - found.accuracy for found in left]
-    return min(zip(errors, losses, range(len(sound)), sound, strict=True))[3].joint.blocks[0].family
+        results = [replace(result, weight=w[known]) for result in results]
+    losses = [result.log_loss if np.isfinite(result.log_loss) else np.inf for result in results]
+    errors = [0.0 if criterion == "log_loss" else 1.0 - result.accuracy for result in results]
+    return min(zip(errors, losses, range(len(usable)), usable, strict=True))[3].joint.blocks[0].family

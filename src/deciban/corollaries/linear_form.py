@@ -12,12 +12,12 @@ from deciban.bayes import DECIBANS
 from deciban.joint import Model
 from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, plain
 
-BARS = 20  # of a picture
+MAX_BARS = 20  # of a picture
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LinearForm(Result):
-    """log p(x, y) = x·weights[y] + offsets[y], but for a term that every class shares.
+    """log p(x, y) = x·weights[y] + offsets[y], up to a constant per row.
 
     `weights` is (k, items) and `offsets` (k,), the log prior included. `pair(a, b)` is the form for two classes.
     """
@@ -53,11 +53,11 @@ class LinearForm(Result):
         return Table("linear form: weights in nats", names, rows)
 
     def to_frame(self) -> Any:
-        """A pandas data frame (an optional dependency): a row an item, a column a class."""
+        """A pandas data frame (an optional dependency): a row per item, a column per class."""
         return self.to_table().to_frame()
 
     def plot(self, ax: Any = None, positive: Any = None, negative: Any = None) -> Any:
-        """Bars of what one unit of an item says, with matplotlib (an optional dependency); returns the axes.
+        """Bars of the evidence of one unit of each item, with matplotlib (an optional dependency); returns the axes.
 
         In decibans, for `positive` (by default the last class) over `negative` (by default the mean of all others).
         The offset comes first; of many items the strongest are shown.
@@ -68,7 +68,7 @@ class LinearForm(Result):
         others = np.arange(len(self.classes)) != target if negative is None else [self._index(negative)]
         theta = (self.weights[target] - self.weights[others].mean(axis=0)) * DECIBANS
         offset = float(self.offsets[target] - self.offsets[others].mean()) * DECIBANS
-        strongest = np.argsort(-np.abs(theta), kind="stable")[:BARS]
+        strongest = np.argsort(-np.abs(theta), kind="stable")[:MAX_BARS]
         values = [offset, *theta[strongest].tolist()]
         ax = axes(ax, len(values))
         names = ["(offset)", *(self.items[j] for j in strongest)]
@@ -81,7 +81,7 @@ class LinearForm(Result):
 
 
 def linear_form(model: Model) -> LinearForm:
-    """The blocks' linear forms side by side, with the class prior in the offset."""
+    """The linear forms of all blocks, with the class prior in the offset."""
     items: list[str] = []
     weights = []
     offsets = model.log_prior.copy() if model.generative else np.zeros(len(model.classes))

@@ -1,4 +1,4 @@
-"""Which columns hang on which, and how much they tell: a tree as a table and as a picture."""
+"""The tree of columns and its information, as a table and as a picture."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from deciban._typing import Floats
 from deciban.families.chow_liu import information_in
 from deciban.families.tree import by_parent, parents_of
 from deciban.joint import Model
-from deciban.schema import downwards
+from deciban.schema import parents_first
 from deciban.show import FOR, NEITHER, Result, Table, axes, label
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Structure(Result):
-    """Columns, the column that each hangs on, and information in bits, from what was counted so far.
+    """Columns, the parent of each, and information in bits, from the counts so far.
 
-    `given_class` is what a column and its parent tell of each other in a class, I(x; x_parent | y); `of_class` is what
-    the column alone tells of the class, I(x; y).
+    `given_class` is the information between a column and its parent given the class, I(x; x_parent | y); `of_class` is
+    that between the column and the class, I(x; y).
     """
 
     columns: tuple[str, ...]
@@ -30,7 +30,7 @@ class Structure(Result):
 
     def to_table(self) -> Table:
         rows = []
-        for j in downwards(self.parents):
+        for j in parents_first(self.parents):
             on = self.parents[j]
             given = float(self.given_class[j]) if on >= 0 else None
             rows.append((self.columns[j], self.columns[on] if on >= 0 else None, given, float(self.of_class[j])))
@@ -44,8 +44,8 @@ class Structure(Result):
         return self.to_table().to_frame()
 
     def plot(self, ax: Any = None) -> Any:
-        """The tree, a line a column under the one it hangs on, with matplotlib (an optional dependency); returns the
-        axes. Lines are as thick as the two columns tell of each other."""
+        """The tree, with each column below its parent, with matplotlib (an optional dependency); returns the axes.
+        The width of a line is the information between the two columns."""
         order, depth = places(self.parents)
         height = {j: line for line, j in enumerate(order)}
         ax = axes(ax, len(self.columns))
@@ -68,10 +68,10 @@ class Structure(Result):
 
 
 def places(parents: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The columns in the order of their lines, each before those that hang on it, and how deep each column is."""
+    """The columns in drawing order, each before its children, and the depth of each column."""
     children: dict[int, list[int]] = {j: [] for j in range(-1, len(parents))}
     depth = [0] * len(parents)
-    for j in downwards(parents):
+    for j in parents_first(parents):
         children[parents[j]].append(j)
         depth[j] = depth[parents[j]] + 1 if parents[j] >= 0 else 0
     path, order = list(reversed(children[-1])), []
@@ -82,7 +82,7 @@ def places(parents: tuple[int, ...]) -> tuple[list[int], list[int]]:
 
 
 def structure(model: Model, block: int = 0) -> Structure:
-    """The tree of a block of columns, with the information that its counts hold."""
+    """The tree of a block of columns, with the information from its counts."""
     columns, sums = model.columns(block), model.stats.sums[block]
     given, of_class = np.zeros(columns.size), np.zeros(columns.size)
     for j, on in enumerate(parents_of(columns)):

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from deciban.components import ComponentModel
 from deciban.corollaries.linear_form import LinearForm
-from deciban.corollaries.nearest import EQUAL, by_distance
+from deciban.corollaries.nearest import EQUAL_PRIOR_NATS, by_distance
 from deciban.errors import DecibanError
 from deciban.estimators.gaussians.nearest_centroid import NearestCentroid
 from deciban.estimators.naive_bayes.mixed import NaiveBayes
@@ -45,7 +45,11 @@ def formula_of(model: Estimator) -> Formula:
         raise DecibanError("with metric='manhattan' there are no probabilities: fit with metric='euclidean'")
     kinds = dict(zip(model._features(), model.kinds_, strict=True)) if isinstance(model, NaiveBayes) else {}
     nothing = ("",) if isinstance(model, NaiveBayes | TreeAugmentedNB) else ()
-    nearest = by_distance(value) if isinstance(model, NearestCentroid) and np.ptp(value.log_prior) <= EQUAL else None
+    nearest = (
+        by_distance(value)
+        if isinstance(model, NearestCentroid) and np.ptp(value.log_prior) <= EQUAL_PRIOR_NATS
+        else None
+    )
     return formula_of_joint(value, ColumnReading(model._features(), kinds, nothing), nearest)
 
 

@@ -1,7 +1,7 @@
-"""Families: one file each. `FAMILIES` is every family there is, by name.
+"""Families: one file each. `FAMILIES` has all of them by name.
 
 A file of this folder that is not among `HELPERS` is a family, and its class has the file's name: `waiting_time.py` has
-`WaitingTime`. A model needs one or two of them, so each is imported when it is first asked for.
+`WaitingTime`. A model needs one or two of them, so each is imported on first use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deciban.families.base import Family
 
-if TYPE_CHECKING:  # for type checkers, which do not look into folders; others are Any to them
+if TYPE_CHECKING:  # for type checkers, which do not list folders; others are Any to them
     from deciban.families.bernoulli import Bernoulli as Bernoulli
     from deciban.families.categorical import Categorical as Categorical
     from deciban.families.complement import Complement as Complement
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # for type checkers, which do not look into folders; others a
 
 HELPERS = frozenset({"base", "chow_liu", "covariance", "linear", "roots"})  # files that serve several families
 
-_CLASSES = {  # a family's name, which is that of its file, and its class
+_CLASSES = {  # the name of a family, which is that of its file, and of its class
     file.name: file.name.title().replace("_", "") for file in pkgutil.iter_modules(__path__) if file.name not in HELPERS
 }
 

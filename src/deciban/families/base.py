@@ -1,8 +1,8 @@
-"""The contract of a family: a law of x given the class whose statistics add up.
+"""The interface of a family: a law of x given the class whose statistics add up.
 
-One file is one family, its methods in the order below. `X` is a block of n rows and d columns, dense or sparse;
-`sums` are the block's statistics; `alpha` says how strong the prior is (a number, one per column, or one per
-class and column).
+Each family is one file, with its methods in the order below. `X` is a block of n rows and d columns, dense or sparse;
+`sums` are the block's statistics; `alpha` is the strength of the prior (a number, one per column, or one per class and
+column).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Family(ABC):
     """A law of a block of columns given the class. `Params` is whatever `estimate` returns."""
 
     name: ClassVar[str]
-    says_evidence: ClassVar[bool] = False  # what `typical` gives
+    typical_is_evidence: ClassVar[bool] = False  # whether `typical` returns evidence instead of log-probabilities
     pivoted: ClassVar[bool] = False  # whether its sums are moments about a pivot
     generative: ClassVar[bool] = True  # whether log_prob is a log-density, so that p(x) and samples exist
     values: ClassVar[Values] = "numbers"  # what its columns hold
-    counts_missing: ClassVar[bool] = True  # whether, where there are categories, a missing entry may be one of them
-    apart: ClassVar[bool] = False  # whether a class's law depends on the sums of that class alone
+    counts_missing: ClassVar[bool] = True  # whether a missing value may be one of the categories
+    apart: ClassVar[bool] = False  # whether a class's law depends only on the sums of that class
 
     @classmethod
     def laws(cls) -> Mapping[str, Family]:
-        """The words for it among the laws that columns of a table may have; none where it is no such law."""
+        """The names of this family as a law of table columns; empty if it cannot be one."""
         return {cls.name: cls()}
 
     @property
@@ -49,23 +49,23 @@ class Family(ABC):
 
     @property
     def whole_rows(self) -> bool:
-        """Whether columns depend on each other, so that a missing entry must be guessed from the others."""
+        """Whether columns depend on each other, so that a missing value must be guessed from the others."""
         return False
 
     @abstractmethod
     def measures(self, columns: Columns) -> tuple[Measure, ...]:
-        """T(x): what to add up."""
+        """T(x): what to sum."""
 
     @abstractmethod
     def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:
-        """The prior as statistics that were not observed: strength × E[T] under a guess."""
+        """The prior as pseudo-statistics: strength × E[T] under a guess."""
 
     @abstractmethod
     def estimate(self, sums: Sums, columns: Columns) -> Any:
         """Parameters from statistics to which the prior's have been added."""
 
     def unknown(self, sums: Sums, columns: Columns) -> Array:
-        """Where subtraction has left less of a sum than its rounding, by class and column: (k, d). Counts are exact."""
+        """Where a subtraction has left less of a sum than its rounding error, (k, d); never for counts."""
         return np.zeros((len(next(iter(sums.values()))), columns.size), dtype=bool)
 
     @abstractmethod
@@ -74,20 +74,20 @@ class Family(ABC):
 
     @abstractmethod
     def log_prob(self, params: Any, columns: Columns, X: Matrix) -> Floats:
-        """log p(x | class), shape (n, k). A missing entry contributes nothing."""
+        """log p(x | class), shape (n, k). A missing value adds 0."""
 
     def first_guess(self, columns: Columns, X: Matrix, shares: Floats) -> Any:
-        """Params as if columns were independent, from the entries that are there, where a missing one is guessed."""
+        """Params as if columns were independent, from the values that are not missing: the start of EM."""
         del columns, X, shares
         raise TypeError(f"the {self.name} family leaves missing entries out")
 
     def fill(self, params: Any, X: Matrix, shares: Floats) -> Floats:
-        """Rows with missing entries as they are expected, where columns depend on each other."""
+        """Rows with missing values replaced by their expectations, if columns depend on each other."""
         del params, X, shares
         raise TypeError(f"the {self.name} family leaves missing entries out")
 
     def expected_sums(self, params: Any, columns: Columns, X: Matrix, shares: Floats) -> Sums:
-        """E[T] of rows with missing entries, weighted by `shares` (n, k), where columns depend on each other."""
+        """E[T] of rows with missing values, weighted by `shares` (n, k), if columns depend on each other."""
         del params, columns, X, shares
         raise TypeError(f"the {self.name} family leaves missing entries out")
 
@@ -98,9 +98,9 @@ class Family(ABC):
         """log p(x_i | class) under the statistics without row i, shape (n, k); exactly what a refit gives."""
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
-        """log p(x_i | class) with row i taken out of every class's sums, all of which have it, shape (n, k).
+        """log p(x_i | class) with row i subtracted from the sums of every class, which all include it, shape (n, k).
 
-        Of laws that are `apart`: there it is leave-one-out of each class by itself.
+        Only for families that are `apart`: there it is leave-one-out in each class separately.
         """
         own = np.zeros(X.shape[0], dtype=np.int32)
         parts = [
@@ -110,13 +110,13 @@ class Family(ABC):
         return np.hstack(parts)
 
     def downdates(self, alpha: Array | float | str) -> bool:
-        """Whether leave-one-out costs about a prediction, or an estimate from the sums for every row."""
+        """Whether leave-one-out costs about as much as prediction, and not a new estimate for every row."""
         del alpha
         return True
 
     @abstractmethod
     def sample(self, params: Any, columns: Columns, y: Array, rng: np.random.Generator, length: Array) -> Floats:
-        """One row for every class code in y. `length` is each row's number of words, where that means something."""
+        """One row for every class code in y. `length` is each row's number of words, for families of words."""
 
     @abstractmethod
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
@@ -124,10 +124,10 @@ class Family(ABC):
 
     @abstractmethod
     def terms(self, params: Any, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
-        """What one row's log_prob is made of: which columns speak, and what each says, shape (m, k)."""
+        """The terms of one row's log_prob: the columns, and the term of each, shape (m, k)."""
 
     def rest(self, params: Any, columns: Columns, X: Matrix) -> tuple[str, Any, Floats] | None:
-        """What no single column of the row says, if there is such a thing: its name, its value, and its (k,) terms."""
+        """The term of log_prob that belongs to no single column, if any: its name, its value, and its (k,) terms."""
         del params, columns, X
         return None
 
@@ -135,7 +135,7 @@ class Family(ABC):
     def typical(self, params: Any, columns: Columns) -> tuple[list[str], Floats]:
         """Items (a word, column = category, …) and each one's log-probability by class, shape (m, k).
 
-        Where `says_evidence`, not a log-probability but what the item says for each class, against the others.
+        If `typical_is_evidence`, the item's evidence for each class against the others instead.
         """
 
     @abstractmethod
@@ -148,10 +148,10 @@ class Family(ABC):
         raise TypeError(f"the {self.name} family is not linear in x")
 
     def term(self, params: Any, columns: Columns, sketch: Sketch) -> Term:
-        """log p(x | class) as a formula, up to what all classes share: SQL and ONNX are both written from it.
+        """log p(x | class) as a formula, up to a constant per row; SQL and ONNX are written from it.
 
-        `sketch` says where the formula reads the block's columns, `sketch.numbers(columns)` or
-        `sketch.categories(columns)`. What a formula is made of is imported when one is asked for: few models are.
+        `sketch.numbers(columns)` or `sketch.categories(columns)` are the inputs of the formula. The classes of formulas
+        are imported inside the method, since few models need them.
         """
         del params, columns, sketch
         raise DecibanError(f"the {self.name} law cannot be put into SQL or ONNX: score rows with predict_proba")

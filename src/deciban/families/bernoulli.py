@@ -1,4 +1,4 @@
-"""Bernoulli: word j is there or not, p(x_j = 1 | class) = φ_j (S8). An absent word is evidence too."""
+"""Bernoulli: word j is present or not, p(x_j = 1 | class) = φ_j (S8). An absent word is evidence too."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Bernoulli(Family):
         del columns
         present, alpha = sums["x"], sums.get("alpha", np.zeros(1))
         seen = np.broadcast_to(sums["one"], present.shape)
-        # Rounding is judged by what was counted: a small alpha must not pass for the residue of a large count.
+        # Rounding is relative to the counts: a small alpha must not be taken for the residue of a large count.
         absent = without(seen - 2.0 * alpha, present - alpha) + alpha
         with np.errstate(divide="ignore", invalid="ignore"):
             log_present, log_absent = np.log(present / seen), np.log(absent / seen)
-        never = seen <= 0  # no row spoke of the word in this class: it is there or not, who knows
+        never = seen <= 0  # no row of this class has a value: both are equally likely
         half = -np.log(2.0)
         return BernoulliParams(np.where(never, half, log_present), np.where(never, half, log_absent))
 
@@ -123,11 +123,11 @@ class Bernoulli(Family):
 
 
 def laws_without(present: Floats, seen: Floats, pseudo: Floats, weight: float) -> tuple[Floats, Floats]:
-    """log φ once a row of this weight that has the word has left, and log (1 − φ) once one that has not."""
+    """log φ without a row of this weight that has the word, and log (1 − φ) without one that does not."""
     present_left, absent_left = without(present, weight), without(without(seen, present), weight)
     left = without(seen, weight) + 2.0 * pseudo
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Where fewer than that had the word (or not), no such row did: the entry is never read.
+        # Where the count is below the weight, there is no such row: the entry is never read.
         log_present = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
         log_absent = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
     half = -np.log(2.0)

@@ -1,7 +1,7 @@
 """Categorical: column i takes value c with probability θ_ic given the class (S7); Laplace (#+α)/(n+α|X_i|) (S9).
 
-Rows come as category codes: a negative code or NaN is missing, a code past the known ones is a category that was
-never seen, which has the prior's probability: that of a category known but never counted.
+Rows are category codes: a negative code or NaN is missing, a code past the known ones is a category that was never
+seen, which has the prior's probability: that of a known category without counts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Categorical(Family):
         with np.errstate(divide="ignore", invalid="ignore"):
             log_theta = np.log(counts) - np.log(np.repeat(total, sizes, axis=1))
             log_unseen = np.log(unseen) - np.log(total + unseen)
-            even = -np.log(np.maximum(sizes, 1))  # a class that says nothing of a column: all values alike
+            even = -np.log(np.maximum(sizes, 1))  # a class without values in a column: uniform
         log_theta = np.where(np.repeat(total > 0, sizes, axis=1), log_theta, np.repeat(even, sizes))
         log_unseen = np.where(total + unseen > 0, log_unseen, -np.log(sizes + 1.0))
         return CategoricalParams(log_theta, log_unseen)
@@ -83,7 +83,7 @@ class Categorical(Family):
         total = column_totals(counts, columns)
         y = np.ascontiguousarray(y, dtype=np.int32)
         weights = np.ones(1) if weight is None else np.unique(weight)
-        for w in weights:  # rows of one weight share a table: what a cell says once such a row has left it
+        for w in weights:  # rows of one weight share a table: log θ of each cell without such a row
             table = log_theta_without(counts, total, prior, sizes, w)
             rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
             own = np.zeros(len(rows))
@@ -162,20 +162,20 @@ class Categorical(Family):
 
 
 def by_own_place(cells: Floats, unseen: Floats, known: Categories) -> Floats:
-    """What a column says in each of its places, (places, k), from what its categories say, (k, categories).
+    """The evidence of a column in each of its places, (places, k), from that of its categories, (k, categories).
 
-    The first place is that of a missing entry, which says nothing; the last of what was never seen, unless the
-    categories are intervals, one of which has every number.
+    The first place is that of a missing value, which is 0; the last that of an unseen category, unless the categories
+    are intervals, which cover every number.
     """
     last = () if isinstance(known, Bins) else (unseen,)
     return np.hstack([np.zeros((len(cells), 1)), cells, *last]).T
 
 
 def log_theta_without(counts: Floats, total: Floats, prior: Sums, sizes: Array, weight: float) -> Floats:
-    """log θ of every cell, (k, cells), once a row of this weight that was counted in it has left."""
+    """log θ of every cell, (k, cells), without a row of this weight that was counted in it."""
     with np.errstate(divide="ignore", invalid="ignore"):
         left = without(counts, weight)
         rest = without(total, weight) + prior["unseen"] * sizes
         log_theta = np.log((left + prior["is"]) / np.repeat(rest, sizes, axis=1))
     log_theta = np.where(np.repeat(rest > 0, sizes, axis=1), log_theta, np.repeat(-np.log(np.maximum(sizes, 1)), sizes))
-    return np.where(left < 0, 0.0, log_theta)  # no such row was in that cell: never read
+    return np.where(left < 0, 0.0, log_theta)  # no such row is in that cell: never read

@@ -1,7 +1,7 @@
 """Complement naive Bayes (Rennie et al. 2003): a class is scored by how little its complement explains the words.
 
-Its counts are exactly total − class, so they add and subtract; but its score is not a log-density, so there is
-no p(x) and nothing to sample.
+Its counts are exactly total − class, so they add and subtract; but its score is not a log-density, so there is no p(x)
+and no sampling.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deciban.schema import Columns
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
 
-CERTAIN = float(np.finfo(np.float64).max) / 4  # a score that outweighs any other, and is still a number
+CERTAIN = float(np.finfo(np.float64).max) / 4  # a finite score that outweighs any other
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class Complement(Multinomial):
         del columns
         endless = np.isposinf(params.log_theta)
         out, _ = dot(X, np.where(endless, 0.0, params.log_theta).T)
-        if endless.any():  # a word only this class has, unsmoothed: nothing else could have said it
+        if endless.any():  # a word that only this class has, without smoothing: certain
             out[np.asarray((X > 0) @ endless.astype(float).T) > 0.5] = CERTAIN
         return out
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
     ) -> Floats:
-        """Taking a row out of class y leaves y's complement as it was and changes every other one."""
+        """Taking a row out of class y changes the complement of every other class, but not of y."""
         prior = self.pseudo(alpha, columns, sums)["complement"]
         counts = sums["x"]
         others = counts.sum(axis=0) - counts
@@ -76,7 +76,7 @@ class Complement(Multinomial):
         length = row_length(X)
         w = np.ones(len(y)) if weight is None else weight
         taken = w[rows] * values
-        # Most words stand once, in a row of weight one: those share a table, log (complement − 1).
+        # Most words occur once, in a row of weight one: these share a table, log (complement − 1).
         once = (values == 1.0) & (taken == 1.0)
         often = np.flatnonzero(~once)
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows[once], minlength=len(y)))])
@@ -85,7 +85,7 @@ class Complement(Multinomial):
         words = sp.csr_matrix((values[once], at[once], starts), shape=X.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(complement)
-            # A complement without the word is never asked for it.
+            # Never read for a complement without the word.
             fewer = without(others, 1.0)
             left = np.where(fewer >= 0, np.log(fewer + prior), 0.0)
         log_without = score(words, None, left)
@@ -101,12 +101,12 @@ class Complement(Multinomial):
                 if self.norm:
                     norm = logs[c].sum() + change[:, c] + row_sums(after - logs[c, at[often]], rows[often], len(y))
                     mine = mine / (norm - columns.size * np.log(total))
-                    # A word the complement lacks, unsmoothed, outweighs all others: divided by it, they say nothing.
+                    # A word the complement lacks, without smoothing, has infinite norm: divided by it, the score is 0.
                     mine = np.where((emptied[:, c] > 0) | ~np.isfinite(norm), 0.0, mine)
                 else:
                     mine = -mine
             mine = np.where(np.isposinf(mine), CERTAIN, np.where(np.isnan(mine), 0.0, mine))
-            mine = np.where(total > 0, mine, 0.0)  # nothing is left of the complement: it says nothing
+            mine = np.where(total > 0, mine, 0.0)  # the complement is empty: the score is 0
             changed = (y != c) & (y >= 0)
             out[changed, c] = mine[changed]
         return out

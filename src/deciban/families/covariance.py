@@ -2,12 +2,12 @@
 
 Every covariance is Σ_c = λ_c · D_c A_c D_cᵀ: a volume λ, a form A (diagonal, determinant one) and an orientation D.
 A shape's three letters say of each whether it is Equal in all classes, Varies, or is the Identity (Celeux & Govaert
-1995, in mclust's spelling). What is minimised over Σ_c is Σ_c n_c log|Σ_c| + tr(Σ_c⁻¹ W_c), where n_c is the weight
-of class c and W_c = Σ w(x − m_c)(x − m_c)ᵀ its scatter.
+1995, in mclust's notation). The objective is Σ_c n_c log|Σ_c| + tr(Σ_c⁻¹ W_c), where n_c is the weight of class c and
+W_c = Σ w(x − m_c)(x − m_c)ᵀ its scatter.
 
-A class without weight takes no part; it gets the covariance that the shape gives to all rows as one class, which
-is ΣW/Σn, its diagonal (??I) or its mean variance (?II). Scatters may be singular: the answer is then finite, and
-singular where the likelihood has no bound. Mending singular covariances is left to the caller.
+A class without weight is ignored; it gets the covariance of the shape fitted to all rows as one class, which is ΣW/Σn,
+its diagonal (??I) or its mean variance (?II). Scatters may be singular: the result is then finite, and singular where
+the likelihood is unbounded. Repairing singular covariances is left to the caller.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 from deciban._typing import Array, Floats
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-NULL = 2.0**-46  # an eigenvalue this small beside the largest is the rounding of zero
-BOUND = 2.0**-26  # a form this flat is on its way to being singular
-ROUNDS = 200
-ENOUGH = 1e-12  # a round that lowers the objective by less than this per row and column is the last
+NULL_RATIO = 2.0**-46  # an eigenvalue this small relative to the largest is rounding
+SINGULAR_RATIO = 2.0**-26  # a form with smaller eigenvalues, relative to the largest, is becoming singular
+MAX_ROUNDS = 200
+OBJECTIVE_TOLERANCE = 1e-12  # per row and column: a round that lowers the objective by less is the last
 
 Fit: TypeAlias = Callable[[Floats, Floats], Floats]
 
@@ -39,11 +39,11 @@ class CovarianceShape:
 
 
 def canonical(name: str) -> str:
-    """The letters of a shape, or "unit", from these letters or a plain-word alias."""
-    found = ALIASES.get(name, name)
-    if found not in SHAPES:
+    """The letters of a shape, or "unit", from the letters or an alias."""
+    letters = ALIASES.get(name, name)
+    if letters not in SHAPES:
         raise ValueError(f"unknown covariance shape {name!r}; choose from {', '.join([*SHAPES, *ALIASES])}")
-    return found
+    return letters
 
 
 def diagonal_shape(name: str, n: Array, V: Array) -> Floats:
@@ -70,7 +70,7 @@ def shape(name: str, n: Array, W: Array) -> Floats:
     W = np.asarray(W, dtype=np.float64)
     if chosen.aligned:
         return _as_matrices(diagonal_shape(name, n, np.diagonal(W, axis1=1, axis2=2)))
-    live = np.diagonal(W, axis1=1, axis2=2) > 0  # rounding may take a scatter of zero below it
+    live = np.diagonal(W, axis1=1, axis2=2) > 0  # rounding may make a zero scatter negative
     W = np.where(live[:, :, None] & live[:, None, :], 0.5 * (W + W.swapaxes(1, 2)), 0.0)
     return _with_absent(chosen.fit, np.asarray(n, dtype=np.float64), W)
 
@@ -85,22 +85,22 @@ def minus_twice_log_likelihood(n: Array, W: Array, covariances: Array, d: int) -
         W, covariances = _as_matrices(W), _as_matrices(covariances)
     present = n > 0
     n, W, covariances = n[present], W[present], covariances[present]
-    # Columns in units of their standard deviations: how singular a matrix is must not hang on units.
+    # Columns in units of their standard deviations: singularity must not depend on units.
     variances = np.diagonal(covariances, axis1=1, axis2=2)
     scale = np.sqrt(np.where(variances > 0, variances, 1.0))
     both = scale[:, :, None] * scale[:, None, :]
     values, axes = np.linalg.eigh(covariances / both)
     scatter = _along(axes, W / both)
-    live = values > NULL
+    live = values > NULL_RATIO
     if not live.all():
-        impossible = (scatter > NULL * scatter.sum(axis=1, keepdims=True)) & ~live
+        impossible = (scatter > NULL_RATIO * scatter.sum(axis=1, keepdims=True)) & ~live
         return float("inf") if impossible.any() else float("-inf")
     log_det = np.log(values).sum(axis=1) + 2.0 * np.log(scale).sum(axis=1)
     return float(n @ (d * LOG_2PI + log_det) + (scatter / values).sum())
 
 
 def parameters(name: str, k: int, d: int) -> int:
-    """How many numbers are free in the covariances of k classes in d columns, means and weights not counted."""
+    """The number of free parameters of the covariances of k classes in d columns, without means and weights."""
     name = canonical(name)
     if name == "unit":
         return 0
@@ -114,7 +114,7 @@ def bic(name: str, n: Array, scatter: Array) -> float:
 
     −2 log-likelihood + log N · (covariance parameters + k·d + k − 1), where N is the weight of all rows and k the
     number of classes that have some. Scatters are whole (k, d, d) or, for axis-aligned shapes, diagonals (k, d).
-    Singular covariances, or no rows at all, give +∞: a likelihood without bound should not win a comparison.
+    Singular covariances, or no rows at all, give +∞: an unbounded likelihood should not win a comparison.
     """
     n, scatter = np.asarray(n, dtype=np.float64), np.asarray(scatter, dtype=np.float64)
     d = scatter.shape[-1]
@@ -211,12 +211,12 @@ def _as_matrices(variances: Floats) -> Floats:
     return np.asarray(variances[:, :, None] * np.eye(variances.shape[1]))
 
 
-def _descend(state: Floats, step: Callable[[Floats], tuple[float, Floats]], enough: float) -> Floats:
-    """Follow a step (the objective here, and where to go next) until it gains no more than `enough`."""
+def _descend(state: Floats, step: Callable[[Floats], tuple[float, Floats]], tolerance: float) -> Floats:
+    """Iterate a step (the objective, and the next state) until it gains no more than `tolerance`."""
     before = np.inf
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         objective, further = step(state)
-        if before - objective <= enough:
+        if before - objective <= tolerance:
             break
         before, state = objective, further
     return state
@@ -249,7 +249,7 @@ def _vvi(n: Floats, V: Floats) -> Floats:
 def _in_shares(fit: Fit, n: Floats, V: Floats) -> Floats:
     """Fit with every column in units of its pooled scatter; a column constant in all classes has variance zero.
 
-    Column scales commute with equal or varying forms, and the pooled form becomes 1: a start and a fallback.
+    Column scales commute with equal or varying forms, and the pooled form becomes 1, a good start and fallback.
     """
     total = V.sum(axis=0)
     live = total > 0
@@ -266,7 +266,7 @@ def _vei(n: Floats, V: Floats) -> Floats:
 
 def _shares_vei(n: Floats, V: Floats) -> Floats:
     d = V.shape[1]
-    spread = V.sum(axis=1) > 0  # a class of identical rows has volume zero, and no say in the form
+    spread = V.sum(axis=1) > 0  # a class of identical rows has volume zero, and does not affect the form
 
     def volumes(form: Floats) -> Floats:
         return np.asarray((V / form).sum(axis=1) / (d * n))
@@ -276,17 +276,17 @@ def _shares_vei(n: Floats, V: Floats) -> Floats:
         objective = d * float(n[spread] @ np.log(volume))  # the trace is d·N at every such volume
         further = (V[spread] / volume[:, None]).sum(axis=0)
         further /= np.exp(np.log(further).mean())
-        # Zeros in V can leave the form without a bound: stop on the way.
-        return objective, form if further.min() <= NULL * further.max() else further
+        # With zeros in V the form can be unbounded: stop before that.
+        return objective, form if further.min() <= NULL_RATIO * further.max() else further
 
-    form = _descend(np.ones(d), step, ENOUGH * d * float(n.sum()))
+    form = _descend(np.ones(d), step, OBJECTIVE_TOLERANCE * d * float(n.sum()))
     return np.outer(volumes(form), form)
 
 
 def _evi(n: Floats, V: Floats) -> Floats:
     """λ·B_c: geometric means. A class constant in a column that varies elsewhere takes the pooled form.
 
-    Its own form would be 0 in that column and without bound in the others.
+    Its own form would be 0 in that column and unbounded in the others.
     """
     return _in_shares(_shares_evi, n, V)
 
@@ -316,9 +316,9 @@ def _turn(axes: Floats, variances: Floats) -> Floats:
 
 
 def _in_own_axes(fit: Fit, n: Floats, W: Floats) -> Floats:
-    """An axis-aligned fit with every class turned to its own principal axes, ordered by variance."""
+    """An axis-aligned fit with every class rotated to its own principal axes, ordered by variance."""
     values, axes = np.linalg.eigh(W)
-    return _turn(axes, fit(n, np.where(values > NULL * values[:, -1:], values, 0.0)))
+    return _turn(axes, fit(n, np.where(values > NULL_RATIO * values[:, -1:], values, 0.0)))
 
 
 def _eev(n: Floats, W: Floats) -> Floats:
@@ -336,9 +336,11 @@ def _whitened(fit: Fit, n: Floats, W: Floats) -> Floats:
     """
     pooled = W.sum(axis=0)
     variances = np.diagonal(pooled)
-    scale = np.sqrt(np.where(variances > 0, variances, 1.0))  # units first, lest they look like lost directions
+    scale = np.sqrt(
+        np.where(variances > 0, variances, 1.0)
+    )  # units first, so that small ones are not taken for null directions
     values, axes = np.linalg.eigh(pooled / np.outer(scale, scale))
-    live = values > NULL * max(values[-1], 0.0)
+    live = values > NULL_RATIO * max(values[-1], 0.0)
     if not live.any():
         return np.zeros_like(W)
     root = np.sqrt(values[live])
@@ -363,11 +365,13 @@ def _white_vee(n: Floats, W: Floats) -> Floats:
         objective = d * float(n[spread] @ np.log(volume[spread]))
         further = (W[spread] / volume[spread, None, None]).sum(axis=0)
         values = np.linalg.eigvalsh(further)
-        if values[0] <= BOUND * values[-1]:  # low-rank scatters can leave the form without a bound: stop on the way
+        if (
+            values[0] <= SINGULAR_RATIO * values[-1]
+        ):  # with low-rank scatters the form can be unbounded: stop before that
             return objective, common
         return objective, further / np.exp(np.log(values).mean())
 
-    common = _descend(np.eye(d), step, ENOUGH * d * float(n.sum()))
+    common = _descend(np.eye(d), step, OBJECTIVE_TOLERANCE * d * float(n.sum()))
     return np.asarray(volumes(common)[:, None, None] * common)
 
 
@@ -379,7 +383,7 @@ def _evv(n: Floats, W: Floats) -> Floats:
 def _white_evv(n: Floats, W: Floats) -> Floats:
     d = W.shape[1]
     values = np.linalg.eigvalsh(W)
-    regular = values[:, 0] > NULL * np.maximum(values[:, -1], 0.0)
+    regular = values[:, 0] > NULL_RATIO * np.maximum(values[:, -1], 0.0)
     size = np.exp(np.log(np.where(regular[:, None], values, 1.0)).mean(axis=1))
     forms = np.where(regular[:, None, None], W / size[:, None, None], np.eye(d))
     volume = np.where(regular, size, np.maximum(values.mean(axis=1), 0.0)).sum() / n.sum()
@@ -391,7 +395,7 @@ def _eve(n: Floats, W: Floats) -> Floats:
 
 
 def _vve(n: Floats, W: Floats) -> Floats:
-    # Begun where EVE and VEE ended, so that the more general shape never fits worse.
+    # Started from the results of EVE and VEE, so that the more general shape never fits worse.
     of_vee = np.linalg.eigh(_vee(n, W).sum(axis=0))[1]
     return _in_axes(_common_axes(_vvi, n, W, [*_likely_axes(n, W), _eve_axes(n, W), of_vee]), _vvi, n, W)
 
@@ -407,7 +411,7 @@ def _likely_axes(n: Floats, W: Floats) -> list[Floats]:
 
 def _in_axes(axes: Floats, fit: Fit, n: Floats, W: Floats) -> Floats:
     along = _along(axes, W)
-    return _turn(axes, fit(n, np.where(along > NULL * along.max(axis=1, keepdims=True), along, 0.0)))
+    return _turn(axes, fit(n, np.where(along > NULL_RATIO * along.max(axis=1, keepdims=True), along, 0.0)))
 
 
 def _along(axes: Floats, W: Floats) -> Floats:
@@ -418,13 +422,13 @@ def _along(axes: Floats, W: Floats) -> Floats:
 def _common_axes(fit: Fit, n: Floats, W: Floats, starts: list[Floats]) -> Floats:
     """Axes D (d, d) that minimise the objective of an axis-aligned fit to D's diagonals of W.
 
-    Plane rotations as in Flury & Gautschi (1986). For given variances the trace is Q cos 2θ + R sin 2θ in the plane
-    of two axes, least at a known θ, and fitting the variances anew lowers the objective again. Planes that share no
-    axis turn at once.
+    Plane rotations as in Flury & Gautschi (1986). For given variances the trace is Q cos 2θ + R sin 2θ in the plane of
+    two axes, with its minimum at a known θ, and refitting the variances lowers the objective again. Planes that share
+    no axis are rotated together.
     """
     d = W.shape[1]
-    # A little more scatter than rounding in every direction: the logarithms of singular scatters stay finite.
-    ridge = NULL * np.trace(W.sum(axis=0)) / d * n / n.sum()
+    # A ridge just above rounding keeps the logarithms of singular scatters finite.
+    ridge = NULL_RATIO * np.trace(W.sum(axis=0)) / d * n / n.sum()
     if ridge.max() <= 0:
         return np.eye(d)
     W = W + ridge[:, None, None] * np.eye(d)
@@ -446,12 +450,12 @@ def _common_axes(fit: Fit, n: Floats, W: Floats, starts: list[Floats]) -> Floats
             flat = (cosine_part == 0) & (sine_part == 0)
             angle = np.where(flat, 0.0, 0.5 * np.arctan2(-sine_part, -cosine_part))
             cosine, sine = np.cos(angle), np.sin(angle)
-            for table in (axes, turned, turned.swapaxes(1, 2)):  # the last two turn columns, then rows
+            for table in (axes, turned, turned.swapaxes(1, 2)):  # the last two rotate columns, then rows
                 first, second = table[..., i], table[..., j]
                 table[..., i], table[..., j] = cosine * first + sine * second, cosine * second - sine * first
         return objective, axes
 
-    return _descend(min(starts, key=misfit), step, ENOUGH * d * float(n.sum()))
+    return _descend(min(starts, key=misfit), step, OBJECTIVE_TOLERANCE * d * float(n.sum()))
 
 
 def _disjoint_pairs(d: int) -> list[tuple[Array, Array]]:

@@ -1,4 +1,4 @@
-"""Gaussian per column: n, Σ(x−p) and Σ(x−p)² give mean and variance; normal–inverse-gamma prior as pseudo-rows."""
+"""Gaussian per column: mean and variance from n, Σ(x−p) and Σ(x−p)²; normal–inverse-gamma prior as pseudo-rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from deciban._kernel import gaussian as kernel
 from deciban._scipy import gammaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import CANCELLED, add_prior, without
+from deciban.algebra import CANCELLATION_RATIO, add_prior, without
 from deciban.families.base import Family
 from deciban.families.linear import dot
 from deciban.matrix import missing_mask
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 EPSILON = float(np.finfo(np.float64).eps)
-ROUNDING = 2.0**-46  # a variance this small beside the mean square it is a difference of is zero
-SLIGHT = 2.0**-42  # rounding this small beside the least that a column is known to vary by hides nothing
-DENSE = 1 << 22  # entries of a sparse block spelled out at a time
+ROUNDING = 2.0**-46  # a variance this small relative to the mean square it is a difference of is zero
+NEGLIGIBLE_ROUNDING = 2.0**-42  # rounding this small relative to the least known variance of a column does not matter
+MAX_DENSE_ENTRIES = 1 << 22  # of a sparse block made dense at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Gaussian(Family):
     """
 
     name: ClassVar[str] = "gaussian"
-    says_evidence: ClassVar[bool] = True
+    typical_is_evidence: ClassVar[bool] = True
     pivoted: ClassVar[bool] = True
     smoothing: float = 1e-9
     predictive: bool = False
@@ -56,7 +56,7 @@ class Gaussian(Family):
 
     @classmethod
     def laws(cls) -> Mapping[str, Family]:
-        """No variance is raised by a share of another column's: pseudo-rows see to it that none is zero."""
+        """Without a floor that depends on other columns: pseudo-rows ensure that no variance is zero."""
         return {cls.name: cls(smoothing=0.0)}
 
     @property
@@ -87,13 +87,13 @@ class Gaussian(Family):
         floor = self.floor(all_variance[observed])
         n = np.where(seen > 0, seen, 1.0)
         offset = sums["x"] / n
-        # A class without a value in some column has the column's law over all classes.
+        # A class without any value in a column gets the column's law over all classes.
         mean = np.where(seen > 0, columns.pivot + offset, all_mean)
         variance = (
             np.where(seen > 0, spread_of(sums["xx"] / n, offset, ROUNDING * sums["xx"] / n), all_variance) + floor
         )
-        # No spread and no floor: a column constant everywhere tells classes apart by nothing, whatever its
-        # variance; a class constant at a value is known no better than doubles of that size are spaced.
+        # No variance and no floor: for a column constant everywhere any variance will do; the value of a constant
+        # class is known only up to the spacing of doubles of that size.
         spaced = np.where(all_variance > 0, EPSILON**2 * (all_mean**2 + all_variance), 1.0)
         variance = np.where(variance > 0, variance, spaced)
         return GaussianParams(mean, variance, floor, seen + 0.0 if self.predictive else None)
@@ -117,8 +117,8 @@ class Gaussian(Family):
         if not issparse(X):
             kernel.log_density(X, mean, precision, constant, constant.sum(axis=1), power, out)
             return out
-        # log p(v) − log p(0) = precision·v·(2·mean − v): the stored entries correct an all-zero row. Columns that
-        # lie far from zero would cancel, and Student-t is not a polynomial: those are spelled out.
+        # log p(v) − log p(0) = precision·v·(2·mean − v): the stored entries correct an all-zero row. Columns far from
+        # zero would cancel, and Student-t is not a polynomial: these are made dense.
         far = (precision * mean**2).max(axis=0) > 1e6
         if power is not None:
             far[:] = True
@@ -137,9 +137,9 @@ class Gaussian(Family):
             close = X[:, near] if far.any() else X
             first, some_missing = dot(close, (2.0 * h * m).T)
             out += zero.sum(axis=1) + first - dot(close.power(2), h.T)[0]
-            gone = missing_mask(close) if some_missing else None
-            if gone is not None:
-                out -= gone @ zero.T
+            missing = missing_mask(close) if some_missing else None
+            if missing is not None:
+                out -= missing @ zero.T
         return out
 
     def leave_one_out(
@@ -176,8 +176,7 @@ class Gaussian(Family):
             params.floor,
             self.predictive,
         )
-        # A class without a value or a spread in some column follows the pooled law, which every row moves: never the
-        # short way.
+        # A class without values or variance in a column has the pooled law, which every row changes: no downdate.
         n = np.broadcast_to(sums["one"], sums["x"].shape)
         flat = (n <= 0) | ((scatter_of(sums) <= ROUNDING * sums["xx"]) & (params.floor == 0.0))
         widest = np.where(flat.any(axis=1), np.inf, inverse.max(axis=1))
@@ -201,9 +200,9 @@ class Gaussian(Family):
         return out
 
     def _doubt(self, sums: Sums, weight: float) -> Floats:
-        """Up to which scatter a class and column without a row of at most this weight must be looked at closely.
+        """The scatter below which a class and column, without a row of at most this weight, needs a closer check.
 
-        None is, −1, where the scatter of the other classes alone makes a floor beside which the doubt is little.
+        −1, for no check, if the scatter of the other classes alone makes a floor that outweighs the rounding.
         """
         n, size = np.broadcast_to(sums["one"], sums["x"].shape), gross(sums)
         scatter = scatter_of(sums)
@@ -228,7 +227,7 @@ class Gaussian(Family):
         kappa = prior["one"]
         before, after = scatter_of(prior), scatter_of({m: sums[m] + prior[m] for m in prior})
         with np.errstate(divide="ignore", invalid="ignore"):
-            said = (
+            log_marginal = (
                 -0.5 * n * np.log(np.pi)
                 + 0.5 * np.log(kappa / (kappa + n))
                 + gammaln(0.5 * (kappa + n))
@@ -236,8 +235,8 @@ class Gaussian(Family):
                 + 0.5 * kappa * np.log(before)
                 - 0.5 * (kappa + n) * np.log(after)
             )
-        # A guess without spread (a constant column) makes any strength as likely as any other: it says nothing.
-        return np.asarray(np.where((n > 0) & (before > 0), said, 0.0).sum(axis=1))
+        # With a guess without variance (a constant column) all strengths are equally likely: 0.
+        return np.asarray(np.where((n > 0) & (before > 0), log_marginal, 0.0).sum(axis=1))
 
     def terms(self, params: GaussianParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         del columns
@@ -248,7 +247,7 @@ class Gaussian(Family):
         return at, (constant[:, at] - (square if power is None else power[:, at] * np.log1p(square))).T
 
     def typical(self, params: GaussianParams, columns: Columns) -> tuple[list[str], Floats]:
-        """What a value drawn from each class says for it on average: the mean of KL(class ‖ other) over all classes."""
+        """The mean evidence of a value drawn from each class: the mean of KL(class ‖ other) over all classes."""
         mean, variance = params.mean, params.variance
         gap = (mean[:, None] - mean[None]) ** 2
         ratio = variance[:, None] / variance[None]
@@ -283,12 +282,12 @@ class Gaussian(Family):
 
 
 def pooled_moments(sums: Sums, columns: Columns) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """n, Σ(x−p), Σ(x−p)², how far rounding may have moved the last, and p: over all classes, about their mean."""
+    """n, Σ(x−p), Σ(x−p)², the rounding error of the last, and p: over all classes, about their mean."""
     assert columns.pivot is not None
     seen = np.broadcast_to(sums["one"], sums["x"].shape)
     total = seen.sum(axis=0)
     safe = np.where(total > 0, total, 1.0)
-    # Averages of differences from one class's pivot, so that a far common offset costs no digits.
+    # Averages of differences from one class's pivot, so that a large common offset loses no digits.
     lead = columns.pivot[np.argmax(seen, axis=0), np.arange(columns.size)] if len(seen) else np.zeros(columns.size)
     pivot = lead + (seen * (columns.pivot - lead) + sums["x"]).sum(axis=0) / safe
     by = columns.pivot - pivot
@@ -299,7 +298,7 @@ def pooled_moments(sums: Sums, columns: Columns) -> tuple[Floats, Floats, Floats
 
 
 def pooled(sums: Sums, columns: Columns) -> tuple[Floats, Floats, Floats]:
-    """Weight, mean and variance of every column over all classes; 0 and 1 where a column was never seen."""
+    """Weight, mean and variance of every column over all classes; mean 0 and variance 1 for a column without values."""
     total, x, xx, noise, pivot = pooled_moments(sums, columns)
     seen = total > 0
     safe = np.where(seen, total, 1.0)
@@ -309,50 +308,50 @@ def pooled(sums: Sums, columns: Columns) -> tuple[Floats, Floats, Floats]:
 
 
 def spread_of(mean_square: Floats, offset: Floats, noise: Floats) -> Floats:
-    """The variance from the mean square about the pivot, zero where only rounding is left of the difference."""
+    """The variance from the mean square about the pivot, zero if the difference is only rounding."""
     variance = mean_square - offset**2
     return np.where(variance <= noise, 0.0, variance)
 
 
 def doubtful(sums: Sums) -> Array:
-    """Where a scatter, by class and column, is less than the rounding of the squares that were ever in its sum."""
+    """Where a scatter, by class and column, is below the rounding of all squares that were ever in its sum."""
     n = np.broadcast_to(sums["one"], sums["x"].shape)
     scatter = second_moments(sums) - sums["x"] ** 2 / np.where(n > 0, n, 1.0)
     return np.asarray((n > 0) & (scatter <= RESIDUE * gross(sums)))
 
 
 def unknown_spreads(sums: Sums, columns: Columns, floor: Callable[[Floats], float]) -> Array:
-    """Where what subtraction has left of a scatter, by class and column, may be more than nothing and is not known.
+    """Where a subtraction has left a scatter, by class and column, that may be nonzero but is lost in rounding.
 
-    What is `doubtful` may be anything up to `RESIDUE` of the squares that were ever in the sum. It is nothing to speak
-    of where that is little beside the `floor` that is added to a variance, or where the sum has no digit of it and
-    rounding is little beside the least that is known of the column's spread. It is nothing at all where one row is
-    left, if its value is known. Of weights that are not whole, less than two may be one row: it is taken for one where
-    rounding is little beside the column's spread over all classes, or, where it has none, beside the value.
+    A `doubtful` scatter may be anything up to RESIDUE of the squares that were ever in the sum. It is negligible if
+    that is small relative to the `floor` that is added to a variance, or if the sum has no digit of it and rounding is
+    small relative to the least known variance of the column. It is zero if one row is left and its value is known. With
+    fractional weights, less than two may be one row: it is taken for one if rounding is small relative to the column's
+    variance over all classes, or, if that is zero, to the value.
     """
     assert columns.pivot is not None
-    found = doubtful(sums)
-    if not found.any():
-        return found
+    unknown = doubtful(sums)
+    if not unknown.any():
+        return unknown
     n, size = np.broadcast_to(sums["one"], sums["x"].shape), gross(sums)
     safe = np.where(n > 0, n, 1.0)
     mean, scatter = columns.pivot + sums["x"] / safe, second_moments(sums) - sums["x"] ** 2 / safe
-    wide = pooled(*settled(sums, columns))[2]
+    wide = pooled(*without_residue(sums, columns))[2]
     least = floor(wide)
-    error = np.where(n > 0, ROUNDING**2 * size / safe, np.inf)  # of the mean, squared
-    within = np.where((n > 0) & ~found, scatter / safe, np.inf).min(axis=0, initial=np.inf)
+    error = np.where(n > 0, ROUNDING**2 * size / safe, np.inf)  # squared error of the mean
+    within = np.where((n > 0) & ~unknown, scatter / safe, np.inf).min(axis=0, initial=np.inf)
     known = np.minimum(within, least_gaps(mean, error))
     known = np.where(np.isfinite(known), known, 0.0)
     beside = np.where(wide > 0, wide, mean**2)
     alone = (n == 1) & ((error <= RESIDUE * beside) | (beside == 0.0))
-    alone |= (n < 2) & (ROUNDING * size <= CANCELLED**-2 * n * beside)
-    little = ROUNDING * size <= n * np.maximum(SLIGHT * known, least / CANCELLED)
+    alone |= (n < 2) & (ROUNDING * size <= CANCELLATION_RATIO**-2 * n * beside)
+    little = ROUNDING * size <= n * np.maximum(NEGLIGIBLE_ROUNDING * known, least / CANCELLATION_RATIO)
     gone = (scatter <= ROUNDING * size) & (alone | little)
-    return np.asarray(found & ~gone & (RESIDUE * size > n * least))
+    return np.asarray(unknown & ~gone & (RESIDUE * size > n * least))
 
 
 def least_gaps(mean: Floats, error: Floats) -> Floats:
-    """The least squared distance between classes' means, by column: those that are more than their squared errors."""
+    """The least squared distance between classes' means, by column, ignoring those within their errors."""
     order = np.argsort(mean, axis=0)
     mean, error = (np.take_along_axis(table, order, axis=0) for table in (mean, error))
     with np.errstate(invalid="ignore"):
@@ -360,8 +359,8 @@ def least_gaps(mean: Floats, error: Floats) -> Floats:
         return np.asarray(np.where(gaps > doubt, gaps, np.inf).min(axis=0, initial=np.inf))
 
 
-def settled(sums: Sums, columns: Columns) -> tuple[dict[str, Floats], Columns]:
-    """Where no value is left, nothing is; where only rounding is left of a scatter, moments are zero about the mean."""
+def without_residue(sums: Sums, columns: Columns) -> tuple[dict[str, Floats], Columns]:
+    """Sums without rounding residue: zero without values; and where a scatter is only rounding, zero about the mean."""
     assert columns.pivot is not None
     if "lost" not in sums:
         return dict(sums), columns
@@ -376,7 +375,7 @@ def settled(sums: Sums, columns: Columns) -> tuple[dict[str, Floats], Columns]:
 
 
 def constant(sums: Sums) -> Array:
-    """Where a scatter is next to nothing beside the squares it is a difference of, though nothing was taken away."""
+    """Where a scatter is negligible relative to the squares it is a difference of, although nothing was subtracted."""
     n, size = np.broadcast_to(sums["one"], sums["x"].shape), second_moments(sums)
     small = size - sums["x"] ** 2 / np.where(n > 0, n, 1.0) <= RESIDUE * size
     return np.asarray(small & (sums["lost"] == 0.0) if "lost" in sums else small)
@@ -385,9 +384,9 @@ def constant(sums: Sums) -> Array:
 def constant_without(
     X: Array, weight: Floats | None, one: Floats, x: Floats, xx: Floats, noise: Floats, pivot: Floats
 ) -> Array:
-    """Which columns, over all classes, do not vary without row i, (n, d); the sums are those of `pooled_moments`.
+    """Which columns, over all classes, are constant without row i, (n, d); the sums are those of `pooled_moments`.
 
-    A class that the prior alone speaks of has then no spread but for the distance of the guess from these rows.
+    A class with only a prior then has no variance but for the distance of the guess from these rows.
     """
     w, t = np.ones((len(X), 1)) if weight is None else weight[:, None], X - pivot
     left = without(one, w)
@@ -403,25 +402,25 @@ def scatter_of(sums: Sums) -> Floats:
 
 
 def dense_blocks(n: int, d: int) -> list[slice]:
-    step = max(1, DENSE // max(1, d))
+    step = max(1, MAX_DENSE_ENTRIES // max(1, d))
     return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
 
 def log_prob_without(
     family: Family, sums: Sums, alpha: Array | float, columns: Columns, row: Array, c: int, weight: float
 ) -> Floats:
-    """log p(x | class) of a row under the sums without it, (k,); NaN where rounding may hide what is left of them."""
+    """log p(x | class) of a row under the sums without it, (k,); NaN if rounding may hide what is left of them."""
     if np.isinf(row).any():
         return np.full(len(sums["x"]), np.nan)
     left = without_row(sums, columns, row, c, weight)
     several = np.broadcast_to(left["one"], left["x"].shape) >= 2
     doubt = (doubtful(left) & several) | family.unknown(left, columns)
-    if "xxyy" in left:  # fourth powers lose digits long before squares do
+    if "xxyy" in left:  # fourth powers lose digits sooner than squares
         before, after = (np.diagonal(part["xxyy"], axis1=1, axis2=2) for part in (sums, left))
         doubt |= several & (after <= RESIDUE * before)
-    if (doubt & ~constant(sums))[c].any():  # the other classes have lost nothing
+    if (doubt & ~constant(sums))[c].any():  # the other classes are unchanged
         return np.full(len(sums["x"]), np.nan)
-    left, columns = settled(left, columns)
+    left, columns = without_residue(left, columns)
     params = family.estimate(add_prior(left, family.pseudo(alpha, columns, left)), columns)
     return np.asarray(family.log_prob(params, columns, row)[0])
 
@@ -432,7 +431,7 @@ def without_row(sums: Sums, columns: Columns, row: Array, c: int, weight: float)
     left = {name: array.copy() for name, array in sums.items()}
     there = ~np.isnan(row[0])
     if "xy" in left and not there.all():
-        return left  # a row with missing entries is not among whole rows
+        return left  # a row with missing values is not in the sums of complete rows
     t = np.where(there, row[0].astype(np.float64) - columns.pivot[c], 0.0)
     moments = {"x": t, "xx": t**2, "xy": np.outer(t, t), "xxy": np.outer(t**2, t), "xxyy": np.outer(t**2, t**2)}
     left["one"][c] = without(left["one"][c], weight * (there if left["one"].shape[1] > 1 else 1.0))

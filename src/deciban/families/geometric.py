@@ -74,11 +74,11 @@ class Geometric(Family):
         own, x = y[known], dense(X[known])
         w = np.ones((len(known), 1)) if weight is None else weight[known, None]
         rows = np.broadcast_to(sums["one"], sums["x"].shape)[own]
-        left = {
+        remaining = {
             "one": without(rows, w) + prior["one"][own],
             "x": without(sums["x"][own], w * np.nan_to_num(x)) + prior["x"][own],
         }
-        params = self.estimate(left, columns)  # a law a row: that of its class without it
+        params = self.estimate(remaining, columns)  # one law per row: that of its class without it
         out[known, own] = np.nansum(log_density(x, params.p, params.rows), axis=1)
         return out
 
@@ -118,7 +118,7 @@ class Geometric(Family):
         return [columns.name(j) for j in range(columns.size)], log_failure(params), np.log(params.p).sum(axis=1)
 
     def term(self, params: GeometricParams, columns: Columns, sketch: Sketch) -> Term:
-        """As it is linear, for SQL and ONNX."""
+        """The linear form, for SQL and ONNX."""
         if params.rows is not None:
             raise integrated_out(self.name)
         return slopes(sketch, columns, np.log(params.p), log_failure(params))
@@ -129,7 +129,7 @@ def dense(X: Matrix) -> Floats:
 
 
 def log_failure(params: GeometricParams) -> Floats:
-    """log (1 − p); −∞ where no row has ever waited."""
+    """log (1 − p); −∞ if no row has failures."""
     with np.errstate(divide="ignore"):
         return np.log1p(-params.p)
 
@@ -140,6 +140,6 @@ def log_density(x: Floats, p: Floats, rows: Floats | None) -> Floats:
     if rows is None:
         return np.asarray(plain)
     failures = rows * (1.0 - p) / p
-    some = failures > 0  # otherwise p = 1 for sure, or the guess is all there is: as it stands
-    a, b = np.where(some, rows, 1.0), np.where(some, failures, 1.0)
-    return np.asarray(np.where(some, betaln(a + 1.0, b + x) - betaln(a, b), plain))
+    integrable = failures > 0  # otherwise p = 1, or there is only the guess: p is used as it is
+    a, b = np.where(integrable, rows, 1.0), np.where(integrable, failures, 1.0)
+    return np.asarray(np.where(integrable, betaln(a + 1.0, b + x) - betaln(a, b), plain))

@@ -1,6 +1,6 @@
 """Scores that are linear in x: Σ_j zero_j + x_j·slope_j, with impossible events (log 0) counted, not multiplied.
 
-0 · (−∞) is NaN in a matrix product, so the finite parts are multiplied and the impossible ones counted apart.
+0 · (−∞) is NaN in a matrix product, so the finite parts are multiplied and the impossible ones counted separately.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from deciban.schema import Columns
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Slopes
 
-BLOCK = 1 << 20  # entries of a dense block converted at a time
+BLOCK_ENTRIES = 1 << 20  # entries of a dense block converted at a time
 
 
 def finite(array: Floats) -> Floats:
-    """The array with 0 for what is not finite."""
+    """The array with 0 in place of infinities and NaN."""
     return array if np.isfinite(array.sum()) else np.where(np.isfinite(array), array, 0.0)
 
 
 def dot(X: Matrix, weights: Floats, above: float | None = None) -> tuple[Floats, bool]:
-    """X · weights, (n, d)·(d, k), and whether some entry was missing: those count as zero. `weights` is finite.
+    """X · weights, (n, d)·(d, k), and whether some entry was missing: these count as zero. `weights` is finite.
 
-    With `above`, X is taken as 1[x > above]. NaN poisons a product, so the product tells whether one was there.
+    With `above`, X is replaced by 1[x > above]. A product with NaN is NaN, so it shows whether an entry was missing.
     """
     n, k = X.shape[0], weights.shape[1]
     weights = np.ascontiguousarray(weights)
@@ -48,7 +48,7 @@ def dot(X: Matrix, weights: Floats, above: float | None = None) -> tuple[Floats,
         return product(np.where(np.isnan(X.data), 0.0, X.data)), True
     out = np.empty((n, k))
     some_missing = False
-    step = max(1, BLOCK // max(1, X.shape[1]))
+    step = max(1, BLOCK_ENTRIES // max(1, X.shape[1]))
     for start in range(0, n, step):
         block = X[start : start + step]
         values = block if above is None else (block > above).astype(np.float64)
@@ -65,8 +65,8 @@ def score(
 ) -> Floats:
     """Σ_j zero_j + x_j·slope_j, shape (n, k), from (k, d) tables.
 
-    `zero` is what x = 0 says (None: nothing) and `present` what x = 1 says; −∞ in them marks the impossible. The
-    slope is the step from one to the other unless it is given.
+    `zero` is the score at x = 0 (None: 0) and `present` that at x = 1; −∞ marks the impossible. The slope is the
+    difference of the two unless it is given.
     """
     base = None if zero is None else finite(zero)
     if slope is None:
@@ -110,7 +110,7 @@ def spread(alpha: Array | float, k: int, d: int) -> Floats:
 
 
 def groups(y: Array, weight: Floats | None) -> list[tuple[int, float, Array]]:
-    """Rows that share class and weight: (class, weight, rows). Their own-class law without one of them is the same."""
+    """Rows by class and weight: (class, weight, rows). The law of the class without any one of them is the same."""
     if weight is None:
         return [(int(c), 1.0, np.flatnonzero(y == c)) for c in np.unique(y) if c >= 0]
     pairs, inverse = np.unique(np.column_stack([y, weight]), axis=0, return_inverse=True)

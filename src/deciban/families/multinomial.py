@@ -20,7 +20,7 @@ from deciban.schema import Columns
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
 
-DISTINCT = 32  # numbers of times that words stand in documents, for which tables are made
+MAX_DISTINCT_COUNTS = 32  # of words in documents, for which a table each is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Multinomial(Family):
         total = counts.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_theta = np.log(counts) - np.log(total)
-        # A class without a single word says nothing about words: every one is as likely.
+        # A class without any word: all words are equally likely.
         log_theta = np.where(total > 0, log_theta, -np.log(max(1, columns.size)))
         return MultinomialParams(log_theta, counts if self.predictive else None)
 
@@ -92,7 +92,7 @@ class Multinomial(Family):
             log_prob = np.zeros(len(y))
             words = X if issparse(X) else sp.csr_matrix(X)
             with np.errstate(divide="ignore", invalid="ignore"):
-                # Where no row of a class has the word, `once` is never read.
+                # `once` is never read where no row of a class has the word.
                 fewer = without(counts, 1.0)
                 once = np.where(fewer >= 0, np.log(fewer + prior), 0.0)
                 kernel.csr_own_logs(
@@ -114,11 +114,11 @@ class Multinomial(Family):
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
         values = np.unique(entries(X)[2])
-        if self.predictive or len(values) > DISTINCT:
-            return Family.without_each(self, sums, alpha, columns, X)  # super() knows no class with slots
+        if self.predictive or len(values) > MAX_DISTINCT_COUNTS:
+            return Family.without_each(self, sums, alpha, columns, X)  # super() does not work with slots
         counts, prior, length = sums["x"], self.pseudo(alpha, columns, sums)["x"], row_length(X)[:, None]
         out = np.zeros((X.shape[0], len(counts)))
-        for value in values:  # words that stand as often in a document share a table
+        for value in values:  # words with the same count in a document share a table
             left = without(counts, value)
             with np.errstate(divide="ignore", invalid="ignore"):
                 table = np.where(left < 0, 0.0, np.log(left + prior))
@@ -150,13 +150,13 @@ class Multinomial(Family):
     def terms(self, params: MultinomialParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         del columns
         _, at, values = entries(X)
-        if params.pseudo is not None:  # the document's length speaks too: see `rest`
+        if params.pseudo is not None:  # the document's length is evidence too: see `rest`
             pseudo = params.pseudo[:, at].T
             return at, gammaln(np.where(pseudo > 0, pseudo, 1.0) + values[:, None]) - log_gamma(pseudo)
         return at, values[:, None] * params.log_theta[:, at].T
 
     def rest(self, params: MultinomialParams, columns: Columns, X: Matrix) -> tuple[str, float, Floats] | None:
-        """With θ integrated out, the length of the document speaks: Γ(A)/Γ(A + N)."""
+        """With θ integrated out, the length of the document is evidence too: Γ(A)/Γ(A + N)."""
         del columns
         if params.pseudo is None:
             return None
@@ -177,7 +177,7 @@ class Multinomial(Family):
         return names, params.log_theta, np.zeros(len(params.log_theta))
 
     def term(self, params: MultinomialParams, columns: Columns, sketch: Sketch) -> Term:
-        """Each word says the same again as often as it stands there."""
+        """The evidence of each word is multiplied by its count."""
         if params.pseudo is not None:
             raise integrated_out(self.name)
         return slopes(sketch, columns, np.zeros_like(params.log_theta), params.log_theta)
@@ -204,7 +204,7 @@ def dirichlet_multinomial(
 ) -> Floats:
     """log p of each document's words in order, θ integrated out: Γ(A)/Γ(A+N) Π Γ(a_w+n_w)/Γ(a_w).
 
-    With neither counts nor pseudo-counts (A = 0), each of `size` words is as likely.
+    With neither counts nor pseudo-counts (A = 0), all of `size` words are equally likely.
     """
     some = np.asarray(strength) > 0
     safe = np.where(some, strength, 1.0)

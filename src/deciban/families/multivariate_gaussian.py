@@ -1,7 +1,7 @@
-"""Gaussian over a block of columns: n, Σ(x−p) and Σ(x−p)(x−p)ᵀ give means and covariances of every shape (S10–S13).
+"""Gaussian over a block of columns: means and covariances of every shape from n, Σ(x−p) and Σ(x−p)(x−p)ᵀ (S10–S13).
 
-Axis-aligned shapes keep only the diagonal, Σ(x−p)², and so take sparse rows and leave missing entries out. The others
-marginalise a missing entry at prediction and expect it while learning.
+Axis-aligned shapes use only the diagonal, Σ(x−p)², and so take sparse rows and skip missing values. The others
+marginalise over a missing value in prediction and use its expectation in learning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from deciban._kernel import scatter as kernel
 from deciban._scipy import gammaln, multigammaln
 from deciban._typing import Array, Floats, Matrix, Sums
-from deciban.algebra import CANCELLED, add_prior
+from deciban.algebra import CANCELLATION_RATIO, add_prior
 from deciban.families import covariance as shapes
 from deciban.families.base import Family
 from deciban.families.gaussian import (
@@ -28,7 +28,7 @@ from deciban.families.gaussian import (
     spread_of,
     unknown_spreads,
 )
-from deciban.families.roots import NONE, TINY, Repairs, Roots, roots
+from deciban.families.roots import NO_REPAIRS, ROUNDING_SHARE, Repairs, Roots, roots
 from deciban.matrix import has_missing
 from deciban.measure import RESIDUE, XX, XXY, XXYY, XY, Measure, One, X, gross, incomplete, second_moments
 from deciban.schema import Columns
@@ -41,34 +41,34 @@ Nested = tuple[tuple[tuple[float, ...], ...], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MultivariateParams:
-    """Means, covariances and their roots; axis-aligned shapes have variances (k, d) in their place, and no root."""
+    """Means, covariances and their roots; axis-aligned shapes have variances (k, d) instead, and no roots."""
 
     mean: Floats  # (k, d)
     covariance: Floats  # (m, d, d), m = 1 where shared; or (k, d)
     weight: Floats  # (k,) rows, prior included
-    pooled: Floats  # what all classes have in common: (d, d), or (d,)
+    pooled: Floats  # the covariance common to all classes: (d, d), or (d,)
     roots: Roots | None = None
     rows: Floats | None = None  # (k,) degrees of freedom of the posterior predictive
-    repairs: Repairs = NONE
-    shape: str = ""  # what "bic" chose, in the fourteen's letters
+    repairs: Repairs = NO_REPAIRS
+    shape: str = ""  # the shape in use (that chosen by "bic"), in letters
 
 
 @dataclass(frozen=True, slots=True)
 class MultivariateGaussian(Family):
     """A mean per class, and covariances of a given shape.
 
-    `covariance` is one of the fourteen shapes, a plain word for one, "unit", or "bic". With "full", `tie` moves every
-    class's covariance towards the shared one, and with any shape `sphere` (a number, "auto" or "oas") moves it towards
-    a sphere, of columns in units of `scale`: regularised discriminant analysis. `unit` is the share of an identity
+    `covariance` is one of the fourteen shapes, an alias of one, "unit", or "bic". With "full", `tie` shrinks every
+    class's covariance to the shared one, and with any shape `sphere` (a number, "auto" or "oas") shrinks it to a
+    sphere, of columns in units of `scale`: regularised discriminant analysis. `unit` is the share of an identity
     matrix, `ridge` is added to every variance. The prior is `alpha` pseudo-rows per class with mean `guess_mean` and
     covariance `guess_covariance` (None: the overall mean, and the covariance common to all classes): a
     normal–inverse-Wishart law. `predictive` integrates mean and covariance out under it: Student-t. `threshold` moves
-    means towards the overall mean by that many of their standard errors (shrunken centroids). `given` are covariances
-    someone else estimated.
+    means towards the overall mean by that many of their standard errors (shrunken centroids). `given` are fixed
+    covariances.
     """
 
     name: ClassVar[str] = "multivariate_gaussian"
-    says_evidence: ClassVar[bool] = True
+    typical_is_evidence: ClassVar[bool] = True
     pivoted: ClassVar[bool] = True
     covariance: str = "full"
     tie: float = 0.0
@@ -81,11 +81,11 @@ class MultivariateGaussian(Family):
     guess_mean: float | tuple[float, ...] | None = None
     guess_covariance: tuple[tuple[float, ...], ...] | None = None
     given: Nested | None = None
-    dense: bool = False  # keep whole scatter matrices, whatever the shape
-    scale: tuple[float, ...] | None = None  # units of the columns in which a sphere is round; None: as they are
+    dense: bool = False  # keep full scatter matrices, whatever the shape
+    scale: tuple[float, ...] | None = None  # units of the columns for `sphere`; None: as they are
 
     def __post_init__(self) -> None:
-        """Settings come from files too."""
+        """Check the settings, which may come from files."""
         good = (
             self.shape in (*shapes.SHAPES, "bic")
             and all(isinstance(v, float | int) and 0 <= v <= 1 for v in (self.tie, self.unit))
@@ -99,13 +99,13 @@ class MultivariateGaussian(Family):
 
     @property
     def shape(self) -> str:
-        """The covariance's shape in the fourteen's letters, or "unit" or "bic"."""
+        """The covariance's shape in letters, or "unit" or "bic"."""
         return shapes.ALIASES.get(self.covariance, self.covariance)
 
     @property
     def aligned(self) -> bool:
-        """Whether variances are all there is to keep. Where volume or form alone is shared, missing entries would
-        weigh on other columns, so these shapes keep whole rows."""
+        """Whether only variances are needed. If only volume or form is shared, missing values would affect other
+        columns, so these shapes use complete rows."""
         return self.shape in ("unit", "EII", "VII", "EEI", "VVI") and not self.dense
 
     @classmethod
@@ -133,14 +133,14 @@ class MultivariateGaussian(Family):
         strength = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1, 1)[:k], (k, 1))
         if not strength.any():
             return {name: np.zeros_like(array) for name, array in sums.items()}
-        found = self.moments(sums, columns)
-        mean = found.overall if self.guess_mean is None else np.broadcast_to(self.guess_mean, columns.size)
+        moments = self.moments(sums, columns)
+        mean = moments.overall if self.guess_mean is None else np.broadcast_to(self.guess_mean, columns.size)
         offset = mean - columns.pivot
         prior = {"one": strength + 0.0, "x": strength * offset}
         if self.aligned:
-            variance = found.common if self.guess_covariance is None else np.diagonal(np.array(self.guess_covariance))
+            variance = moments.common if self.guess_covariance is None else np.diagonal(np.array(self.guess_covariance))
             return prior | {"xx": strength * (variance + offset**2)}
-        spread = found.common if self.guess_covariance is None else np.array(self.guess_covariance)
+        spread = moments.common if self.guess_covariance is None else np.array(self.guess_covariance)
         prior["xy"] = strength[..., None] * (spread + offset[:, :, None] * offset[:, None, :])
         if "xxyy" in sums:
             each = zip(offset, strength, strict=True)
@@ -149,46 +149,48 @@ class MultivariateGaussian(Family):
         return prior
 
     def estimate(self, sums: Sums, columns: Columns) -> MultivariateParams:
-        found = self.moments(sums, columns)
+        moments = self.moments(sums, columns)
         if self.aligned:
-            return self._estimate_aligned(found)
-        weight = found.weight[:, 0]
-        shape, covariance = self.covariances(found, sums)
+            return self._estimate_aligned(moments)
+        weight = moments.weight[:, 0]
+        shape, covariance = self.covariances(moments, sums)
         if self.unit:
             covariance = (1.0 - self.unit) * covariance + self.unit * np.eye(columns.size)
         if self.ridge:
             covariance = covariance + self.ridge * np.eye(columns.size)
         each = weight if len(covariance) > 1 else weight.sum(keepdims=True)
-        slack = found.slack if len(covariance) > 1 else found.slack.max(keepdims=True)
-        rooted = roots(covariance, each, found.common, found.mean, slack)
+        slack = moments.slack if len(covariance) > 1 else moments.slack.max(keepdims=True)
+        rooted = roots(covariance, each, moments.common, moments.mean, slack)
         rows = None
         if self.predictive:
             tie = 1.0 if shape == "EEE" else self.tie
             rows = (1.0 - tie) * weight + tie * weight.sum()
             rows = np.where(rows > 0, rows, 1.0)
         return MultivariateParams(
-            found.mean, rooted.covariance, weight, found.common, rooted, rows, rooted.repairs, shape
+            moments.mean, rooted.covariance, weight, moments.common, rooted, rows, rooted.repairs, shape
         )
 
     def unknown(self, sums: Sums, columns: Columns) -> Array:
-        """Columns by themselves, and where they are known, the directions of covariances that are not diagonal.
+        """Single columns, and if they are all known, the directions of covariances that are not diagonal.
 
-        Where classes share what they vary by, it is enough to know that.
+        If classes share a covariance, only the shared one must be known.
         """
-        found = unknown_spreads({**sums, "xx": second_moments(sums)}, columns, lambda _: self.ridge + self.unit)
+        unknown = unknown_spreads({**sums, "xx": second_moments(sums)}, columns, lambda _: self.ridge + self.unit)
         n, size = np.where(sums["one"] > 0, sums["one"], 1.0), gross(sums)
         spread = np.where(sums["one"] > 0, second_moments(sums) - sums["x"] ** 2 / n, 0.0)
         shared = self.shape in ("EEE", "EEI", "EII")
         if shared:
             size, spread = size.sum(axis=0, keepdims=True), spread.sum(axis=0, keepdims=True)
-            found &= spread <= RESIDUE * size
-        if "xxyy" in sums:  # fourth powers lose twice as many digits as squares
-            found |= (spread > ROUNDING * size) & (spread <= RESIDUE**0.5 * size)
-        if self.aligned or found.any():
-            return found
+            unknown &= spread <= RESIDUE * size
+        if "xxyy" in sums:  # fourth powers lose twice as many digits
+            unknown |= (spread > ROUNDING * size) & (spread <= RESIDUE**0.5 * size)
+        if self.aligned or unknown.any():
+            return unknown
         times = np.divide(size, spread, out=np.ones_like(size), where=spread > ROUNDING * size)
-        free = np.maximum(sums["one"][:, 0] - 1.0, 0.0)  # with fewer degrees of freedom than columns none is regular
-        for c in np.flatnonzero(times.max(axis=1, initial=1.0) > CANCELLED):
+        free = np.maximum(
+            sums["one"][:, 0] - 1.0, 0.0
+        )  # with fewer degrees of freedom than columns a scatter is singular anyway
+        for c in np.flatnonzero(times.max(axis=1, initial=1.0) > CANCELLATION_RATIO):
             if (free.sum() if shared else free[c]) < columns.size:
                 continue
             scatter = central(sums)[slice(None) if shared else slice(c, c + 1)].sum(axis=0)
@@ -196,8 +198,8 @@ class MultivariateGaussian(Family):
             unit = np.sqrt(spread[c, live])
             least = np.linalg.eigvalsh(scatter[np.ix_(live, live)] / np.outer(unit, unit))[0]
             if least <= RESIDUE * times[c].max():
-                found[slice(None) if shared else c, int(np.argmax(times[c]))] = True
-        return found
+                unknown[slice(None) if shared else c, int(np.argmax(times[c]))] = True
+        return unknown
 
     def expect(self, params: MultivariateParams, columns: Columns) -> Sums:
         assert columns.pivot is not None
@@ -213,22 +215,22 @@ class MultivariateGaussian(Family):
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         out = np.empty((X.shape[0], len(params.mean)))
         self._density(X, params.mean, params.roots, params, out)
-        if np.isnan(out.sum()) and has_missing(X):  # NaN in a row comes out as NaN: no separate pass over X
-            for rows, there in patterns(X):
+        if np.isnan(out.sum()) and has_missing(X):  # a row with NaN has a NaN score: no separate pass over X
+            for rows, present in patterns(X):
                 out[rows] = 0.0
-                if len(there):
-                    part, part_out = self._marginal(params, there), np.empty((len(rows), len(params.mean)))
-                    mine = np.ascontiguousarray(X[np.ix_(rows, there)])
-                    self._density(mine, params.mean[:, there], part, params, part_out)
+                if len(present):
+                    part, part_out = self._marginal(params, present), np.empty((len(rows), len(params.mean)))
+                    mine = np.ascontiguousarray(X[np.ix_(rows, present)])
+                    self._density(mine, params.mean[:, present], part, params, part_out)
                     out[rows] = part_out
         return out
 
     def first_guess(self, columns: Columns, X: Matrix, shares: Floats) -> MultivariateParams:
-        """The law as if columns were independent, from whatever entries are there: where EM starts."""
-        there = ~np.isnan(X)
-        centre = np.nanmean(np.where(there.any(axis=0), X, 0.0), axis=0)
-        t = np.where(there, X - centre, 0.0)
-        sums = {"one": shares.T @ there.astype(float), "x": shares.T @ t, "xx": shares.T @ t**2}
+        """The law as if columns were independent, from all values that are not missing: the start of EM."""
+        present = ~np.isnan(X)
+        centre = np.nanmean(np.where(present.any(axis=0), X, 0.0), axis=0)
+        t = np.where(present, X - centre, 0.0)
+        sums = {"one": shares.T @ present.astype(float), "x": shares.T @ t, "xx": shares.T @ t**2}
         aligned = MultivariateGaussian(covariance="diag", ridge=self.ridge)
         loose = aligned.estimate(sums, Columns(columns.size, pivot=np.tile(centre, (len(sums["x"]), 1))))
         covariance = loose.covariance[:, :, None] * np.eye(columns.size)
@@ -238,63 +240,65 @@ class MultivariateGaussian(Family):
         )
 
     def expected_sums(self, params: MultivariateParams, columns: Columns, X: Matrix, shares: Floats) -> Sums:
-        """Missing entries given those that are there: E[x] fills the hole, Cov[x] adds what the hole leaves open."""
+        """E[T] with missing values given the present ones: E[x] in their place, plus their conditional covariance."""
         assert columns.pivot is not None
         k, d = params.mean.shape
         sums = {"one": np.zeros((k, 1)), "x": np.zeros((k, d)), "xy": np.zeros((k, d, d))}
         higher = {name: np.zeros((k, d, d)) for name in ("xxy", "xxyy")} if self.sphere == "auto" else {}
-        for rows, there in patterns(X):
-            for c, gone, filled, left_open in self._holes(params, X[rows], there):
+        for rows, present in patterns(X):
+            for c, missing, filled, conditional_covariance in self._missing_given_present(params, X[rows], present):
                 w = np.ascontiguousarray(shares[rows, c])
                 codes = np.zeros(len(rows), dtype=np.int32)
                 mine = [array[c : c + 1] for array in sums.values()]
                 kernel.class_scatter(filled, codes, w, np.ascontiguousarray(columns.pivot[c : c + 1]), *mine)
-                spare = np.zeros((d, d))
-                spare[np.ix_(gone, gone)] = left_open
-                sums["xy"][c] += w.sum() * spare
+                covariance = np.zeros((d, d))
+                covariance[np.ix_(missing, missing)] = conditional_covariance
+                sums["xy"][c] += w.sum() * covariance
                 if higher:
-                    third, fourth = gaussian_moments(filled - columns.pivot[c], spare, w)
+                    third, fourth = gaussian_moments(filled - columns.pivot[c], covariance, w)
                     higher["xxy"][c] += third
                     higher["xxyy"][c] += fourth
         return sums | higher
 
     def fill(self, params: MultivariateParams, X: Array, shares: Floats) -> Floats:
-        """Rows with E[x] in place of missing entries, averaged over the classes by `shares` (n, k)."""
+        """Rows with E[x] in place of missing values, averaged over the classes by `shares` (n, k)."""
         out = np.array(X, dtype=np.float64)
-        for rows, there in patterns(X):
+        for rows, present in patterns(X):
             guess = np.zeros((len(rows), out.shape[1]))
-            for c, _, filled, _ in self._holes(params, X[rows], there):
+            for c, _, filled, _ in self._missing_given_present(params, X[rows], present):
                 guess += shares[rows, c][:, None] * filled
             out[rows] = guess
         return out
 
-    def _holes(self, params: MultivariateParams, X: Array, there: Array) -> Iterator[tuple[int, Array, Floats, Floats]]:
-        """For every class: which columns are gone, the rows with E[x] in them, and the covariance that is left open."""
-        gone = np.setdiff1d(np.arange(X.shape[1]), there)
-        part = self._marginal(params, there)
+    def _missing_given_present(
+        self, params: MultivariateParams, X: Array, present: Array
+    ) -> Iterator[tuple[int, Array, Floats, Floats]]:
+        """For every class: the missing columns, the rows with E[x] in them, and their conditional covariance."""
+        missing = np.setdiff1d(np.arange(X.shape[1]), present)
+        part = self._marginal(params, present)
         for c in range(len(params.mean)):
             full = params.covariance[c if len(params.covariance) > 1 else 0]
             root = part.root[c if len(part.root) > 1 else 0]
-            slope = full[np.ix_(gone, there)] @ root.T @ root  # Σ_mo Σ_oo⁻¹
+            slope = full[np.ix_(missing, present)] @ root.T @ root  # Σ_mo Σ_oo⁻¹
             filled = np.empty(X.shape)
-            filled[:, there] = X[:, there]
-            filled[:, gone] = params.mean[c, gone] + (filled[:, there] - params.mean[c, there]) @ slope.T
-            yield c, gone, filled, full[np.ix_(gone, gone)] - slope @ full[np.ix_(there, gone)]
+            filled[:, present] = X[:, present]
+            filled[:, missing] = params.mean[c, missing] + (filled[:, present] - params.mean[c, present]) @ slope.T
+            yield c, missing, filled, full[np.ix_(missing, missing)] - slope @ full[np.ix_(present, missing)]
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
     ) -> Floats:
-        if self.shape == "bic":  # the shape is a choice, and a choice once made is kept
+        if self.shape == "bic":  # the chosen shape is kept
             chosen = self.estimate(add_prior(sums, self.pseudo(alpha, columns, sums)), columns).shape
-            held = replace(self, covariance=chosen, dense=True)
-            return held.leave_one_out(sums, alpha, columns, X, y, weight)
+            fixed = replace(self, covariance=chosen, dense=True)
+            return fixed.leave_one_out(sums, alpha, columns, X, y, weight)
         n, k = X.shape[0], len(sums["x"])
         out = np.full((n, k), np.nan)
         slow = np.ones(n, dtype=np.uint8)
         if self.downdates(alpha):
             self._downdated(sums, columns, X, y, weight, out, slow)
             slow[incomplete(X)] = 1
-        for i in np.flatnonzero(slow):  # no short way for these: the sums without the row, and the estimate from them
+        for i in np.flatnonzero(slow):  # no downdate for these: an estimate from the sums without the row
             row = X[i : i + 1].toarray() if hasattr(X, "toarray") else X[i : i + 1]
             out[i] = log_prob_without(self, sums, alpha, columns, row, int(y[i]), 1.0 if weight is None else weight[i])
         return out
@@ -307,19 +311,19 @@ class MultivariateGaussian(Family):
     def _downdated(
         self, sums: Sums, columns: Columns, X: Array, y: Array, weight: Floats | None, out: Floats, slow: Array
     ) -> None:
-        """Leave-one-out by rank-one downdates of every class's scatter, at about the cost of a prediction.
+        """Leave-one-out by rank-one downdates of every class's scatter, at about the cost of prediction.
 
-        Where columns repeat others, along the directions that are left; where a class had to be helped, not at all.
+        If columns repeat others, within the directions that are kept; not at all if a class was repaired.
         """
-        found, rooted = self.moments(sums, columns), self.estimate(sums, columns).roots
+        moments, rooted = self.moments(sums, columns), self.estimate(sums, columns).roots
         assert rooted is not None
         repairs = rooted.repairs
-        if not (found.weight > 0).all() or repairs.helped or repairs.certain or rooted.rank == 0:
+        if not (moments.weight > 0).all() or repairs.helped or repairs.certain or rooted.rank == 0:
             return
-        if rooted.kept is not None and self.sphere:  # round before directions were left out, not after
+        if rooted.kept is not None and self.sphere:  # the sphere applies before directions are left out
             return
         tie = 1.0 if self.shape == "EEE" else self.tie
-        scatter, mean = self._tied_scatter(found, tie), found.mean
+        scatter, mean = self._tied_scatter(moments, tie), moments.mean
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         volume = rooted.volume
         if rooted.kept is not None:
@@ -328,7 +332,7 @@ class MultivariateGaussian(Family):
             kernel.project(X, centre, np.ascontiguousarray(rooted.kept), along)
             X, mean = along, (mean - centre) @ rooted.kept.T
             scatter = rooted.kept @ scatter @ rooted.kept.T
-        # Units in which the sphere is round, or (it is no matter then) in which columns are alike.
+        # The units of the sphere, or without one, units in which columns have similar variances.
         units = np.sqrt(np.diagonal(scatter.sum(axis=0))) if not self.sphere else np.ones(scatter.shape[1])
         if self.sphere and self.scale is not None:
             units = np.array(self.scale)
@@ -340,7 +344,7 @@ class MultivariateGaussian(Family):
             X,
             np.ascontiguousarray(y, dtype=np.int32),
             weight,
-            np.ascontiguousarray(found.weight[:, 0]),
+            np.ascontiguousarray(moments.weight[:, 0]),
             np.ascontiguousarray(mean),
             np.ascontiguousarray(basis.transpose(0, 2, 1)),
             np.ascontiguousarray(spread),
@@ -378,64 +382,63 @@ class MultivariateGaussian(Family):
         with np.errstate(divide="ignore", invalid="ignore"):
             start, end = (np.linalg.slogdet(central(part))[1] for part in (prior, after))
             nu, last = kappa + d - 1.0, kappa + n + d - 1.0
-            said = (
+            log_marginal = (
                 -0.5 * n * d * np.log(np.pi)
                 + 0.5 * d * np.log(kappa / (kappa + n))
                 + np.array([multigammaln(0.5 * b, d) - multigammaln(0.5 * a, d) for a, b in zip(nu, last, strict=True)])
                 + 0.5 * nu * start
                 - 0.5 * last * end
             )
-        return np.asarray(np.where((n > 0) & np.isfinite(said), said, 0.0))
+        return np.asarray(np.where((n > 0) & np.isfinite(log_marginal), log_marginal, 0.0))
 
     def terms(self, params: MultivariateParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
         """−½(x−μ)ᵀΣ⁻¹(x−μ), split by column as −½(x_j−μ_j)[Σ⁻¹(x−μ)]_j: it adds up, whatever the order of columns.
 
-        Columns that vary together have no share of their own in what they say; this one gives each its half of what
-        it says together with another.
+        The evidence of correlated columns has no unique split; this one gives each column half of every joint term.
         """
         if params.roots is None:
             return Gaussian().terms(self.columnwise(params), columns, X)
-        there, row, part = self._law_of_row(params, X)
-        gap = row - params.mean[:, there]
+        present, row, part = self._law_of_row(params, X)
+        gap = row - params.mean[:, present]
         whitened = np.einsum("cij,cj->ci", np.broadcast_to(part.root, (len(gap), *part.root.shape[1:])), gap)
         pull = np.einsum("cij,ci->cj", np.broadcast_to(part.root, (len(gap), *part.root.shape[1:])), whitened)
         shares = gap * pull  # (k, m)
         if params.rows is None:
-            return there, -0.5 * shares.T
+            return present, -0.5 * shares.T
         _, scale, power = self._student(params, part)
         square = shares.sum(axis=1)
         sound = (square > 0) & np.isfinite(square)
         total = -power * np.log1p(scale * np.where(sound, square, 0.0))
         split = shares * (total / np.where(sound, square, 1.0))[:, None]
-        return there, np.where(np.isinf(shares), -np.inf, np.where(sound[:, None], split, 0.0)).T
+        return present, np.where(np.isinf(shares), -np.inf, np.where(sound[:, None], split, 0.0)).T
 
     def rest(self, params: MultivariateParams, columns: Columns, X: Matrix) -> tuple[str, Any, Floats] | None:
-        """How widely each class spreads: a wide one expects a row near its mean less."""
+        """The normalising constant of each class: the wider a class, the lower its density at the mean."""
         del columns
         if params.roots is None:
             return None
         return "(spread of the class)", "", self._constant(params, self._law_of_row(params, X)[2])
 
     def _law_of_row(self, params: MultivariateParams, X: Array) -> tuple[Array, Floats, Roots]:
-        """Which columns of one row are there, their values, and the law of these columns."""
+        """The columns of one row that are not missing, their values, and the law of these columns."""
         row = np.asarray(X, dtype=float).ravel()
-        there = np.flatnonzero(~np.isnan(row))
+        present = np.flatnonzero(~np.isnan(row))
         law = params.roots
-        if law is None or len(there) < len(row):
-            law = self._marginal(params, there)
-        return there, row[there], law
+        if law is None or len(present) < len(row):
+            law = self._marginal(params, present)
+        return present, row[present], law
 
     def typical(self, params: MultivariateParams, columns: Columns) -> tuple[list[str], Floats]:
-        """What a value drawn from each class says for it on average, each column by itself."""
+        """The mean evidence of a value drawn from each class, for each column alone."""
         return Gaussian().typical(self.columnwise(params), columns)
 
     def table(self, params: MultivariateParams, columns: Columns) -> dict[str, Floats]:
         return Gaussian().table(self.columnwise(params), columns)
 
     def linear(self, params: MultivariateParams, columns: Columns) -> tuple[list[str], Floats, Floats]:
-        """θ = Σ⁻¹μ_y and θ_0 = −½μ_yᵀΣ⁻¹μ_y, where Σ is shared (S11, S14), but for what all classes have alike."""
+        """θ = Σ⁻¹μ_y and θ_0 = −½μ_yᵀΣ⁻¹μ_y, if Σ is shared (S11, S14), up to what all classes have in common."""
         names = [columns.name(j) for j in range(columns.size)]
-        centre = params.mean.mean(axis=0)  # about it, so that far columns cost few digits
+        centre = params.mean.mean(axis=0)  # relative to it, so that columns far from zero lose few digits
         gap = params.mean - centre
         if params.roots is None:
             if not (params.covariance == params.covariance[:1]).all():
@@ -460,10 +463,10 @@ class MultivariateGaussian(Family):
         constant, own = self._constant(params, params.roots), np.arange(k, dtype=np.int32)
         return QuadraticForms(coordinates, params.mean, params.roots.root, constant, own, np.zeros(k), scale, power)
 
-    # ------------------------------------------------------------------ how it is done
+    # ------------------------------------------------------------------ implementation
 
     def moments(self, sums: Sums, columns: Columns) -> ClassMoments:
-        """Means, scatters about them, and what is common to all classes."""
+        """Means, scatters about them, and the covariance common to all classes."""
         assert columns.pivot is not None
         one, d = sums["one"], columns.size
         seen = np.broadcast_to(one, sums["x"].shape)
@@ -490,42 +493,42 @@ class MultivariateGaussian(Family):
         return ClassMoments(np.asarray(one), mean, scatter, within, overall, spread, slack)
 
     def units(self, sums: Sums, columns: Columns) -> tuple[float, ...]:
-        """Each column's standard deviation within classes, or over all rows, or 1: units to measure it in."""
-        found = self.moments(sums, columns)
-        within = found.common if found.common.ndim == 1 else np.diagonal(found.common)
-        variance = np.where(within > 0, within, np.where(found.spread > 0, found.spread, 1.0))
+        """A unit for each column: its standard deviation within classes, or over all rows if that is 0, or 1."""
+        moments = self.moments(sums, columns)
+        within = moments.common if moments.common.ndim == 1 else np.diagonal(moments.common)
+        variance = np.where(within > 0, within, np.where(moments.spread > 0, moments.spread, 1.0))
         return tuple(np.sqrt(variance).tolist())
 
-    def _tied_scatter(self, found: ClassMoments, tie: float) -> Floats:
-        """(1 − tie)·W_c + tie·W, (k, d, d), or (1, d, d) where all is shared."""
-        whole = found.scatter.sum(axis=0)
-        return np.asarray(whole[None] if tie == 1.0 else (1.0 - tie) * found.scatter + tie * whole)
+    def _tied_scatter(self, moments: ClassMoments, tie: float) -> Floats:
+        """(1 − tie)·W_c + tie·W, (k, d, d), or (1, d, d) if tie is 1."""
+        whole = moments.scatter.sum(axis=0)
+        return np.asarray(whole[None] if tie == 1.0 else (1.0 - tie) * moments.scatter + tie * whole)
 
-    def covariances(self, found: ClassMoments, sums: Sums) -> tuple[str, Floats]:
-        """The shape in use and covariances (m, d, d), before anything is done about singular ones."""
-        n, shape = found.weight[:, 0], self.shape
-        k, d = found.mean.shape
+    def covariances(self, moments: ClassMoments, sums: Sums) -> tuple[str, Floats]:
+        """The shape in use and covariances (m, d, d), before singular ones are repaired."""
+        n, shape = moments.weight[:, 0], self.shape
+        k, d = moments.mean.shape
         if self.given is not None:
             return shape, np.array(self.given, dtype=np.float64).reshape(-1, d, d)
         if shape == "bic":
-            usable = {name: shapes.bic(name, n, found.scatter) for name in shapes.SHAPES if name != "unit"}
+            usable = {name: shapes.bic(name, n, moments.scatter) for name in shapes.SHAPES if name != "unit"}
             shape = min(usable, key=lambda name: usable[name])
         if shape not in ("EEE", "VVV"):
-            covariance = shapes.shape(shape, n, found.scatter)
+            covariance = shapes.shape(shape, n, moments.scatter)
             return shape, self._rounded(covariance)
         tie = 1.0 if shape == "EEE" else self.tie
-        scatter = self._tied_scatter(found, tie)
+        scatter = self._tied_scatter(moments, tie)
         b = 1.0 if self.unbiased else 0.0
         own, everyone = n - b * (n > 0), float((n - b * (n > 0)).sum())
         degrees = np.array([everyone]) if tie == 1.0 else (1.0 - tie) * own + tie * everyone
         covariance = np.where(
-            (degrees > 0)[:, None, None], scatter / np.where(degrees > 0, degrees, 1.0)[:, None, None], found.common
+            (degrees > 0)[:, None, None], scatter / np.where(degrees > 0, degrees, 1.0)[:, None, None], moments.common
         )
         if self.sphere == "auto":
             fourth = shapes.central_fourth(n, sums["x"], sums["xy"], sums["xxy"], sums["xxyy"])
             each = np.array(
                 [
-                    shapes.standardised_ledoit_wolf(n[c], found.scatter[c], fourth[c]) if n[c] > 0 else found.common
+                    shapes.standardised_ledoit_wolf(n[c], moments.scatter[c], fourth[c]) if n[c] > 0 else moments.common
                     for c in range(k)
                 ]
             )
@@ -544,7 +547,7 @@ class MultivariateGaussian(Family):
         return shape, self._rounded(covariance)
 
     def _rounded(self, covariance: Floats) -> Floats:
-        """Covariances moved towards a sphere, by a number."""
+        """Covariances shrunk to a sphere by the number `sphere`."""
         if isinstance(self.sphere, str):
             raise TypeError(f"shrinkage {self.sphere!r} goes with covariance 'full' or 'tied'")
         if not self.sphere:
@@ -554,53 +557,53 @@ class MultivariateGaussian(Family):
         units = np.outer(self.scale, self.scale)
         return np.asarray(shapes.shrink(covariance / units, float(self.sphere)) * units)
 
-    def _estimate_aligned(self, found: ClassMoments) -> MultivariateParams:
-        k, d = found.mean.shape
-        n = np.broadcast_to(found.weight, (k, d))
-        scatter, rows = found.scatter, n.max(axis=1) if d else np.zeros(k)
+    def _estimate_aligned(self, moments: ClassMoments) -> MultivariateParams:
+        k, d = moments.mean.shape
+        n = np.broadcast_to(moments.weight, (k, d))
+        scatter, rows = moments.scatter, n.max(axis=1) if d else np.zeros(k)
         if self.shape in ("EEI", "EII", "unit") or self.unbiased:
-            common = found.common
+            common = moments.common
             if self.shape == "EII":
                 total = n.sum(axis=0)
                 common = np.full(d, (common * total).sum() / total.sum() if total.any() else 1.0)
             variance = np.tile(np.ones(d) if self.shape == "unit" else common, (k, 1))
         else:
-            # A column with missing entries counts as if its scatter were that of all the class's rows.
+            # The scatter of a column with missing values is scaled up to all rows of the class.
             even = scatter * np.where(n > 0, rows[:, None] / np.where(n > 0, n, 1.0), 0.0)
             variance = shapes.diagonal_shape(self.shape, rows, even)
-            if self.shape == "VII":  # the mean square of the entries that are there
+            if self.shape == "VII":  # the mean square of the values that are not missing
                 values = n.sum(axis=1, keepdims=True)
                 variance = np.where(
                     values > 0, scatter.sum(axis=1, keepdims=True) / np.where(values > 0, values, 1.0), variance
                 )
-            variance = np.where(n > 0, variance, found.common) if self.shape == "VVI" else variance
+            variance = np.where(n > 0, variance, moments.common) if self.shape == "VVI" else variance
         if self.sphere:
             if isinstance(self.sphere, str):
                 raise TypeError(f"shrinkage {self.sphere!r} goes with covariance 'full' or 'tied'")
             variance = (1.0 - self.sphere) * variance + self.sphere * variance.mean(axis=1, keepdims=True)
         variance = (1.0 - self.unit) * variance + self.unit + self.ridge
-        mean = found.mean
+        mean = moments.mean
         if self.threshold:
-            mean = self._shrunken(found)
-        variance, repairs = repair_variances(variance, rows, found)
+            mean = self._shrunken(moments)
+        variance, repairs = repair_variances(variance, rows, moments)
         return MultivariateParams(
-            mean, variance, rows, found.common, None, rows + 0.0 if self.predictive else None, repairs, self.shape
+            mean, variance, rows, moments.common, None, rows + 0.0 if self.predictive else None, repairs, self.shape
         )
 
-    def _shrunken(self, found: ClassMoments) -> Floats:
+    def _shrunken(self, moments: ClassMoments) -> Floats:
         """Means moved towards the overall mean by `threshold` of their standard errors (Tibshirani et al. 2002)."""
-        n = np.broadcast_to(found.weight, found.mean.shape)
+        n = np.broadcast_to(moments.weight, moments.mean.shape)
         total = n.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.sqrt(1.0 / n - 1.0 / total)
-            deviation = np.sqrt(found.common)
+            deviation = np.sqrt(moments.common)
             unit = error * (deviation + np.median(deviation))
-            shift = (found.mean - found.overall) / unit
+            shift = (moments.mean - moments.overall) / unit
             kept = np.sign(shift) * np.maximum(np.abs(shift) - self.threshold, 0.0) * unit
-        return np.asarray(np.where(np.isfinite(kept) & (n > 0), found.overall + kept, found.mean))
+        return np.asarray(np.where(np.isfinite(kept) & (n > 0), moments.overall + kept, moments.mean))
 
     def columnwise(self, params: MultivariateParams) -> GaussianParams:
-        """Each column by itself."""
+        """The law of each column alone."""
         variance = params.covariance
         if params.roots is not None:
             variance = np.diagonal(variance, axis1=1, axis2=2)
@@ -624,7 +627,7 @@ class MultivariateGaussian(Family):
         return np.ascontiguousarray(np.broadcast_to(-0.5 * (part.rank * LOG_2PI + part.log_det), len(params.mean)))
 
     def _student(self, params: MultivariateParams, part: Roots) -> tuple[Floats, Floats, Floats]:
-        """constant, scale and power of constant − power·log(1 + scale·q): the predictive of a new row of each class."""
+        """constant, scale and power of constant − power·log(1 + scale·q): the predictive law of a new row by class."""
         assert params.rows is not None
         dof, r = params.rows, part.rank
         spread = dof * (1.0 + 1.0 / np.where(params.weight > 0, params.weight, 1.0))
@@ -632,17 +635,17 @@ class MultivariateGaussian(Family):
         constant = gammaln(0.5 * (dof + r)) - gammaln(0.5 * dof) - 0.5 * (r * np.log(np.pi) + log_det)
         return np.ascontiguousarray(constant), 1.0 / spread, 0.5 * (dof + r)
 
-    def _marginal(self, params: MultivariateParams, there: Array) -> Roots:
-        """The law of some of the columns."""
-        at = np.ix_(there, there)
-        covariance = np.ascontiguousarray(params.covariance[:, there[:, None], there])
+    def _marginal(self, params: MultivariateParams, present: Array) -> Roots:
+        """The marginal law of some of the columns."""
+        at = np.ix_(present, present)
+        covariance = np.ascontiguousarray(params.covariance[:, present[:, None], present])
         weight = params.weight if len(covariance) > 1 else params.weight.sum(keepdims=True)
-        return roots(covariance, weight, params.pooled[at], params.mean[:, there])
+        return roots(covariance, weight, params.pooled[at], params.mean[:, present])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassMoments:
-    """What the sums say: rows, means and scatters by class; the common covariance, overall mean and spread."""
+    """Moments from the sums: weights, means and scatters by class; the common covariance, overall mean and variance."""
 
     weight: Floats  # (k, 1), or (k, d) where entries are missing
     mean: Floats  # (k, d)
@@ -659,16 +662,16 @@ def central(sums: Sums) -> Floats:
     return np.asarray(sums["xy"] - sums["x"][:, :, None] * sums["x"][:, None, :] / n)
 
 
-def repair_variances(variance: Floats, rows: Floats, found: ClassMoments) -> tuple[Floats, Repairs]:
-    """The aligned form of `roots`: constant columns say nothing, classes without spread are helped."""
+def repair_variances(variance: Floats, rows: Floats, moments: ClassMoments) -> tuple[Floats, Repairs]:
+    """The axis-aligned form of `roots`: constant columns are ignored, classes without variance repaired."""
     flat = variance <= 0
     if not flat.any():
         return variance, Repairs()
-    constant = tuple(int(j) for j in np.flatnonzero(found.spread <= 0))
-    certain = (found.common <= 0) & (found.spread > 0)
-    common = np.where(found.common > 0, found.common, np.where(certain, 4.0 * TINY * found.spread, 1.0))
+    constant = tuple(int(j) for j in np.flatnonzero(moments.spread <= 0))
+    certain = (moments.common <= 0) & (moments.spread > 0)
+    common = np.where(moments.common > 0, moments.common, np.where(certain, 4.0 * ROUNDING_SHARE * moments.spread, 1.0))
     own = rows[:, None]
-    helped = flat & ~certain & (found.spread > 0)
+    helped = flat & ~certain & (moments.spread > 0)
     variance = np.where(helped, common / (own + 1.0), np.where(flat, common, variance))
     return variance, Repairs(
         constant, len(constant), int(certain.sum()), tuple(int(c) for c in np.flatnonzero(helped.any(axis=1)))
@@ -685,12 +688,12 @@ def gaussian_moments(mean: Floats, covariance: Floats, weight: Floats) -> tuple[
 
 
 def patterns(X: Array) -> list[tuple[Array, Array]]:
-    """Rows with missing entries, grouped by which columns are there."""
-    gone = np.isnan(X)
-    rows = np.flatnonzero(gone.any(axis=1))
-    packed = np.packbits(gone[rows], axis=1)
+    """Rows with missing values, grouped by which columns are present."""
+    missing = np.isnan(X)
+    rows = np.flatnonzero(missing.any(axis=1))
+    packed = np.packbits(missing[rows], axis=1)
     _, which = np.unique(packed, axis=0, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
     cuts = np.flatnonzero(np.diff(which.ravel()[order])) + 1
     groups = np.split(rows[order], cuts) if len(rows) else []
-    return [(group, np.flatnonzero(~gone[group[0]])) for group in groups]
+    return [(group, np.flatnonzero(~missing[group[0]])) for group in groups]

@@ -87,8 +87,8 @@ class Poisson(Family):
             events, seen = sums["x"][c], np.broadcast_to(sums["one"], sums["x"].shape)[c]
             left = without(seen, w) + prior["one"][c]
             at_row, at, values = entries(block)
-            # Without a row in which the column was zero: the events stay, the rows are fewer. If no other row is left
-            # there were no events either, whatever a row with some has put there.
+            # Without a row in which the column is zero, the events stay and the rows are fewer. If no other row is
+            # left, there are no events either: any in the sum belong to a row that had some.
             stay = np.where(without(seen, w) <= 0, 0.0, events) + prior["x"][c]
             zero = self.estimate({"x": stay[None], "one": left[None]}, columns)
             remain = without(events[at], w * values) + prior["x"][c, at]
@@ -120,7 +120,7 @@ class Poisson(Family):
         return rng.poisson(rate).astype(np.float64)
 
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
-        """Up to Σ log x!, which no prior changes and the sums do not carry."""
+        """Up to Σ log x!, which does not depend on the prior and is not in the sums."""
         del columns
         a, b = prior["x"], prior["one"]
         return np.asarray(
@@ -144,11 +144,11 @@ class Poisson(Family):
         return {"rate": params.rate}
 
     def linear(self, params: PoissonParams, columns: Columns) -> tuple[list[str], Floats, Floats]:
-        """log p = Σ_j x_j log λ_j − Σ_j λ_j, but for log x!, which is the same for every class."""
+        """log p = Σ_j x_j log λ_j − Σ_j λ_j, without log x!, which is the same for every class."""
         return [columns.name(j) for j in range(columns.size)], _log(params.rate), -params.rate.sum(axis=1)
 
     def term(self, params: PoissonParams, columns: Columns, sketch: Sketch) -> Term:
-        """As it is linear: log x! is left out, which is the same for every class."""
+        """The linear form: log x! is left out, which is the same for every class."""
         if params.rows is not None:
             raise integrated_out(self.name)
         return slopes(sketch, columns, -params.rate, _log(params.rate))
@@ -160,7 +160,7 @@ def _log(rate: Floats) -> Floats:
 
 
 def _predictive(values: Floats, rate: Floats, rows: Floats) -> Floats:
-    """log of the negative binomial: `rate·rows` events were seen in `rows` rows, and now x in one more."""
+    """log of the negative binomial: x events in one more row, after `rate·rows` events in `rows` rows."""
     shape = rate * rows
     safe = np.where(shape > 0, shape, 1.0)
     log_density = (
@@ -170,5 +170,5 @@ def _predictive(values: Floats, rate: Floats, rows: Floats) -> Floats:
         + xlogy(safe, rows / (rows + 1.0))
         - values * np.log1p(rows)
     )
-    plain = xlogy(values, rate) - rate - gammaln(values + 1.0)  # no rows: the guess is all there is
+    plain = xlogy(values, rate) - rate - gammaln(values + 1.0)  # no rows: only the guess
     return np.asarray(np.where(shape > 0, log_density, np.where(rows > 0, np.where(values > 0, -np.inf, 0.0), plain)))

@@ -1,13 +1,12 @@
 """Tree: a column takes value v with probability θ_(v|u) given the class and its parent's value u (S21).
 
-P(x | y) = Π_j P(x_j | x_parent(j), y), where the columns' parents make a tree, or several. It is between naive Bayes,
-where no column has a parent, and the product over all columns before, which has too many parameters to learn.
+P(x | y) = Π_j P(x_j | x_parent(j), y), where the columns' parents form a forest. It is between naive Bayes, where no
+column has a parent, and the full chain rule, which has too many parameters to learn.
 
 Each column has a law for every value of its parent, and one without. Every law is smoothed by Laplace's rule,
-θ_(v|u) = (n_uv + α)/(n_u + α|V|). Rows come as category codes, as for `Categorical`. Where entries are missing, what is
-there has the probability that the tree gives it: the sum over all values of what is not, from the leaves to the roots.
-A value that was never seen is one that is known but was never counted: as a value it has α/(n_u + α(|V| + 1)), and
-where it is the parent's, all values of the column are alike, 1/|V|.
+θ_(v|u) = (n_uv + α)/(n_u + α|V|). Rows are category codes, as for `Categorical`. Missing values are summed out, from
+the leaves to the roots. A value that was never seen is treated as known without counts: as a value it has
+α/(n_u + α(|V| + 1)), and as the parent's value it makes all values of the column equally likely, 1/|V|.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from deciban.families.categorical import Categorical, CategoricalParams, by_own_
 from deciban.families.linear import spread
 from deciban.families.multinomial import dirichlet_log_marginal
 from deciban.measure import Is, Measure, Pairs, column_totals
-from deciban.schema import Columns, downwards
+from deciban.schema import Columns, parents_first
 
 if TYPE_CHECKING:
     from deciban.formula import HiddenParent, Sketch, Term, Walk
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 class Tree(Family):
     """Tables of category probabilities, one per class, column and value of the column's parent.
 
-    The parents are part of the schema, for the statistics depend on them: `Columns.parents`. Parameters are those of
+    The parents are part of the schema, since the statistics depend on them: `Columns.parents`. Parameters are those of
     `Categorical` over all laws, in the order of `laws_of`.
     """
 
@@ -66,12 +65,12 @@ class Tree(Family):
         }
 
     def estimate(self, sums: Sums, columns: Columns) -> CategoricalParams:
-        return Categorical().estimate(together(sums), laws_of(columns))
+        return Categorical().estimate(all_counts(sums), laws_of(columns))
 
     def expect(self, params: CategoricalParams, columns: Columns) -> Sums:
-        """E[T] of a row: each column by its own law, and beside its parent by the parent's own and the one given it.
+        """E[T] of a row: counts of a column by its own law, and of pairs by the parent's law times that given it.
 
-        The own law is what the others come to, summed over the parent, where nothing was smoothed or missing.
+        Without smoothing and missing values, the own law is the others summed over the parent.
         """
         offsets, theta = columns.offsets, np.exp(params.log_theta)
         alone, given, sizes = theta[:, : offsets[-1]], theta[:, offsets[-1] :], np.diff(offsets)
@@ -90,7 +89,7 @@ class Tree(Family):
         kernel.code_scores(places, pairs.offsets, np.ascontiguousarray(table.T), np.zeros((columns.size, k)), out)
         if not whole:
             rows = pairs.loose(codes)
-            out[rows] += summed(codes[rows], pairs, table)
+            out[rows] += log_sum_over_missing(codes[rows], pairs, table)
         return out
 
     def leave_one_out(
@@ -100,7 +99,7 @@ class Tree(Family):
         params = self.estimate(add_prior(sums, prior), columns)
         out = self.log_prob(params, columns, X)
         pairs, laws = pairs_of(columns), laws_of(columns)
-        counts, prior = together(sums)["is"], together(prior)
+        counts, prior = all_counts(sums)["is"], all_counts(prior)
         total, sizes = column_totals(counts, laws), np.diff(laws.offsets)
         codes, y = pairs.codes(X), np.ascontiguousarray(y, dtype=np.int32)
         whole, law = pairs.whole(codes), by_place(params.log_theta, params.log_unseen, columns)
@@ -109,8 +108,8 @@ class Tree(Family):
             gaps[pairs.loose(codes)] = True
         for w in np.ones(1) if weight is None else np.unique(weight):  # rows of one weight share a table
             log_theta = log_theta_without(counts, total, prior, sizes, float(w))
-            # A value that is not in the schema was not counted, and nothing changes without it. Nor does a law that is
-            # summed over: the row was not counted in it.
+            # A value that is not in the schema was not counted, and nothing changes without it. Nor do laws that are
+            # summed over: the row was not counted in them.
             table = np.ascontiguousarray(by_place(log_theta, params.log_unseen, columns))
             rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
             own = np.zeros(len(rows))
@@ -118,12 +117,12 @@ class Tree(Family):
             out[rows, y[rows]] = own
             for c in np.unique(y[rows[gaps[rows]]]):
                 some = rows[gaps[rows] & (y[rows] == c)]
-                out[some, c] += summed(codes[some], pairs, law[[c]])[:, 0]
+                out[some, c] += log_sum_over_missing(codes[some], pairs, law[[c]])[:, 0]
         return out
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
         pairs, laws, k = pairs_of(columns), laws_of(columns), len(sums["is"])
-        counts, prior = together(sums)["is"], together(self.pseudo(alpha, columns, sums))
+        counts, prior = all_counts(sums)["is"], all_counts(self.pseudo(alpha, columns, sums))
         log_theta = log_theta_without(counts, column_totals(counts, laws), prior, np.diff(laws.offsets), 1.0)
         table = np.ascontiguousarray(by_place(log_theta, np.zeros((k, laws.size)), columns).T)
         out = np.zeros((X.shape[0], k))
@@ -137,7 +136,7 @@ class Tree(Family):
         out, draws = np.full((len(y), columns.size), -1.0), rng.random((len(y), columns.size))
         theta, offsets, parents = np.exp(params.log_theta), columns.offsets, parents_of(columns)
         sizes = np.diff(offsets)
-        for j in downwards(parents):
+        for j in parents_first(parents):
             start, size = int(offsets[j]), int(sizes[j])
             if size == 0:  # a column that was always missing
                 continue
@@ -151,7 +150,7 @@ class Tree(Family):
         return out
 
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
-        """By column: of the laws given its parent, and of its own law from the rows in which the parent is missing."""
+        """By column: of the laws given its parent, and of its own law for the rows in which the parent is missing."""
         total = np.zeros(len(sums["is"]))
         for j, (start, stop) in enumerate(pairwise(columns.offsets)):
             alone = sums["is"][:, start:stop]
@@ -163,9 +162,9 @@ class Tree(Family):
         return total
 
     def terms(self, params: CategoricalParams, columns: Columns, X: Matrix) -> tuple[Array, Floats]:
-        """What each column says, given its parent's value where that is known.
+        """The term of each column given its parent's value, if that is known.
 
-        Where it is not, given all values that come before its own, from the roots to the leaves.
+        If it is not, given all values of the columns before it, from the roots to the leaves.
         """
         pairs = pairs_of(columns)
         codes = pairs.codes(np.asarray(X).reshape(1, -1))
@@ -173,16 +172,16 @@ class Tree(Family):
             at, places = np.flatnonzero(codes[0] >= 0), read_places(codes, pairs, False)[0]
             table = by_place(params.log_theta, params.log_unseen, columns)
             return at, np.ascontiguousarray(table[:, pairs.offsets[at] + places[at]].T)
-        at = np.array([j for j in downwards(pairs.parents) if codes[0, j] >= 0], dtype=np.intp)
+        at = np.array([j for j in parents_first(pairs.parents) if codes[0, j] >= 0], dtype=np.intp)
         growing = np.full((len(at) + 1, columns.size), -1, dtype=np.int32)
         for i, j in enumerate(at):
             growing[i + 1 :, j] = codes[0, j]
         so_far = self.log_prob(params, columns, growing)
-        with np.errstate(invalid="ignore"):  # what is impossible already is no less so
+        with np.errstate(invalid="ignore"):  # impossible already: further terms are 0
             return at, np.where(np.isneginf(so_far[:-1]), 0.0, np.diff(so_far, axis=0))
 
     def typical(self, params: CategoricalParams, columns: Columns) -> tuple[list[str], Floats]:
-        """A value of a column for every value of its parent, or by itself where it has none."""
+        """A value of a column for every value of its parent, or alone if it has none."""
         names, at = items_of(columns)
         return names, params.log_theta[:, at].T
 
@@ -190,10 +189,10 @@ class Tree(Family):
         return {"probability": np.exp(params.log_theta[:, items_of(columns)[1]])}
 
     def term(self, params: CategoricalParams, columns: Columns, sketch: Sketch) -> Term:
-        """Categories, each given the one that its column hangs on; and what they say of one that is missing.
+        """Categories, each given its parent's; and messages to a parent that is missing.
 
-        There a column says the most that it says of any value of the missing one, and what it says of each beside that
-        goes into the sum over them.
+        For a missing parent, a column's own term is the maximum over the parent's values; the ratios to the maximum go
+        into the sum over these values.
         """
         from deciban.formula import Walk, Walks
 
@@ -206,7 +205,7 @@ class Tree(Family):
             each = np.stack([by_own_place(own[:, u, :-1], own[:, u, -1:], known) for u in range(own.shape[1])])
             even = -np.log([[max(1.0, len(known))] * len(known) + [len(known) + 1.0]] * k)
             above = sketch.places[places[parent]].size if parent >= 0 else 1
-            several = each.shape[0] > 1  # the parent is missing, has one of its values, or one that was never seen
+            several = each.shape[0] > 1  # the parent is missing, has a known value, or an unseen one
             each = np.concatenate([each, by_own_place(even[:, :-1], even[:, -1:], known)[None]])[:above]
             laws.append(np.exp(each[:, 1 : 1 + len(known)]))
             if several:
@@ -221,14 +220,14 @@ class Tree(Family):
 def hidden_parents(
     pairs: Pairs, places: tuple[int, ...], walks: list[Walk], laws: list[Floats]
 ) -> tuple[HiddenParent, ...]:
-    """What a formula says where a column is missing that others hang on, from the leaves to the roots."""
+    """The terms of a formula for missing columns that have children, from the leaves to the roots."""
     from deciban.formula import ChildOfHidden, HiddenParent
 
     hanging: dict[int, list[int]] = {}
     for j, parent in enumerate(pairs.parents):
         if parent >= 0 and pairs.sizes[parent]:
             hanging.setdefault(parent, []).append(j)
-    order = [j for j in reversed(downwards(pairs.parents)) if j in hanging]
+    order = [j for j in reversed(parents_first(pairs.parents)) if j in hanging]
     hidden = []
     for j in order:
         below = [
@@ -242,13 +241,13 @@ def hidden_parents(
 
 
 def shares_of(values: Floats, size: int) -> Floats:
-    """What each place says of each of its parent's values, beside the most that it says of any: (size, places, k)."""
-    with np.errstate(invalid="ignore"):  # where it is impossible beside all of them, that is said already
+    """The likelihood of each of the parent's values, relative to the maximum over them: (size, places, k)."""
+    with np.errstate(invalid="ignore"):  # impossible under all of them: the maximum has that already
         return np.asarray(np.nan_to_num(np.exp(values[1 : 1 + size] - values[0]), nan=1.0))
 
 
 def parents_of(columns: Columns) -> tuple[int, ...]:
-    """The columns' parents; as long as no tree was chosen, none has one."""
+    """The columns' parents; −1 for all before a tree is chosen."""
     return columns.parents if columns.parents is not None else (-1,) * columns.size
 
 
@@ -257,7 +256,7 @@ def pairs_of(columns: Columns) -> Pairs:
 
 
 def owners(columns: Columns) -> Array:
-    """Whose law each one is: first every column's own, then those given its parent's values, column by column."""
+    """The column of each law: first every column's own, then those given its parent's values, column by column."""
     sizes = np.diff(columns.offsets)
     given = [int(sizes[parent]) if parent >= 0 else 0 for parent in parents_of(columns)]
     return np.concatenate([np.arange(columns.size), np.repeat(np.arange(columns.size), given)]).astype(np.intp)
@@ -271,8 +270,8 @@ def laws_of(columns: Columns) -> Columns:
     return Columns(len(laws), categories=tuple(range(sizes[j]) for j in laws))
 
 
-def together(sums: Sums) -> Sums:
-    """A block's sums, or its prior's, as counts of all laws."""
+def all_counts(sums: Sums) -> Sums:
+    """The counts of all laws, from a block's sums or its prior."""
     seen = {"is": np.hstack([sums["is"], sums["pair"]])}
     return seen if "unseen" not in sums else seen | {"unseen": sums["unseen"]}
 
@@ -292,9 +291,9 @@ def by_place(cells: Floats, unseen: Floats, columns: Columns) -> Floats:
 
 
 def read_places(codes: Codes, pairs: Pairs, whole: bool) -> Codes:
-    """Which entry of which law each value is, −1 where it is missing, or its parent's is missing or was never seen.
+    """The place of each value among the laws, −1 if it is missing, or its parent's value is missing or unseen.
 
-    A column that is missing and of which no value was ever seen is no parent.
+    A missing column without any known value is treated as no parent.
     """
     if whole:
         return pairs.beside(codes, whole, codes)
@@ -305,47 +304,49 @@ def read_places(codes: Codes, pairs: Pairs, whole: bool) -> Codes:
     return pairs.beside(codes, whole, otherwise)
 
 
-def summed(codes: Codes, pairs: Pairs, table: Floats) -> Floats:
-    """What is said of rows by values whose parent's is missing or was never seen, (n, k), from the laws (k, places).
+def log_sum_over_missing(codes: Codes, pairs: Pairs, table: Floats) -> Floats:
+    """log Σ over missing values of the terms whose parent is missing or unseen, (n, k), from the laws (k, places).
 
-    log Σ over the values of what is missing, from the leaves to the roots: each column passes on what it and those that
-    hang on it say of its parent's values (Pearl's message passing).
+    From the leaves to the roots, each column sends its parent the likelihood of the parent's values under itself and
+    its descendants (Pearl's message passing).
     """
     n, k = len(codes), len(table)
-    out, at = np.zeros((n, k)), np.empty(codes.shape, dtype=np.intp)  # at: which one of the column's missing
-    waiting: dict[int, Floats] = {}  # what is said of the values of a missing column, (m, k, values)
+    out, at = np.zeros((n, k)), np.empty(codes.shape, dtype=np.intp)  # at: place among the column's missing values
+    waiting: dict[int, Floats] = {}  # messages to the values of a missing column, (m, k, values)
 
-    def tell(parent: int, rows: Array, message: Floats) -> None:
+    def send(parent: int, rows: Array, message: Floats) -> None:
         if parent not in waiting:
             missing = np.flatnonzero(codes[:, parent] < 0)
             at[missing, parent] = np.arange(len(missing))
             waiting[parent] = np.zeros((len(missing), k, pairs.sizes[parent]))
         waiting[parent][at[rows, parent]] += message
 
-    for j in reversed(downwards(pairs.parents)):
+    for j in reversed(parents_first(pairs.parents)):
         size, parent = pairs.sizes[j], pairs.parents[j]
-        laws = table[:, pairs.offsets[j] : pairs.offsets[j + 1]].reshape(k, -1, size + 1)  # without a parent, and by it
+        laws = table[:, pairs.offsets[j] : pairs.offsets[j + 1]].reshape(
+            k, -1, size + 1
+        )  # without a parent, then by its value
         alike = -np.log(max(1, size))
         above = codes[:, parent] if parent >= 0 else np.full(n, -1)
         values = pairs.sizes[parent] if parent >= 0 else 0
-        up, new, there = (above < 0) & (values > 0), (above == values) & (parent >= 0), codes[:, j] >= 0
-        out[new & there] += np.where(codes[new & there, j] < size, alike, -np.log(size + 1.0))[:, None]
-        rows = np.flatnonzero(up & there)
+        up, new, present = (above < 0) & (values > 0), (above == values) & (parent >= 0), codes[:, j] >= 0
+        out[new & present] += np.where(codes[new & present, j] < size, alike, -np.log(size + 1.0))[:, None]
+        rows = np.flatnonzero(up & present)
         if len(rows):
-            tell(parent, rows, laws[:, 1:, codes[rows, j]].transpose(2, 0, 1))
-        if j in waiting:  # otherwise nothing that is there hangs on it, and its values sum to one
-            message, rows = waiting.pop(j), np.flatnonzero(~there)
+            send(parent, rows, laws[:, 1:, codes[rows, j]].transpose(2, 0, 1))
+        if j in waiting:  # otherwise it has no observed descendant, and its values sum to one
+            message, rows = waiting.pop(j), np.flatnonzero(~present)
             on = up[rows]
             top = rows[~on]
             given = laws[:, np.where(new[top], 0, above[top] + 1), :size].transpose(1, 0, 2)
             out[top] += log_sum(np.where(new[top, None, None], alike, given) + message[~on])
             if on.any():
-                tell(parent, rows[on], log_sum(laws[:, 1:, :size] + message[on, :, None, :]))
+                send(parent, rows[on], log_sum(laws[:, 1:, :size] + message[on, :, None, :]))
     return out
 
 
 def log_sum(logs: Floats) -> Floats:
-    """log Σ exp over the last axis; −∞ of nothing but −∞."""
+    """log Σ exp over the last axis; −∞ if all are −∞."""
     top = logs.max(axis=-1, keepdims=True, initial=-np.inf)
     safe = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
@@ -360,7 +361,7 @@ def by_parent(pairs: Floats, columns: Columns, j: int) -> Floats:
 
 
 def items_of(columns: Columns) -> tuple[list[str], Array]:
-    """The cells that whole rows read, in words, and where they are among all."""
+    """Names of the cells used by complete rows, and their places among all cells."""
     assert columns.categories is not None
     offsets, pairs = columns.offsets, columns.offsets[-1] + columns.pair_offsets
     names, at = [], [np.zeros(0, dtype=np.intp)]

@@ -82,7 +82,7 @@ def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -
             )
     with bar("judging", rows.engine.size) as watch:
         if leave_one_out:
-            from deciban.corollaries.leave_one_out import together
+            from deciban.corollaries.leave_one_out import merged
             from deciban.estimators.load import load
 
             parts = list(rows.each(load(path).leave_one_out, watch))
@@ -91,7 +91,7 @@ def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -
     if not parts:
         raise DecibanError("{rows} has no rows with a label: there is nothing to judge by", rows=rows.name)
     if leave_one_out:
-        return together(parts)
+        return merged(parts)
     from deciban.results.evaluation import evaluate
 
     log_proba, labels = zip(*parts, strict=True)

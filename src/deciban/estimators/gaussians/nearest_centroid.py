@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Array, Floats
 from deciban.choices import gaussian_of
-from deciban.corollaries.nearest import nearest, whole
+from deciban.corollaries.nearest import dense_rows, nearest
 from deciban.errors import DecibanError, NotAvailableError
 from deciban.estimators import attributes, parameters
 from deciban.estimators.base import Estimator
@@ -107,7 +107,7 @@ class NearestCentroid(Estimator):
             return ""
         if weight is not None or labels.soft is not None or labels.any_missing:
             raise DecibanError("metric='manhattan' takes medians of plain rows: no weights and no missing labels")
-        rows = whole(X)
+        rows = dense_rows(X)
         self.medians_ = np.array([np.median(rows[labels.codes == c], axis=0) for c in range(len(labels.classes))])
         return MEDIANS
 
