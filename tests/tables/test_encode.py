@@ -1,4 +1,4 @@
-"""Codes and coordinates of columns: fixed functions of a row that look at no label."""
+"""Codes and coordinates of columns: fixed functions of a row that do not use labels."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame, read_frame
 from deciban.reading.table import TableColumns, calendar
 from deciban.tables.encode import (
-    BINS,
-    COORDINATES,
-    FAR,
-    IN_BIN,
-    LEVELS,
-    NEVER,
-    RARE,
-    SMALL,
+    BIN_LIMITS,
+    MAX_COORDINATES,
+    MAX_DEVIATIONS,
+    MAX_INDICATORS,
+    MIN_INDICATOR_SHARE,
+    N_SMALL_CODES,
+    ROWS_PER_BIN,
+    UNSEEN,
     Cuts,
     Known,
     choose_cuts,
     choose_encoding,
     choose_known,
-    coarse,
+    coarse_codes,
     marks,
 )
 
@@ -53,34 +53,38 @@ def test_bins_hold_the_values_between_their_ends(values):
     column = Numbers(values)
     cuts = choose_cuts(column, "x")
     codes = cuts.codes(column)
-    there = ~np.isnan(values)
-    assert ((codes == 0) == ~there).all()
+    present = ~np.isnan(values)
+    assert ((codes == 0) == ~present).all()
     assert codes.max(initial=0) < cuts.size
     assert (np.diff(cuts.cuts) > 0).all()
     assert (cuts.low <= cuts.high).all()
     assert (cuts.high[:-1] <= cuts.cuts).all()
     assert (cuts.cuts <= cuts.low[1:]).all()
-    np.testing.assert_allclose(cuts.missing, 1 - there.mean(), atol=1e-15)
-    if there.any():
-        bins = codes[there] - 1
+    np.testing.assert_allclose(cuts.missing, 1 - present.mean(), atol=1e-15)
+    if present.any():
+        bins = codes[present] - 1
         assert set(bins.tolist()) == set(range(len(cuts.low))), "no bin is empty"
-        np.testing.assert_allclose(np.bincount(bins) / there.sum(), cuts.mass)
+        np.testing.assert_allclose(np.bincount(bins) / present.sum(), cuts.mass)
         for b in range(len(cuts.low)):
-            mine = values[there][bins == b]
+            mine = values[present][bins == b]
             assert (mine.min(), mine.max()) == (cuts.low[b], cuts.high[b])
-        assert cuts.whole == (values[there] == np.floor(values[there])).all()
+        assert cuts.whole == (values[present] == np.floor(values[present])).all()
 
 
 def test_few_values_are_a_bin_each_and_many_share():
     rng = np.random.default_rng(0)
-    least, most = BINS
+    least, most = BIN_LIMITS
     few = choose_cuts(Numbers(rng.integers(0, most, 500).astype(float)), "x")
     assert (few.low == few.high).all()
     assert few.size == most + 1
     many = choose_cuts(Numbers(rng.normal(size=3200)), "x")
     assert len(many.low) == most
     np.testing.assert_allclose(many.mass, 1 / most, atol=1 / 3200)
-    assert [len(choose_cuts(Numbers(rng.normal(size=n)), "x").low) for n in (3, 10, 40)] == [3, least, 40 // IN_BIN]
+    assert [len(choose_cuts(Numbers(rng.normal(size=n)), "x").low) for n in (3, 10, 40)] == [
+        3,
+        least,
+        40 // ROWS_PER_BIN,
+    ]
     atom = rng.normal(size=3200)
     atom[:800] = 0.0  # a quarter of the rows
     heavy = choose_cuts(Numbers(atom), "x")
@@ -101,15 +105,15 @@ def test_coordinates_are_standard_deviations_from_the_mean(mean, scale):
     plain = rng.normal(size=500)
     column = Numbers(mean + scale * plain)
     coded = choose_cuts(column, "x")
-    found = real(column, coded)[:, 0]
+    actual = real(column, coded)[:, 0]
     # At 1e9 a number has seven decimals: what is standardised cannot have more.
     precision = max(1e-9, 8 * np.spacing(abs(mean)) / scale)
-    np.testing.assert_allclose(found, (plain - plain.mean()) / plain.std(), atol=precision)
+    np.testing.assert_allclose(actual, (plain - plain.mean()) / plain.std(), atol=precision)
     far = real(Numbers(np.array([mean + 1e9 * scale, mean - 1e9 * scale])), coded)[:, 0]
-    assert far.tolist() == [FAR, -FAR]
+    assert far.tolist() == [MAX_DEVIATIONS, -MAX_DEVIATIONS]
 
 
-def test_a_missing_number_is_at_the_mean_and_says_so():
+def test_a_missing_number_is_at_the_mean_and_has_an_indicator():
     values = np.array([1.0, 2.0, np.nan, 3.0])
     column = Numbers(values)
     coded = choose_cuts(column, "x")
@@ -124,7 +128,7 @@ def test_a_missing_number_is_at_the_mean_and_says_so():
 
 
 def test_normal_scores_are_those_of_ranks():
-    """Up to KNOTS values they are exact; between knots they are interpolated."""
+    """Up to N_KNOTS values they are exact; between knots they are interpolated."""
     rng = np.random.default_rng(0)
     values = np.round(rng.gamma(1.0, size=300), 1)
     column = Numbers(values)
@@ -192,30 +196,30 @@ def test_categories_are_indicators_in_standard_deviations():
     assert out.shape == (400, 4)
     np.testing.assert_allclose(out.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(out.std(axis=0), 1)
-    for j, level in enumerate(known.spoken):
+    for j, level in enumerate(known.indicator_levels):
         assert ((out[:, j] > 0) == (known.codes(column) == level + 1)).all()
     assert ((out[:, 3] > 0) == (codes < 0)).all()
     unseen = real(Levels(np.array([0], dtype=np.int32), ("new",)), known)
     later = real(Levels(np.array([0], dtype=np.int32), ("new",)), known.with_new(Levels(np.zeros(1, int), ("new",))))
-    assert (unseen == 0).all(), "where the mean is: it says nothing"
+    assert (unseen == 0).all(), "at the mean: it is no evidence"
     assert (unseen == later).all(), "what came later has no coordinate"
 
 
-def test_two_categories_need_one_coordinate_and_rare_ones_do_not_tower():
+def test_two_categories_need_one_coordinate_and_rare_ones_do_not_dominate():
     assert choose_known(Levels(np.array([0, 1, 0, 1], dtype=np.int32), ("a", "b"))).width == 1
     once = choose_known(Levels(np.array([0, 1], dtype=np.int32), ("a", "b")))
     assert once.width == 0, "a category of one row has no coordinate"
     rare = Levels(np.array([0] * 9998 + [1] * 2, dtype=np.int32), ("a", "b"))
-    found = real(rare, choose_known(rare))
-    assert np.abs(found).max() < np.sqrt((1 - RARE) / RARE) + 1e-9
+    coordinates = real(rare, choose_known(rare))
+    assert np.abs(coordinates).max() < np.sqrt((1 - MIN_INDICATOR_SHARE) / MIN_INDICATOR_SHARE) + 1e-9
 
 
 def test_coordinates_are_limited():
     many = Levels((np.arange(300) % 30).astype(np.int32), tuple(f"v{i}" for i in range(30)))
-    assert choose_known(many).width == LEVELS
+    assert choose_known(many).width == MAX_INDICATORS
     frame = Frame(tuple(f"c{j}" for j in range(40)), (many,) * 40, 300)
     encoding = choose_encoding(frame)
-    assert len(encoding.owner) <= COORDINATES
+    assert len(encoding.owner) <= MAX_COORDINATES
     assert len(encoding.owner) >= 40
     wide = Frame(tuple(f"c{j}" for j in range(400)), (many,) * 400, 300)
     assert len(choose_encoding(wide).owner) == 0
@@ -243,7 +247,7 @@ def test_rows_hold_every_column_in_its_place():
 
 @given(st.integers(0, 1000))
 def test_a_row_is_read_by_itself(seed):
-    """In any company and any order: statistics of parts add up to those of the whole."""
+    """Beside any rows and in any order: statistics of parts add up to those of the whole."""
     sample = random_sample(seed, 20)
     for frame in (sample.frame, strange_frame(seed, 20)):
         whole = sample.encoding.rows(frame, marked=True)
@@ -255,17 +259,17 @@ def test_a_row_is_read_by_itself(seed):
         assert len(whole.take(slice(0))) == 0
 
 
-def test_marks_tell_rows_apart():
+def test_marks_distinguish_rows():
     rng = np.random.default_rng(0)
     codes, real_ = rng.integers(0, 3, (500, 3)).astype(np.int32), rng.normal(size=(500, 2))
-    found = marks(codes, real_, ())
-    assert len(set(found.tolist())) == 500
-    assert abs(np.mean(found & np.uint64(1)) - 0.5) < 0.12  # five standard errors of a fair coin
+    hashes = marks(codes, real_, ())
+    assert len(set(hashes.tolist())) == 500
+    assert abs(np.mean(hashes & np.uint64(1)) - 0.5) < 0.12  # five standard errors of a fair coin
     zero = marks(codes, np.zeros((500, 2)), ())
     assert (zero == marks(codes, -np.zeros((500, 2)), ())).all(), "-0.0 is 0.0"
     assert (marks(np.zeros((2, 0), np.int32), np.zeros((2, 0)), ()) == 0).all()
     swapped = marks(codes[:, ::-1].copy(), real_, ())
-    assert (swapped != found).mean() > 0.5, "which column a code is in matters"
+    assert (swapped != hashes).mean() > 0.5, "which column a code is in matters"
 
 
 @pytest.mark.parametrize("gap", [True, False])
@@ -275,30 +279,32 @@ def test_small_codes(gap):
     encoding = choose_encoding(Frame(("c",), (many,), len(codes)))
     later = encoding.with_new(Frame(("c",), (Levels(np.zeros(1, np.int32), ("new",)),), 1))
     asked = np.array([-1, 0, 1, 252, 253, 254, 300, 301], dtype=np.int32)
-    expected = [NEVER, 0 if gap else NEVER, 1, 252, SMALL - 1, SMALL - 1, SMALL - 1, NEVER]
-    assert later.small(asked[:, None])[:, 0].tolist() == expected, "a gap where there was none was never seen either"
+    expected = [UNSEEN, 0 if gap else UNSEEN, 1, 252, N_SMALL_CODES - 1, N_SMALL_CODES - 1, N_SMALL_CODES - 1, UNSEEN]
+    assert later.small(asked[:, None])[:, 0].tolist() == expected, (
+        "a missing value in a column that had none was never seen either"
+    )
     assert later.small_of(0, asked).tolist() == expected
-    assert later.levels.tolist() == [SMALL]
+    assert later.levels.tolist() == [N_SMALL_CODES]
     assert later.columns[0].size == 302
 
 
 @pytest.mark.parametrize("bins", [5, 10])
 def test_coarse_codes_join_neighbours(bins):
     sample = random_sample(0, 300)
-    maps, levels = coarse(sample.encoding, bins)
+    maps, levels = coarse_codes(sample.encoding, bins)
     assert maps.shape == (4, 256)
     assert levels[0] == bins + 1
     for table, coded, many in zip(maps, sample.encoding.columns, levels, strict=True):
         known = table[: coded.distinct]
-        assert known[0] == 0, "a missing entry stays by itself"
+        assert known[0] == 0, "missing values have a code of their own"
         assert known.max() == many - 1
-        assert (table[coded.distinct :] == NEVER).all()
+        assert (table[coded.distinct :] == UNSEEN).all()
         assert (np.diff(known[1:].astype(int)) >= 0).all()
     first = sample.encoding.columns[0]
     share = np.bincount(maps[0][sample.rows.small[:, 0]][sample.rows.codes[:, 0] > 0], minlength=bins + 1)[1:]
     np.testing.assert_allclose(share / share.sum(), 1 / bins, atol=2 / len(first.low))
     many = Levels((np.arange(600) % 100).astype(np.int32), tuple(f"v{i}" for i in range(100)))
-    maps, levels = coarse(choose_encoding(Frame(("c",), (many,), 600)), bins)
+    maps, levels = coarse_codes(choose_encoding(Frame(("c",), (many,), 600)), bins)
     assert levels[0] == 61, "rare categories share the last"
 
 
@@ -325,7 +331,7 @@ def test_columns_of_another_kind_are_an_error():
 # ------------------------------------------------------------------ reading
 
 
-def test_a_reader_takes_the_columns_that_tell_something():
+def test_a_reader_takes_the_informative_columns():
     table = {
         "id": list(range(100, 130)),
         "same": ["x"] * 30,

@@ -1,4 +1,4 @@
-"""What every expert says, against its equation written out; what it learns adds up and subtracts."""
+"""The evidence of every expert, against its equation written out; its sums add up and subtract."""
 
 from __future__ import annotations
 
@@ -23,17 +23,26 @@ from small_tables import (
 
 from deciban.reading.columns import Levels, Numbers
 from deciban.tables.encode import Known, choose_encoding
-from deciban.tables.experts.columns import BINNED, CATEGORIES, Law, centred, choose_laws, law_losses, log_loss, tables
-from deciban.tables.experts.contexts import DEEPEST, choose_parents, half
-from deciban.tables.experts.forest import SHARE, members
-from deciban.tables.experts.gaussians import PIECE, Moments, Pieces, Shape, cut_classes
+from deciban.tables.experts.columns import (
+    BINNED,
+    CATEGORIES,
+    Law,
+    centred,
+    choose_laws,
+    law_losses,
+    log_loss,
+    log_tables,
+)
+from deciban.tables.experts.contexts import MAX_PARENTS, choose_parents, half_of
+from deciban.tables.experts.forest import GROWING_SHARE, members
+from deciban.tables.experts.gaussians import MIN_PIECE_ROWS, Moments, Pieces, Shape, cut_classes
 
-NEVER = 255
+UNSEEN = 255
 SEEDS = st.integers(0, 10_000)
 
 
 def later_sample(seed, n, k, weighted=False, gaps=0.2):
-    """Rows with holes and colours that there were none of when bins and categories were chosen."""
+    """Rows with missing values and colours that did not exist when bins and categories were chosen."""
     sample = random_sample(seed, n, k, weighted, gaps)
     before = random_frame(np.random.default_rng(seed), 40, 0.0, ("red", "green"))
     return replace(sample, encoding=choose_encoding(before).with_new(sample.frame))
@@ -50,9 +59,9 @@ SHAPES = st.builds(
 )
 
 
-def about_mean(said, seen=None):
-    """Evidence up to what all classes share, from those that have rows."""
-    return said - said[:, slice(None) if seen is None else seen].mean(axis=1, keepdims=True)
+def about_mean(evidence, seen=None):
+    """Evidence less its mean over the classes that have rows."""
+    return evidence - evidence[:, slice(None) if seen is None else seen].mean(axis=1, keepdims=True)
 
 
 def seen_classes(sample, which=None):
@@ -110,7 +119,9 @@ def test_columns_are_naive_bayes(sample, seed):
         np.testing.assert_allclose(each, terms[0], atol=1e-10)
         assert not together.any()
         factors = np.linspace(0, 2, len(expert.laws))
-        np.testing.assert_allclose(expert.weighed(rows, factors), np.einsum("ndk,d->nk", terms, factors), atol=1e-10)
+        np.testing.assert_allclose(
+            expert.weighted_evidence(rows, factors), np.einsum("ndk,d->nk", terms, factors), atol=1e-10
+        )
 
 
 @given(SAMPLES, SEEDS)
@@ -119,35 +130,35 @@ def test_columns_without_a_row(sample, seed):
     expert = no_columns(sample, seed).learned(sample.rows, sample.y, sample.weight)
     d = len(expert.laws)
     factors = np.linspace(0, 2, d)
-    weighed, said = expert.said_without(sample.rows, sample.y, sample.weight, factors, np.arange(d))
+    weighted, by_column = expert.weighted_evidence_without(sample.rows, sample.y, sample.weight, factors, np.arange(d))
     for i in range(len(sample.y)):
         terms = columns_by_hand(expert, sample, sample.but(i), sample.rows.take([i]))[0]
-        np.testing.assert_allclose(said[i], terms - terms.mean(axis=1, keepdims=True), atol=1e-9)
-    assert not said[1, 2].any(), "a category that no other row has says nothing"
+        np.testing.assert_allclose(by_column[i], terms - terms.mean(axis=1, keepdims=True), atol=1e-9)
+    assert not by_column[1, 2].any(), "a category that no other row has is no evidence"
     whole = expert.evidence_without(sample.rows, sample.y, sample.weight)
-    np.testing.assert_allclose(whole, said.sum(axis=1), atol=1e-12)
-    np.testing.assert_allclose(weighed, np.einsum("ndk,d->nk", said, factors), atol=1e-12)
+    np.testing.assert_allclose(whole, by_column.sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(weighted, np.einsum("ndk,d->nk", by_column, factors), atol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_loss_of_a_law_is_that_of_rows_left_out(weighted):
-    """One weight for all rows, as the tables assume when they are asked without rows."""
+    """One weight for all rows, as `law_losses` assumes."""
     sample = random_sample(5, 40, 3)
-    gone = 2.5 if weighted else 1.0
-    w = np.full(40, gone)
+    row_weight = 2.5 if weighted else 1.0
+    w = np.full(40, row_weight)
     log_prior = np.log(np.bincount(sample.y, w, 3) / w.sum())
     for j, laws in ((0, BINNED), (2, CATEGORIES)):
         size = sample.encoding.columns[j].size
         counts = np.zeros((3, size))
         np.add.at(counts, (sample.y, sample.rows.codes[:, j]), w)
-        found = law_losses(counts, laws, log_prior, gone)
-        for law, loss in zip(laws, found, strict=True):
+        losses = law_losses(counts, laws, log_prior, row_weight)
+        for law, loss in zip(laws, losses, strict=True):
             expected = 0.0
             for i in range(40):
                 rest = sample.but(i)
                 codes = sample.rows.codes[:, j]
-                said = column_by_hand(codes[rest], sample.y[rest], w[rest], 3, law, size, codes[i]) + log_prior
-                expected += gone * (logsumexp(said) - said[sample.y[i]])
+                scores = column_by_hand(codes[rest], sample.y[rest], w[rest], 3, law, size, codes[i]) + log_prior
+                expected += row_weight * (logsumexp(scores) - scores[sample.y[i]])
             np.testing.assert_allclose(loss, expected, rtol=1e-9, err_msg=str(law))
 
 
@@ -156,21 +167,23 @@ def test_the_default_law_stays_unless_another_gains():
     counts = rng.integers(0, 9, (2, 6)).astype(float)
     offsets, log_prior = np.array([0, 6]), np.log([0.5, 0.5])
     for binned, laws in ((1, BINNED), (0, CATEGORIES)):
-        ((law,), losses, usual) = choose_laws(counts, offsets, np.array([binned]), log_prior, 1.0, True)
-        found = law_losses(counts, laws, log_prior, 1.0)
-        assert usual[0] == found[0]
-        assert law == (laws[0] if found.min() >= found[0] - 3 else laws[int(found.argmin())])
-        assert losses[0] == found[laws.index(law)]
+        ((law,), losses, defaults) = choose_laws(counts, offsets, np.array([binned]), log_prior, 1.0, True)
+        tried = law_losses(counts, laws, log_prior, 1.0)
+        assert defaults[0] == tried[0]
+        assert law == (laws[0] if tried.min() >= tried[0] - 3 else laws[int(tried.argmin())])
+        assert losses[0] == tried[laws.index(law)]
         ((law,), _, _) = choose_laws(counts, offsets, np.array([binned]), log_prior, 1.0, False)
         assert law == laws[0]
 
 
 def test_probabilities_of_a_column_add_up_to_one():
-    """Over the values that were seen: an unseen one has none, and the spread of counts loses none."""
+    """Over the values that were seen: an unseen one has probability 0, and smoothing loses none."""
     rng = np.random.default_rng(1)
     counts = rng.integers(1, 9, (3, 7)).astype(float)
     for law in (*BINNED, *CATEGORIES):
-        np.testing.assert_allclose(np.exp(tables(counts, (law,))[0][0]).sum(axis=1), 1.0, rtol=1e-12, err_msg=str(law))
+        np.testing.assert_allclose(
+            np.exp(log_tables(counts, (law,))[0][0]).sum(axis=1), 1.0, rtol=1e-12, err_msg=str(law)
+        )
 
 
 # ------------------------------------------------------------------ Gaussians
@@ -195,25 +208,25 @@ def gaussians_by_hand(expert, sample, which, rows):
     sigmas = [common if np.isinf(lean) else (S[p] + lean * D * common) / (n[p] + lean * D) for p in range(P)]
     out = np.full((len(rows), sample.k), -np.inf)
     for i, x in enumerate(getattr(rows, expert.view)):
-        there = np.flatnonzero(rows.small[i, sample.encoding.owner] != NEVER)
-        if not len(there):
+        present = np.flatnonzero(rows.small[i, sample.encoding.owner] != UNSEEN)
+        if not len(present):
             out[i] = 0.0
             continue
         for c in range(sample.k):
             parts = np.flatnonzero((expert.pieces.owner == c) & (n > 0))
-            said = []
+            logs = []
             for p in parts:
-                mean, sigma = means[p, there], sigmas[p][np.ix_(there, there)]
+                mean, sigma = means[p, present], sigmas[p][np.ix_(present, present)]
                 law = multivariate_normal(mean, sigma) if np.isinf(nu) else multivariate_t(mean, sigma, nu)
-                said.append(law.logpdf(x[there]) + np.log(n[p] / n[parts].sum()))
-            if said:
-                out[i, c] = logsumexp(said) + 0.5 * len(there) * np.log(2 * np.pi)
+                logs.append(law.logpdf(x[present]) + np.log(n[p] / n[parts].sum()))
+            if logs:
+                out[i, c] = logsumexp(logs) + 0.5 * len(present) * np.log(2 * np.pi)
     return out
 
 
 @given(SAMPLES, SHAPES, st.sampled_from(["real", "scores"]), st.sampled_from([1, 4]), SEEDS)
 def test_gaussians_are_student_laws(sample, shape, view, pieces, seed):
-    """Also where columns are not there, in rows that are alone with that or many."""
+    """Also where columns are missing, in one row or in many."""
     expert = no_gaussians(sample, view, shape, pieces).learned(sample.rows, sample.y, sample.weight)
     for frame in (sample.frame, strange_frame(seed)):
         rows = sample.encoding.rows(frame)
@@ -226,13 +239,13 @@ def test_gaussians_are_student_laws(sample, shape, view, pieces, seed):
 @given(SAMPLES, SHAPES, st.sampled_from(["real", "scores"]), st.sampled_from([1, 4]))
 def test_gaussians_without_a_row(sample, shape, view, pieces):
     expert = no_gaussians(sample, view, shape, pieces).learned(sample.rows, sample.y, sample.weight)
-    said = expert.evidence_without(sample.rows, sample.y, sample.weight)
+    evidence = expert.evidence_without(sample.rows, sample.y, sample.weight)
     for i in range(len(sample.y)):
-        # The down-date subtracts nearly equal numbers where few rows hold a direction: nine digits are left.
+        # The downdate subtracts nearly equal numbers where few rows span a direction: nine digits are left.
         by_hand = gaussians_by_hand(expert, sample, sample.but(i), sample.rows.take([i]))[0]
-        np.testing.assert_allclose(said[i], by_hand, rtol=1e-6, atol=1e-6)
-    nothing = (sample.rows.small[0, sample.encoding.owner] == NEVER).all()
-    assert said[0, sample.k - 1] == (0.0 if nothing else -np.inf), "without its only row there is no such class"
+        np.testing.assert_allclose(evidence[i], by_hand, rtol=1e-6, atol=1e-6)
+    all_unseen = (sample.rows.small[0, sample.encoding.owner] == UNSEEN).all()
+    assert evidence[0, sample.k - 1] == (0.0 if all_unseen else -np.inf), "without its only row there is no such class"
 
 
 @pytest.mark.parametrize("pieces", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 8))])
@@ -245,16 +258,16 @@ def test_gaussians_over_pieces_without_a_row(pieces):
     everything = np.arange(150)
     by_hand = gaussians_by_hand(expert, sample, everything, sample.rows)
     np.testing.assert_allclose(expert.evidence(sample.rows), by_hand, rtol=1e-8, atol=1e-7)
-    said = expert.evidence_without(sample.rows, sample.y, sample.weight)
+    evidence = expert.evidence_without(sample.rows, sample.y, sample.weight)
     for i in everything[::7]:
         by_hand = gaussians_by_hand(expert, sample, sample.but(i), sample.rows.take([i]))[0]
-        np.testing.assert_allclose(said[i], by_hand, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(evidence[i], by_hand, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("gaps", [0, 0.1])
 @pytest.mark.parametrize("pieces", [1, 4])
-def test_what_columns_say_to_gaussians_adds_up(pieces, gaps):
-    """Without gaps before, a column that is missing is not there."""
+def test_gaussian_evidence_by_column_adds_up(pieces, gaps):
+    """Where no value was missing in learning, a missing value has no coordinate."""
     sample = random_sample(4, 80, 3, gaps=gaps)
     expert = no_gaussians(sample, pieces=pieces).learned(sample.rows, sample.y)
     for frame in (sample.frame, strange_frame(1)):
@@ -273,7 +286,7 @@ def test_classes_are_cut_across_their_longest_axis():
     assert abs(cut.axis[0, 0]) > 0.99
     part = cut.of(X, y)
     assert (cut.owner[part] == y).all()
-    assert (np.bincount(part) >= PIECE).all()
+    assert (np.bincount(part) >= MIN_PIECE_ROWS).all()
     quarter = np.sort(X[y == 0, 0])[::95]
     for p in range(4):  # pieces are intervals along that axis, about a quarter of the rows each
         mine = X[(part == p), 0]
@@ -300,15 +313,15 @@ def contexts_by_hand(parents, codes, y, weight, k, depth, strength, row):
     """Σ_j log p_t(v_j), backing off from parents to none to the share in all classes."""
     out = np.zeros(k)
     for j, v in enumerate(row):
-        here = codes[:, j] != NEVER
+        here = codes[:, j] != UNSEEN
         same = here & (codes[:, j] == v)
-        if v == NEVER or weight[same].sum() == 0:
+        if v == UNSEEN or weight[same].sum() == 0:
             continue
         p = np.full(k, weight[same].sum() / weight[here].sum())
         for t in range(depth + 1):
             if t:
                 parent = parents[j, t - 1] if t <= parents.shape[1] else -1
-                if parent < 0 or row[parent] == NEVER:
+                if parent < 0 or row[parent] == UNSEEN:
                     break
                 here &= codes[:, parent] == row[parent]
             of_value = np.bincount(y, weight * (here & same), minlength=k)
@@ -317,7 +330,7 @@ def contexts_by_hand(parents, codes, y, weight, k, depth, strength, row):
     return out
 
 
-HOW = st.tuples(st.integers(1, DEEPEST), st.sampled_from([0.5, 8.0]))
+HOW = st.tuples(st.integers(1, MAX_PARENTS), st.sampled_from([0.5, 8.0]))
 
 
 @given(SAMPLES, HOW, SEEDS)
@@ -340,36 +353,36 @@ def test_contexts_back_off(sample, how, seed):
 
 @given(SAMPLES, HOW)
 def test_contexts_without_a_row(sample, how):
-    """A row is judged by the structure that it had no part in, and by the sums of the others."""
+    """A row is evaluated by the structure that was chosen without it, and by the sums of the others."""
     expert = no_contexts(sample, *how).learned(sample.rows, sample.y, sample.weight)
-    said = expert.evidence_without(sample.rows, sample.y, sample.weight)
-    codes, side = expert.codes(sample.rows), half(sample.rows)
+    evidence = expert.evidence_without(sample.rows, sample.y, sample.weight)
+    codes, side = expert.codes(sample.rows), half_of(sample.rows)
     for i in range(len(sample.y)):
         rest, parents = sample.but(i), expert.parents[1 - side[i]]
         by_hand = contexts_by_hand(parents, codes[rest], sample.y[rest], sample.weights[rest], sample.k, *how, codes[i])
-        np.testing.assert_allclose(said[i], by_hand, atol=1e-8)
+        np.testing.assert_allclose(evidence[i], by_hand, atol=1e-8)
 
 
-def test_each_structure_is_found_on_its_own_half():
+def test_each_structure_is_chosen_on_its_own_half():
     """Labels of the other half may be anything."""
     sample = random_sample(2, 60, 3)
-    side = half(sample.rows)
+    side = half_of(sample.rows)
     assert 10 < side.sum() < 50
     expert, other = no_contexts(sample), random_sample(2, 60, 3)
     other.y = np.where(side == 0, sample.y, (sample.y + 1) % 3).astype(np.int32)
     assert (no_contexts(other).parents[0] == expert.parents[0]).all()
-    assert not (half(sample.encoding.rows(sample.frame.take(slice(None, None, -1)), True)) != side[::-1]).any()
+    assert not (half_of(sample.encoding.rows(sample.frame.take(slice(None, None, -1)), True)) != side[::-1]).any()
 
 
-def test_parents_tell_more_of_the_class_and_come_first():
+def test_parents_have_more_information_on_the_class_and_come_first():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 500).astype(np.int32)
     telling = np.where(rng.random(500) < 0.9, y, 1 - y)
     copy = np.where(rng.random(500) < 0.8, telling, rng.integers(0, 2, 500))
     codes = np.column_stack([rng.integers(0, 2, 500), copy, telling]).astype(np.uint8)
     parents = choose_parents(codes, np.full(3, 2, dtype=np.int32), y, None, 2)
-    assert parents[2].tolist() == [-1] * DEEPEST
-    assert parents[1].tolist() == [2] + [-1] * (DEEPEST - 1)
+    assert parents[2].tolist() == [-1] * MAX_PARENTS
+    assert parents[1].tolist() == [2] + [-1] * (MAX_PARENTS - 1)
     assert set(parents[0, :2].tolist()) == {1, 2}
 
 
@@ -385,39 +398,39 @@ def test_sampled_codes_have_the_networks_law():
         if j != firsts[0]:
             return  # each network begins with another column: their laws are not one
         for v in range(expert.levels[j]):
-            row = np.full(codes.shape[1], NEVER, dtype=np.uint8)
+            row = np.full(codes.shape[1], UNSEEN, dtype=np.uint8)
             row[j] = v
             share[v] += np.exp(contexts_by_hand(p, codes, sample.y, one, 2, 2, 2.0, row)[0]) / 2
-    found = np.bincount(drawn[:, firsts[0]], minlength=len(share)) / n
-    np.testing.assert_allclose(found, share, atol=5 * 0.5 / np.sqrt(n))  # five standard errors at most
+    frequency = np.bincount(drawn[:, firsts[0]], minlength=len(share)) / n
+    np.testing.assert_allclose(frequency, share, atol=5 * 0.5 / np.sqrt(n))  # five standard errors at most
 
 
 # ------------------------------------------------------------------ trees
 
 
-def way(trees, t, row, ordered):
+def path(trees, t, row, ordered):
     """The nodes that a row passes in tree t, from the root to its leaf; a value that was never seen ends it."""
-    at, passed = int(trees.start[t]), []
+    at, nodes = int(trees.start[t]), []
     while True:
-        passed.append(at)
+        nodes.append(at)
         j = trees.column[at]
-        if j < 0 or row[j] == NEVER:
-            return passed
+        if j < 0 or row[j] == UNSEEN:
+            return nodes
         code = int(row[j])
         left = code <= trees.cut[at] if ordered[j] else int(trees.mask[at, code // 64]) >> (code % 64) & 1
         at = int(trees.left[at] if left else trees.right[at])
 
 
-def all_ways(expert, rows):
-    """The ways of all rows in all trees: [tree][row]."""
+def all_paths(expert, rows):
+    """The paths of all rows in all trees: [tree][row]."""
     trees = range(len(expert.trees.start) - 1)
-    return [[way(expert.trees, t, row, expert.ordered) for row in rows.small] for t in trees]
+    return [[path(expert.trees, t, row, expert.ordered) for row in rows.small] for t in trees]
 
 
 def forest_by_hand(expert, sample, learned, which, mine, trees):
-    """The mean over trees of log p_leaf − log π, p backing off from leaf to root to π; nothing of classes without rows.
+    """The mean over trees of log p_leaf − log π, p backing off from leaf to root to π; 0 for classes without rows.
 
-    `learned` are the ways of the sample's rows, of which `which` count, and `mine` that of the row asked about.
+    `learned` are the paths of the sample's rows, of which `which` count, and `mine` that of the row in question.
     """
     y, w, k = sample.y[which], sample.weights[which], sample.k
     prior = np.bincount(y, w, minlength=k) / w.sum()
@@ -437,12 +450,12 @@ def forest_by_hand(expert, sample, learned, which, mine, trees):
 def test_trees_back_off_from_leaf_to_root(sample, strength, seed):
     expert = no_forest(sample, strength).learned(sample.rows, sample.y, sample.weight)
     everything, all_trees = np.arange(len(sample.y)), range(len(expert.trees.start) - 1)
-    learned = all_ways(expert, sample.rows)
+    learned = all_paths(expert, sample.rows)
     for frame in (sample.frame.take(slice(3)), strange_frame(seed, 3)):
         rows = sample.encoding.rows(frame)
-        ways = all_ways(expert, rows)
+        paths = all_paths(expert, rows)
         by_hand = [
-            forest_by_hand(expert, sample, learned, everything, [tree[i] for tree in ways], all_trees)
+            forest_by_hand(expert, sample, learned, everything, [tree[i] for tree in paths], all_trees)
             for i in range(len(rows))
         ]
         np.testing.assert_allclose(expert.evidence(rows), by_hand, atol=1e-9)
@@ -453,21 +466,21 @@ def test_trees_back_off_from_leaf_to_root(sample, strength, seed):
 @settings(max_examples=10)
 @given(SMALLER, st.sampled_from([0.5, 8.0]))
 def test_trees_without_a_row(sample, strength):
-    """A row is judged by the trees that it had no part in growing, and by the counts of the others."""
+    """A row is evaluated by the trees that grew without it, and by the counts of the others."""
     expert = no_forest(sample, strength).learned(sample.rows, sample.y, sample.weight)
-    said = expert.evidence_without(sample.rows, sample.y, sample.weight)
-    grown_on, learned = members(sample.rows.mark, len(expert.trees.start) - 1), all_ways(expert, sample.rows)
+    evidence = expert.evidence_without(sample.rows, sample.y, sample.weight)
+    grown_on, learned = members(sample.rows.mark, len(expert.trees.start) - 1), all_paths(expert, sample.rows)
     for i in range(len(sample.y)):
         never_saw = np.flatnonzero(grown_on[i] == 0)
         by_hand = forest_by_hand(expert, sample, learned, sample.but(i), [tree[i] for tree in learned], never_saw)
-        np.testing.assert_allclose(said[i], by_hand, atol=1e-8)
+        np.testing.assert_allclose(evidence[i], by_hand, atol=1e-8)
 
 
 def test_a_tree_grows_on_its_members_only():
     """Labels of all other rows may be anything."""
     sample, other = random_sample(2, 80, 3), random_sample(2, 80, 3)
     grown_on = members(sample.rows.mark, 24)
-    assert abs(grown_on.mean() - SHARE) < 0.05  # 1,920 draws: five standard deviations
+    assert abs(grown_on.mean() - GROWING_SHARE) < 0.05  # 1,920 draws: five standard deviations
     for t in (0, 11, 23):
         other.y = np.where(grown_on[:, t], sample.y, (sample.y + 1) % 3).astype(np.int32)
         one, two = no_forest(sample).trees, no_forest(other).trees
@@ -489,76 +502,76 @@ def test_without_looks_the_same_in_many_rows_and_few():
         )
 
 
-# ------------------------------------------------------------------ all of them: what was never seen
+# ------------------------------------------------------------------ all of them: values that were never seen
 
 
-def holed(encoding, frame, gone):
-    """The rows, as if the entries that are `gone` (n, d) had been of a kind that was never seen."""
+def with_unseen(encoding, frame, unseen):
+    """The rows with the `unseen` (n, d) entries replaced by values that were never seen."""
     columns = []
-    for column, here in zip(frame.columns, gone.T, strict=True):
+    for column, here in zip(frame.columns, unseen.T, strict=True):
         if isinstance(column, Numbers):
             columns.append(replace(column, values=np.where(here, np.nan, column.values)))
         else:
             columns.append(Levels(np.where(here, -1, column.codes).astype(np.int32), column.levels))
     rows = encoding.rows(replace(frame, columns=tuple(columns)), True)
-    assert (rows.small[gone] == NEVER).all()
+    assert (rows.small[unseen] == UNSEEN).all()
     return rows
 
 
 @pytest.mark.parametrize("name", EXPERTS)
-def test_a_value_that_was_never_seen_says_nothing(name):
-    """The column has no share in what is said; a row of nothing else says nothing at all."""
+def test_a_value_that_was_never_seen_is_no_evidence(name):
+    """The column has no share in the evidence; a row of such values only has none at all."""
     sample = random_sample(8, 60, 3, gaps=0)
     expert = EXPERTS[name](sample).learned(sample.rows, sample.y)
-    nothing = holed(sample.encoding, sample.frame, np.ones((60, 4), dtype=bool))
-    said = expert.evidence(nothing)
-    np.testing.assert_allclose(said - said[:, :1], 0.0, atol=1e-12)
-    each, together = expert.terms(nothing.take([0]))
+    all_unseen = with_unseen(sample.encoding, sample.frame, np.ones((60, 4), dtype=bool))
+    evidence = expert.evidence(all_unseen)
+    np.testing.assert_allclose(evidence - evidence[:, :1], 0.0, atol=1e-12)
+    each, together = expert.terms(all_unseen.take([0]))
     assert not each.any()
-    np.testing.assert_allclose(together, said[0], atol=1e-12)
-    gone = np.random.default_rng(0).random((60, 4)) < 0.5
-    rows = holed(sample.encoding, sample.frame, gone)
-    said = expert.evidence(rows)
+    np.testing.assert_allclose(together, evidence[0], atol=1e-12)
+    unseen = np.random.default_rng(0).random((60, 4)) < 0.5
+    rows = with_unseen(sample.encoding, sample.frame, unseen)
+    evidence = expert.evidence(rows)
     for i in range(60):
         each, together = expert.terms(rows.take([i]))
-        assert not each[gone[i]].any()
-        np.testing.assert_allclose(each.sum(axis=0) + together, said[i], atol=1e-9)
-    assert np.ptp(said[~gone.all(axis=1)], axis=1).max() > 0.1, "the other columns do speak"
+        assert not each[unseen[i]].any()
+        np.testing.assert_allclose(each.sum(axis=0) + together, evidence[i], atol=1e-9)
+    assert np.ptp(evidence[~unseen.all(axis=1)], axis=1).max() > 0.1, "the other columns are evidence"
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERTS if name.startswith(("columns", "gaussians"))])
 @settings(max_examples=12)
 @given(sample=st.builds(later_sample, SEEDS, st.integers(4, 40), st.integers(2, 4), st.booleans()))
 def test_left_out_is_forgotten_with_values_that_were_never_seen(name, sample):
-    """Exactly: trees and networks have others judge a row, and are tested by themselves."""
+    """Exactly. Trees and networks use other structures for a learned row, and are tested above."""
     none = EXPERTS[name](sample)
     expert = none.learned(sample.rows, sample.y, sample.weight)
-    said = expert.evidence_without(sample.rows, sample.y, sample.weight)
+    evidence = expert.evidence_without(sample.rows, sample.y, sample.weight)
     for i in range(len(sample.y)):
         rest = expert.plus(none.learned(*sample.part([i])), -1.0)
         expected = centred(rest.evidence(sample.rows.take([i])), 50.0)
-        np.testing.assert_allclose(centred(said[i : i + 1], 50.0), expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(centred(evidence[i : i + 1], 50.0), expected, rtol=1e-6, atol=1e-6)
 
 
 # ------------------------------------------------------------------ all of them: sums are a group
 
 
-def same_sums(found, expected, name="", before=None):
-    """The same arrays. Sums of numbers have rounding in them, in proportion to the largest that was added."""
-    found, expected = found.pack()[1], expected.pack()[1]
-    assert set(found) == set(expected)
+def same_sums(actual, expected, name="", before=None):
+    """The same arrays, up to rounding in proportion to the largest number that was added."""
+    actual, expected = actual.pack()[1], expected.pack()[1]
+    assert set(actual) == set(expected)
     for key, array in expected.items():
-        assert found[key].shape == array.shape, (name, key)
+        assert actual[key].shape == array.shape, (name, key)
         if array.dtype.kind != "f":
-            assert (found[key] == array).all(), (name, key)
+            assert (actual[key] == array).all(), (name, key)
             continue
         largest = np.abs(array).max(initial=1.0) if before is None else np.abs(before.pack()[1][key]).max(initial=1.0)
-        np.testing.assert_allclose(found[key], array, rtol=1e-9, atol=1e-12 * largest, err_msg=f"{name} {key}")
+        np.testing.assert_allclose(actual[key], array, rtol=1e-9, atol=1e-12 * largest, err_msg=f"{name} {key}")
 
 
 @st.composite
 def splits(draw):
-    """A sample, and its rows shared out at random, in any order, some parts empty."""
+    """A sample, and its rows split at random, in any order, some parts empty."""
     sample = draw(SAMPLES)
     rng = np.random.default_rng(draw(SEEDS))
     order = rng.permutation(len(sample.y))
@@ -624,8 +637,8 @@ def test_new_classes_have_no_rows(name, sample, seed):
     # Rows of a new class are learned as of any other.
     new = int(np.setdiff1d(np.arange(k), where)[0])
     more = then.learned(rows, np.full(len(rows), new, dtype=np.int32))
-    said = centred(more.evidence(rows), 50.0)
-    assert np.isfinite(said).all()
+    evidence = centred(more.evidence(rows), 50.0)
+    assert np.isfinite(evidence).all()
     same_sums(
         more.plus(none.in_classes(where, k).learned(rows, np.full(len(rows), new, dtype=np.int32)), -1.0),
         then,
@@ -634,23 +647,23 @@ def test_new_classes_have_no_rows(name, sample, seed):
 
 
 @pytest.mark.parametrize("name", EXPERTS)
-def test_nothing_learned_says_nothing_that_is_not_a_number(name):
+def test_evidence_is_finite_before_anything_is_learned(name):
     sample = random_sample(0)
-    said = centred(EXPERTS[name](sample).evidence(sample.rows), 50.0)
-    assert said.shape == (24, 3)
-    assert np.isfinite(said).all()
+    evidence = centred(EXPERTS[name](sample).evidence(sample.rows), 50.0)
+    assert evidence.shape == (24, 3)
+    assert np.isfinite(evidence).all()
 
 
 @pytest.mark.parametrize("name", EXPERTS)
 def test_an_expert_is_a_value(name):
-    """Learning gives another; the one there was stays as it is."""
+    """Learning returns a new expert; the old one does not change."""
     sample = random_sample(1, weighted=True)
     none = EXPERTS[name](sample)
     before = none.learned(sample.rows, sample.y)
-    said = before.evidence(sample.rows).copy()
+    evidence = before.evidence(sample.rows).copy()
     before.learned(sample.rows, sample.y), before.scaled(2.0), before.plus(before), before.in_classes(np.arange(3), 4)
     before.plus(none.learned(*sample.part([0, 1])), -1.0)
-    assert (replace(before).evidence(sample.rows) == said).all()
+    assert (replace(before).evidence(sample.rows) == evidence).all()
     same_sums(none, EXPERTS[name](sample))
 
 
@@ -686,22 +699,22 @@ def test_counts_move_with_their_categories():
 
 
 def test_evidence_is_capped_about_its_mean():
-    said = np.array([[1.0, 3.0], [-np.inf, 2.0], [-np.inf, -np.inf], [1e6, -1e6]])
+    evidence = np.array([[1.0, 3.0], [-np.inf, 2.0], [-np.inf, -np.inf], [1e6, -1e6]])
     expected = [[-1.0, 1.0], [-50.0, 0.0], [-50.0, -50.0], [50.0, -50.0]]
-    np.testing.assert_allclose(centred(said.copy(), 50.0), expected)
-    np.testing.assert_allclose(centred(said[:1].copy(), 50.0), expected[:1])
+    np.testing.assert_allclose(centred(evidence.copy(), 50.0), expected)
+    np.testing.assert_allclose(centred(evidence[:1].copy(), 50.0), expected[:1])
     assert centred(np.zeros((0, 3)), 50.0).shape == (0, 3)
 
 
 def test_log_loss_is_that_of_the_posterior():
     rng = np.random.default_rng(0)
-    said, y, w = rng.normal(size=(20, 3)), rng.integers(0, 3, 20), rng.random(20)
+    evidence, y, w = rng.normal(size=(20, 3)), rng.integers(0, 3, 20), rng.random(20)
     log_prior = np.log([0.5, 0.3, 0.2])
-    p = np.exp(said + log_prior)
+    p = np.exp(evidence + log_prior)
     p /= p.sum(axis=1, keepdims=True)
     losses = -np.log(p[np.arange(20), y])
-    np.testing.assert_allclose(log_loss(said, log_prior, y), losses.mean())
-    np.testing.assert_allclose(log_loss(said, log_prior, y, w), (w * losses).sum() / w.sum())
+    np.testing.assert_allclose(log_loss(evidence, log_prior, y), losses.mean())
+    np.testing.assert_allclose(log_loss(evidence, log_prior, y, w), (w * losses).sum() / w.sum())
 
 
 def test_moments_of_nothing():
@@ -712,7 +725,7 @@ def test_moments_of_nothing():
     assert not scatter.any()
 
 
-def test_laws_and_shapes_say_what_they_are():
+def test_laws_as_text():
     assert str(Law(2.0)) == "counts + 2"
     assert str(Law(8.0, 3.0)) == "counts + 8, spread over 3 bins"
     assert str(Shape(np.inf, 0.1, np.inf)) == "one covariance, g = 0.1"

@@ -1,4 +1,4 @@
-"""Models of tables in files: back exactly as they were, and damage is always noticed."""
+"""Models of tables in files: read back exactly as they were, and damage is always detected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(seed, n=150, text=False):
     frame = random_frame(rng, n, 0.08, y=y)
     if not text:
         return frame, y
-    # A word that tells, and enough different texts that the column is not one of categories.
+    # An informative word, and enough different texts that the column is not one of categories.
     texts = tuple(f"{TEXTS[i % 48]} {CLASSES[y[i]] * 3 if i % 3 else 'word'} {i}" for i in range(n))
     return Frame((*frame.names, "note"), (*frame.columns, Levels(np.arange(n, dtype=np.int32), texts)), n), y
 
@@ -91,7 +91,7 @@ def test_a_model_that_learned_more_has_the_same_digest(world):
 
 @contextmanager
 def within(seconds):
-    """A damaged file must not send anything round in circles."""
+    """A damaged file must not cause an endless loop."""
 
     def stop(*_):
         raise AssertionError("still reading")
@@ -106,7 +106,7 @@ def within(seconds):
 
 
 def survives(document, tensors, new, y) -> bool:
-    """Whether a file is taken; FileError is the other way. What was taken must answer, and twice the same."""
+    """Whether a file is accepted, or refused by a FileError. An accepted model must answer, and twice the same."""
     with within(20), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # sums that make no sense may overflow
         try:
@@ -271,12 +271,12 @@ VALUES = (DROP, None, -1, 0, 1, 2.5, 10**9, -1e300, float("nan"), float("inf"), 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_damage_to_the_document(world, seed, thorough):
-    """Whatever stands in it, the file is refused or the model answers."""
+    """Whatever is in it, the file is refused or the model answers."""
     model, new, y = world
     document, tensors = parts(model)
     rng = np.random.default_rng(seed)
     where = [path for path in places(document) if path]
-    # Candidates are many and alike: half of the damage is done elsewhere.
+    # Candidates are many and similar: half of the damage is done to other parts.
     few = [path for path in where if "record" not in path]
     for i in range(100 if thorough else 16):
         path = (few, where)[i % 2][rng.integers(len((few, where)[i % 2]))]

@@ -1,4 +1,4 @@
-"""A model of a table learns, forgets, merges and is left one row out exactly, under the choices that were made."""
+"""Learning, forgetting, merging and leave-one-out of a model of a table are exact under the choices that were made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from deciban.tables.encode import Cuts
 from deciban.tables.experts.columns import centred
 from deciban.tables.experts.gaussians import Shape
 from deciban.tables.files import parts
-from deciban.tables.model import MOST
+from deciban.tables.model import MAX_EVIDENCE_NATS
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -46,17 +46,17 @@ def chosen(frame, y, classes=CLASSES, weight=None, **settings):
 
 @pytest.fixture(scope="module")
 def model():
-    """Chosen from 150 rows; every expert has a say."""
-    found = chosen(*table(0))
-    assert {expert.name for expert in found.experts} == {"columns", "gaussians", "contexts", "trees"}
-    weights = np.maximum(found.pool.weights, 0.05)
-    return replace(found, pool=replace(found.pool, weights=weights))
+    """Chosen from 150 rows; every expert has a weight."""
+    fitted = chosen(*table(0))
+    assert {expert.name for expert in fitted.experts} == {"columns", "gaussians", "contexts", "trees"}
+    weights = np.maximum(fitted.pool.weights, 0.05)
+    return replace(fitted, pool=replace(fitted.pool, weights=weights))
 
 
 def same_models(one, two, before=None):
-    """All sums, but for rounding in proportion to the largest number that was added."""
-    (said, arrays), (other, expected) = parts(one), parts(two)
-    assert said == other
+    """All sums agree, up to rounding in proportion to the largest number that was added."""
+    (document, arrays), (other, expected) = parts(one), parts(two)
+    assert document == other
     assert set(arrays) == set(expected)
     sizes = expected if before is None else parts(before)[1]
     for name, array in expected.items():
@@ -65,7 +65,7 @@ def same_models(one, two, before=None):
         np.testing.assert_allclose(arrays[name], array, rtol=1e-9, atol=1e-12 * largest, err_msg=name)
 
 
-# ------------------------------------------------------------------ what it says
+# ------------------------------------------------------------------ scores
 
 
 def test_the_score_is_the_sum_of_the_evidence(model):
@@ -76,7 +76,7 @@ def test_the_score_is_the_sum_of_the_evidence(model):
     expected = model.pool.offsets + np.log(model.weight / model.weight.sum())
     expected = expected + np.einsum("ndk,d->nk", each, model.pool.weights[0] + model.pool.weights[m:])
     for weight, expert in zip(model.pool.weights[1:m], model.experts[1:], strict=True):
-        expected = expected + weight * centred(expert.evidence(rows), MOST)
+        expected = expected + weight * centred(expert.evidence(rows), MAX_EVIDENCE_NATS)
     np.testing.assert_allclose(model.log_joints(frame), expected, atol=1e-9)
 
 
@@ -85,7 +85,7 @@ def test_blocks_and_threads_do_not_show(model, monkeypatch):
     whole = model.log_joints(frame)
     left_out = model.log_joint_without(frame, y)
     learned = model.learn(frame, Labels(CLASSES, y))
-    monkeypatch.setattr(modelling, "BLOCK", 7)
+    monkeypatch.setattr(modelling, "BLOCK_ROWS", 7)
     for n_jobs in (1, 2):
         np.testing.assert_allclose(model.log_joints(frame, n_jobs), whole, atol=1e-10)
         np.testing.assert_allclose(model.log_joint_without(frame, y, None, n_jobs), left_out, atol=1e-9)
@@ -93,7 +93,7 @@ def test_blocks_and_threads_do_not_show(model, monkeypatch):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_left_out_is_what_each_expert_says_without_the_row(weighted):
+def test_left_out_is_the_evidence_of_each_expert_without_the_row(weighted):
     frame, y = table(3, 60)
     weight = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 60) if weighted else None
     model = chosen(frame, y, weight=weight)
@@ -109,7 +109,7 @@ def test_left_out_is_what_each_expert_says_without_the_row(weighted):
         m = len(model.experts)
         expected = expected + (pool.weights[0] + pool.weights[m:]) @ each
         for r, expert in zip(pool.weights[1:m], model.experts[1:], strict=True):
-            expected += r * centred(expert.evidence_without(mine, y[[i]], w[[i]]), MOST)[0]
+            expected += r * centred(expert.evidence_without(mine, y[[i]], w[[i]]), MAX_EVIDENCE_NATS)[0]
         np.testing.assert_allclose(scores[i], expected, atol=1e-7)
 
 
@@ -156,10 +156,10 @@ def test_new_classes_and_categories_join(model):
     wider = model.in_classes(np.array(["a", "aa", "b", "c"]))
     after = wider.log_joints(old) - np.append(model.log_prior, 0)[[0, 3, 1, 2]]
     before, after = before - before.mean(axis=1, keepdims=True), after[:, [0, 2, 3]]
-    # Experts are capped about the mean over all classes, so that a further class may shift what they say.
+    # Evidence is clipped about its mean over all classes, so a further class may shift it.
     np.testing.assert_allclose(after.argmax(axis=1), before.argmax(axis=1))
     assert more.choices() == model.choices()
-    # Whoever saw the new categories in another order merges all the same.
+    # Models that saw the new categories in another order can still be merged.
     one = model.learn(frame.take([0]), Labels(classes, y[[0]])).learn(frame.take([1]), Labels(classes, y[[1]]))
     two = model.zero().learn(frame.take(slice(2, 30)), Labels(classes, y[2:]))
     merged = one + two
@@ -266,7 +266,7 @@ def test_rows_without_a_label_show_where_values_lie():
 
 
 def test_sums_are_over_all_rows_where_structures_are_not(monkeypatch):
-    monkeypatch.setattr(choosing, "SAMPLE", 100)
+    monkeypatch.setattr(choosing, "SAMPLE_ROWS", 100)
     frame, y = table(0, 250)
     model = chosen(frame, y)
     assert model.weight.tolist() == np.bincount(y).tolist()
@@ -276,7 +276,7 @@ def test_sums_are_over_all_rows_where_structures_are_not(monkeypatch):
     assert chosen(frame, y, weight=weight).weight.tolist() == (2 * np.bincount(y)).tolist()
 
 
-def test_the_record_is_what_was_found():
+def test_the_record_has_all_candidates_and_their_losses():
     frame, y = table(0, 120)
     model = chosen(frame, y)
     record = model.record
@@ -288,9 +288,9 @@ def test_the_record_is_what_was_found():
         kinds = [o.loss for o in record.candidates if o.expert == c.expert and o.setting == c.setting]
         assert c.loss in kinds
     scores = model.log_joint_without(frame, y)
-    # The record's prior counts the row that is judged; what is left out of it is a row in 120.
+    # The prior of the record includes the row itself, which is one in 120.
     losses = logsumexp(scores, axis=1) - scores[np.arange(120), y]
-    # and the record takes back what the weights gained on the rows they were fitted on: at most one row each.
+    # The record also corrects for fitting the weights on the same rows: at most one row per weight.
     most = np.count_nonzero(model.pool.weights) + len(model.classes)
     assert losses.mean() - 0.02 < record.loss < losses.mean() + most / 120 + 0.02
     assert record.rows == 120
@@ -315,7 +315,7 @@ def test_a_class_of_one_row_is_learned_but_judges_nothing():
     assert np.isfinite(model.log_joints(sample.frame)).all()
 
 
-# ------------------------------------------------------------------ speaking
+# ------------------------------------------------------------------ explanations
 
 
 def log_odds(evidence):
@@ -328,9 +328,9 @@ def test_explanations_add_up(model, by):
     scores = model.log_joints(frame)
     for i in range(12):
         for target, against in ((0, 1), (2, 0), (1, 2)):
-            found = views.explain(model, frame.take([i]), target, against, by)
+            evidence = views.explain(model, frame.take([i]), target, against, by)
             expected = DECIBANS * (scores[i, target] - scores[i, against])
-            np.testing.assert_allclose(log_odds(found), expected, atol=1e-7)
+            np.testing.assert_allclose(log_odds(evidence), expected, atol=1e-7)
         likely = np.argsort(-scores[i])
         best = views.explain(model, frame.take([i]), None, None, by)
         assert (best.target, best.against) == tuple(CLASSES[likely[:2]])
@@ -339,25 +339,25 @@ def test_explanations_add_up(model, by):
 
 @pytest.mark.parametrize("by", ["column", "expert"])
 def test_explanations_add_up_where_experts_are_capped(model, by):
-    """A row so strange that experts would say more than they may; and a class that is ruled out altogether."""
+    """A row so unusual that the experts' evidence is clipped; and a class that is impossible."""
     frame, _ = table(1, 3)
     strange = Frame(frame.names, (Numbers(np.array([1e9, -1e9, 1e3])), *frame.columns[1:]), 3)
     rows = model.encoding.rows(strange)
     at = next(i for i, e in enumerate(model.experts) if e.name == "gaussians")
     thin = replace(model.experts[at], shape=Shape(0.1, 0.01, np.inf))  # tails that a far row falls off
     model = replace(model, experts=(*model.experts[:at], thin, *model.experts[at + 1 :]))
-    assert any((np.abs(centred(e.evidence(rows), np.inf)) > MOST).any() for e in model.experts[1:])
+    assert any((np.abs(centred(e.evidence(rows), np.inf)) > MAX_EVIDENCE_NATS).any() for e in model.experts[1:])
     alone = model.in_classes(np.array(["a", "b", "c", "d"]))
     for own in (model, alone.with_prior("uniform")):
         scores = own.log_joints(strange)
         for i in range(3):
             for target in range(1, len(own.classes)):
-                found = views.explain(own, strange.take([i]), target, 0, by)
-                np.testing.assert_allclose(log_odds(found), DECIBANS * (scores[i, target] - scores[i, 0]), atol=1e-6)
+                evidence = views.explain(own, strange.take([i]), target, 0, by)
+                np.testing.assert_allclose(log_odds(evidence), DECIBANS * (scores[i, target] - scores[i, 0]), atol=1e-6)
 
 
 def test_explanations_add_up_where_a_column_has_no_coordinate():
-    """A category a row: no Gaussian looks at it, and what Gaussians say of others must not fall to it."""
+    """A category per row has no coordinate: evidence of Gaussians about other columns must not be given to it."""
     rng = np.random.default_rng(0)
     names = tuple(f"v{i}" for i in range(16))
     numbers = (Numbers(rng.normal(size=16)), Numbers(rng.normal(size=16)))
@@ -369,8 +369,8 @@ def test_explanations_add_up_where_a_column_has_no_coordinate():
         model = replace(model, pool=replace(model.pool, weights=np.maximum(model.pool.weights, 0.1)))
         scores = model.log_joints(frame)
         for i in range(4):
-            found = views.explain(model, frame.take([i]), 1, 0)
-            np.testing.assert_allclose(log_odds(found), DECIBANS * (scores[i, 1] - scores[i, 0]), atol=1e-7)
+            evidence = views.explain(model, frame.take([i]), 1, 0)
+            np.testing.assert_allclose(log_odds(evidence), DECIBANS * (scores[i, 1] - scores[i, 0]), atol=1e-7)
 
 
 def test_values_are_shown_as_people_write_them():
@@ -384,16 +384,16 @@ def test_values_are_shown_as_people_write_them():
 
 
 def test_the_strongest_evidence_is_that_of_single_columns(model):
-    found = [(c, item, db) for c in range(3) for item, db in model.strongest(c, 3)]
-    assert {c for c, _, _ in found} <= {0, 1, 2}
-    table_, offsets = model.columns.pointed(), model.encoding.offsets
-    for c, item, db in found:
+    items = [(c, item, db) for c in range(3) for item, db in model.strongest(c, 3)]
+    assert {c for c, _, _ in items} <= {0, 1, 2}
+    table_, offsets = model.columns.centred_log_table(), model.encoding.offsets
+    for c, item, db in items:
         j = next(i for i, name in enumerate(model.encoding.names) if item.startswith(f"{name} = "))
         coded = model.encoding.columns[j]
         code = next(v for v in range(coded.size) if item == f"{model.encoding.names[j]} = {coded.label(v)}")
         cell = table_[offsets[j] + code]
-        said = cell[c] - np.delete(cell, c).mean()
-        np.testing.assert_allclose(db, DECIBANS * model.column_weights[j] * said)
+        evidence = cell[c] - np.delete(cell, c).mean()
+        np.testing.assert_allclose(db, DECIBANS * model.column_weights[j] * evidence)
 
 
 def test_the_density_of_columns(model):
@@ -403,18 +403,18 @@ def test_the_density_of_columns(model):
     coded = model.encoding.columns[0]
     ends = [coded.high[-1], coded.high[-1] + 3 * coded.scale, coded.low[0] - 50 * coded.scale]
     far = Frame(frame.names, (Numbers(np.array(ends)), *(c.take([0, 0, 0]) for c in frame.columns[1:])), 3)
-    found = density.log_density(model, far)
-    np.testing.assert_allclose(found[1], found[0] - 3, atol=1e-9)
-    assert found[2] < found[0] - 40
+    log_density = density.log_density(model, far)
+    np.testing.assert_allclose(log_density[1], log_density[0] - 3, atol=1e-9)
+    assert log_density[2] < log_density[0] - 40
     assert np.isfinite(plain).all()
 
 
-# ------------------------------------------------------------------ one law of rows
+# ------------------------------------------------------------------ the joint density of rows
 
 
 @pytest.fixture(scope="module")
 def crossed():
-    """A table whose third column is the first two's together: only a network of columns can know."""
+    """A table whose third column depends on the first two together, which only a network of columns can model."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 3000)
     a, b = rng.integers(0, 2, 3000), rng.integers(0, 3, 3000)
@@ -432,9 +432,9 @@ def test_the_density_sums_to_one_and_is_what_samples_follow(crossed):
     inside = np.isin(rows["c"], [0, 10, 20])  # others are in no bin, and their density is that of the nearest
     assert p[inside].sum() == pytest.approx(1.0, abs=1e-9)
     drawn, _ = crossed.sample(200_000, random_state=0)
-    found = pd.DataFrame(drawn).value_counts(normalize=True)
+    frequency = pd.DataFrame(drawn).value_counts(normalize=True)
     for a, b, c, expected in zip(*(rows[name][inside] for name in "abc"), p[inside], strict=True):
-        assert found.get((a, b, c), 0.0) == pytest.approx(expected, abs=4 * np.sqrt(expected / 200_000) + 1e-5)
+        assert frequency.get((a, b, c), 0.0) == pytest.approx(expected, abs=4 * np.sqrt(expected / 200_000) + 1e-5)
     strange = crossed.score_samples({"a": ["p", "p"], "b": ["u", "u"], "c": [0, 20]})
     assert strange[0] > strange[1] + 1.0, "20 is as common as 0 by itself, but not beside these"
 

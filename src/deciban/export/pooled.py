@@ -7,17 +7,17 @@ from deciban.reading.columns import as_name
 from deciban.reading.convert import NO_NAME
 from deciban.reading.table import derived_names
 from deciban.tables.encode import Cuts
-from deciban.tables.model import MOST, TableModel
+from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
 
 
 def formula_of_table(model: TableModel) -> Formula:
     """What a model of a table says of a row; an error names the expert that cannot be put so."""
     sketch, encoding = Sketch(), model.encoding
     places = [sketch.place(place) for place in places_of(model, sketch)]
-    parts = [WeightedTerm(model.columns.weighed_term(encoding, places, model.column_weights))]
+    parts = [WeightedTerm(model.columns.weighted_term(encoding, places, model.column_weights))]
     for weight, expert in zip(model.pool.weights[1:], model.experts[1:], strict=False):
         if weight > 0:
-            parts.append(WeightedTerm(expert.term(encoding, places, sketch), float(weight), MOST))
+            parts.append(WeightedTerm(expert.term(encoding, places, sketch), float(weight), MAX_EVIDENCE_NATS))
     return Formula(
         model.classes,
         tuple(sketch.inputs),

@@ -1,1 +1,1 @@
-"""Models of tables: columns encoded, experts that each look at a row in their own way, and how they are chosen."""
+"""Models of tables: encoded columns, experts that each use a row in their own way, and how they are chosen."""

@@ -1,11 +1,11 @@
-"""The law of a table's rows, p(x) = Σ_y P(y) p(x | y): how likely a row is, and rows drawn from it.
+"""The density of a table's rows, p(x) = Σ_y P(y) p(x | y), and samples from it.
 
-Where a network of columns was chosen, coarse codes follow it, one of its two halves or the other:
+Where a network of columns was chosen, coarse codes follow a mixture of its two halves:
 
     p(x | y) = ½ Σ_s p_s(groups | y) · Π_j p(code_j | group_j, y) · p(x_j | code_j)
 
-The second factor is the column's own law within the group of codes that the network does not tell apart; without a
-network, columns are independent. A number is uniform within its bin. Texts are drawn, but have no density.
+The second factor is the column's own law within a group of codes that the network merges; without a network, columns
+are independent. A number is uniform within its bin. Texts can be sampled, but have no density.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deciban._typing import Array, Codes, Floats
 from deciban.bayes import log_evidence
 from deciban.reading.columns import Column, Levels, Numbers
 from deciban.reading.frames import Frame
-from deciban.tables.encode import NEVER, Cuts, EncodedRows
+from deciban.tables.encode import UNSEEN, Cuts, EncodedRows
 from deciban.tables.experts.contexts import ContextTrees
 from deciban.tables.model import TableModel
 
@@ -32,11 +32,11 @@ class Density:
 
     @classmethod
     def of(cls, model: TableModel) -> Density:
-        found = (e for e in reversed(model.experts) if isinstance(e, ContextTrees) and len(e.sums[0].keys))
-        return cls(model, next(found, None))
+        networks = (e for e in reversed(model.experts) if isinstance(e, ContextTrees) and len(e.sums[0].keys))
+        return cls(model, next(networks, None))
 
     def groups(self, column: int) -> Array:
-        """The network's code for each code of a column; NEVER where it has none."""
+        """The network's code for each code of a column; UNSEEN where it has none."""
         assert self.network is not None
         codes = np.arange(self.model.encoding.columns[column].size, dtype=np.int32)
         return np.asarray(self.network.maps[column][self.model.encoding.small_of(column, codes)])
@@ -49,47 +49,47 @@ class Density:
         halves = np.zeros((2, *out.shape))
         for tree, half in zip(self.network.trees(), halves, strict=True):
             tree.score(self.network.codes(rows), self.network.depth, self.network.strength, half)
-        for j, chances in enumerate(self.model.columns.chances()):
+        for j, probabilities in enumerate(self.model.columns.probabilities()):
             group = self.groups(j)
-            told = np.zeros((NEVER + 1, len(chances)))
-            np.add.at(told, group, chances.T)
-            told[NEVER] = 1.0  # here the column speaks for itself
+            group_probabilities = np.zeros((UNSEEN + 1, len(probabilities)))
+            np.add.at(group_probabilities, group, probabilities.T)
+            group_probabilities[UNSEEN] = 1.0  # the column's own law stays as it is
             codes = rows.codes[:, j]
-            at = np.where(codes < 0, NEVER, group[np.maximum(codes, 0)])
-            out -= np.log(np.where(told > 0, told, 1.0))[at]
+            at = np.where(codes < 0, UNSEEN, group[np.maximum(codes, 0)])
+            out -= np.log(np.where(group_probabilities > 0, group_probabilities, 1.0))[at]
         return np.asarray(out + np.logaddexp(halves[0], halves[1]) - np.log(2.0))
 
     def sample(self, y: Codes, rng: np.random.Generator) -> list[Codes]:
         """Codes of rows of the classes y, column by column."""
         drawn = None if self.network is None else self.network.sample(y, rng)
         out = []
-        for j, chances in enumerate(self.model.columns.chances()):
-            likely = chances[y]
+        for j, probabilities in enumerate(self.model.columns.probabilities()):
+            weights = probabilities[y]
             if drawn is not None:
-                likely = likely * (self.groups(j) == drawn[:, j, None])
-            out.append(draw(likely, rng))
+                weights = weights * (self.groups(j) == drawn[:, j, None])
+            out.append(draw(weights, rng))
         return out
 
 
 def log_density(model: TableModel, frame: Frame) -> Floats:
-    """log p(x), (n,): bins have a width, and what lies outside of them is far off."""
+    """log p(x), (n,): uniform within bins, with an exponential tail outside of them."""
     rows = model.encoding.rows(frame)
     out = log_evidence(Density.of(model).log_prob(rows) + model.log_prior)
     for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
         column = frame[name]
         if isinstance(coded, Cuts) and isinstance(column, Numbers):
-            there = np.flatnonzero(rows.codes[:, j] > 0)
-            bins, x = rows.codes[there, j] - 1, column.values[there]
+            present = np.flatnonzero(rows.codes[:, j] > 0)
+            bins, x = rows.codes[present, j] - 1, column.values[present]
             low, high = coded.low[bins], coded.high[bins]
-            off = np.maximum(0.0, np.maximum(low - x, x - high)) / coded.scale
-            out[there] -= np.log(widths(coded)[bins]) + off
+            distance = np.maximum(0.0, np.maximum(low - x, x - high)) / coded.scale
+            out[present] -= np.log(widths(coded)[bins]) + distance
     return np.asarray(out)
 
 
 def widths(coded: Cuts) -> Floats:
-    """How wide bins are: of whole numbers how many they hold, of others in standard deviations; of one value, 1."""
-    wide = coded.high - coded.low
-    return wide + 1.0 if coded.whole else np.where(wide > 0, wide / coded.scale, 1.0)
+    """Widths of bins: for whole numbers how many they hold, for others in standard deviations; 1 for a single value."""
+    width = coded.high - coded.low
+    return width + 1.0 if coded.whole else np.where(width > 0, width / coded.scale, 1.0)
 
 
 def sample(model: TableModel, n: int, rng: np.random.Generator, given: int | None) -> tuple[Frame, Codes]:
@@ -105,7 +105,7 @@ def sample(model: TableModel, n: int, rng: np.random.Generator, given: int | Non
             columns.append(Numbers(values_within(coded, codes, rng), coded.whole, coded.dates))
         else:
             columns.append(Levels(codes - 1, coded.levels))
-    from deciban.tables.experts.words import Words  # most tables have no texts, and much comes with them
+    from deciban.tables.experts.words import Words  # most tables have no texts, and this imports a lot
 
     words = {e.column: e for e in model.experts if isinstance(e, Words)}
     for name in model.encoding.texts:
@@ -119,7 +119,7 @@ def sample(model: TableModel, n: int, rng: np.random.Generator, given: int | Non
 
 
 def draw(weights: Floats, rng: np.random.Generator) -> Codes:
-    """A column number for each row, with these chances."""
+    """A column number for each row, drawn with probabilities in proportion to the weights."""
     total = np.cumsum(weights, axis=1)
     at = rng.random(len(weights)) * total[:, -1]
     return np.asarray(np.minimum((total <= at[:, None]).sum(axis=1), weights.shape[1] - 1), dtype=np.int32)

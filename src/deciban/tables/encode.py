@@ -1,8 +1,8 @@
-"""Fixed functions of a row, chosen without looking at labels: codes for counts, coordinates for Gaussians.
+"""Fixed functions of a row, chosen without labels: codes for counts, coordinates for Gaussians.
 
-Code 0 is a missing entry, 1, 2, … are bins or categories, −1 is a category that was never seen. Coordinates are numbers
-in standard deviations from their mean, the same as normal scores, and an indicator for every category. Once chosen they
-stay, so that statistics of coded rows add up and subtract.
+Code 0 is a missing value, 1, 2, … are bins or categories, −1 is a category that was never seen. Coordinates are numbers
+in standard deviations from their mean (or as normal scores), and an indicator for every category. Once chosen they
+stay the same, so that statistics of coded rows add up and subtract.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ import numpy as np
 from deciban._scipy import ndtri
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError
-from deciban.matrix import LARGEST, mixed
+from deciban.matrix import MAX_VALUE, mix_bits
 from deciban.reading.columns import Column, Levels, Numbers, as_name
 from deciban.reading.frames import Frame
 from deciban.show import number
 
-BINS = (4, 32)  # of numbers, between these: label-free quantiles, a heavy value by itself
-IN_BIN = 4  # rows of a bin, where they are few: a row that is alone in its bin says nothing when it is left out
-KNOTS = 129  # quantiles between which normal scores are interpolated
-FAR = 20.0  # standard deviations: what lies further counts as so far
-LEVELS = 20  # categories of a column that get a coordinate of their own
-COORDINATES = 150  # coordinates in all, or as many as there are columns of numbers
-RARE = 0.02  # an indicator's spread counts as that of one in fifty at least: rarer ones would tower over all
-SMALL = 254  # values of a column that trees tell apart
-NEVER = 255  # one that they never saw
+BIN_LIMITS = (4, 32)  # the least and the greatest number of bins: quantiles, a frequent value in a bin of its own
+ROWS_PER_BIN = 4  # with few rows: a row that is alone in its bin has no evidence when it is left out
+N_KNOTS = 129  # quantiles between which normal scores are interpolated
+MAX_DEVIATIONS = 20.0  # standard deviations at which coordinates are clipped
+MAX_INDICATORS = 20  # categories of a column that get a coordinate of their own
+MAX_COORDINATES = 150  # in all, or as many as there are columns of numbers
+MIN_INDICATOR_SHARE = 0.02  # rarer categories are scaled as if they had this share: otherwise they would dominate
+N_SMALL_CODES = 254  # values of a column that trees distinguish
+UNSEEN = 255  # the code of a value that trees never saw
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cuts:
-    """A column of numbers: where its bins end, and where it lies."""
+    """A column of numbers: the ends of its bins, its mean and its scale."""
 
     cuts: Floats  # (bins − 1,) ascending: x ≤ cuts[0] is bin 1
     low: Floats  # (bins,) the least value seen in each bin
     high: Floats  # (bins,) the greatest
-    mass: Floats  # (bins,) shares of the entries that are there
+    mass: Floats  # (bins,) shares of the entries that are not missing
     knots: Floats  # values, ascending, whose
     scores: Floats  # normal scores are these
     mean: float
@@ -54,7 +54,7 @@ class Cuts:
 
     @property
     def distinct(self) -> int:
-        """Codes that trees tell apart."""
+        """How many codes trees distinguish."""
         return self.size
 
     @property
@@ -71,22 +71,22 @@ class Cuts:
     def coordinates(self, column: Column, codes: Codes, out: Floats) -> None:
         np.subtract(numbers(column), self.mean, out=out[:, 0])
         out[:, 0] /= self.scale
-        np.clip(out[:, 0], -FAR, FAR, out=out[:, 0])
+        np.clip(out[:, 0], -MAX_DEVIATIONS, MAX_DEVIATIONS, out=out[:, 0])
         if self.width > 1:
-            gone = codes == 0
-            out[gone, 0] = 0.0
-            out[:, 1] = indicator(gone, self.missing)
+            is_missing = codes == 0
+            out[is_missing, 0] = 0.0
+            out[:, 1] = indicator(is_missing, self.missing)
         elif len(codes) and not codes.min():
             out[codes == 0, 0] = 0.0
 
     def label(self, code: int) -> str:
-        """What a bin is called."""
+        """The name of a bin."""
         if code == 0:
             return "missing"
-        low, high = (self._spelled(end[code - 1]) for end in (self.low, self.high))
+        low, high = (self._value_text(end[code - 1]) for end in (self.low, self.high))
         return low if low == high else f"{low} to {high}"
 
-    def _spelled(self, value: float) -> str:
+    def _value_text(self, value: float) -> str:
         return number(value) if self.dates is None else str(np.datetime64(int(np.floor(value)), "D"))
 
     def normal_scores(self, column: Column, out: Floats) -> None:
@@ -99,9 +99,9 @@ class Cuts:
 class Known:
     """A column of categories: which are known, and which of them have a coordinate."""
 
-    levels: tuple[Any, ...]  # in order of how often they came; those that come later are appended
-    mass: Floats  # shares of rows, of the levels there were when this was chosen
-    spoken: tuple[int, ...]  # levels with a coordinate of their own
+    levels: tuple[Any, ...]  # by frequency; those learned later are appended
+    mass: Floats  # shares of rows, of the levels known when this was chosen
+    indicator_levels: tuple[int, ...]  # levels with a coordinate of their own
     missing: float
     _place: dict[Any, int] = field(init=False, repr=False)
 
@@ -114,16 +114,16 @@ class Known:
 
     @property
     def distinct(self) -> int:
-        return min(len(self.mass) + 1, SMALL)
+        return min(len(self.mass) + 1, N_SMALL_CODES)
 
     @property
     def width(self) -> int:
-        return len(self.spoken) + self.gap
+        return len(self.indicator_levels) + self.gap
 
     @property
     def gap(self) -> bool:
-        """Whether a missing entry has a coordinate, beside those of some categories."""
-        return self.missing > 0 and bool(self.spoken)
+        """Whether a missing value has a coordinate, beside those of some categories."""
+        return self.missing > 0 and bool(self.indicator_levels)
 
     def codes(self, column: Column) -> Codes:
         if not isinstance(column, Levels):
@@ -134,7 +134,7 @@ class Known:
     def coordinates(self, column: Column, codes: Codes, out: Floats) -> None:
         del column
         table = np.zeros((len(self.mass) + 2, self.width))  # the last row is a category that was never seen
-        for i, level in enumerate(self.spoken):
+        for i, level in enumerate(self.indicator_levels):
             table[:, i] = indicator(np.arange(len(table)) == level + 1, float(self.mass[level]))
         if self.gap:
             table[:, -1] = indicator(np.arange(len(table)) == 0, self.missing)
@@ -164,28 +164,29 @@ def numbers(column: Column) -> Floats:
     return column.values
 
 
-def indicator(here: Array, share: float) -> Floats:
+def indicator(is_level: Array, share: float) -> Floats:
     """1 or 0, in standard deviations from its mean."""
-    share = min(max(share, RARE), 1.0 - RARE)
-    return np.asarray((here - share) / np.sqrt(share * (1.0 - share)))
+    share = min(max(share, MIN_INDICATOR_SHARE), 1.0 - MIN_INDICATOR_SHARE)
+    return np.asarray((is_level - share) / np.sqrt(share * (1.0 - share)))
 
 
 def choose_cuts(column: Numbers, name: str) -> Cuts:
-    """Bins of about equal weight; a value that alone weighs as much as a bin is one."""
-    bins = int(np.clip(len(column.values) // IN_BIN, *BINS))
-    there = np.sort(column.values)  # missing ones come last
-    n = int(np.searchsorted(there, np.nan)) if len(there) and np.isnan(there[-1]) else len(there)
-    missing, there = 1.0 - n / max(1, len(there)), there[:n]
+    """Bins of about equal weight; a value as frequent as a bin gets one of its own."""
+    bins = int(np.clip(len(column.values) // ROWS_PER_BIN, *BIN_LIMITS))
+    present = np.sort(column.values)  # missing values come last
+    n = int(np.searchsorted(present, np.nan)) if len(present) and np.isnan(present[-1]) else len(present)
+    missing, present = 1.0 - n / max(1, len(present)), present[:n]
     if n == 0:
         one = np.zeros(1)
         return Cuts(np.zeros(0), one, one, np.ones(1), one, one, 0.0, 1.0, missing, column.whole, column.dates)
-    if max(-there[0], there[-1]) > LARGEST:
+    if max(-present[0], present[-1]) > MAX_VALUE:
+        value = present[-1] if present[-1] > MAX_VALUE else present[0]
         raise DecibanError(
-            f"column {name!r} holds {there[-1] if there[-1] > LARGEST else there[0]}: numbers past {LARGEST:g} cannot "
-            "be squared and summed; scale the column, or make them missing"
+            f"column {name!r} holds {value}: numbers past {MAX_VALUE:g} cannot be squared and summed; scale the "
+            "column, or make them missing"
         )
-    new = np.flatnonzero(np.diff(there, prepend=-np.inf) > 0)
-    distinct, count = there[new], np.diff(new, append=n)
+    new = np.flatnonzero(np.diff(present, prepend=-np.inf) > 0)
+    distinct, count = present[new], np.diff(new, append=n)
     if len(distinct) > bins:
         heavy = count >= n / bins
         opens = np.diff(np.floor((np.cumsum(count) - count / 2) / (n / bins)), prepend=-1.0) > 0
@@ -195,13 +196,13 @@ def choose_cuts(column: Numbers, name: str) -> Cuts:
     else:
         first = np.arange(len(distinct))
     low, high = distinct[first], distinct[np.append(first[1:], len(distinct)) - 1]
-    mean = float(there.mean())
-    scale = float((there - mean).std())
+    mean = float(present.mean())
+    scale = float((present - mean).std())
     whole = column.whole or bool((distinct == np.floor(distinct)).all())
-    at = np.unique(np.linspace(0, len(distinct) - 1, KNOTS).astype(np.intp))
+    at = np.unique(np.linspace(0, len(distinct) - 1, N_KNOTS).astype(np.intp))
     rank = (new[at] + count[at] / 2) / n  # the middle of a value's rows
     return Cuts(
-        between(high[:-1], low[1:]),
+        midpoints(high[:-1], low[1:]),
         low,
         high,
         np.add.reduceat(count, first) / n,
@@ -215,22 +216,22 @@ def choose_cuts(column: Numbers, name: str) -> Cuts:
     )
 
 
-def between(low: Floats, high: Floats) -> Floats:
+def midpoints(low: Floats, high: Floats) -> Floats:
     """The middle; of neighbouring numbers, which have none, the lower: a value up to a cut is below it."""
     middle = low + (high - low) / 2
     return np.where(middle < high, middle, low)
 
 
 def choose_known(column: Levels) -> Known:
-    """The categories there are, in order of how often."""
+    """The categories in the column, the most frequent first."""
     count = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
     order = [int(i) for i in np.argsort(-count, kind="stable") if count[i]]
     n = max(1, len(column.codes))
     missing = float((column.codes < 0).sum()) / n
-    spoken = [i for i, at in enumerate(order) if count[at] > 1][:LEVELS]
-    if len(spoken) == len(order) and not missing:
-        spoken = spoken[1:]  # the others say when it is the first
-    return Known(tuple(column.levels[i] for i in order), count[order] / n, tuple(spoken), missing)
+    indicator_levels = [i for i, at in enumerate(order) if count[at] > 1][:MAX_INDICATORS]
+    if len(indicator_levels) == len(order) and not missing:
+        indicator_levels = indicator_levels[1:]  # the others imply it
+    return Known(tuple(column.levels[i] for i in order), count[order] / n, tuple(indicator_levels), missing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,8 +242,8 @@ class EncodedRows:
     small: Array  # (n, d) uint8: as trees read them
     real: Floats  # (n, D) coordinates
     scores: Floats  # (n, D) with normal scores in the place of numbers
-    mark: Array  # (n,) uint64: what decides by itself which trees may see a row; none where nobody asks
-    texts: tuple[list[str], ...] = ()  # the columns of text; a missing one is empty
+    mark: Array  # (n,) uint64: a hash of the row that decides which trees may see it; empty where not needed
+    texts: tuple[list[str], ...] = ()  # the columns of text; a missing value is ""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -256,11 +257,11 @@ class EncodedRows:
             real,
             real if self.scores is self.real else scores,
             self.mark[which] if len(self.mark) else self.mark,
-            tuple(some_texts(texts, which) for texts in self.texts),
+            tuple(take_texts(texts, which) for texts in self.texts),
         )
 
 
-def some_texts(texts: list[str], which: Array | slice) -> list[str]:
+def take_texts(texts: list[str], which: Array | slice) -> list[str]:
     return texts[which] if isinstance(which, slice) else [texts[i] for i in which.tolist()]
 
 
@@ -293,20 +294,20 @@ class Encoding:
     def with_new(self, frame: Frame) -> Encoding:
         """With the categories of this table that were not known."""
         columns: list[Coded] = []
-        there = dict(zip(frame.names, frame.columns, strict=True))
+        by_name = dict(zip(frame.names, frame.columns, strict=True))
         for name, coded in zip(self.names, self.columns, strict=True):
-            column = there[name]
+            column = by_name[name]
             columns.append(coded.with_new(column) if isinstance(coded, Known) and isinstance(column, Levels) else coded)
         same = all(a is b for a, b in zip(columns, self.columns, strict=True))
         return self if same else replace(self, columns=tuple(columns))
 
     def rows(self, frame: Frame, marked: bool = False) -> EncodedRows:
-        """Rows as experts read them; `marked` where they are, or will be, judged by what never saw them."""
+        """Rows as experts read them; `marked` where structures that never saw a row must be known."""
         n = frame.size
         codes = np.empty((n, len(self.columns)), dtype=np.int32)
         real = np.empty((n, sum(c.width for c in self.columns)))
-        there = dict(zip(frame.names, frame.columns, strict=True))
-        read = [there[name] for name in self.names]
+        by_name = dict(zip(frame.names, frame.columns, strict=True))
+        read = [by_name[name] for name in self.names]
         at = 0
         for j, (column, coded) in enumerate(zip(read, self.columns, strict=True)):
             codes[:, j] = coded.codes(column)
@@ -319,27 +320,27 @@ class Encoding:
                 if isinstance(coded, Cuts):
                     coded.normal_scores(column, scores[:, at : at + 1])
                 at += coded.width
-        texts = tuple(as_texts(there[name]) for name in self.texts)
+        texts = tuple(as_texts(by_name[name]) for name in self.texts)
         mark = marks(codes, real, texts) if marked else np.zeros(0, dtype=np.uint64)
         return EncodedRows(codes, self.small(codes), real, scores, mark, texts)
 
     def small(self, codes: Codes) -> Array:
         """Codes that fit in a byte: rare categories share the last, one never seen is 255."""
-        out = np.minimum(codes, SMALL - 1)
+        out = np.minimum(codes, N_SMALL_CODES - 1)
         first, last = np.array([self._seen(c) for c in self.columns], dtype=np.int32).reshape(-1, 2).T
         late = (codes < first) | (codes > last)
         if late.any():
-            out[late] = NEVER
+            out[late] = UNSEEN
         return out.astype(np.uint8)
 
     def small_of(self, column: int, codes: Codes) -> Array:
-        """The same of one column's codes."""
+        """The same for the codes of one column."""
         first, last = self._seen(self.columns[column])
         late = (codes < first) | (codes > last)
-        return np.where(late, NEVER, np.minimum(codes, SMALL - 1)).astype(np.uint8)
+        return np.where(late, UNSEEN, np.minimum(codes, N_SMALL_CODES - 1)).astype(np.uint8)
 
     def small_by_place(self, column: int) -> Codes:
-        """The same of every place of a column in a formula: its codes, and for categories one that was never seen."""
+        """The same for every place of a column in a formula: its codes, and for categories one never seen."""
         coded = self.columns[column]
         codes = np.arange(coded.size, dtype=np.int32)
         if isinstance(coded, Known):
@@ -347,25 +348,25 @@ class Encoding:
         return self.small_of(column, codes).astype(np.int32)
 
     def _seen(self, coded: Coded) -> tuple[int, int]:
-        """The first and the last code there was when trees were chosen; what came later they never saw."""
+        """The first and the last code that was known when trees were chosen."""
         return 0 if coded.missing > 0 else 1, len(coded.mass)
 
 
 def as_texts(column: Column) -> list[str]:
-    if not isinstance(column, Levels):  # no text is there, and so nothing says that it is a column of texts
+    if not isinstance(column, Levels):  # every text is missing, so the column was not read as one of texts
         return ["" if np.isnan(value) else as_name(value) for value in column.values.tolist()]
     levels = [*map(str, column.levels), ""]
     return [levels[code] for code in column.codes.tolist()]
 
 
 def marks(codes: Codes, real: Floats, texts: tuple[list[str], ...]) -> Array:
-    """A number for each row that depends on nothing but the row."""
+    """A hash of each row, which depends on nothing else."""
     mark = np.zeros(len(codes), dtype=np.uint64)
     for table in (codes.astype(np.int64).view(np.uint64), (real + 0.0).view(np.uint64)):
-        odd = mixed(np.arange(table.shape[1], dtype=np.uint64)) | np.uint64(1)
-        mark = mixed(mark + mixed(table) @ odd) if table.shape[1] else mark
+        odd = mix_bits(np.arange(table.shape[1], dtype=np.uint64)) | np.uint64(1)
+        mark = mix_bits(mark + mix_bits(table) @ odd) if table.shape[1] else mark
     for column in texts:
-        mark = mixed(
+        mark = mix_bits(
             mark + np.array([crc32(text.encode("utf-8", "surrogatepass")) for text in column], dtype=np.uint64)
         )
     return mark
@@ -375,29 +376,32 @@ def choose_encoding(frame: Frame, texts: tuple[str, ...] = ()) -> Encoding:
     """Bins, scales and categories of a table's columns, from the rows given."""
     pairs = [(name, column) for name, column in zip(frame.names, frame.columns, strict=True) if name not in texts]
     columns = [choose_cuts(own, name) if isinstance(own, Numbers) else choose_known(own) for name, own in pairs]
-    return Encoding(tuple(name for name, _ in pairs), tuple(within(columns)), texts)
+    return Encoding(tuple(name for name, _ in pairs), tuple(with_fewer_coordinates(columns)), texts)
 
 
-def within(columns: list[Coded]) -> list[Coded]:
-    """Fewer coordinates for categories, where there would be too many."""
-    room = COORDINATES - sum(c.width for c in columns if isinstance(c, Cuts))
-    each = LEVELS
-    while each > 0 and sum(min(len(c.spoken), each) + 1 for c in columns if isinstance(c, Known)) > max(0, room):
-        each -= 1
-    if each == LEVELS:
+def with_fewer_coordinates(columns: list[Coded]) -> list[Coded]:
+    """The columns with fewer indicators per column, where there would be too many coordinates."""
+    room = MAX_COORDINATES - sum(c.width for c in columns if isinstance(c, Cuts))
+    limit = MAX_INDICATORS
+    while limit > 0 and sum(min(len(c.indicator_levels), limit) + 1 for c in columns if isinstance(c, Known)) > max(
+        0, room
+    ):
+        limit -= 1
+    if limit == MAX_INDICATORS:
         return columns
-    return [replace(c, spoken=c.spoken[:each]) if isinstance(c, Known) else c for c in columns]
+    return [replace(c, indicator_levels=c.indicator_levels[:limit]) if isinstance(c, Known) else c for c in columns]
 
 
-def coarse(encoding: Encoding, bins: int, most: int = 60) -> tuple[Array, Codes]:
-    """(d, 256): small codes to fewer, and how many there are: neighbouring bins together, rare categories together."""
-    maps = np.full((len(encoding.columns), 256), NEVER, dtype=np.uint8)
+def coarse_codes(encoding: Encoding, bins: int, max_categories: int = 60) -> tuple[Array, Codes]:
+    """Maps from small codes to fewer, (d, 256), and their number by column: neighbouring bins and rare categories are
+    merged."""
+    maps = np.full((len(encoding.columns), 256), UNSEEN, dtype=np.uint8)
     for table, coded in zip(maps, encoding.columns, strict=True):
         if isinstance(coded, Cuts):
             middle = np.cumsum(coded.mass) - coded.mass / 2
             group = np.minimum((middle * bins).astype(np.intp), bins - 1)
             table[: coded.size] = np.append(0, np.unique(group, return_inverse=True)[1] + 1)
         else:
-            table[: coded.distinct] = np.minimum(np.arange(coded.distinct), most)
-    levels = np.where(maps == NEVER, 0, maps).max(axis=1).astype(np.int32) + 1
+            table[: coded.distinct] = np.minimum(np.arange(coded.distinct), max_categories)
+    levels = np.where(maps == UNSEEN, 0, maps).max(axis=1).astype(np.int32) + 1
     return maps, levels

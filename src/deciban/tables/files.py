@@ -1,4 +1,4 @@
-"""Models of tables as documents and arrays, and back: every size and range is checked before it is believed."""
+"""Models of tables to documents and arrays, and back: every size and range is checked on reading."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from deciban.storage.files import (
     left_out_parts,
     read_left_out,
 )
-from deciban.tables.encode import SMALL, Coded, Cuts, Encoding, Known
+from deciban.tables.encode import N_SMALL_CODES, Coded, Cuts, Encoding, Known
 from deciban.tables.experts import expert_named
 from deciban.tables.experts.columns import ColumnLaws
 from deciban.tables.model import Candidate, Record, TableModel
@@ -34,7 +34,7 @@ CUTS = ("cuts", "low", "high", "mass", "knots", "scores")
 
 
 def parts(model: TableModel) -> tuple[dict[str, Any], dict[str, Array]]:
-    """A model as a document that says what it is about, and arrays."""
+    """A model as a JSON document that describes it, and arrays."""
     tensors: dict[str, Array] = {
         "weight": model.weight,
         "pool.weights": model.pool.weights,
@@ -82,18 +82,18 @@ def describe(coded: Coded) -> tuple[dict[str, Any], dict[str, Array]]:
         return {**about, "missing": coded.missing}, {name: getattr(coded, name) for name in CUTS}
     return {
         "levels": [encode(level) for level in coded.levels],
-        "spoken": list(coded.spoken),
+        "spoken": list(coded.indicator_levels),
         "missing": coded.missing,
     }, {"mass": coded.mass}
 
 
 def digest(model: TableModel) -> bytes:
-    """What was chosen, in few bytes: the same before and after learning more."""
+    """A hash of all choices: the same before and after learning more."""
     kinds, columns, experts = [[kind.name, kind.kind] for kind in model.reader.kinds], [], []
     chosen: dict[str, Array] = {"pool.weights": model.pool.weights}
     for j, coded in enumerate(model.encoding.columns):
         about, arrays = describe(coded)
-        if isinstance(coded, Known):  # categories that came later were learned
+        if isinstance(coded, Known):  # categories that were added later are learned, not chosen
             about["levels"] = about["levels"][: len(coded.mass)]
         columns.append([model.encoding.names[j], about])
         chosen |= {f"column.{j}.{name}": array for name, array in arrays.items()}
@@ -108,7 +108,7 @@ def digest(model: TableModel) -> bytes:
 
 
 def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableModel:
-    """The model that `parts` took apart."""
+    """The inverse of `parts`."""
     classes, table = checked_classes(document["classes"]), document["table"]
     k = len(classes)
     kinds = tuple(
@@ -144,7 +144,7 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableM
 
 
 def coded_as(reader: TableColumns) -> list[type[Coded]]:
-    """What the columns that a reader gives are coded by."""
+    """The types that code the columns of a reader."""
     coded: list[type[Coded]] = []
     for kind in reader.used:
         if kind.kind == "date":
@@ -171,16 +171,16 @@ def read_column(about: Mapping[str, Any], arrays: CheckedArrays) -> Coded:
     if "levels" in about:
         levels = tuple(decode(level) for level in about["levels"])
         mass = arrays.row("mass")
-        spoken = tuple(int(i) for i in about["spoken"])
-        sound = len(mass) <= len(levels) == len(set(levels)) and all(0 <= i < len(mass) for i in spoken)
+        indicator_levels = tuple(int(i) for i in about["spoken"])
+        sound = len(mass) <= len(levels) == len(set(levels)) and all(0 <= i < len(mass) for i in indicator_levels)
         if not sound or not all(isinstance(level, str | bool | int | float) for level in levels):
             raise FileError(
                 f"the categories of column {about['name']!r} are not distinct, or not as many as they should be"
             )
-        return Known(levels, mass, spoken, missing)
+        return Known(levels, mass, indicator_levels, missing)
     own = {name: arrays.row(name) for name in CUTS}
     bins = len(own["low"])
-    sound = 0 < bins < SMALL and len(own["cuts"]) == bins - 1 and bins == len(own["high"]) == len(own["mass"])
+    sound = 0 < bins < N_SMALL_CODES and len(own["cuts"]) == bins - 1 and bins == len(own["high"]) == len(own["mass"])
     sound &= len(own["knots"]) == len(own["scores"]) > 0 and float(about["scale"]) > 0
     sound &= all((np.diff(own[name]) > 0).all() for name in ("cuts", "knots"))
     if not sound or not np.isfinite([float(about["mean"]), float(about["scale"])]).all():

@@ -1,10 +1,9 @@
-"""The model of a table: experts that each look at a row in their own way, weighed by how far they are to be believed.
+"""The model of a table: experts that each use a row in their own way, and a weight for each.
 
     log P(y | x) = log π_y + b_y + Σ_m r_m F_m(x, y) + Σ_j δ_j F_j(x, y) − log Z,   r, δ ≥ 0
 
-F_m are the experts' evidence and F_j that of single columns. What an expert learns are sums, so a model learns,
-forgets, merges and is left one row out exactly, as long as what was chosen (bins, trees, pieces, weights) is held; a
-refit chooses anew.
+F_m is the evidence of expert m and F_j that of column j alone. Experts learn sums, so learning, forgetting, merging and
+leave-one-out are exact as long as the choices (bins, trees, pieces, weights) are kept; a refit chooses again.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ from deciban.tables.experts.columns import ColumnLaws, centred
 from deciban.text.parallel import in_threads
 from deciban.threads import own_threads, threads
 
-BLOCK = 16_384  # rows encoded at a time
-FEW = 64  # rows: too few to share out, for us and for BLAS
-WORTH = 30  # times as much is done with an entry here as where it is only added up
-AT_ONCE = 1 << 22  # numbers of evidence of rows left out that are held at a time
-MOST = 50.0  # nats: what one expert says at most, so that none can overrule all others on a strange row
+BLOCK_ROWS = 16_384  # rows encoded at a time
+MAX_ROWS_IN_ONE_THREAD = 64  # too few rows for more threads, ours or those of BLAS
+WORK_PER_ENTRY = 30  # how much more work an entry is here than where it is only summed
+MAX_EVIDENCE_ENTRIES = 1 << 22  # held at a time, of rows left out
+MAX_EVIDENCE_NATS = 50.0  # a limit for each expert, so that none can overrule all others on an unusual row
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """Something that was tried, its leave-one-out log loss, and what became of it."""
+    """An expert in a setting that was tried, its leave-one-out log loss, and whether it was chosen."""
 
     expert: str
     setting: str
@@ -61,11 +60,13 @@ class Record:
     """How the choice was made."""
 
     candidates: tuple[Candidate, ...] = ()
-    laws: tuple[tuple[str, str, float, float], ...] = ()  # column, law, nats a row by the column, and in all by the law
+    laws: tuple[
+        tuple[str, str, float, float], ...
+    ] = ()  # column, law, gain of the column in nats per row, of the law in all
     loss: float = np.nan
     accuracy: float = np.nan
-    rows: int = 0  # that judged
-    weight: float = 0.0  # of all rows that were learned then
+    rows: int = 0  # on which candidates were evaluated
+    weight: float = 0.0  # of all rows learned at the time
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -77,18 +78,18 @@ class TableModel(Learner):
     reader: TableColumns
     encoding: Encoding
     experts: tuple[Expert, ...]  # the first is that of columns
-    pool: Pool  # a weight for every expert, then one for every column; an offset for every class
+    pool: Pool  # weights of the experts, then of the columns; an offset for every class
     class_prior: str | Floats = "empirical"
     closed: bool = False
     record: Record = field(default_factory=Record)
-    left_out: LeftOut | None = None  # what weighs evidence of rows that the weights were chosen by
+    left_out: LeftOut | None = None  # pools evidence of rows that the weights were fitted on
     unlabelled: int = 0  # rows whose label was guessed
-    lineage: object = field(default_factory=object)  # the same wherever the same choices were handed on
+    lineage: object = field(default_factory=object)  # shared by all models that made the same choices
 
     pools: ClassVar[bool] = True
 
     def read(self, X: Any) -> Frame:
-        """Rows of the table that was learned."""
+        """A table as a frame with the columns that were learned."""
         pairs = zip(self.encoding.names, self.encoding.columns, strict=True)
         return self.reader.read(X, {name: coded.levels for name, coded in pairs if isinstance(coded, Known)})
 
@@ -102,27 +103,27 @@ class TableModel(Learner):
 
     @property
     def column_weights(self) -> Floats:
-        """What each column's own evidence weighs, alone and in the expert of columns."""
+        """The total weight of each column: its own, and that of the expert of columns."""
         return np.asarray(self.pool.weights[0] + self.pool.weights[len(self.experts) :])
 
-    def said(self, rows: EncodedRows) -> Iterator[tuple[float, Floats]]:
-        """The weight and the evidence (n, k) of every expert but that of columns."""
+    def expert_evidence(self, rows: EncodedRows) -> Iterator[tuple[float, Floats]]:
+        """Weight and evidence (n, k) of every expert but that of columns."""
         for weight, expert in zip(self.pool.weights[1:], self.experts[1:], strict=False):
             if weight > 0:
-                yield float(weight), centred(expert.evidence(rows), MOST)
+                yield float(weight), centred(expert.evidence(rows), MAX_EVIDENCE_NATS)
 
     def pooled(self, rows: EncodedRows, log_prior: Floats) -> Floats:
-        """log π + b + Σ r F, (n, k), up to what all classes share."""
-        out = self.columns.weighed(rows, self.column_weights)
-        for weight, said in self.said(rows):
-            out += weight * said
+        """log π + b + Σ r F, (n, k), up to a constant per row."""
+        out = self.columns.weighted_evidence(rows, self.column_weights)
+        for weight, evidence in self.expert_evidence(rows):
+            out += weight * evidence
         out += self.pool.offsets + log_prior
         return out
 
     def log_joints(self, rows: Frame, n_jobs: int | None = None) -> Floats:
         frame = rows
         out = np.empty((frame.size, len(self.classes)))
-        self._ready()
+        self._prepare()
 
         def work(rows: slice) -> None:
             out[rows] = self.pooled(self.encoding.rows(frame.take(rows)), self.log_prior)
@@ -133,7 +134,7 @@ class TableModel(Learner):
     def log_posterior_without(
         self, rows: Frame, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
     ) -> tuple[Floats, str]:
-        del whole  # weights know by themselves which rows had a part in them
+        del whole  # `left_out` knows which rows the weights were fitted on
         self.check_values(rows, codes, weight)
         scores = self.log_joint_without(rows, codes, weight, n_jobs)
         return bayes.posterior(scores, self.log_prior, logs=True, quiet=True), self.way
@@ -141,10 +142,10 @@ class TableModel(Learner):
     def log_joint_without(
         self, frame: Frame, y: Codes, weight: Floats | None = None, n_jobs: int | None = None
     ) -> Floats:
-        """The same of rows that were learned as of class y, each by the sums without it."""
+        """The same for learned rows of classes y, each under the sums without it."""
         out = np.empty((frame.size, len(self.classes)))
         prior, which = log_class_prior_without(self.class_prior, self.weight, y, weight, self.closed)
-        self._ready()
+        self._prepare()
 
         def work(rows: slice) -> None:
             mine, w = self.encoding.rows(frame.take(rows), True), None if weight is None else weight[rows]
@@ -154,17 +155,19 @@ class TableModel(Learner):
         return out
 
     def pooled_without(self, rows: EncodedRows, y: Codes, log_prior: Floats, weight: Floats | None = None) -> Floats:
-        """What `pooled` says of rows that were learned as of class y, each by the sums without it, and by weights that
-        it had no part in."""
+        """`pooled` for learned rows of classes y, each under the sums without it, and under weights that were fitted
+        without it."""
         if self.left_out is None:
-            out, _ = self.columns.said_without(rows, y, weight, self.column_weights, np.zeros(0, dtype=np.intp))
+            out, _ = self.columns.weighted_evidence_without(
+                rows, y, weight, self.column_weights, np.zeros(0, dtype=np.intp)
+            )
             for share, expert in zip(self.pool.weights[1:], self.experts[1:], strict=False):
                 if share > 0:
-                    out += share * centred(expert.evidence_without(rows, y, weight), MOST)
+                    out += share * centred(expert.evidence_without(rows, y, weight), MAX_EVIDENCE_NATS)
             return np.asarray(out + self.pool.offsets + log_prior)
         used = self.left_out.used(self.pool)
         pool, left_out = self.pool.narrowed(used), self.left_out.narrowed(used)
-        out, step = np.empty(log_prior.shape), max(1, AT_ONCE // max(1, len(used) * len(self.classes)))
+        out, step = np.empty(log_prior.shape), max(1, MAX_EVIDENCE_ENTRIES // max(1, len(used) * len(self.classes)))
         for start in range(0, len(rows), step):
             at = slice(start, start + step)
             w = None if weight is None else weight[at]
@@ -173,26 +176,26 @@ class TableModel(Learner):
         return out
 
     def _vectors_without(self, rows: EncodedRows, y: Codes, weight: Floats | None, used: Array) -> Floats:
-        """Evidence that these weights are for, (n, used, k): of experts, then of columns by themselves."""
+        """Evidence for the weights in use, (n, used, k): of experts, then of single columns."""
         m, out = len(self.experts), np.empty((len(rows), len(used), len(self.classes)))
         whole = np.full(len(self.encoding.columns), float(len(used) > 0 and used[0] == 0))
-        together, alone = self.columns.said_without(rows, y, weight, whole, used[used >= m] - m)
+        together, alone = self.columns.weighted_evidence_without(rows, y, weight, whole, used[used >= m] - m)
         out[:, used >= m] = alone
         for i, j in enumerate(used[used < m].tolist()):
-            said = centred(self.experts[j].evidence_without(rows, y, weight), MOST) if j else together
-            out[:, i] = said
+            evidence = centred(self.experts[j].evidence_without(rows, y, weight), MAX_EVIDENCE_NATS) if j else together
+            out[:, i] = evidence
         return out
 
     @property
     def way(self) -> str:
-        """By which way rows that were learned are judged."""
+        """How learned rows are evaluated."""
         return (CROSS_FITTED if self.left_out is not None else HELD) if self.pool.weights.any() else EXACT
 
-    def _ready(self) -> None:
-        """What is derived from the sums, derived before threads share it."""
-        some = self.encoding.rows(empty_frame(self.encoding))
-        self.columns.evidence(some)
-        for _ in self.said(some):
+    def _prepare(self) -> None:
+        """Fill the experts' caches before threads share them."""
+        no_rows = self.encoding.rows(empty_frame(self.encoding))
+        self.columns.evidence(no_rows)
+        for _ in self.expert_evidence(no_rows):
             pass
 
     # ------------------------------------------------------------------ other answers
@@ -229,7 +232,7 @@ class TableModel(Learner):
         return replace(self, weight=self.weight * share, experts=experts)
 
     def in_classes(self, classes: Array) -> TableModel:
-        """Room for other classes."""
+        """The model with room for other classes."""
         if len(classes) == len(self.classes):
             return self
         where, k = find(self.classes, classes), len(classes)
@@ -245,7 +248,7 @@ class TableModel(Learner):
         return replace(self, classes=classes, weight=weight, experts=experts, pool=pool, left_out=left_out)
 
     def in_encoding(self, encoding: Encoding) -> TableModel:
-        """Room for categories that came later."""
+        """The model with room for more categories."""
         if encoding is self.encoding:
             return self
         columns = self.columns.recoded(self.encoding, encoding)
@@ -261,20 +264,20 @@ class TableModel(Learner):
         return room.sums_of(rows, find(labels.classes, classes)[labels.codes].astype(np.int32), weight, n_jobs)
 
     def sums_of(self, frame: Frame, y: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> TableModel:
-        """These rows alone, whose codes are the model's and whose categories it knows."""
-        none = self.zero()
+        """The sums of these rows alone; y are the model's class codes, and all categories are known."""
+        empty = self.zero()
 
         def work(rows: slice) -> TableModel:
-            mine = none.encoding.rows(frame.take(rows))
+            encoded = empty.encoding.rows(frame.take(rows))
             w = None if weight is None else weight[rows]
-            experts = tuple(expert.learned(mine, y[rows], w) for expert in none.experts)
-            each = np.bincount(y[rows], w, minlength=len(none.classes)).astype(float)
-            return replace(none, weight=each, experts=experts)
+            experts = tuple(expert.learned(encoded, y[rows], w) for expert in empty.experts)
+            class_weights = np.bincount(y[rows], w, minlength=len(empty.classes)).astype(float)
+            return replace(empty, weight=class_weights, experts=experts)
 
-        return added(none, over_rows(frame, n_jobs, work))
+        return sum_of_models(empty, over_rows(frame, n_jobs, work))
 
     def __add__(self, other: TableModel) -> TableModel:
-        mine, theirs = self._side_by_side(other)
+        mine, theirs = self._aligned(other)
         return mine.plus(theirs)
 
     def __sub__(self, other: TableModel) -> TableModel:
@@ -283,7 +286,7 @@ class TableModel(Learner):
             raise ForgetError(
                 "cannot forget rows of class {value!r}: the model never learned that class", value=plain(unknown[0])
             )
-        mine, theirs = self._side_by_side(other)
+        mine, theirs = self._aligned(other)
         if (over := mine.overdrawn(theirs)) is not None:
             c, j, code = over
             raise ForgetError(
@@ -301,7 +304,7 @@ class TableModel(Learner):
             )
         rest = mine.plus(theirs, -1.0)
         for expert in rest.experts:
-            if not expert.sound():
+            if not expert.is_valid():
                 raise ForgetError(
                     f"cannot forget these rows: some were never learned as they are here (the sums of {expert.name} do "
                     "not have them)"
@@ -311,7 +314,7 @@ class TableModel(Learner):
     def forget(
         self, rows: Frame, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None
     ) -> TableModel:
-        """Without these rows; one that was never learned is named."""
+        """The model without these rows; the error names a row that was never learned."""
         unknown = [c for c in labels.classes.tolist() if c not in set(self.classes.tolist())]
         if unknown:
             raise ForgetError(
@@ -337,7 +340,7 @@ class TableModel(Learner):
         return self - batch
 
     def overdrawn(self, other: TableModel) -> tuple[int, int, int] | None:
-        """The first class, column and code that the other has counted more often; None where there is none."""
+        """The first class, column and code that `other` has counted more often than this model; None if none."""
         counts = self.columns.counts
         low = np.argwhere(counts - other.columns.counts < -RESIDUE * np.maximum(1.0, counts))
         if not len(low):
@@ -347,14 +350,14 @@ class TableModel(Learner):
         return c, j, int(cell - self.encoding.offsets[j])
 
     def plus(self, other: TableModel, sign: float = 1.0) -> TableModel:
-        """The sums of both, which have the same classes and categories and made the same choices."""
+        """The sums of two models with the same classes, categories and choices."""
         weight = self.weight + sign * other.weight
         weight[np.abs(weight) <= RESIDUE * self.weight] = 0.0
         experts = tuple(a.plus(b, sign) for a, b in zip(self.experts, other.experts, strict=True))
         return replace(self, weight=weight, experts=experts, unlabelled=self.unlabelled + other.unlabelled)
 
-    def _side_by_side(self, other: TableModel) -> tuple[TableModel, TableModel]:
-        """Both with room for what either knows. Choices that differ do not add up."""
+    def _aligned(self, other: TableModel) -> tuple[TableModel, TableModel]:
+        """Both models with the union of their classes and categories; ChoiceError if their choices differ."""
         same = self.lineage is other.lineage and np.array_equal(self.pool.weights, other.pool.weights)
         if not same and self.choices() != other.choices():
             raise ChoiceError(
@@ -366,18 +369,18 @@ class TableModel(Learner):
         return tuple(one.in_classes(classes).in_encoding(encoding) for one in (self, other))  # type: ignore[return-value]  # two of them
 
     @property
-    def guessed(self) -> str:
+    def why_inexact(self) -> str:
         return f"{self.unlabelled} labels were guessed, by what all the others said" if self.unlabelled else ""
 
     def check_values(self, frame: Frame, y: Codes, weight: Floats | None) -> None:
-        """Rows to be left out must have been learned: each value at least as often as it stands in its row."""
+        """Check that rows to be left out were learned: each value must have been counted in its class."""
         codes = self.encoding.rows(frame).codes
         if not codes.size:
             return
         cells = self.encoding.offsets[:-1] + np.maximum(codes, 0)
-        there = np.where(codes < 0, 0.0, self.columns.counts[y[:, None], cells])
-        wanted = (np.ones(len(y)) if weight is None else weight)[:, None] * (1.0 - 1e-9)
-        bad = np.argwhere(there < wanted)
+        counts = np.where(codes < 0, 0.0, self.columns.counts[y[:, None], cells])
+        needed = (np.ones(len(y)) if weight is None else weight)[:, None] * (1.0 - 1e-9)
+        bad = np.argwhere(counts < needed)
         if len(bad):
             row, j = bad[0]
             raise ForgetError(
@@ -388,7 +391,7 @@ class TableModel(Learner):
             )
 
     def choices(self) -> bytes:
-        """A digest of everything that was chosen; it is the same before and after learning more."""
+        """A digest of all choices; it is the same before and after learning more."""
         from deciban.tables.files import digest
 
         return digest(self)
@@ -407,7 +410,7 @@ class TableModel(Learner):
         n_jobs: int | None = None,
         watch: Callable[[int, float], None] | None = None,
     ) -> TableModel:
-        """With rows whose label is missing, shared out as the model of the others judges them; each counts a share."""
+        """With rows whose label is missing, shared among the classes by the posterior of the model so far."""
         del watch
         missing = np.flatnonzero(codes < 0)
         if not len(missing) or not hidden.weight:
@@ -423,7 +426,7 @@ class TableModel(Learner):
         return replace(total, unlabelled=self.unlabelled + len(missing))
 
     def choose(self, rows: Frame, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> TableModel:
-        """The same: what was chosen looks at structures too, which `tables.choose` finds for all rows at once."""
+        """The same: choices include structures, which `tables.choose` makes for all rows at once."""
         del rows, codes, weight, n_jobs
         return self
 
@@ -441,29 +444,29 @@ class TableModel(Learner):
         return files.rebuild(document, tensors)
 
 
-def added(none: TableModel, parts: list[TableModel]) -> TableModel:
+def sum_of_models(empty: TableModel, parts: list[TableModel]) -> TableModel:
     """The sum of models that made the same choices."""
     if not parts:
-        return none
+        return empty
     first, *rest = parts
     weight = np.sum([part.weight for part in parts], axis=0)
     experts = tuple(e.added([part.experts[i] for part in rest]) for i, e in enumerate(first.experts))
-    return replace(none, weight=weight, experts=experts)
+    return replace(empty, weight=weight, experts=experts)
 
 
 def over_rows(frame: Frame, n_jobs: int | None, work: Callable[[slice], Result]) -> list[Result]:
-    """work(rows) for blocks of rows, in order, in threads."""
-    if frame.size <= FEW:
+    """work(rows) for blocks of rows, in threads; results in order."""
+    if frame.size <= MAX_ROWS_IN_ONE_THREAD:
         return [work(slice(0, frame.size))]
-    pieces = -(-frame.size // BLOCK)
+    pieces = -(-frame.size // BLOCK_ROWS)
     edges = np.linspace(0, frame.size, pieces + 1).astype(int)
-    workers = threads(n_jobs, frame.size * max(1, len(frame.columns)) * WORTH)
+    workers = threads(n_jobs, frame.size * max(1, len(frame.columns)) * WORK_PER_ENTRY)
     with own_threads():
         return list(in_threads(lambda i: work(slice(edges[i], edges[i + 1])), pieces, workers))
 
 
 def empty_frame(encoding: Encoding) -> Frame:
-    """No rows of the columns that are coded."""
+    """A frame of the encoded columns without any row."""
     columns = tuple(
         Numbers(np.zeros(0), c.whole, c.dates) if isinstance(c, Cuts) else Levels(np.zeros(0, dtype=np.int32), ())
         for c in encoding.columns
@@ -473,7 +476,7 @@ def empty_frame(encoding: Encoding) -> Frame:
 
 
 def common_encoding(a: Encoding, b: Encoding) -> Encoding:
-    """The first's, with the categories that came later to the second."""
+    """The first encoding with the categories that only the second has."""
     columns = []
     for mine, theirs in zip(a.columns, b.columns, strict=True):
         if isinstance(mine, Known) and isinstance(theirs, Known):

@@ -1,4 +1,4 @@
-"""What a model of a table says beside probabilities: why, and what it chose."""
+"""Explanations and summaries of a model of a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from deciban._typing import Floats
 from deciban.bayes import DECIBANS, log_evidence
-from deciban.corollaries.explain import sides
+from deciban.corollaries.explain import compared_classes
 from deciban.reading.columns import Column, Levels
 from deciban.reading.frames import Frame
 from deciban.reading.kinds import LEFT_OUT
@@ -17,29 +17,29 @@ from deciban.results.evidence import Evidence
 from deciban.results.summary import Summary, candidates_table
 from deciban.show import Table, plain
 from deciban.tables.experts.columns import centred
-from deciban.tables.model import MOST, TableModel
+from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
 
-TOGETHER = "together"  # what no single column says
+TOGETHER = "together"  # the item for evidence of no single column
 
 
 def explain(model: TableModel, frame: Frame, target: int | None, against: int | None, by: str = "column") -> Evidence:
     """One row's evidence for a class over another: prior + Σ = the log-odds, column by column or expert by expert."""
     rows = model.encoding.rows(frame)
     scores = model.pooled(rows, model.log_prior)[0]
-    target, against = sides(scores, model.classes, target, against)
+    target, against = compared_classes(scores, model.classes, target, against)
     columns = np.zeros(len(model.encoding.names))
     experts: list[tuple[str, float]] = []
     items: list[tuple[str, Any, float]] = []
     terms = model.columns.terms(rows)[0]
-    said = model.column_weights * (terms[:, target] - terms[:, against])
-    columns += said
-    experts.append((model.columns.name, float(said.sum())))
+    by_column = model.column_weights * (terms[:, target] - terms[:, against])
+    columns += by_column
+    experts.append((model.columns.name, float(by_column.sum())))
     rest = float(model.pool.offsets[target] - model.pool.offsets[against])
     experts.append(("offset", rest))
     for weight, expert in zip(model.pool.weights[1:], model.experts[1:], strict=False):
         if weight <= 0:
             continue
-        evidence = centred(expert.evidence(rows), MOST)[0]
+        evidence = centred(expert.evidence(rows), MAX_EVIDENCE_NATS)[0]
         total = weight * float(evidence[target] - evidence[against])
         experts.append((f"{expert.name}: {expert.settings}", total))
         words = expert.items(rows, target, against)
@@ -69,9 +69,9 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
 
 
 def shared_out(parts: Floats, weight: float, total: float) -> Floats:
-    """Parts that add up to `total`: weighed, and where an expert said as much as it may, in proportion.
+    """Parts that add up to `total`: times the weight, or in proportion where the expert's evidence was clipped.
 
-    What has no parts, as where a class is ruled out, is all in the last.
+    Where there are no finite parts, as where a class is impossible, the last part has it all.
     """
     whole = float(parts.sum())
     if np.isfinite(whole) and abs(weight * whole - total) <= 1e-9 * (1.0 + weight * float(np.abs(parts).sum())):
@@ -82,7 +82,7 @@ def shared_out(parts: Floats, weight: float, total: float) -> Floats:
 
 
 def value_of(column: Column) -> Any:
-    """The value in the first row, as a person would write it."""
+    """The value in the first row, for display."""
     if isinstance(column, Levels):
         return column.levels[column.codes[0]] if column.codes[0] >= 0 else "missing"
     value = float(column.values[0])
@@ -94,24 +94,24 @@ def value_of(column: Column) -> Any:
 
 
 def summary(model: TableModel) -> Summary:
-    """What was chosen and why: columns with what each tells alone, and candidates, those in use first."""
+    """What was chosen and why: columns with the evidence of each alone, and candidates, those in use first."""
     laws = {name: (law, gain) for name, law, gain, _ in model.record.laws}
     weights = dict(zip(model.encoding.names, model.column_weights, strict=True))
     rows: list[tuple[Any, ...]] = []
     for kind in model.reader.kinds:
         law, gain = laws.get(kind.name, ("left out" if kind.kind in LEFT_OUT else "", None))
-        told = None if gain is None else gain * DECIBANS
-        rows.append((kind.name, kind.kind, told, weights.get(kind.name), law, kind.why))
+        decibans = None if gain is None else gain * DECIBANS
+        rows.append((kind.name, kind.kind, decibans, weights.get(kind.name), law, kind.why))
     title = "columns (dB: what each tells of a row's class by itself, on average)"
     columns = Table(title, ("column", "kind", "dB", "weight", "law", "why"), rows, most=max(60, len(rows)))
-    found = sorted(model.record.candidates, key=lambda c: (not c.weight, not c.chosen, c.loss))
-    tried = candidates_table((c.expert, c.setting, c.loss, c.weight, c.chosen) for c in found)
-    tried = replace(tried, most=sum(c.chosen for c in found) + 5)
+    candidates = sorted(model.record.candidates, key=lambda c: (not c.weight, not c.chosen, c.loss))
+    tried = candidates_table((c.expert, c.setting, c.loss, c.weight, c.chosen) for c in candidates)
+    tried = replace(tried, most=sum(c.chosen for c in candidates) + 5)
     seen = model.weight > 0
     share = model.weight[seen] / model.weight.sum() if seen.any() else np.ones(1)
     notes = [f"column {kind.name!r} is left out: {kind.why}" for kind in model.reader.kinds if kind.kind in LEFT_OUT]
     now, then = float(model.weight.sum()), model.record.weight
-    if then and abs(now - then) > 1e-9 * max(now, then):  # nothing was chosen of too few rows
+    if then and abs(now - then) > 1e-9 * max(now, then):  # with too few rows nothing was chosen
         notes.append(f"choices and losses are of the {then:g} rows that fit saw; {now:g} are learned now")
     return Summary(
         "Classifier",
@@ -128,10 +128,10 @@ def summary(model: TableModel) -> Summary:
 
 
 def strongest(model: TableModel, target: int, most: int) -> list[tuple[str, float]]:
-    """What speaks most for a class against the mean of the others, columns by themselves, in decibans."""
+    """The strongest evidence of single values for a class against the mean of the others, in decibans."""
     if not model.weight[target] > 0:
         return []
-    table, others = model.columns.pointed(), np.flatnonzero(model.weight > 0)
+    table, others = model.columns.centred_log_table(), np.flatnonzero(model.weight > 0)
     others = others[others != target]
     evidence = table[:, target] - (table[:, others].mean(axis=1) if len(others) else 0.0)
     items = []

@@ -1,4 +1,4 @@
-"""Experts: one file each, imported when first asked for: most tables have no texts, and much comes with those."""
+"""Experts, one file each. They are imported on first use: the one of texts imports a lot, and few tables need it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _CLASSES = {  # an expert's name, and where its class is
 
 
 def expert_named(name: str) -> type[Expert]:
-    """The class of an expert, by the name that files have for it."""
+    """The class of an expert, by its name in model files."""
     if name not in _CLASSES:
         raise FileError(f"an expert {name!r} is not known")
-    module, called = _CLASSES[name]
-    found: type[Expert] = getattr(importlib.import_module(f"deciban.tables.experts.{module}"), called)
-    return found
+    module, class_name = _CLASSES[name]
+    expert: type[Expert] = getattr(importlib.import_module(f"deciban.tables.experts.{module}"), class_name)
+    return expert

@@ -1,12 +1,12 @@
-"""The expert of columns: naive Bayes, each column with a law of its own, chosen by leave-one-out.
+"""The expert of columns: naive Bayes with a law for each column, chosen by leave-one-out.
 
-Counts n_yv of codes by class are all it learns. With π_v = n_v/n and strength s, a column's law given the class is
+It learns only the counts n_yv of codes by class. With π_v = n_v/n and strength s, a column's law given the class is
 
     p(v | y) = (ñ_yv + s π̃_v) / (n_y + s)
 
-where ñ and π̃ are the counts themselves (categories), or counts spread over neighbouring bins by a kernel (numbers).
+where ñ and π̃ are the counts themselves (categories), or counts smoothed over neighbouring bins by a kernel (numbers).
 Leave-one-out needs no rows: a row of class y and value v takes its weight from n_yv, n_v, n_y and n. A value that no
-other row has says nothing.
+other row has is no evidence.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from deciban.tables.experts.base import Expert
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Walks
 
-FAINT = 1e-12  # of all rows: as little is left by rounding, or has been spread from bins far off
-SLIGHT = 1e-6  # rows: less than this below nothing is rounding
-GAIN = 3.0  # nats that a law must win over the default by: the best of many is often so by chance
+NEGLIGIBLE_SHARE = 1e-12  # of all rows: so little is rounding, or was smoothed from distant bins
+ROUNDING_ROWS = 1e-6  # counts may be negative by so many rows through rounding
+MIN_GAIN_NATS = 3.0  # by which a law must beat the default: the best of many often wins by chance
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """How counts become probabilities: pseudo-counts, and how far a bin's counts spread (in bins; 0: not at all)."""
+    """How counts become probabilities: pseudo-counts, and the width of the smoothing kernel in bins (0: none)."""
 
     strength: float
     spread: float = 0.0
@@ -56,73 +56,80 @@ BINNED = (
 
 
 @lru_cache(maxsize=256)
-def spreading(size: int, laws: tuple[Law, ...]) -> tuple[Floats, Floats, Floats]:
-    """Where a count in a bin goes under each law, (laws, size, size); what stays in it (laws, size); and strengths.
+def smoothing(size: int, laws: tuple[Law, ...]) -> tuple[Floats, Floats, Floats]:
+    """Smoothing kernels of the laws, (laws, size, size); their diagonals (laws, size); and the laws' strengths.
 
-    The first bin, of missing entries, keeps to itself.
+    The first bin, of missing values, is not smoothed.
     """
     at, out = np.arange(size - 1), np.zeros((len(laws), size, size))
-    for by, law in zip(out, laws, strict=True):
+    for matrix, law in zip(out, laws, strict=True):
         if law.spread:
             weights = np.exp(-0.5 * ((at[:, None] - at) / law.spread) ** 2)
-            by[0, 0], by[1:, 1:] = 1.0, weights / weights.sum(axis=0)
+            matrix[0, 0], matrix[1:, 1:] = 1.0, weights / weights.sum(axis=0)
         else:
-            np.fill_diagonal(by, 1.0)
+            np.fill_diagonal(matrix, 1.0)
     return out, np.ascontiguousarray(np.diagonal(out, axis1=1, axis2=2)), np.array([law.strength for law in laws])
 
 
-def tables(counts: Floats, laws: tuple[Law, ...], gone: float = 0.0) -> tuple[Floats, Floats]:
+def log_tables(counts: Floats, laws: tuple[Law, ...], row_weight: float = 0.0) -> tuple[Floats, Floats]:
     """log p(v | y) of (k, v) counts under each law, (laws, k, v), and the same for the class of a row that is left out.
 
-    `gone` is the weight of a row of value v that is left out: from v's share in both, from its class in the second.
+    `row_weight` is the weight of the row of value v that is left out: of the share of v in both tables, of its class in
+    the second.
     """
     n_v, n_y, size = counts.sum(axis=0), counts.sum(axis=1)[:, None], counts.shape[1]
     if any(law.spread for law in laws):
-        by, own, strength = spreading(size, laws)
-        smooth, back = counts @ by.transpose(0, 2, 1), by @ n_v  # (laws, k, v), (laws, v)
+        kernels, kept, strength = smoothing(size, laws)
+        smooth, smooth_total = counts @ kernels.transpose(0, 2, 1), kernels @ n_v  # (laws, k, v), (laws, v)
     else:  # categories may be many
-        smooth, back, own = counts[None], n_v[None], np.ones((1, size))
+        smooth, smooth_total, kept = counts[None], n_v[None], np.ones((1, size))
         strength = np.array([law.strength for law in laws])
-    s, rest, total = strength[:, None, None], np.maximum(back - gone * own, 0.0), float(n_v.sum()) - gone
+    s, rest, total = (
+        strength[:, None, None],
+        np.maximum(smooth_total - row_weight * kept, 0.0),
+        float(n_v.sum()) - row_weight,
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         prior = s * (rest / total)[:, None]
         others = np.log((smooth + prior) / (n_y + s))
-        left = np.maximum(smooth - gone * own[:, None], 0.0)
-        mine = np.log((left + prior) / (np.maximum(n_y - gone, 0.0) + s))
-    lost = (rest <= FAINT * total)[:, None]  # a value that nobody else has, and no neighbour is near, says nothing
-    return np.where(lost, 0.0, others), np.where(lost, 0.0, mine)
+        remaining = np.maximum(smooth - row_weight * kept[:, None], 0.0)
+        mine = np.log((remaining + prior) / (np.maximum(n_y - row_weight, 0.0) + s))
+    unsupported = (rest <= NEGLIGIBLE_SHARE * total)[
+        :, None
+    ]  # a value that no other row has, nor a near one, is no evidence
+    return np.where(unsupported, 0.0, others), np.where(unsupported, 0.0, mine)
 
 
-def law_losses(counts: Floats, laws: tuple[Law, ...], log_prior: Floats, gone: float) -> Floats:
-    """Σ of −log P(y | v) under each law, each row left out: from the table alone."""
-    others, mine = tables(counts, laws, gone)
+def law_losses(counts: Floats, laws: tuple[Law, ...], log_prior: Floats, row_weight: float) -> Floats:
+    """Σ −log P(y | v) under each law, each row left out; computed from the counts alone."""
+    others, mine = log_tables(counts, laws, row_weight)
     scores, own = others + log_prior[:, None], mine + log_prior[:, None]  # (laws, k, v)
     top = np.maximum(scores.max(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.exp(scores - top)
-        rest = np.maximum(each.sum(axis=1, keepdims=True) - each, 0.0)  # the other classes', when one's row is out
+        rest = np.maximum(each.sum(axis=1, keepdims=True) - each, 0.0)  # of the other classes
         losses = np.log(rest + np.exp(own - top)) + top - own
     return np.asarray((counts * np.where(counts > 0, losses, 0.0)).sum(axis=(1, 2)))
 
 
 def choose_laws(
-    counts: Floats, offsets: Array, binned: Array, log_prior: Floats, gone: float, choose: bool
+    counts: Floats, offsets: Array, binned: Array, log_prior: Floats, row_weight: float, choose: bool
 ) -> tuple[tuple[Law, ...], Floats, Floats]:
     """A law for every column, its leave-one-out loss in nats, and the default's."""
-    laws, losses, usual = [], np.zeros(len(binned)), np.zeros(len(binned))
-    for j, here in enumerate(binned):
-        tried = BINNED if here else CATEGORIES
-        found = law_losses(
+    laws, losses, defaults = [], np.zeros(len(binned)), np.zeros(len(binned))
+    for j, is_binned in enumerate(binned):
+        tried = BINNED if is_binned else CATEGORIES
+        losses_tried = law_losses(
             np.ascontiguousarray(counts[:, offsets[j] : offsets[j + 1]]),
             tried if choose else tried[:1],
             log_prior,
-            gone,
+            row_weight,
         )
-        best = int(np.argmin(found))
-        best = best if found[best] < found[0] - GAIN else 0
+        best = int(np.argmin(losses_tried))
+        best = best if losses_tried[best] < losses_tried[0] - MIN_GAIN_NATS else 0
         laws.append(tried[best])
-        losses[j], usual[j] = found[best], found[0]
-    return tuple(laws), losses, usual
+        losses[j], defaults[j] = losses_tried[best], losses_tried[0]
+    return tuple(laws), losses, defaults
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,11 +166,11 @@ class ColumnLaws(Expert):
         counts[where] = self.counts
         return replace(self, counts=counts)
 
-    def sound(self) -> bool:
-        return bool((self.counts >= -SLIGHT).all())
+    def is_valid(self) -> bool:
+        return bool((self.counts >= -ROUNDING_ROWS).all())
 
     def recoded(self, old: Encoding, new: Encoding) -> ColumnLaws:
-        """The counts where the categories stand in another encoding, which has them all."""
+        """The counts in the order of another encoding, which has all the categories."""
         offsets = new.offsets
         counts = np.zeros((len(self.counts), int(offsets[-1])))
         for j, (mine, theirs) in enumerate(zip(old.columns, new.columns, strict=True)):
@@ -176,96 +183,107 @@ class ColumnLaws(Expert):
     def _counts(self, column: int) -> Floats:
         return np.ascontiguousarray(self.counts[:, self.offsets[column] : self.offsets[column + 1]])
 
-    def pointed(self) -> Floats:
-        """log p(v | y), (cells, k), about its mean over the classes that were seen."""
+    def centred_log_table(self) -> Floats:
+        """log p(v | y), (cells, k), less its mean over the classes that have rows."""
         if "table" not in self._cache:
             seen = self.counts.sum(axis=1) > 0
             seen = seen if seen.any() else ~seen
-            parts = [tables(self._counts(j), (law,))[0][0] for j, law in enumerate(self.laws)]
+            parts = [log_tables(self._counts(j), (law,))[0][0] for j, law in enumerate(self.laws)]
             table = np.concatenate(parts, axis=1).T if parts else np.zeros((0, len(self.counts)))
             self._cache["table"] = np.ascontiguousarray(table - table[:, seen].mean(axis=1, keepdims=True))
         return np.asarray(self._cache["table"])
 
-    def weighed(self, rows: EncodedRows, weights: Floats) -> Floats:
-        """Σ_j w_j times what column j says, (n, k)."""
-        by = np.repeat(weights, np.diff(self.offsets))
+    def weighted_evidence(self, rows: EncodedRows, weights: Floats) -> Floats:
+        """Σ_j w_j F_j, the weighted sum of the columns' evidence, (n, k)."""
+        cell_weights = np.repeat(weights, np.diff(self.offsets))
         out = np.zeros((len(rows), len(self.counts)))
-        nothing = np.zeros((len(self.laws), len(self.counts)))
-        kernel.code_scores(rows.codes, self.offsets, self.pointed() * by[:, None], nothing, out)
+        zero = np.zeros((len(self.laws), len(self.counts)))
+        kernel.code_scores(rows.codes, self.offsets, self.centred_log_table() * cell_weights[:, None], zero, out)
         return out
 
     def evidence(self, rows: EncodedRows) -> Floats:
-        return self.weighed(rows, np.ones(len(self.laws)))
+        return self.weighted_evidence(rows, np.ones(len(self.laws)))
 
-    def said_without(
+    def weighted_evidence_without(
         self, rows: EncodedRows, y: Codes, weight: Floats | None, weights: Floats, alone: Array
     ) -> tuple[Floats, Floats]:
-        """Of rows that were learned, without them: Σ_j w_j times what column j says, (n, k), and what the columns
-        `alone` say by themselves, (n, columns, k)."""
+        """For learned rows, each without itself: Σ_j w_j F_j, (n, k), and the evidence of each of the columns `alone`,
+        (n, columns, k)."""
         n, d, k = len(rows), len(self.laws), len(self.counts)
         out, each, place = np.zeros((n, k)), np.zeros((n, len(alone), k)), np.full(d, -1, dtype=np.intp)
         place[alone] = np.arange(len(alone))
-        taken = np.ones(n) if weight is None else np.ascontiguousarray(weight)
+        removed = np.ones(n) if weight is None else np.ascontiguousarray(weight)
         strength, codes = np.array([law.strength for law in self.laws]), np.ascontiguousarray(rows.codes)
         weights = np.ascontiguousarray(weights)
         kernel.code_evidence_without(
-            codes, y, taken, self.offsets, *self._spread(), strength, self._totals(), FAINT, weights, place, out, each
+            codes,
+            y,
+            removed,
+            self.offsets,
+            *self._smoothed_counts(),
+            strength,
+            self._class_totals(),
+            NEGLIGIBLE_SHARE,
+            weights,
+            place,
+            out,
+            each,
         )
         return out, each
 
-    def _spread(self) -> tuple[Floats, Floats, Floats]:
-        """Counts as the columns spread them: by class (cells, k), and in all (cells,), and what stays in a cell."""
+    def _smoothed_counts(self) -> tuple[Floats, Floats, Floats]:
+        """Smoothed counts by class (cells, k) and in all (cells,), and the share of a count that stays in its cell."""
         if "spread" not in self._cache:
             by_class, own = self.counts.T.copy(order="C"), np.ones(self.counts.shape[1])
             for j, law in enumerate(self.laws):
                 if law.spread:
                     mine = slice(self.offsets[j], self.offsets[j + 1])
-                    (by,), (stays,), _ = spreading(int(self.offsets[j + 1] - self.offsets[j]), (law,))
+                    (by,), (stays,), _ = smoothing(int(self.offsets[j + 1] - self.offsets[j]), (law,))
                     by_class[mine], own[mine] = by @ self.counts[:, mine].T, stays
             self._cache["spread"] = by_class, np.ascontiguousarray(by_class.sum(axis=1)), own
         return self._cache["spread"]  # type: ignore[no-any-return]  # put there above
 
-    def _totals(self) -> Floats:
-        """How much of each class every column has seen, (d, k)."""
+    def _class_totals(self) -> Floats:
+        """The weight of each class in every column, (d, k)."""
         if not self.laws:
             return np.zeros((0, len(self.counts)))
         return np.ascontiguousarray(np.add.reduceat(self.counts, self.offsets[:-1], axis=1).T)
 
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
-        return self.said_without(rows, y, weight, np.ones(len(self.laws)), np.zeros(0, dtype=np.intp))[0]
+        return self.weighted_evidence_without(rows, y, weight, np.ones(len(self.laws)), np.zeros(0, dtype=np.intp))[0]
 
     def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
-        codes, table = rows.codes[0], self.pointed()
+        codes, table = rows.codes[0], self.centred_log_table()
         at = self.offsets[:-1] + np.maximum(codes, 0)
         return np.where(codes[:, None] >= 0, table[at], 0.0), np.zeros(len(self.counts))
 
-    def chances(self) -> list[Floats]:
-        """p(v | y) of every column, (k, v) each; columns that were never seen are even."""
+    def probabilities(self) -> list[Floats]:
+        """p(v | y) of every column, (k, v) each; uniform for columns without any value."""
         if "chances" not in self._cache:
             out = []
             for j, law in enumerate(self.laws):
                 counts = self._counts(j)
                 known = counts.sum(axis=0) > 0
                 known = known if known.any() else ~known
-                chances = np.where(known, np.exp(tables(counts, (law,))[0][0]), 0.0)
-                total = chances.sum(axis=1, keepdims=True)  # laws of neighbouring bins reach into empty ones
-                out.append(chances / np.where(total > 0, total, 1.0))
+                probabilities = np.where(known, np.exp(log_tables(counts, (law,))[0][0]), 0.0)
+                total = probabilities.sum(axis=1, keepdims=True)  # smoothing reaches into empty bins
+                out.append(probabilities / np.where(total > 0, total, 1.0))
             self._cache["chances"] = out
         return self._cache["chances"]  # type: ignore[no-any-return]  # put there above
 
     def log_prob(self, rows: EncodedRows) -> Floats:
-        """log p(codes | class), (n, k): what was never seen counts as half a row.
+        """log p(codes | class), (n, k): a value that was never seen counts as half a row.
 
-        A missing entry where none was missing says nothing.
+        A missing value in a column that had none adds 0.
         """
         total = np.maximum(self.counts.sum(axis=1) / max(1, len(self.laws)), 1.0)
         rare = np.log(0.5 / (total + 1.0))
         parts = []
-        for chances in self.chances():
+        for probabilities in self.probabilities():
             with np.errstate(divide="ignore"):
-                table = np.log(chances)
-            table[:, ~chances.any(axis=0)] = rare[:, None]
-            if not chances[:, 0].any():
+                table = np.log(probabilities)
+            table[:, ~probabilities.any(axis=0)] = rare[:, None]
+            if not probabilities[:, 0].any():
                 table[:, 0] = 0.0
             parts.append(table)
         whole = np.ascontiguousarray(np.concatenate(parts, axis=1).T) if parts else np.zeros((0, len(self.counts)))
@@ -288,31 +306,31 @@ class ColumnLaws(Expert):
 
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Walks:
         del sketch
-        return self.weighed_term(encoding, places, np.ones(len(self.laws)))
+        return self.weighted_term(encoding, places, np.ones(len(self.laws)))
 
-    def weighed_term(self, encoding: Encoding, places: Sequence[int], weights: Floats) -> Walks:
-        """Σ_j w_j times what column j says; a category that was never seen says nothing."""
-        from deciban.formula import Walks, alone
+    def weighted_term(self, encoding: Encoding, places: Sequence[int], weights: Floats) -> Walks:
+        """Σ_j w_j F_j as a formula; a category that was never seen adds 0."""
+        from deciban.formula import Walks, independent_column
 
-        table, nothing, walks = self.pointed(), np.zeros((1, len(self.counts))), []
+        table, nothing, walks = self.centred_log_table(), np.zeros((1, len(self.counts))), []
         for j in np.flatnonzero(weights).tolist():
             own = table[self.offsets[j] : self.offsets[j + 1]] * weights[j]
             known = isinstance(encoding.columns[j], Known)
-            walks.append(alone(places[j], np.vstack([own, nothing]) if known else own))
+            walks.append(independent_column(places[j], np.vstack([own, nothing]) if known else own))
         return Walks(tuple(walks))
 
 
-def centred(evidence: Floats, most: float) -> Floats:
-    """Evidence about its mean over the classes, none beyond `most` nats; a class that is ruled out is at the end."""
+def centred(evidence: Floats, max_nats: float) -> Floats:
+    """Evidence less its mean over the classes, clipped to ±`max_nats`; an impossible class gets the lower limit."""
     if evidence.size and np.isfinite(evidence.min()):
         out = evidence - evidence.mean(axis=1, keepdims=True)
     else:
-        there = np.isfinite(evidence)
-        middle = np.where(there, evidence, 0.0).sum(axis=1, keepdims=True) / np.maximum(
-            there.sum(axis=1, keepdims=True), 1
+        is_finite = np.isfinite(evidence)
+        middle = np.where(is_finite, evidence, 0.0).sum(axis=1, keepdims=True) / np.maximum(
+            is_finite.sum(axis=1, keepdims=True), 1
         )
         out = evidence - middle
-    return np.asarray(np.clip(out, -most, most, out=out))
+    return np.asarray(np.clip(out, -max_nats, max_nats, out=out))
 
 
 def log_loss(evidence: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:

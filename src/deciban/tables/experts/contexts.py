@@ -1,12 +1,13 @@
 """The expert of contexts: k-dependence Bayes, each column given the class and a few other columns (S21).
 
-Columns are ordered by what they tell of the class, and each has for parents the earlier ones it hangs on most. What is
-learned are counts of a value beside its parents' values, by class; with fewer parents they are sums of these.
+Columns are ordered by their mutual information with the class, and the parents of each are the earlier ones that it
+depends on most. What is learned are counts of a value beside its parents' values, by class; counts with fewer parents
+are sums of these.
 
     p_t(v) = (C_t(v) + s p_{t−1}(v)) / (C_t + s),   t parents deep
 
-The structure looks at labels. So there are two, each found on one half of the rows (a row's mark says which), and what
-is said is their mean; a row that was learned is judged by the one that never saw it.
+The structure depends on labels. So there are two, each chosen on one half of the rows (by a row's mark), and the
+evidence is their mean; a learned row is evaluated by the one that never saw it.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ import numpy as np
 from deciban._kernel import contexts as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import FileError
-from deciban.matrix import mixed
+from deciban.matrix import mix_bits
 from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays, positive
-from deciban.tables.encode import NEVER, EncodedRows, Encoding
+from deciban.tables.encode import UNSEEN, EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import SLIGHT
+from deciban.tables.experts.columns import ROUNDING_ROWS
 
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
 
-DEEPEST = 4  # parents
-STRENGTHS, USUAL = (2.0, 8.0), 8.0
-COLUMN = np.uint64(48)  # bits below the column's number in a key
+MAX_PARENTS = 4
+STRENGTHS, DEFAULT_STRENGTH = (2.0, 8.0), 8.0
+COLUMN_SHIFT = np.uint64(48)  # a key holds the column's number above so many bits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,19 +47,19 @@ class ContextSums:
     def of(cls, codes: Array, parents: Codes, y: Codes, weight: Floats | None, k: int) -> ContextSums:
         ptr, keys, counts = kernel.count(codes, parents, y, weight, k)
         columns = np.repeat(np.arange(len(parents), dtype=np.uint64), np.diff(ptr))
-        return cls(keys | columns << COLUMN, counts)
+        return cls(keys | columns << COLUMN_SHIFT, counts)
 
     @classmethod
     def total(cls, parts: Sequence[ContextSums], signs: Sequence[float]) -> ContextSums:
-        """All sums, each with its sign, in one go."""
+        """The sum of several, each with its sign."""
         keys = np.concatenate([part.keys for part in parts])
-        order = np.argsort(keys, kind="stable")  # runs that are in order already are merged
+        order = np.argsort(keys, kind="stable")  # a merge of sorted runs
         keys = keys[order]
         first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.zeros(0, dtype=np.intp)
         counts = np.concatenate([sign * part.counts for part, sign in zip(parts, signs, strict=True)])[order]
         if len(first) < len(keys):
             whole = np.add.reduceat(counts, first, axis=0)
-            if min(signs) < 0:  # what is left by rounding alone is nothing
+            if min(signs) < 0:  # rounding residue is set to zero
                 whole[np.abs(whole) <= RESIDUE * np.add.reduceat(np.abs(counts), first, axis=0)] = 0.0
             counts = whole
         keys = keys[first]
@@ -73,29 +74,29 @@ class ContextSums:
         return other if not len(self.keys) and sign > 0 else ContextSums.total([self, other], [1.0, sign])
 
     def tree(self, parents: Codes, levels: Codes, k: int) -> kernel.Contexts:
-        ptr = np.searchsorted(self.keys, np.arange(len(parents) + 1, dtype=np.uint64) << COLUMN).astype(np.int64)
+        ptr = np.searchsorted(self.keys, np.arange(len(parents) + 1, dtype=np.uint64) << COLUMN_SHIFT).astype(np.int64)
         return kernel.Contexts(
-            ptr, self.keys & ((np.uint64(1) << COLUMN) - np.uint64(1)), self.counts, parents, levels, k
+            ptr, self.keys & ((np.uint64(1) << COLUMN_SHIFT) - np.uint64(1)), self.counts, parents, levels, k
         )
 
 
 def choose_parents(codes: Array, levels: Codes, y: Codes, weight: Floats | None, k: int) -> Codes:
-    """Each column's parents among those that tell more of the class, the one it hangs on most first: (d, deepest)."""
+    """Each column's parents among those with more information on the class, the strongest first: (d, MAX_PARENTS)."""
     d = codes.shape[1]
-    tells, between = np.zeros(d), np.zeros((d, d))
-    kernel.pair_information(codes, levels, y, weight, k, tells, between)
-    order = np.argsort(-tells, kind="stable")
-    parents = np.full((d, DEEPEST), -1, dtype=np.int32)
+    with_class, between = np.zeros(d), np.zeros((d, d))
+    kernel.pair_information(codes, levels, y, weight, k, with_class, between)
+    order = np.argsort(-with_class, kind="stable")
+    parents = np.full((d, MAX_PARENTS), -1, dtype=np.int32)
     for i, j in enumerate(order):
         before = order[:i]
-        chosen = before[np.argsort(-between[j, before], kind="stable")][:DEEPEST]
+        chosen = before[np.argsort(-between[j, before], kind="stable")][:MAX_PARENTS]
         parents[j, : len(chosen)] = chosen
     return parents
 
 
-def half(rows: EncodedRows) -> Array:
-    """Which of the two structures has seen a row, if it was learned."""
-    return (mixed(rows.mark + np.uint64(1)) & np.uint64(1)).astype(np.intp)
+def half_of(rows: EncodedRows) -> Array:
+    """Which of the two structures was chosen on a row."""
+    return (mix_bits(rows.mark + np.uint64(1)) & np.uint64(1)).astype(np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,8 +104,8 @@ class ContextTrees(Expert):
     """Two k-dependence networks over coarse codes."""
 
     maps: Array  # (d, 256) small codes to coarse ones
-    levels: Codes  # (d,) how many there are
-    parents: tuple[Codes, Codes]  # (d, deepest) each
+    levels: Codes  # (d,) how many coarse codes there are
+    parents: tuple[Codes, Codes]  # (d, MAX_PARENTS) each
     sums: tuple[ContextSums, ContextSums]
     k: int
     depth: int = 1
@@ -118,10 +119,10 @@ class ContextTrees(Expert):
     def chosen(
         cls, rows: EncodedRows, y: Codes, k: int, maps: Array, levels: Codes, weight: Floats | None = None
     ) -> ContextTrees:
-        """The structures that these rows ask for, with nothing learned yet."""
+        """The structures chosen on these rows, with nothing learned yet."""
         empty = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, k)))
         bare = cls(maps, levels, (np.zeros((0, 0), dtype=np.int32),) * 2, (empty, empty), k)
-        codes, side = bare.codes(rows), half(rows)
+        codes, side = bare.codes(rows), half_of(rows)
         parents = []
         for s in (0, 1):
             at = np.flatnonzero(side == s)
@@ -129,13 +130,13 @@ class ContextTrees(Expert):
         return replace(bare, parents=(parents[0], parents[1]))
 
     def trimmed(self) -> ContextTrees:
-        """Without the parents that are not looked at, and with nothing learned: far fewer contexts to count."""
+        """Without the unused parents, and with nothing learned: far fewer contexts to count."""
         one, two = (np.where(np.arange(p.shape[1]) < self.depth, p, -1).astype(np.int32) for p in self.parents)
         return replace(self.scaled(0.0), parents=(one, two))
 
     @property
-    def usual(self) -> bool:
-        return self.depth == 1 and self.strength == USUAL
+    def is_default(self) -> bool:
+        return self.depth == 1 and self.strength == DEFAULT_STRENGTH
 
     @property
     def settings(self) -> str:
@@ -168,21 +169,21 @@ class ContextTrees(Expert):
 
     def scaled(self, factor: float) -> ContextTrees:
         if not factor:
-            nothing = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, self.k)))
-            return replace(self, sums=(nothing, nothing))
+            empty = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, self.k)))
+            return replace(self, sums=(empty, empty))
         one, two = (ContextSums(s.keys, s.counts * factor) for s in self.sums)
         return replace(self, sums=(one, two))
 
     def in_classes(self, where: Array, k: int) -> ContextTrees:
-        found = []
+        moved = []
         for sums in self.sums:
             counts = np.zeros((len(sums.keys), k))
             counts[:, where] = sums.counts
-            found.append(ContextSums(sums.keys, counts))
-        return replace(self, sums=(found[0], found[1]), k=k)
+            moved.append(ContextSums(sums.keys, counts))
+        return replace(self, sums=(moved[0], moved[1]), k=k)
 
-    def sound(self) -> bool:
-        return all(bool((sums.counts >= -SLIGHT).all()) for sums in self.sums)
+    def is_valid(self) -> bool:
+        return all(bool((sums.counts >= -ROUNDING_ROWS).all()) for sums in self.sums)
 
     def trees(self) -> tuple[kernel.Contexts, kernel.Contexts]:
         if "trees" not in self._cache:
@@ -196,11 +197,11 @@ class ContextTrees(Expert):
             tree.score(codes, self.depth, self.strength, out)
         return out / 2
 
-    def each_without(
+    def evidence_grid_without(
         self, rows: EncodedRows, y: Codes, weight: Floats | None, depths: Codes, strengths: Floats
     ) -> Floats:
-        """What is said of rows that were learned, without them, for depths and strengths: (n, depths, strengths, k)."""
-        codes, side = self.codes(rows), half(rows)
+        """Evidence about learned rows, each without itself, by depth and strength: (n, depths, strengths, k)."""
+        codes, side = self.codes(rows), half_of(rows)
         out = np.zeros((len(rows), len(depths), len(strengths), self.k))
         for s, tree in enumerate(self.trees()):
             at = np.flatnonzero(side != s)
@@ -211,7 +212,7 @@ class ContextTrees(Expert):
 
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         depth, strength = np.array([self.depth], dtype=np.int32), np.array([self.strength])
-        return self.each_without(rows, y, weight, depth, strength)[:, 0, 0]
+        return self.evidence_grid_without(rows, y, weight, depth, strength)[:, 0, 0]
 
     def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
@@ -226,17 +227,17 @@ class ContextTrees(Expert):
         """Columns, parents first."""
         parents = self.parents[side]
         done: list[int] = []
-        left = set(range(len(parents)))
-        while left:
-            ready = [j for j in sorted(left) if all(p < 0 or p not in left for p in parents[j])]
+        remaining = set(range(len(parents)))
+        while remaining:
+            ready = [j for j in sorted(remaining) if all(p < 0 or p not in remaining for p in parents[j])]
             if not ready:
-                raise ValueError(f"column {min(left)} hangs on itself, by way of its parents")
+                raise ValueError(f"column {min(remaining)} hangs on itself, by way of its parents")
             done += ready
-            left -= set(ready)
+            remaining -= set(ready)
         return np.array(done, dtype=np.int32)
 
     def sample(self, y: Codes, rng: np.random.Generator) -> Array:
-        """Coarse codes (n, d) of rows of classes y, from one of the two networks each."""
+        """Coarse codes (n, d) of rows of classes y, each drawn from one of the two networks."""
         side, out = rng.integers(0, 2, len(y)), np.empty((len(y), len(self.maps)), dtype=np.uint8)
         for s, tree in enumerate(self.trees()):
             at = np.flatnonzero(side == s)
@@ -246,7 +247,7 @@ class ContextTrees(Expert):
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled without what is derived: the kernel's trees grow again from the sums."""
+        """Pickled without the cache: the kernel's trees are rebuilt from the sums."""
         return ContextTrees, (self.maps, self.levels, self.parents, self.sums, self.k, self.depth, self.strength)
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -259,11 +260,11 @@ class ContextTrees(Expert):
     def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> ContextTrees:
         d = len(encoding.columns)
         maps, levels = arrays.whole("maps", np.uint8, d, 256), arrays.whole("levels", np.int32, d)
-        if ((maps >= levels[:, None]) & (maps != NEVER)).any():
+        if ((maps >= levels[:, None]) & (maps != UNSEEN)).any():
             raise FileError("a column's values go where there are none")
         parents, sums = [], []
         for s in (0, 1):
-            own = arrays.whole(f"parents{s}", np.int32, d, DEEPEST)
+            own = arrays.whole(f"parents{s}", np.int32, d, MAX_PARENTS)
             if d and not (-1 <= own.min() and own.max() < d):
                 raise FileError("a column's parent is not there")
             keys = arrays.whole(f"keys{s}", np.uint64, None)
@@ -271,25 +272,25 @@ class ContextTrees(Expert):
                 raise FileError("contexts are not in order")
             parents.append(own)
             sums.append(ContextSums(keys, arrays.counts(f"counts{s}", len(keys), k)))
-        depth, strength = int(positive(settings["depth"], DEEPEST)), positive(settings["strength"])
+        depth, strength = int(positive(settings["depth"], MAX_PARENTS)), positive(settings["strength"])
         trees = cls(maps, levels, (parents[0], parents[1]), (sums[0], sums[1]), k, depth, strength)
         trees.trees()  # the kernel checks the keys
         trees.order(0), trees.order(1)
         return trees
 
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
-        """The mean of two networks: what each column says given its parents, with shorter contexts behind longer."""
+        """The mean of two networks: each column given its parents, backing off from longer contexts to shorter ones."""
         from deciban.formula import Regrouped, Walk, Walks
 
         grouped = []
         for j, table in enumerate(self.maps):
             groups, last = table[encoding.small_by_place(j)].astype(np.int32), int(self.levels[j])
-            groups[groups == NEVER] = last  # what was never seen says nothing, and ends a context
+            groups[groups == UNSEEN] = last  # a value never seen adds 0, and ends a context
             grouped.append(sketch.place(Regrouped(places[j], groups, last + 1)))
         walks = []
         for parents, sums in zip(self.parents, self.sums, strict=True):
             most = parents.shape[1]
-            columns = (sums.keys >> COLUMN).astype(np.int64)
+            columns = (sums.keys >> COLUMN_SHIFT).astype(np.int64)
             codes = np.stack([(sums.keys >> np.uint64(8 * t)) & np.uint64(255) for t in range(most, -1, -1)], axis=1)
             for j, mine in enumerate(parents):
                 at = np.flatnonzero(columns == j)
@@ -302,10 +303,10 @@ class ContextTrees(Expert):
 def laws_of(
     codes: Codes, counts: Floats, given: list[int], levels: Codes, own: int, strength: float
 ) -> tuple[tuple[Codes, ...], Floats]:
-    """log p of a column's values at every node of its contexts, and the ways between the nodes.
+    """log p of a column's values at every node of its context tree, and the edges between the nodes.
 
     p_t(v) = (C_t(v) + s p_{t−1}(v))/(C_t + s), where C_t counts rows of a context of t parents. `codes` are those of
-    the parents and then the column's own, `counts` are (m, k).
+    the parents, then the column's own; `counts` are (m, k).
     """
     k, size = counts.shape[1], int(levels[own])
     value = codes[:, -1]
@@ -314,7 +315,7 @@ def laws_of(
     seen = first[0].sum(axis=1)
     share = seen / max(float(seen.sum()), np.finfo(np.float64).tiny)
     laws = [(first + strength * share[None, :, None]) / (first.sum(axis=1, keepdims=True) + strength)]
-    node, steps, many = np.zeros(len(codes), dtype=np.int64), [], 1
+    node, steps, n_nodes = np.zeros(len(codes), dtype=np.int64), [], 1
     for t, parent in enumerate(given):
         known = np.flatnonzero((node >= 0) & (codes[:, t] < levels[parent]))
         pairs, where = np.unique(np.stack([node[known], codes[known, t]], axis=1), axis=0, return_inverse=True)
@@ -323,15 +324,15 @@ def laws_of(
         above = np.concatenate(laws)[pairs[:, 0]] if len(pairs) else here
         laws.append((here + strength * above) / (here.sum(axis=1, keepdims=True) + strength))
         node = np.full(len(codes), -1, dtype=np.int64)
-        node[known] = many + where.ravel()
-        steps.append((pairs, many))
-        many += len(pairs)
+        node[known] = n_nodes + where.ravel()
+        steps.append((pairs, n_nodes))
+        n_nodes += len(pairs)
     ways = []
     for (pairs, start), parent in zip(steps, given, strict=True):
-        way = np.full((many, int(levels[parent]) + 1), -1, dtype=np.int32)
+        way = np.full((n_nodes, int(levels[parent]) + 1), -1, dtype=np.int32)
         way[pairs[:, 0], pairs[:, 1]] = start + np.arange(len(pairs))
         ways.append(way)
-    values = np.zeros((many, size + 1, k))  # the last is a value that was never seen
+    values = np.zeros((n_nodes, size + 1, k))  # the last is a value that was never seen
     some = np.flatnonzero(seen > 0)
     values[:, some] = np.log(np.concatenate(laws)[:, some])
     return tuple(ways), values

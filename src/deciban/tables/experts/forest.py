@@ -1,15 +1,15 @@
-"""The expert of trees: which leaf of a tree of splits a row falls in is a category like another.
+"""The expert of trees: the leaf of a decision tree that a row falls in is used as a category.
 
-A tree is a fixed function of x once grown. What is learned are counts of its leaves by class, and a leaf's law given
-the class leans on that of the branch it hangs on, and so on to the root. In terms of the class given the node,
+Once grown, a tree is a fixed function of x. What is learned are counts of its leaves by class; the law of a node is
+shrunk to that of its parent, up to the root. In terms of the class given the node,
 
     p_node = (C_node + s p_parent) / (n_node + s),   evidence = log p_leaf − log π
 
-and what is said is the mean over the trees. A value that was never seen leads nowhere: the node that asks for it is the
-row's leaf.
+and the evidence is the mean over the trees. A value that was never seen stops a row at the node that splits on it,
+which is then its leaf.
 
-Growing looks at labels, so each tree grows on some of the rows only (a row's mark says which), and a row that was
-learned is judged by the trees that never saw it: exactly as a new row is.
+Growing uses labels, so each tree grows on a part of the rows (by a row's mark), and a learned row is evaluated by the
+trees that never saw it, exactly as a new row is.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ import numpy as np
 
 from deciban._kernel import forest as kernel
 from deciban._typing import Array, Codes, Floats
-from deciban.matrix import mixed
+from deciban.matrix import mix_bits
 from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays, positive
-from deciban.tables.encode import NEVER, EncodedRows, Encoding
+from deciban.tables.encode import UNSEEN, EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import SLIGHT
+from deciban.tables.experts.columns import ROUNDING_ROWS
 from deciban.text.parallel import in_threads
 
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
 
-TREES = (24, 40)  # between these,
-ROWS_TIMES_TREES = 400_000  # and fewer where there are many rows
-PILOTS = 8  # trees that show how many columns to try at a split
-SHARE = 0.7  # of the rows that a tree grows on: the others can judge it
-STRENGTHS, USUAL = (0.5, 2.0, 8.0), 2.0
-DEEPEST = 40
-TINIEST = np.finfo(np.float64).tiny
-CELLS = 1 << 25  # counts by node and class, at most: with many rows and classes leaves are larger
+TREE_LIMITS = (24, 40)  # the least and the greatest number of trees,
+ROWS_TIMES_TREES = 400_000  # fewer where there are many rows
+N_PILOT_TREES = 8  # to choose how many columns to try at a split
+GROWING_SHARE = 0.7  # of the rows that a tree grows on: it is evaluated on the others
+STRENGTHS, DEFAULT_STRENGTH = (0.5, 2.0, 8.0), 2.0
+MAX_DEPTH = 40
+SMALLEST_DOUBLE = np.finfo(np.float64).tiny
+MAX_CELLS = 1 << 25  # counts by node and class: with many rows and classes leaves are larger
 
 
 class Trees(NamedTuple):
@@ -56,7 +56,7 @@ class Trees(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Trees]) -> Trees:
-        """All trees of several forests, their nodes numbered on."""
+        """All trees of several forests, their nodes renumbered."""
         sizes = np.cumsum([0, *(len(part.column) for part in parts)])
         moved = []
         for part, by in zip(parts, sizes[:-1].astype(np.int32), strict=True):
@@ -70,8 +70,8 @@ class Trees(NamedTuple):
 
 def members(mark: Array, trees: int) -> Array:
     """(n, trees): 1 where a tree grows on a row."""
-    seeds = mixed(np.arange(2, trees + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-    return (mixed(mark[:, None] ^ seeds) >> np.uint64(11) < np.uint64(int(SHARE * 2**53))).astype(np.uint8)
+    seeds = mix_bits(np.arange(2, trees + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return (mix_bits(mark[:, None] ^ seeds) >> np.uint64(11) < np.uint64(int(GROWING_SHARE * 2**53))).astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,30 +99,30 @@ class Forest(Expert):
         ordered: Array,
         tries: int,
         weight: Floats | None = None,
-        trees: int = TREES[0],
+        trees: int = TREE_LIMITS[0],
         workers: int = 1,
     ) -> Forest:
-        """Trees that these rows ask for, with nothing learned yet."""
+        """Trees grown on these rows, with nothing learned yet."""
         member = members(rows.mark, trees)
-        least = max(1.0, TREES[1] * len(rows) * k / CELLS)
+        least = max(1.0, TREE_LIMITS[1] * len(rows) * k / MAX_CELLS)
         edges = np.linspace(0, trees, min(trees, 2 * workers if workers > 1 else 1) + 1).astype(int)
 
         def work(i: int) -> Trees:
             mine, first = member[:, edges[i] : edges[i + 1]], int(edges[i])
-            settings = (k, tries, least, DEEPEST, 0, first)
+            settings = (k, tries, least, MAX_DEPTH, 0, first)
             return Trees(*kernel.grow_forest(rows.small, levels, ordered, y, weight, mine, *settings))
 
         whole = Trees.joined(list(in_threads(work, len(edges) - 1, workers)))
         return cls(whole, levels, ordered, np.zeros((len(whole.column), k)), 1.0, tries)
 
     @property
-    def usual(self) -> bool:
-        return self.strength == USUAL
+    def is_default(self) -> bool:
+        return self.strength == DEFAULT_STRENGTH
 
     @property
     def settings(self) -> str:
-        many = len(self.trees.start) - 1
-        return f"{many} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
+        n_trees = len(self.trees.start) - 1
+        return f"{n_trees} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
 
     def leaves(self, rows: EncodedRows) -> Codes:
         """Where each row ends in each tree: in a leaf, or at the first split on a value that was never seen."""
@@ -135,7 +135,7 @@ class Forest(Expert):
         return self.counted(self.leaves(rows), y, weight)
 
     def counted(self, leaves: Codes, y: Codes, weight: Floats | None) -> Forest:
-        """With rows that fell in these leaves."""
+        """With rows in these leaves added."""
         counts = self.counts.copy()
         kernel.node_counts(leaves, y, weight, self.trees.parent, counts)
         return replace(self, counts=counts)
@@ -153,14 +153,14 @@ class Forest(Expert):
         counts[:, where] = self.counts
         return replace(self, counts=counts)
 
-    def sound(self) -> bool:
-        return bool((self.counts >= -SLIGHT).all())
+    def is_valid(self) -> bool:
+        return bool((self.counts >= -ROUNDING_ROWS).all())
 
-    def prior(self, cls: int = -1, gone: float = 0.0) -> Floats:
-        """The classes' shares of all rows, without one of a class: every row is in the first tree's root."""
+    def prior(self, cls: int = -1, row_weight: float = 0.0) -> Floats:
+        """The classes' shares of all rows, without a row of class `cls`: the first tree's root counts every row."""
         total = self.counts[0].copy()
         if cls >= 0:
-            total[cls] = total[cls] - gone if total[cls] - gone > RESIDUE * total[cls] else 0.0
+            total[cls] = total[cls] - row_weight if total[cls] - row_weight > RESIDUE * total[cls] else 0.0
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1.0 / max(1, len(total)))
 
     def evidence(self, rows: EncodedRows) -> Floats:
@@ -179,19 +179,21 @@ class Forest(Expert):
         out = np.zeros((len(rows), self.counts.shape[1]))
         leaves = self.leaves(rows) if leaves is None else leaves
         member = members(rows.mark, leaves.shape[1])
-        taken = np.ones(len(rows)) if weight is None else weight
-        for cls, gone in {(int(c), float(w)) for c, w in zip(y, taken, strict=True)}:  # they leave equal shares behind
-            at = np.flatnonzero((y == cls) & (taken == gone))
+        removed = np.ones(len(rows)) if weight is None else weight
+        for cls, row_weight in {
+            (int(c), float(w)) for c, w in zip(y, removed, strict=True)
+        }:  # rows of one class and weight share a prior
+            at = np.flatnonzero((y == cls) & (removed == row_weight))
             evidence = np.zeros((len(at), out.shape[1]))
             kernel.evidence(
                 leaves[at],
                 self.trees.parent,
                 self.counts,
-                self.prior(cls, gone),
+                self.prior(cls, row_weight),
                 self.strength,
                 member[at],
                 y[at],
-                taken[at],
+                removed[at],
                 True,
                 evidence,
             )
@@ -232,12 +234,12 @@ class Forest(Expert):
         from deciban.formula import SplitTrees
 
         t = self.trees
-        many, nodes = len(t.start) - 1, len(t.column)
+        n_trees, nodes = len(t.start) - 1, len(t.column)
         table, prior = np.empty_like(self.counts), self.prior()
         kernel.probabilities(t.parent, self.counts, prior, self.strength, table)
-        there = prior > 0  # the trees say nothing of a class of which there is no row
-        safe = np.where(there, np.maximum(prior, TINIEST), 1.0)
-        values = np.where(there, np.log(np.maximum(table, TINIEST)) - np.log(safe), 0.0) / many
+        has_rows = prior > 0  # a class without rows has evidence 0
+        safe = np.where(has_rows, np.maximum(prior, SMALLEST_DOUBLE), 1.0)
+        values = np.where(has_rows, np.log(np.maximum(table, SMALLEST_DOUBLE)) - np.log(safe), 0.0) / n_trees
         small = [encoding.small_by_place(j) for j in range(len(encoding.columns))]
         bits = np.unpackbits(t.mask.view(np.uint8).reshape(nodes, 32), axis=1, bitorder="little").astype(bool)
         lefts = []
@@ -247,5 +249,5 @@ class Forest(Expert):
             else:
                 lefts.append(small[j] <= t.cut[node] if self.ordered[j] else bits[node][small[j]])
         at = np.append(np.array(places, dtype=np.int32), np.int32(-1))  # −1, a leaf, is the last one
-        ends = {place: own == NEVER for place, own in zip(places, small, strict=True)}
+        ends = {place: own == UNSEEN for place, own in zip(places, small, strict=True)}
         return SplitTrees(tuple(t.start.tolist()), at[t.column], t.left, t.right, tuple(lefts), ends, values)

@@ -1,13 +1,13 @@
-"""Regularised Gaussians over parts: the classes themselves, or each class cut in pieces (a mixture without EM).
+"""Regularised Gaussians over parts: the classes themselves, or the pieces of each class (a mixture without EM).
 
     Σ₀ = (1−g) S_w/N + g·D,   Σ_p = (S_p + κ Σ₀)/(n_p + κ),   p(x | part) = Student-t_ν(μ_p, Σ_p)
 
-D is a fixed diagonal, κ = ∞ gives every part Σ₀, ν = ∞ is the normal law. Leaving a row out takes a rank-one piece from
-S_p and S_w, so that its density under every part follows from two quadratic forms (Sherman–Morrison), exactly. In the
-axes where S_p and Σ₀ are both diagonal, the forms for every κ are weighted sums of the same squares.
+D is a fixed diagonal, κ = ∞ gives every part Σ₀, ν = ∞ is the normal law. Leaving a row out is a rank-one change of
+S_p and S_w, so its density under every part follows exactly from two quadratic forms (Sherman–Morrison). In the axes
+where S_p and Σ₀ are both diagonal, the forms for every κ are weighted sums of the same squares.
 
-Where a column's value was never seen, its coordinates are not there: the marginal law of all others answers, which is
-the same law with fewer rows and columns of Σ_p.
+Where a column's value was never seen, its coordinates are missing: the marginal law of the others is used, which is the
+same law with fewer rows and columns of Σ_p.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from deciban.errors import FileError
 from deciban.measure import RESIDUE, is_scatter
 from deciban.reading.columns import Levels, Numbers
 from deciban.storage.arrays import CheckedArrays, positive
-from deciban.tables.encode import FAR, NEVER, Cuts, EncodedRows, Encoding
+from deciban.tables.encode import MAX_DEVIATIONS, UNSEEN, Cuts, EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import SLIGHT
+from deciban.tables.experts.columns import ROUNDING_ROWS
 
 if TYPE_CHECKING:
     from deciban.formula import Absent, Sketch, Term
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 LEANS = (0.1, 0.5, 2.0, 8.0, np.inf)
 DIAGONALS = (0.01, 0.1, 0.4)
 TAILS = (4.0, 20.0, np.inf)
-PIECE = 12  # rows that a piece of a class has at least, or as many as there are coordinates
+MIN_PIECE_ROWS = 12  # in a piece of a class, or as many as there are coordinates
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How far a part's covariance leans on the common one (κ, in coordinates), that on its diagonal, and the tails."""
+    """How far a part's covariance shrinks to the common one (κ), that to its diagonal, and the tails."""
 
     lean: float  # κ/D; inf: one covariance for all
     diagonal: float  # g
@@ -54,12 +54,13 @@ class Shape:
         return f"{own}, g = {self.diagonal:g}{tails}"
 
 
-USUAL, USUAL_OF_PIECES = Shape(np.inf, 0.1, 20.0), Shape(8.0, 0.1, 20.0)  # what suits most tables of few rows
+# These suit most tables of few rows.
+DEFAULT_SHAPE, DEFAULT_SHAPE_OF_PIECES = Shape(np.inf, 0.1, 20.0), Shape(8.0, 0.1, 20.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """How each class is cut: through a piece's mean, across its longest axis, again and again."""
+    """How each class is cut: repeatedly through a piece's mean, perpendicular to its longest axis."""
 
     owner: Codes  # (p,) each piece's class
     first: Codes  # (k,) where each class begins: a cut ≥ 0, or −1 − piece
@@ -85,7 +86,7 @@ class Pieces:
             where[open_] = self.sides[cut, beyond.astype(np.intp)]
 
     def in_classes(self, where: Array, k: int) -> Pieces:
-        """Room for other classes: each is one piece."""
+        """With other classes added, each in one piece."""
         new = np.setdiff1d(np.arange(k), where)
         first = np.empty(k, dtype=np.int32)
         first[where] = self.first
@@ -94,12 +95,12 @@ class Pieces:
         return replace(self, owner=owner, first=first)
 
 
-def cut_classes(X: Floats, y: Codes, k: int, most: int) -> Pieces:
-    """Each class in up to `most` pieces, none with fewer rows than coordinates (or twelve)."""
+def cut_classes(X: Floats, y: Codes, k: int, max_pieces: int) -> Pieces:
+    """Each class in up to `max_pieces` pieces, none with fewer rows than coordinates (or MIN_PIECE_ROWS)."""
     from scipy.linalg import eigh
 
     D = X.shape[1]
-    least = max(PIECE, D)
+    least = max(MIN_PIECE_ROWS, D)
     owner: list[int] = []
     axes: list[Floats] = []
     at: list[float] = []
@@ -121,7 +122,7 @@ def cut_classes(X: Floats, y: Codes, k: int, most: int) -> Pieces:
         owner.append(c)
         return -len(owner)
 
-    first = [cut(X[y == c], c, most) for c in range(k)]
+    first = [cut(X[y == c], c, max_pieces) for c in range(k)]
     return Pieces(
         np.array(owner, dtype=np.int32),
         np.array(first, dtype=np.int32),
@@ -148,9 +149,9 @@ class Moments:
 
     def plus(self, other: Moments, sign: float = 1.0) -> Moments:
         one = self.one + sign * other.one
-        gone = np.abs(one) <= RESIDUE * self.one  # nothing but rounding is left
+        is_empty = np.abs(one) <= RESIDUE * self.one  # only rounding residue
         x, xy = self.x + sign * other.x, self.xy + sign * other.xy
-        one[gone], x[gone], xy[gone] = 0.0, 0.0, 0.0
+        one[is_empty], x[is_empty], xy[is_empty] = 0.0, 0.0, 0.0
         return Moments(one, x, xy)
 
     def centred(self) -> tuple[Floats, Floats]:
@@ -160,40 +161,40 @@ class Moments:
 
 
 class Axes:
-    """Rows that were learned, in the axes of each part: what every κ shares, for one g, when each is left out.
+    """Learned rows in the axes of each part: what leaving each out has in common for every κ, at one g.
 
-    `own` is the part of each row, `gone` its weight.
+    `own` is the part of each row, `row_weight` the weight of every row.
     """
 
     def __init__(
-        self, X: Floats, moments: Moments, diagonal: float, target: Floats, own: Codes, gone: float = 1.0
+        self, X: Floats, moments: Moments, diagonal: float, target: Floats, own: Codes, row_weight: float = 1.0
     ) -> None:
         from scipy.linalg import solve_triangular
 
         self.moments, self.diagonal, self.own = moments, diagonal, own
-        self.gone = gone
+        self.row_weight = row_weight
         self.mean, scatters = moments.centred()
         self.D = X.shape[1]
-        self.total = max(float(moments.one.sum()) - self.gone, 1.0)
+        self.total = max(float(moments.one.sum()) - self.row_weight, 1.0)
         base = scatters.sum(axis=0) * ((1.0 - diagonal) / self.total)
         base[np.diag_indices(self.D)] += diagonal * target
         root = np.linalg.cholesky(base)
         self.base_det = 2.0 * float(np.log(np.diagonal(root)).sum())
-        back = solve_triangular(root, np.eye(self.D), lower=True, check_finite=False)
-        self.X = X @ back.T
-        self.means = self.mean @ back.T
-        self.scatters = back @ scatters @ back.T
+        inverse_root = solve_triangular(root, np.eye(self.D), lower=True, check_finite=False)
+        self.X = X @ inverse_root.T
+        self.means = self.mean @ inverse_root.T
+        self.scatters = inverse_root @ scatters @ inverse_root.T
         self.turns: list[tuple[Floats, Floats]] | None = None
 
     def turned(self) -> list[tuple[Floats, Floats]]:
-        """Each part's own axes: spreads along them, and the axes."""
+        """Each part's principal axes: scatter along them, and the axes."""
         if self.turns is None:
             values, axes = np.linalg.eigh(self.scatters)
             self.turns = list(zip(np.maximum(values, 0.0), axes, strict=True))
         return self.turns
 
     def forms(self, leans: Sequence[float]) -> list[tuple[Floats, Floats, Floats]]:
-        """For each lean: quadratic forms, log-determinants of Σ, and parts' rows, (n, p) each, without the row."""
+        """For each lean, without the row: quadratic forms, log-determinants of Σ, and parts' weights, (n, p) each."""
         n, P = len(self.X), len(self.mean)
         out = [(np.empty((n, P)), np.empty((n, P))) for _ in leans]
         spheres = [i for i, lean in enumerate(leans) if np.isinf(lean)]
@@ -208,13 +209,13 @@ class Axes:
                 kappas = [leans[i] * self.D for i in tilted]
                 self._fill(p, Z, M, 1.0 / (spread[:, None] + kappas), kappas, [out[i] for i in tilted])
         count = np.repeat(self.moments.one[None], n, axis=0)
-        count[np.arange(n), self.own] -= self.gone
+        count[np.arange(n), self.own] -= self.row_weight
         count[count <= RESIDUE * self.moments.one] = 0.0
-        found = []
+        forms = []
         for lean, (q, dets) in zip(leans, out, strict=True):
             scale = np.ones((1, 1)) if np.isinf(lean) else count + lean * self.D
-            found.append((q * scale, dets - self.D * np.log(scale), count))
-        return found
+            forms.append((q * scale, dets - self.D * np.log(scale), count))
+        return forms
 
     def _fill(
         self, p: int, Z: Floats, M: Floats, by: Floats, kappas: list[float], out: list[tuple[Floats, Floats]]
@@ -224,22 +225,24 @@ class Axes:
         dets = self.base_det - np.log(by).sum(axis=0)
         mine = self.own == p
         before = self.moments.one[self.own]
-        after = before - self.gone
+        after = before - self.row_weight
         with np.errstate(divide="ignore", invalid="ignore"):
-            grown = np.where(after > RESIDUE * before, before / after, 0.0)  # a part that the row was all of is gone
+            grown = np.where(
+                after > RESIDUE * before, before / after, 0.0
+            )  # a part of this row alone is empty without it
         cross = (Z * M[self.own]) @ by
         vu = v + cross
         u = vu + cross + ((M * M) @ by)[self.own]
         for i, ((q, det), kappa) in enumerate(zip(out, kappas, strict=True)):
             shared = (1.0 - self.diagonal) / self.total * (1.0 if np.isinf(kappa) else kappa)
-            rate = self.gone * grown * (shared + (0.0 if np.isinf(kappa) else mine))
-            left = np.maximum(1.0 - rate * u[:, i], RESIDUE)
-            q[:, p] = np.where(mine, grown**2 * u[:, i] / left, v[:, i] + rate * vu[:, i] ** 2 / left)
-            det[:, p] = dets[i] + np.log(left)
+            rate = self.row_weight * grown * (shared + (0.0 if np.isinf(kappa) else mine))
+            remaining = np.maximum(1.0 - rate * u[:, i], RESIDUE)
+            q[:, p] = np.where(mine, grown**2 * u[:, i] / remaining, v[:, i] + rate * vu[:, i] ** 2 / remaining)
+            det[:, p] = dets[i] + np.log(remaining)
 
 
 def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
-    """log p(x | part) but for (2π)^(−D/2), which is the same everywhere."""
+    """log p(x | part) without the constant (2π)^(−D/2)."""
     if np.isinf(tails):
         return -0.5 * (q + log_det)
     constant = math.lgamma((tails + D) / 2) - math.lgamma(tails / 2) - 0.5 * D * np.log(tails / 2)
@@ -247,7 +250,7 @@ def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
 
 
 def by_class(log_density: Floats, count: Floats, owner: Codes, k: int) -> Floats:
-    """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ where no part is left."""
+    """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ where no part has rows."""
     if len(owner) == k:
         out = np.empty((len(log_density), k))
         out[:, owner] = np.where(count > 0, log_density, -np.inf)
@@ -283,12 +286,12 @@ class Gaussians(Expert):
         return len(self.pieces.first)
 
     @property
-    def way(self) -> str:
+    def kind(self) -> str:
         return "pieces" if len(self.pieces.owner) > self.k else self.view
 
     @property
-    def usual(self) -> bool:
-        return self.shape == (USUAL_OF_PIECES if self.way == "pieces" else USUAL)
+    def is_default(self) -> bool:
+        return self.shape == (DEFAULT_SHAPE_OF_PIECES if self.kind == "pieces" else DEFAULT_SHAPE)
 
     @property
     def settings(self) -> str:
@@ -322,16 +325,18 @@ class Gaussians(Expert):
         )
         return replace(self, pieces=pieces, moments=moments)
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         m = self.moments
-        if (m.one < -SLIGHT).any():
+        if (m.one < -ROUNDING_ROWS).any():
             return False
         mean, scatter = m.centred()
         spread, raw = np.diagonal(scatter, axis1=1, axis2=2), np.diagonal(m.xy, axis1=1, axis2=2)
-        if (spread < -SLIGHT * (1.0 + np.abs(raw))).any() or (np.abs(mean) > FAR * (1.0 + SLIGHT)).any():
+        if (spread < -ROUNDING_ROWS * (1.0 + np.abs(raw))).any() or (
+            np.abs(mean) > MAX_DEVIATIONS * (1.0 + ROUNDING_ROWS)
+        ).any():
             return False
         try:
-            self._ready()
+            self._factors()
         except np.linalg.LinAlgError:
             return False
         return True
@@ -348,7 +353,7 @@ class Gaussians(Expert):
         kappa = shape.lean * D
         return mean, (S + kappa * base) / (self.moments.one + kappa)[:, None, None]
 
-    def _ready(self) -> tuple[Floats, Floats, Floats]:
+    def _factors(self) -> tuple[Floats, Floats, Floats]:
         """Means, upper triangular roots of Σ⁻¹ (one, if it is common), and log-determinants of Σ."""
         if "ready" not in self._cache:
             mean, sigma = self._covariances()
@@ -358,8 +363,8 @@ class Gaussians(Expert):
             self._cache["ready"] = (mean, roots, log_det)
         return self._cache["ready"]  # type: ignore[no-any-return]  # put there above
 
-    def _side_by_side(self) -> tuple[Floats, Floats, Floats]:
-        """Means, Σ and Σ⁻¹, a few parts next to each other: asked for only where columns are not there."""
+    def _grouped_covariances(self) -> tuple[Floats, Floats, Floats]:
+        """Means, Σ and Σ⁻¹ as the kernel reads them, some parts side by side; needed only where columns are missing."""
         if "side by side" not in self._cache:
             mean, sigma = self._covariances()
             P, wide = len(mean), marginals.WIDTH
@@ -372,52 +377,54 @@ class Gaussians(Expert):
             self._cache["side by side"] = (grouped(mean), grouped(sigma), grouped(np.linalg.inv(sigma)))
         return self._cache["side by side"]  # type: ignore[no-any-return]  # put there above
 
-    def _there(self, rows: EncodedRows) -> tuple[Array, Array]:
-        """Which coordinates are there, (patterns, D), and each row's pattern.
+    def _present_patterns(self, rows: EncodedRows) -> tuple[Array, Array]:
+        """Which coordinates are present, (patterns, D), and each row's pattern.
 
-        Those of a column are not there where its value was never seen when bins and categories were chosen. That is not
-        a value like another: nothing is known of what goes with it, and the law of all other coordinates answers.
+        Those of a column are missing where its value was never seen when bins and categories were chosen: nothing is
+        known about such a value, so the law of all other coordinates is used.
         """
-        never = rows.small == NEVER
+        never = rows.small == UNSEEN
         if not (never.any() and len(self.owner)):
             return np.ones((1, len(self.owner)), dtype=bool), np.zeros(len(rows), dtype=np.intp)
-        gone = np.ascontiguousarray(never[:, self.owner])
-        bits = np.packbits(gone, axis=1)
+        is_missing = np.ascontiguousarray(never[:, self.owner])
+        bits = np.packbits(is_missing, axis=1)
         _, first, which = np.unique(bits.view(f"V{bits.shape[1]}").ravel(), return_index=True, return_inverse=True)
-        return ~gone[first], which
+        return ~is_missing[first], which
 
-    def among(self, there: Array) -> Gaussians:
-        """The marginal law of the coordinates that are there, (D,)."""
-        if there.all():
+    def marginal(self, present: Array) -> Gaussians:
+        """The marginal law of the coordinates that are `present`, (D,)."""
+        if present.all():
             return self
         m, D = self.moments, len(self.target)
         return replace(
             self,
-            shape=replace(self.shape, lean=self.shape.lean * D / max(1, there.sum())),  # κ is that of all
-            target=self.target[there],
-            moments=Moments(m.one, np.ascontiguousarray(m.x[:, there]), m.xy[:, there][:, :, there]),
-            owner=self.owner[there],
+            shape=replace(
+                self.shape, lean=self.shape.lean * D / max(1, present.sum())
+            ),  # the same κ as with all of them
+            target=self.target[present],
+            moments=Moments(m.one, np.ascontiguousarray(m.x[:, present]), m.xy[:, present][:, :, present]),
+            owner=self.owner[present],
         )
 
     def evidence(self, rows: EncodedRows) -> Floats:
         X = self._rows(rows)
-        there, which = self._there(rows)
-        if there.all():
+        present, which = self._present_patterns(rows)
+        if present.all():
             return self._evidence(X)
-        _, _, log_det = self._ready()
-        P, held = len(log_det), there.sum(axis=1)
+        _, _, log_det = self._factors()
+        P, n_present = len(log_det), present.sum(axis=1)
         order, start = np.argsort(which, kind="stable"), np.append(0, np.cumsum(np.bincount(which)))
-        q, dets, log_density = np.empty((len(X), P)), np.empty((len(there), P)), np.empty((len(X), P))
-        marginals.forms(X, order, start, there.view(np.uint8), *self._side_by_side(), log_det, q, dets)
-        for size in np.unique(held):
-            at = np.flatnonzero(held[which] == size)
+        q, dets, log_density = np.empty((len(X), P)), np.empty((len(present), P)), np.empty((len(X), P))
+        marginals.forms(X, order, start, present.view(np.uint8), *self._grouped_covariances(), log_det, q, dets)
+        for size in np.unique(n_present):
+            at = np.flatnonzero(n_present[which] == size)
             log_density[at] = density(q[at], dets[which[at]], self.shape.tails, int(size))
         out = by_class(log_density, self.moments.one[None], self.pieces.owner, self.k)
-        out[held[which] == 0] = 0.0  # what has no coordinate says nothing
+        out[n_present[which] == 0] = 0.0  # no coordinate, no evidence
         return out
 
     def _evidence(self, X: Floats) -> Floats:
-        mean, roots, log_det = self._ready()
+        mean, roots, log_det = self._factors()
         P, D = mean.shape
         zero = np.zeros((1, P))
         constant = np.ascontiguousarray(density(zero, log_det[None], self.shape.tails, D)[0])
@@ -432,31 +439,31 @@ class Gaussians(Expert):
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         X = self._rows(rows)
         part, out = self.pieces.of(X, y), np.zeros((len(X), self.k))
-        taken = np.ones(len(X)) if weight is None else weight
-        patterns, which = self._there(rows)
-        for i, there in enumerate(patterns):
+        removed = np.ones(len(X)) if weight is None else weight
+        patterns, which = self._present_patterns(rows)
+        for i, present in enumerate(patterns):
             at = np.flatnonzero(which == i)
-            if there.any():
-                out[at] = self.among(there)._evidence_without(X[at][:, there], part[at], taken[at])
+            if present.any():
+                out[at] = self.marginal(present)._evidence_without(X[at][:, present], part[at], removed[at])
         return out
 
-    def _evidence_without(self, X: Floats, part: Codes, taken: Floats) -> Floats:
-        """The same of rows that are in these parts, and weigh so much."""
+    def _evidence_without(self, X: Floats, part: Codes, removed: Floats) -> Floats:
+        """The same for rows of these parts and weights."""
         out, D = np.empty((len(X), self.k)), X.shape[1]
-        for gone in np.unique(taken):
-            at = np.flatnonzero(taken == gone)
-            axes = Axes(X[at], self.moments, self.shape.diagonal, self.target, part[at], float(gone))
+        for row_weight in np.unique(removed):
+            at = np.flatnonzero(removed == row_weight)
+            axes = Axes(X[at], self.moments, self.shape.diagonal, self.target, part[at], float(row_weight))
             ((q, log_det, count),) = axes.forms([self.shape.lean])
             out[at] = by_class(density(q, log_det, self.shape.tails, D), count, self.pieces.owner, self.k)
         return out
 
     def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
-        """A form is Σ_j z_j (Σ⁻¹z)_j: each coordinate's share; parts of a class by how likely the row is of each."""
-        ((there,), _) = self._there(rows)
-        law, x = self.among(there), self._rows(rows)[0, there]
-        if not there.any():
+        """A form is Σ_j z_j (Σ⁻¹z)_j, a share per coordinate; the parts of a class are averaged by their posterior."""
+        ((present,), _) = self._present_patterns(rows)
+        law, x = self.marginal(present), self._rows(rows)[0, present]
+        if not present.any():
             return np.zeros((rows.codes.shape[1], self.k)), np.zeros(self.k)
-        mean, roots, log_det = law._ready()
+        mean, roots, log_det = law._factors()
         P, D = mean.shape
         Z = x - mean
         white = np.einsum("pij,pj->pi", np.broadcast_to(roots, (P, D, D)), Z)
@@ -503,9 +510,9 @@ class Gaussians(Expert):
         return cls(view, shape, pieces, target, Moments(one, x, xy), encoding.owner)
 
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
-        from deciban.formula import Forms
+        from deciban.formula import QuadraticForms
 
-        mean, roots, log_det = self._ready()
+        mean, roots, log_det = self._factors()
         tails, D = self.shape.tails, mean.shape[1]
         constant = density(np.zeros((1, len(mean))), log_det[None], tails, D)[0]
         seen = np.flatnonzero(self.moments.one > 0)
@@ -514,11 +521,11 @@ class Gaussians(Expert):
         student = not np.isinf(tails)
         roots = roots if len(roots) == 1 else roots[seen]
         absent = [
-            self._absent(roots, log_det[seen], at, places[j], encoding.small_by_place(j) == NEVER)
+            self._absent(roots, log_det[seen], at, places[j], encoding.small_by_place(j) == UNSEEN)
             for j in range(len(encoding.columns))
             if len(at := np.flatnonzero(self.owner == j))
         ]
-        return Forms(
+        return QuadraticForms(
             self._coordinates(encoding, places, sketch),
             mean[seen],
             roots,
@@ -537,15 +544,15 @@ class Gaussians(Expert):
         precision = roots.transpose(0, 2, 1) @ roots
         lower = np.linalg.cholesky(precision[:, at[:, None], at])
         turn = np.linalg.solve(lower, precision[:, at])
-        left, tails = roots.shape[1] - len(at), self.shape.tails
+        n_present, tails = roots.shape[1] - len(at), self.shape.tails
         log_det = log_det + 2.0 * np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
-        constant = density(np.zeros((1, len(log_det))), log_det[None], tails, left)[0]
-        power = None if np.isinf(tails) else np.full(len(log_det), 0.5 * (tails + left))
+        constant = density(np.zeros((1, len(log_det))), log_det[None], tails, n_present)[0]
+        power = None if np.isinf(tails) else np.full(len(log_det), 0.5 * (tails + n_present))
         return Absent(place, never, turn, constant, power)
 
     def _coordinates(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> tuple[int, ...]:
-        """Numbers in standard deviations or normal scores, and what each category and each gap stands for."""
-        from deciban.formula import Bent, ColumnPlace, Marked, Scaled
+        """Numbers in standard deviations or normal scores, and indicators of categories and of missing values."""
+        from deciban.formula import ColumnPlace, PiecewiseLinear, PlaceValues, Scaled
 
         out = []
         for j, coded in enumerate(encoding.columns):
@@ -554,9 +561,9 @@ class Gaussians(Expert):
                 one = sketch.places[places[j]]
                 assert isinstance(one, ColumnPlace)
                 if self.view == "real":
-                    out.append(sketch.coordinate(Scaled(one.input, coded.mean, coded.scale, FAR)))
+                    out.append(sketch.coordinate(Scaled(one.input, coded.mean, coded.scale, MAX_DEVIATIONS)))
                 else:
-                    out.append(sketch.coordinate(Bent(one.input, coded.knots, coded.scores)))
+                    out.append(sketch.coordinate(PiecewiseLinear(one.input, coded.knots, coded.scores)))
                 if coded.width == 1:
                     continue
                 codes = codes[:-1]
@@ -565,7 +572,7 @@ class Gaussians(Expert):
             coded.coordinates(shown, codes, table)
             first = 1 if isinstance(coded, Cuts) else 0
             columns = [np.ascontiguousarray(table[:, i]) for i in range(first, coded.width)]
-            out += [sketch.coordinate(Marked(places[j], values)) for values in columns]
+            out += [sketch.coordinate(PlaceValues(places[j], values)) for values in columns]
         return tuple(out)
 
 

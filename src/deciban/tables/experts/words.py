@@ -1,4 +1,4 @@
-"""The expert of a column of text: the graded evidence of its words, weighed by reliabilities of its own."""
+"""The expert of a column of text: the graded evidence of its words, with reliabilities of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
     from deciban.storage.arrays import CheckedArrays
 
-JUDGES = 5000  # texts that reliabilities are fitted on
+MAX_EVAL_TEXTS = 5000  # to fit reliabilities on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,18 +38,18 @@ class Words(Expert):
 
     @classmethod
     def chosen(
-        cls, column: str, place: int, rows: EncodedRows, y: Codes, k: int, weight: Floats | None, able: Array
+        cls, column: str, place: int, rows: EncodedRows, y: Codes, k: int, weight: Floats | None, candidates: Array
     ) -> Words:
-        """What these rows ask for, learned; reliabilities by the rows that are `able` to judge."""
+        """The expert chosen on these rows, which it has learned; reliabilities are fitted on the rows `candidates`."""
         texts = rows.texts[place]
         (documents,) = batches(texts, True)
-        none = Graded.none(np.arange(k), choose_blocks(documents), {}, True, "uniform")
-        wanted = np.sort(able[:JUDGES])
+        empty = Graded.none(np.arange(k), choose_blocks(documents), {}, True, "uniform")
+        eval_index = np.sort(candidates[:MAX_EVAL_TEXTS])
         judges, others = (
             Labelled(read([texts[i] for i in some]), y[some], None if weight is None else weight[some])
-            for some in (wanted, np.setdiff1d(np.arange(len(texts)), wanted))
+            for some in (eval_index, np.setdiff1d(np.arange(len(texts)), eval_index))
         )
-        graded = none.learned_and_chosen(judges, others, np.arange(k), rows.mark[wanted], 1)
+        graded = empty.learned_and_chosen(judges, others, np.arange(k), rows.mark[eval_index], 1)
         return cls(column, place, graded)
 
     @property
@@ -81,8 +81,8 @@ class Words(Expert):
         choice = None if choice is None else replace(choice, classes=np.asarray(where)[choice.classes])
         return replace(self, graded=replace(graded, sums=replace(sums, closed=True), choice=choice))
 
-    def sound(self) -> bool:
-        return True  # texts that were never learned are an error already when they are subtracted
+    def is_valid(self) -> bool:
+        return True  # subtracting texts that were never learned is an error already
 
     def evidence(self, rows: EncodedRows) -> Floats:
         return self.graded.log_joints(Texts(rows.texts[self.place]), 1)
@@ -97,8 +97,8 @@ class Words(Expert):
         return np.zeros((rows.codes.shape[1], self.k)), self.evidence(rows)[0]
 
     def items(self, rows: EncodedRows, target: int, against: int) -> list[tuple[str, float]]:
-        found = self.graded.explain(Texts(rows.texts[self.place][:1]), target, against).items
-        return [(f"{self.column}: {name}", db) for name, _, db in found]
+        items = self.graded.explain(Texts(rows.texts[self.place][:1]), target, against).items
+        return [(f"{self.column}: {name}", db) for name, _, db in items]
 
     def fits(self, weight: Floats) -> bool:
         return bool(np.allclose(self.graded.sums.weight, weight))
@@ -118,7 +118,7 @@ class Words(Expert):
         return cls(encoding.texts[place], place, graded)
 
     def choices(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The reliabilities of its items; which items there are is learned."""
+        """The reliabilities of its items; the items themselves are learned."""
         _, arrays = self.pack()
         chosen = {name: array for name, array in arrays.items() if name.startswith("choice.")}
         return {"column": self.column, "place": self.place}, chosen
