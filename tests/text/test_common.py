@@ -1,4 +1,4 @@
-"""The commonest items, taken together: one Gaussian of them for all classes, beside its equations written out."""
+"""The joint Gaussian of the commonest items, against its equations written out."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rows_of(model, texts):
 
 
 def dense(model, texts) -> np.ndarray:
-    """x by its definition: u^−½ of the block's distinct items, to a multiple of 2^−10, where the item is there."""
+    """x by its definition: u^−½ of the block's distinct items, to a multiple of 2^−10, where the item is present."""
     common, out = model.model_.sums.common, np.zeros((len(texts), model.model_.sums.common.size))
     for j, (block, number) in enumerate(zip(common.block, common.number, strict=True)):
         name = ("words", "pairs")[block]
@@ -85,10 +85,10 @@ def centred(scores):
     return scores - scores.mean(axis=-1, keepdims=True)
 
 
-# ------------------------------------------------------------------ what is taken together
+# ------------------------------------------------------------------ which items are modelled jointly
 
 
-def test_the_commonest_words_and_pairs_are_taken_together(model):
+def test_the_commonest_words_and_pairs_are_modelled_jointly(model):
     common = model.model_.sums.common
     assert common.size == min(MAX_COMMON_ITEMS, len(X) // DOCUMENTS_PER_ITEM)
     words = {name for b, name in zip(common.block, names(common), strict=True) if b == 0}
@@ -107,7 +107,7 @@ def names(common) -> list[str]:
     return out
 
 
-def test_of_long_texts_what_most_have_is_left_out():
+def test_in_long_texts_items_that_most_have_are_left_out():
     rng = np.random.default_rng(0)
     rare = [f"r{i}" for i in range(400)]
     texts = [" ".join([f"c{i}" for i in range(150)] + rng.choice(rare, 30).tolist()) for _ in range(600)]
@@ -118,9 +118,9 @@ def test_of_long_texts_what_most_have_is_left_out():
 def test_x_and_its_sums_are_the_definition(model):
     common, x = model.model_.sums.common, dense(model, X)
     vectors = common.vectors(model.model_.sums.lexicon, rows_of(model, X))
-    found = np.zeros_like(x)
-    found[np.repeat(np.arange(len(X)), np.diff(vectors.indptr)), vectors.at] = vectors.x
-    np.testing.assert_array_equal(found, x)
+    actual = np.zeros_like(x)
+    actual[np.repeat(np.arange(len(X)), np.diff(vectors.indptr)), vectors.at] = vectors.x
+    np.testing.assert_array_equal(actual, x)
     np.testing.assert_array_equal(common.products, x.T @ x)  # multiples of 2^−20: exact
     np.testing.assert_array_equal(common.by_class, [x[Y == c].sum(axis=0) for c in range(3)])
 
@@ -131,17 +131,17 @@ def test_x_and_its_sums_are_the_definition(model):
 def test_evidence_of_new_texts_is_the_definition(model):
     new, _ = corpus(12, seed=1)
     graded, x = model.model_, dense(model, X)
-    found = graded.evidence(rows_of(model, new))[:, -len(RIDGES) :]
+    evidence = graded.evidence(rows_of(model, new))[:, -len(RIDGES) :]
     for r, ridge in enumerate(graded.ridges()):
         for i, row in enumerate(dense(model, new)):
             expected = by_definition(row, x, Y, ridge, 3)
-            np.testing.assert_allclose(found[i, r], centred(expected), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(evidence[i, r], centred(expected), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("strange", ["", "zebra", "zebra okapi"])
-def test_nothing_is_said_of_a_text_without_any_of_the_items(model, strange):
-    found = model.model_.evidence(rows_of(model, [strange]))[:, -len(RIDGES) :]
-    np.testing.assert_array_equal(found, 0.0)
+def test_a_text_without_any_of_the_items_has_no_evidence(model, strange):
+    evidence = model.model_.evidence(rows_of(model, [strange]))[:, -len(RIDGES) :]
+    np.testing.assert_array_equal(evidence, 0.0)
     assert "(common words that are absent)" not in [name for name, *_ in model.explain(strange).items]
 
 
@@ -150,14 +150,14 @@ def test_evidence_without_a_text_is_that_of_the_others(weighted):
     weight = np.random.default_rng(0).choice([1.0, 2.0, 3.0], len(X)) if weighted else np.ones(len(X))
     model = TextClassifier(n_jobs=1).fit(X, Y, sample_weight=weight)
     graded, own = model.model_, Y.astype(np.int32)
-    found = graded.evidence_without(rows_of(model, X), own, weight)[:, -len(RIDGES) :]
+    evidence = graded.evidence_without(rows_of(model, X), own, weight)[:, -len(RIDGES) :]
     x, times = dense(model, X), weight.astype(int)
     for i in range(0, len(X), 17):
         rest = np.delete(np.arange(len(X)), i)
         learned, y = np.repeat(x[rest], times[rest], axis=0), np.repeat(Y[rest], times[rest])
         for r, ridge in enumerate(graded.ridges()):
             expected = by_definition(x[i], learned, y, ridge, 3)
-            np.testing.assert_allclose(found[i, r], centred(expected), rtol=1e-8, atol=1e-8)
+            np.testing.assert_allclose(evidence[i, r], centred(expected), rtol=1e-8, atol=1e-8)
 
 
 def test_a_text_that_is_alone_in_its_class_can_be_left_out():
@@ -165,15 +165,15 @@ def test_a_text_that_is_alone_in_its_class_can_be_left_out():
     y[0] = 7
     model = TextClassifier(n_jobs=1).fit(X, y)
     graded = model.model_
-    found = graded.evidence_without(rows_of(model, X[:1]), np.array([3], dtype=np.int32))[0, -len(RIDGES) :]
+    evidence = graded.evidence_without(rows_of(model, X[:1]), np.array([3], dtype=np.int32))[0, -len(RIDGES) :]
     x = dense(model, X)
     for r, ridge in enumerate(graded.ridges()):
         expected = by_definition(x[0], x[1:], Y[1:], ridge, 4)  # the class is there, with the mean of all
-        np.testing.assert_allclose(found[r], centred(expected), rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(evidence[r], centred(expected), rtol=1e-8, atol=1e-8)
 
 
-def test_what_always_comes_together_counts_once(monkeypatch):
-    """Four words that come as one say one thing; beside words that come by themselves, one by one they say too much."""
+def test_words_that_always_occur_together_count_once(monkeypatch):
+    """Four words that always occur together are one piece of evidence; counted one by one they are too strong."""
     rng = np.random.default_rng(0)
 
     def texts(n):
@@ -186,12 +186,12 @@ def test_what_always_comes_together_counts_once(monkeypatch):
     (X, y), (new, truth) = texts(1500), texts(3000)
 
     def loss():
-        said = TextClassifier(blocks=("words",)).fit(X, y).predict_log_proba(new)
-        return -said[np.arange(len(new)), truth].mean()
+        log_proba = TextClassifier(blocks=("words",)).fit(X, y).predict_log_proba(new)
+        return -log_proba[np.arange(len(new)), truth].mean()
 
-    together = loss()
+    with_common = loss()
     monkeypatch.setattr(common, "MIN_DOCUMENTS", 10**9)
-    assert together < loss() - 0.005
+    assert with_common < loss() - 0.005
 
 
 # ------------------------------------------------------------------ a sum
@@ -245,7 +245,7 @@ def test_models_that_chose_differently_keep_what_both_have(model):
     order = both.model_.sums.common
     np.testing.assert_array_equal(order.products, x.T @ x)
     few = TextClassifier(n_jobs=1).fit(X[:20], Y[:20])
-    assert (model + few).model_.sums.common is None, "what one of them has not added up is not known"
+    assert (model + few).model_.sums.common is None, "sums of items that only one of them has are not known"
     assert np.isfinite((model + few).predict_proba(X[:5])).all()
 
 
@@ -266,19 +266,19 @@ def test_a_refit_takes_what_is_common_now():
     assert same(model, expected)
 
 
-def test_hashed_items_are_taken_together(model):
+def test_hashed_items_are_modelled_jointly(model):
     hashed = TextClassifier(n_jobs=1, n_features=2**20).fit(X, Y)
     assert hashed.model_.sums.common.size == model.model_.sums.common.size
-    # Items that are as common as each other come in another order, so the last that are taken may be others.
+    # Equally common items come in another order, so the last ones chosen may differ.
     np.testing.assert_allclose(hashed.predict_proba(X[:9]), model.predict_proba(X[:9]), atol=0.01)
 
 
-# ------------------------------------------------------------------ speaking of it, keeping it
+# ------------------------------------------------------------------ explanations and files
 
 
 def test_an_explanation_adds_up_to_the_log_odds(model):
     new, _ = corpus(10, seed=4)
-    assert model.model_.believed.together.any()
+    assert model.model_.effective_choice.ridge_weights.any()
     for text in [*new, "zebra"]:
         why = model.explain(text, target=0, against=1)
         joint = model.predict_joint_log_proba([text])[0]
@@ -302,20 +302,20 @@ def literal(graded):
     return [np.linalg.solve(S + r * np.eye(common.size), common.by_class.T) for r in graded.ridges()]
 
 
-def test_a_file_says_what_was_solved_and_is_believed_only_if_it_is_so(model):
+def test_a_stored_solution_is_used_only_if_it_is_right(model):
     document, tensors = files.parts(model.model_)
     wrong = {**tensors, "common.solved": tensors["common.solved"] * 1.001}
-    for said, believed in ((tensors, True), (wrong, False)):
-        back = files.rebuild(document, said)
-        for law, expected, told in zip(back.gaussians().laws, literal(back), said["common.solved"], strict=True):
+    for arrays, used in ((tensors, True), (wrong, False)):
+        back = files.rebuild(document, arrays)
+        for law, expected, stored in zip(back.gaussians().laws, literal(back), arrays["common.solved"], strict=True):
             np.testing.assert_allclose(law.solved, expected, rtol=1e-9, atol=1e-12)
-            assert np.array_equal(law.solved, told) == believed
+            assert np.array_equal(law.solved, stored) == used
     with pytest.raises(FileError, match="solved"):
         files.rebuild(document, {**tensors, "common.solved": tensors["common.solved"][:1]})
 
 
 @pytest.mark.parametrize("documents", [1, 3, 60])
-def test_what_was_solved_before_shows_the_way(documents, monkeypatch):
+def test_an_earlier_inverse_saves_steps(documents, monkeypatch):
     """A few documents more take a few steps; with many, or with none known before, S + R is inverted."""
     inverted = []
     monkeypatch.setattr(System, "inverted", lambda *given, plain=System.inverted: inverted.append(1) or plain(*given))
@@ -338,6 +338,6 @@ def test_threads_change_nothing(model):
     one, three = (common.of(vectors, y, np.ones(len(y)), 3, n_jobs) for n_jobs in (1, 3))
     np.testing.assert_array_equal(one.products, three.products)
     laws = RidgeGaussians.of(common, weight, model.model_.ridges(), True)
-    for found in (laws.evidence, lambda v, jobs: laws.evidence_without(v, y, np.ones(len(y)), jobs)):
-        np.testing.assert_array_equal(found(vectors, 1), found(vectors, 3))
+    for evidence in (laws.evidence, lambda v, jobs: laws.evidence_without(v, y, np.ones(len(y)), jobs)):
+        np.testing.assert_array_equal(evidence(vectors, 1), evidence(vectors, 3))
     assert model.model_.vectors == len(model.model_.sums.blocks) * PER_BLOCK + len(RIDGES)

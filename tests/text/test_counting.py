@@ -1,4 +1,4 @@
-"""Tallies and matrices of counts, whatever the threads and blocks."""
+"""Counts of terms and matrices of them, for any number of threads and blocks."""
 
 from __future__ import annotations
 

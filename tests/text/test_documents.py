@@ -1,4 +1,4 @@
-"""Documents as people have them."""
+"""Documents in the containers that people use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def counts(raw, **options):
 
 
 def columns():
-    """One column by many names."""
+    """One column of texts in many containers."""
     pa, pd, pl = (pytest.importorskip(name) for name in ("pyarrow", "pandas", "polars"))
     chunked = pa.chunked_array([pa.array(TALES[:2]), pa.array([], pa.string()), pa.array(TALES[2:])])
     return {
@@ -109,29 +109,29 @@ def test_lines_are_lines(content, block, lines, monkeypatch):
     monkeypatch.setattr(documents, "BATCH_CHARACTERS", block)
     expected = content.split("\n")
     expected = [line.removesuffix("\r") for line in (expected[:-1] if expected[-1] == "" else expected)]
-    found = lines(content.encode())
-    assert list(found) == expected
-    assert len(found) == len(expected)
-    assert found[:] == expected
-    assert found[::-2] == expected[::-2]
+    actual = lines(content.encode())
+    assert list(actual) == expected
+    assert len(actual) == len(expected)
+    assert actual[:] == expected
+    assert actual[::-2] == expected[::-2]
     if expected:
-        assert found[-1] == expected[-1]
+        assert actual[-1] == expected[-1]
     with pytest.raises(IndexError):
-        found[len(expected)]
+        actual[len(expected)]
 
 
 @pytest.mark.parametrize("options", [{}, {"analyzer": "char"}, {"analyzer": "char_wb"}, {"strip_accents": "unicode"}])
 @pytest.mark.filterwarnings("ignore:The parameter 'token_pattern'")
 def test_lines_are_documents(options, lines):
     tales = [tale for tale in TALES if "\t" not in tale]
-    found = lines("\r\n".join(tales).encode())
-    assert counts(found, **options) == counts(tales, **options)
-    assert counts(pickle.loads(pickle.dumps(found)), **options) == counts(tales, **options)
+    documents_ = lines("\r\n".join(tales).encode())
+    assert counts(documents_, **options) == counts(tales, **options)
+    assert counts(pickle.loads(pickle.dumps(documents_)), **options) == counts(tales, **options)
 
 
 def test_lines_of_words_are_one_batch_read_in_place(lines):
-    found = lines("\n".join(TALES).encode())
-    assert [len(batch) for batch in batches(found, lower=True)] == [len(TALES)]
+    documents_ = lines("\n".join(TALES).encode())
+    assert [len(batch) for batch in batches(documents_, lower=True)] == [len(TALES)]
 
 
 def test_a_broken_line_is_named(lines):

@@ -1,4 +1,4 @@
-"""Graded evidence of texts, against its equations written out, and the reliabilities that leave-one-out chooses."""
+"""Graded evidence of texts, against its equations written out, and the weights fitted by leave-one-out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TALES = [
 # ------------------------------------------------------------------ items
 
 
-def found_items(text: str, block: str) -> set:
+def items_of(text: str, block: str) -> set:
     lexicon = Lexicon()
     (_, indices) = lexicon.read(Documents([text]), 0, 1, ("words", block) if block != "words" else ("words",))[block]
     assert len(set(indices.tolist())) == len(indices), "items of a document are distinct"
@@ -54,17 +54,17 @@ def found_items(text: str, block: str) -> set:
 @pytest.mark.parametrize("text", TALES)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_the_items_of_a_text(text, block):
-    assert found_items(text, block) == by_hand.items(text, block)
+    assert items_of(text, block) == by_hand.items(text, block)
 
 
 def test_the_items_of_a_text_in_so_many_words():
-    assert found_items("Win cash!! Win", "words") == {"win", "cash", "!!"}
+    assert items_of("Win cash!! Win", "words") == {"win", "cash", "!!"}
     pairs = {("", "win"), ("win", "cash"), ("cash", "!!"), ("!!", "win"), ("win", "")}
-    assert found_items("Win cash!! Win", "pairs") == pairs
-    assert found_items("a b c d", "gaps") == {("a", "c"), ("b", "d"), ("a", "d")}
-    assert found_items("win", "characters") == {" wi", "win", "in ", " win", "win ", " win "}
-    assert found_items("Subject: cash\n\ncash", "headers") == {("subject", "cash")}
-    assert found_items("win cash Win win now", "repeats") == {("win", "2"), ("win", "3")}
+    assert items_of("Win cash!! Win", "pairs") == pairs
+    assert items_of("a b c d", "gaps") == {("a", "c"), ("b", "d"), ("a", "d")}
+    assert items_of("win", "characters") == {" wi", "win", "in ", " win", "win ", " win "}
+    assert items_of("Subject: cash\n\ncash", "headers") == {("subject", "cash")}
+    assert items_of("win cash Win win now", "repeats") == {("win", "2"), ("win", "3")}
 
 
 PIECES = ["cash", "WIN", "noon", "a", "!", "?!", "日本", "Subject: re\n", "\n", " x: y\n"]
@@ -73,11 +73,11 @@ texts = st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join)
 
 @given(texts, st.sampled_from(["words", "pairs", "gaps", "characters", "repeats"]))
 def test_the_items_of_any_text(text, block):
-    assert found_items(text, block) == by_hand.items(text, block)
+    assert items_of(text, block) == by_hand.items(text, block)
 
 
 def test_a_word_is_cut_where_it_is_no_word_any_more():
-    assert found_items("x" * 1000 + " y", "words") == {"x" * 256, "y"}
+    assert items_of("x" * 1000 + " y", "words") == {"x" * 256, "y"}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def fitted(**more) -> TextClassifier:
 
 
 def by_definition(learned, text, block, corpus, weight=None):
-    """One block's vectors by the equations, under the strengths that the model holds."""
+    """One block's vectors by the equations, under the model's strengths."""
     weight = [1.0] * len(corpus) if weight is None else weight
     documents = [by_hand.items(other, block) for other, _ in corpus]
     N = by_hand.sums(documents, [label for _, label in corpus], weight)
@@ -137,10 +137,10 @@ def by_definition(learned, text, block, corpus, weight=None):
     return by_hand.evidence(items, N, pi, strengths, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, None, factor), pi > 0
 
 
-def compare(found, expected, error, there):
-    first = int(np.flatnonzero(there)[0])
-    found, expected = found - found[..., [first]], expected - expected[..., [first]]
-    assert (np.abs(found - expected)[..., there] <= error[..., None]).all()
+def compare(actual, expected, error, present):
+    first = int(np.flatnonzero(present)[0])
+    actual, expected = actual - actual[..., [first]], expected - expected[..., [first]]
+    assert (np.abs(actual - expected)[..., present] <= error[..., None]).all()
 
 
 def vectors(learned, rows, **more):
@@ -156,10 +156,10 @@ def numbered(learned, documents):
 @pytest.mark.parametrize("text", ["win lunch now!", "entirely unheard", "Subject: cash\n\nwin ice cream", "", *X[:2]])
 def test_evidence_of_a_text_is_the_definition(text):
     learned = fitted()
-    found = vectors(learned, numbered(learned, [text]))
+    evidence = vectors(learned, numbered(learned, [text]))
     for b, block in enumerate(BLOCKS):
         (expected, error), there = by_definition(learned, text, block, CORPUS)
-        compare(found[0, b], expected, error, there)
+        compare(evidence[0, b], expected, error, there)
 
 
 @pytest.mark.parametrize("weight", [None, [1.0, 0.5, 2.0, 1.0, 0.3, 1.0, 2.0, 1.0]])
@@ -167,13 +167,13 @@ def test_evidence_without_a_text_is_that_of_a_model_without_it(weight):
     learned = TextClassifier(blocks=BLOCKS, n_jobs=1).fit(X, Y, sample_weight=weight)
     w = None if weight is None else np.array(weight)
     own = np.array(Y, dtype=np.int32)
-    found = vectors(learned, numbered(learned, X), own=own, weight=w)
+    evidence = vectors(learned, numbered(learned, X), own=own, weight=w)
     for i, (text, _) in enumerate(CORPUS):
         rest = [row for j, row in enumerate(CORPUS) if j != i]
         left = None if weight is None else [one for j, one in enumerate(weight) if j != i]
         for b, block in enumerate(BLOCKS):
             (expected, error), there = by_definition(learned, text, block, rest, left)
-            compare(found[i, b], expected, error, there)
+            compare(evidence[i, b], expected, error, there)
 
 
 def test_the_strengths_are_in_documents_of_mean_presence():
@@ -196,22 +196,22 @@ def test_a_prior_is_documents_that_were_not_seen():
     expected, error = by_hand.evidence(
         by_hand.items(text, "words"), N, pi, strengths, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE
     )
-    found = vectors(learned, numbered(learned, [text]))
-    compare(found[0, 0], expected, error, pi > 0)
+    evidence = vectors(learned, numbered(learned, [text]))
+    compare(evidence[0, 0], expected, error, pi > 0)
     (pairs, error), there = by_definition(learned, text, "pairs", CORPUS)
-    compare(found[0, 1], pairs, error, there)
+    compare(evidence[0, 1], pairs, error, there)
 
 
 def test_the_answer_is_the_pool_of_the_evidence():
     learned, text = fitted(), "win lunch now!"
     choice = learned.model_.choice
-    found = learned.predict_joint_log_proba([text])[0]
+    scores = learned.predict_joint_log_proba([text])[0]
     expected = np.log([3 / 8, 3 / 8, 2 / 8]) + choice.pool.offsets
     for b, block in enumerate(BLOCKS):
-        (said, _), _ = by_definition(learned, text, block, CORPUS)
+        (evidence, _), _ = by_definition(learned, text, block, CORPUS)
         weights = choice.pool.weights[b * PER_BLOCK : (b + 1) * PER_BLOCK].reshape(len(STRENGTHS), VECTORS)
-        expected = expected + np.einsum("sv,svk->k", weights, said)
-    np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=1e-9, atol=1e-9)
+        expected = expected + np.einsum("sv,svk->k", weights, evidence)
+    np.testing.assert_allclose(scores - scores[0], expected - expected[0], rtol=1e-9, atol=1e-9)
 
 
 # ------------------------------------------------------------------ reliability
@@ -235,25 +235,25 @@ def messages(n: int, seed: int = 0, shared: float = 0.5) -> tuple[list[str], lis
 
 
 @pytest.mark.parametrize("blocks", ["auto", ("words",)])
-def test_it_learns_and_its_probabilities_can_be_believed(blocks):
+def test_it_learns_and_its_probabilities_are_calibrated(blocks):
     texts, y = messages(400)
     new, truth = messages(2000, seed=1)
     learned = TextClassifier(blocks=blocks, n_jobs=1).fit(texts, y)
     rows, codes = np.arange(len(new)), np.searchsorted(learned.classes_, truth)
-    said = learned.predict_proba(new)
-    loss, right = -np.log(said[rows, codes]).mean(), (said.argmax(axis=1) == codes).mean()
+    proba = learned.predict_proba(new)
+    loss, right = -np.log(proba[rows, codes]).mean(), (proba.argmax(axis=1) == codes).mean()
     assert right > 0.9
     # The share of 2000 answers has a standard error of 0.006, and 400 documents leave a doubt of about twice as much.
-    assert said.max(axis=1).mean() == pytest.approx(right, abs=0.03)
-    # The reliabilities were fitted on the same documents, so leave-one-out looks better than it is, a little.
+    assert proba.max(axis=1).mean() == pytest.approx(right, abs=0.03)
+    # The weights were fitted on the same documents, so leave-one-out is slightly optimistic.
     assert learned.leave_one_out(texts, y).log_loss == pytest.approx(loss, abs=0.06)
     plain = TextClassifier(reliability=None, n_jobs=1).fit(texts, y)
-    # Words were drawn one by one, as naive Bayes supposes, and how often each came tells something that presence does
-    # not: here it cannot be beaten, but it must not be missed by much.
+    # Words were drawn independently, as naive Bayes assumes, and counts carry more information than presence: here
+    # naive Bayes cannot be beaten, but the difference must be small.
     assert loss < -np.log(plain.predict_proba(new)[rows, codes]).mean() + 0.08
 
 
-def test_a_merge_is_weighed_anew_as_one_fit_would():
+def test_a_merge_refits_weights_like_one_fit():
     texts, y = messages(60)
     whole = TextClassifier(blocks=["words", "pairs"], n_jobs=1).fit(texts, y)
     parts = [TextClassifier(blocks=["words", "pairs"], n_jobs=1).fit(texts[i::3], y[i::3]) for i in range(3)]
@@ -303,8 +303,8 @@ def test_partial_fit_holds_what_was_chosen():
     assert learned.refit_reliability().model_.choice is not choice
 
 
-def test_nothing_is_chosen_before_there_is_something_to_choose_by():
-    """One document of each class: without it there is no class. Then every block speaks alike, and no more."""
+def test_nothing_is_chosen_before_there_are_documents_to_choose_on():
+    """With one document per class, no class is left without it. Then every block has the default weight."""
     learned = TextClassifier(n_jobs=1).fit(["win cash", "see lunch"], ["spam", "ham"])
     assert learned.model_.choice is None
     assert learned.predict(["cash", "lunch"]).tolist() == ["spam", "ham"]
@@ -324,21 +324,21 @@ def test_a_class_that_comes_later_has_no_offset():
     assert learned.predict(["goulash recipe"]).tolist() == ["cooking"]
 
 
-def test_it_is_not_fooled_by_chance():
-    """Labels drawn by lot: nothing can be learned, and the model says so, more or less."""
+def test_it_does_not_learn_from_random_labels():
+    """With random labels nothing can be learned, and the probabilities are close to even."""
     texts, new = messages(300)[0], messages(1000, seed=2)[0]
     losses = []
     for seed in (4, 5, 6):
         rng = np.random.default_rng(seed)
         learned = TextClassifier(n_jobs=1).fit(texts, rng.choice(["spam", "ham"], 300))
-        said = learned.predict_proba(new)
-        losses.append(-np.log(said[np.arange(1000), rng.integers(0, 2, 1000)]).mean())
-    # By lot, −log 0.5 is the best there is. Some 20 weights that chance asked for cost 20/(2·300) on average; three
-    # times as much would be to believe in it.
+        proba = learned.predict_proba(new)
+        losses.append(-np.log(proba[np.arange(1000), rng.integers(0, 2, 1000)]).mean())
+    # The best possible loss is −log 0.5. Some 20 weights fitted to noise cost 20/(2·300) on average; three times as
+    # much would be overfitting.
     assert np.mean(losses) < np.log(2.0) + 0.1
 
 
-def test_the_words_that_speak_most():
+def test_the_strongest_words():
     learned = fitted()
     rows = learned.top_words(1, n=3).rows
     N = by_hand.sums([by_hand.items(text, "words") for text in X], Y, [1.0] * len(X))
@@ -368,10 +368,10 @@ def test_a_sample_has_words_of_its_class():
     assert np.mean([len(text.split()) for text in drawn]) > 1.0
 
 
-def test_which_documents_are_kept_depends_on_what_they_say(monkeypatch):
+def test_which_documents_are_kept_depends_on_their_content(monkeypatch):
     monkeypatch.setattr(kept, "MAX_KEPT_DOCUMENTS", 20)
     rows = [(f"text {i}", "ab"[i % 2], 1.0) for i in range(100)]
-    whole = Kept(tuple(rows)).fewest(20)
+    whole = Kept(tuple(rows)).limited(20)
     assert len(whole) == 20
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(100)
@@ -410,7 +410,7 @@ def test_a_model_that_chooses_nothing_keeps_nothing():
     assert len(learned.partial_fit(X, Y).kept_) == 0
 
 
-# ------------------------------------------------------------------ what it is
+# ------------------------------------------------------------------ models are values
 
 
 def test_models_of_other_blocks_do_not_merge():
@@ -420,15 +420,15 @@ def test_models_of_other_blocks_do_not_merge():
 
 def test_a_model_is_a_value():
     learned = TextClassifier(n_jobs=1).fit(X, Y)
-    before, said = learned.model_, learned.predict_proba(X)
+    before, proba = learned.model_, learned.predict_proba(X)
     learned.partial_fit(["more words"], [1]).forget(X[:2], Y[:2])
     assert before.sums.weight.tolist() == [3.0, 3.0, 2.0]
     assert learned.model_.sums.weight.tolist() == [3.0, 2.0, 2.0]
     learned.model_ = before
-    np.testing.assert_array_equal(learned.predict_proba(X), said)
+    np.testing.assert_array_equal(learned.predict_proba(X), proba)
 
 
-def test_offsets_and_weights_are_found_by_block_and_class():
+def test_offsets_and_weights_by_block_and_class():
     weights = np.arange(2 * PER_BLOCK, dtype=float)
     choice = TextChoice(
         {"words": np.ones(3), "pairs": np.ones(3)},
@@ -447,7 +447,7 @@ def test_no_words_at_all_is_the_prior(corpus):
     empty = Graded.none(np.array([0, 1]), ("words", "pairs"), {}, True, "empirical")
     codes = np.array([label for _, label in corpus], dtype=np.int32)
     learned = empty.learn(Texts([text for text, _ in corpus]), Labels(empty.classes, codes), None, 1)
-    said = learned.log_joints(Texts(["", "unheard of"]), 1)
+    scores = learned.log_joints(Texts(["", "unheard of"]), 1)
     with np.errstate(divide="ignore"):
         prior = np.log(np.bincount(codes, minlength=2) / len(codes))
-    np.testing.assert_allclose(np.exp(said), np.exp([prior, prior]), rtol=1e-12)
+    np.testing.assert_allclose(np.exp(scores), np.exp([prior, prior]), rtol=1e-12)

@@ -1,6 +1,6 @@
-"""The hashed vocabulary: what its buckets are, what is kept and what is not, and parts that never met add up.
+"""The hashed vocabulary: its buckets, what is kept and what is not, and sums of parts that were learned separately.
 
-That learning, forgetting, merging and leaving out go on as with words is in test_text_laws.py, among the other kinds.
+That learning, forgetting, merging and leaving out work as with words is tested in test_text_laws.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import deciban
 from deciban import SpamFilter, TextClassifier
 from deciban.errors import DecibanError, FileError, SchemaError
 from deciban.text import files
-from deciban.text.hashed import MAX_BUCKETS, Buckets, HashedLexicon, hashes, mixed
+from deciban.text.hashed import MAX_BUCKETS, Buckets, HashedLexicon, hashes, murmur_hash
 from deciban.text.items import BLOCKS, PAIRED, Lexicon
 from deciban.text.raw import Documents
 
@@ -50,11 +50,11 @@ def test_words_are_in_the_columns_of_scikit_learn():
     size = 97
     learned = fitted("multinomial", size)
     columns = HashingVectorizer(n_features=size, norm=None, alternate_sign=False).transform(X)
-    found = dict(zip(learned.model_.words.strings(), learned.model_.model.stats.sums[0]["x"].T.tolist(), strict=True))
+    counts = dict(zip(learned.model_.words.strings(), learned.model_.model.stats.sums[0]["x"].T.tolist(), strict=True))
     for column in range(size):
         expected = [columns[4:, column].sum(), columns[:4, column].sum()]  # ham, spam
-        assert found.pop(f"#{column}", [0.0, 0.0]) == expected
-    assert not found
+        assert counts.pop(f"#{column}", [0.0, 0.0]) == expected
+    assert not counts
 
 
 def test_pairs_are_hashed_as_the_hashes_of_their_words():
@@ -68,7 +68,7 @@ def test_pairs_are_hashed_as_the_hashes_of_their_words():
             for a, b in zip(first, second, strict=True)
         ]
         assert hashes(lexicon, block).tolist() == [murmurhash3_32(key) for key in both]
-    assert mixed([np.zeros(0, dtype=np.uint32)] * 2).tolist() == []
+    assert murmur_hash([np.zeros(0, dtype=np.uint32)] * 2).tolist() == []
 
 
 @pytest.mark.parametrize("size", [1, 2, MAX_BUCKETS])
@@ -79,8 +79,8 @@ def test_the_least_and_the_most_buckets(size):
     expected = [value % size for value in (2**31, 2**31 - 1, 0, 1)]
     assert buckets.buckets(buckets.number(extremes)).tolist() == expected
     for kind in KINDS:
-        said = fitted(kind, size).predict_proba(NEW)
-        assert np.isfinite(said).all()
+        proba = fitted(kind, size).predict_proba(NEW)
+        assert np.isfinite(proba).all()
 
 
 @every_kind
@@ -94,8 +94,8 @@ def test_numbers_of_buckets_that_make_no_sense(kind, n_features):
 def test_where_no_two_items_meet_it_is_the_model_of_the_words(kind):
     words, hashed = fitted(kind, None), fitted(kind, MAX_BUCKETS)
     np.testing.assert_allclose(hashed.predict_log_proba(NEW), words.predict_log_proba(NEW), rtol=1e-9, atol=1e-9)
-    found = [model.leave_one_out(X, Y).log_proba for model in (words, hashed)]
-    np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-9)
+    log_probas = [model.leave_one_out(X, Y).log_proba for model in (words, hashed)]
+    np.testing.assert_allclose(*log_probas, rtol=1e-9, atol=1e-9)
     text = "claim cash for lunch"
     one, two = ({name: db for name, _, db in model.explain(text, "spam").items} for model in (words, hashed))
     if kind != "bernoulli":  # which speaks of absent words too
@@ -202,7 +202,7 @@ def test_copies_that_learned_nothing_learn_under_the_same_choices(kind, n_featur
 
 
 def test_copies_that_learned_nothing_do_not_choose():
-    """Not even where there was nothing to choose by, and now there is; asked to, they do."""
+    """Not even where there was nothing to choose on, and now there is; on request they do."""
     first = new("graded").fit(["cash"], ["spam"])
     assert first.model_.choice is None
     copied = first.empty().partial_fit(X, Y)
@@ -212,7 +212,7 @@ def test_copies_that_learned_nothing_do_not_choose():
     with pytest.raises(DecibanError, match="too few are kept"):
         copied.refit_reliability()
     assert copied.refit_reliability(X, Y).model_.choice is not None
-    assert len(copied.partial_fit(["more cash"], ["spam"]).kept_) == 1, "from then on it chooses by itself"
+    assert len(copied.partial_fit(["more cash"], ["spam"]).kept_) == 1, "from then on it chooses automatically"
     assert len(first.empty().fit(X, Y).kept_) == 8
 
 
@@ -228,7 +228,7 @@ def test_classes_that_only_one_part_has():
 
 @pytest.mark.parametrize("kind", ["graded", "multinomial"])
 def test_the_smaller_is_looked_up_in_the_larger(kind):
-    """Whichever side it is on, and whoever has the prior: the sums are the same."""
+    """On either side, and whichever has the prior: the sums are the same."""
     small, large = fitted(kind, None, prior={"cash": 2.0}), new(kind, None, prior={"cash": 2.0})
     large.fit([f"{text} word{i} other{i}" for i in range(5) for text in X], Y * 5)
     one, two = small + large, large + small
@@ -238,7 +238,7 @@ def test_the_smaller_is_looked_up_in_the_larger(kind):
     assert small.class_count_.tolist() == [4.0, 4.0]
 
 
-# ------------------------------------------------------------------ files that lie
+# ------------------------------------------------------------------ invalid files
 
 
 @pytest.mark.parametrize("kind", ["graded", "multinomial"])
@@ -261,7 +261,7 @@ def test_buckets_of_a_file_are_checked(kind, spoil, message):
 
 @pytest.mark.parametrize("kind", ["graded", "multinomial"])
 @pytest.mark.parametrize("number", [0, True, "64", 2**31, -5, 64.0])
-def test_a_file_says_how_many_buckets_there_are(kind, number):
+def test_a_file_has_the_number_of_buckets(kind, number):
     document, tensors = files.parts(fitted(kind).model_)
     document["graded" if kind == "graded" else "text"]["n_features"] = number
     with pytest.raises(FileError, match="not a number of buckets"):

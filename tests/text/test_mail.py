@@ -1,4 +1,4 @@
-"""Mail: what a reader sees of it comes out, whatever its bytes, and in time that grows with its length alone."""
+"""Mail: the text that a reader sees, from any bytes, and in time linear in the length."""
 
 from __future__ import annotations
 
@@ -567,7 +567,7 @@ def test_messages_of_the_standard_library_agree_with_their_bytes():
 
 
 @pytest.mark.parametrize("what", [None, 3, ["Subject: a"], {"a": "b"}])
-def test_other_things_are_refused_by_name(what):
+def test_other_types_are_refused_by_name(what):
     with pytest.raises(TypeError, match=type(what).__name__):
         read(what)
 
@@ -832,7 +832,7 @@ def test_a_real_set_as_an_mbox_and_as_a_folder(corpus, tmp_path):
             headed = raw if raw.startswith(b"From ") else ENVELOPE.encode() + raw
             box.write(headed[:5] + headed[5:].replace(b"\nFrom ", b"\n>From ") + b"\n")
     direct = [read(row["text"]) for row in some]
-    for found in (read_mailbox(folder), read_mailbox(tmp_path / "box")):
-        for mail, expected in zip(found, direct, strict=True):
+    for mails in (read_mailbox(folder), read_mailbox(tmp_path / "box")):
+        for mail, expected in zip(mails, direct, strict=True):
             assert mail.headers == expected.headers
             assert without_quotes(mail.body) == without_quotes(expected.body)

@@ -1,4 +1,4 @@
-"""TextClassifier as people use it: what it takes, what it refuses and how it says so, what it shows."""
+"""TextClassifier as people use it: accepted input, error messages, and display."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def new(kind: str, **more) -> TextClassifier:
 
 
 def fitted(kind: str) -> TextClassifier:
-    """A model of its own: learning and forgetting replace what it holds, and change nothing inside."""
+    """A copy: learning and forgetting replace the model's values, and do not change them in place."""
     out = new(kind)
     vars(out).update(vars(MODELS[kind]))
     return out
@@ -77,7 +77,7 @@ def test_a_column_by_any_name(kind):
     expected = MODELS[kind].predict_proba(X)
     for name, column in columns().items():
         column = list(column) if name == "generator" else column
-        if kind != "graded" or name in ("bytes", "pandas", "Polars", "Arrow, chunks"):  # to weigh anew takes its time
+        if kind != "graded" or name in ("bytes", "pandas", "Polars", "Arrow, chunks"):  # refitting weights is slow
             learned = new(kind).fit(column, Y)
             np.testing.assert_allclose(learned.predict_proba(X), expected, rtol=1e-12, err_msg=name)
         np.testing.assert_allclose(MODELS[kind].predict_proba(column), expected, rtol=1e-12, err_msg=name)
@@ -146,7 +146,7 @@ def test_no_documents(kind):
 
 @every_kind
 def test_a_first_batch_without_documents(kind):
-    """As a stream may have it: the classes are declared, and documents come later."""
+    """As in a stream: the classes are declared, and documents come later."""
     learned = new(kind).partial_fit([], [], classes=["ham", "spam"])
     assert learned.class_count_.tolist() == [0.0, 0.0]
     assert learned.predict_proba(["cash"]) == pytest.approx(np.array([[0.5, 0.5]]))
@@ -201,7 +201,7 @@ def test_upper_and_lower_case(kind, lowercase):
     assert upper >= lower
     spans = learned.explain("FREE lunch", "spam", "ham").spans
     if not lowercase:
-        assert [(start, end) for start, end, _ in spans] == [(0, 4), (5, 10)], "each word with what it says"
+        assert [(start, end) for start, end, _ in spans] == [(0, 4), (5, 10)], "each word with its evidence"
 
 
 def test_unlabelled_and_missing_labels():
@@ -221,19 +221,19 @@ def test_unlabelled_and_missing_labels():
 
 
 @every_kind
-def test_documents_without_labels_weigh_as_they_are_told(kind):
+def test_documents_without_labels_have_the_given_weight(kind):
     y = [*Y[:3], None, *Y[4:7], None]
     for weight, total in ((1.0, 8.0), (0.0, 6.0)):
         learned = new(kind).fit(X, y, unlabelled_weight=weight)
         assert learned.class_count_.sum() == pytest.approx(total)
-    assert new(kind).fit(X, y).class_count_.sum() == pytest.approx(6.2), "by itself a tenth of a label"
+    assert new(kind).fit(X, y).class_count_.sum() == pytest.approx(6.2), "by default a tenth of a label"
     halves = new(kind).fit(X, y, sample_weight=np.full(8, 0.5), unlabelled_weight=1.0)
     assert halves.class_count_.sum() == pytest.approx(4.0)
 
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
 def test_hidden_labels_of_more_classes_than_a_hundred():
-    """A document that says nothing belongs to each of 150 classes by less than a hundredth."""
+    """A document without evidence belongs to each of 150 classes with less than a hundredth."""
     texts = [f"word{c} other{c}" for c in range(150)]
     labels = [f"class{c}" for c in range(150)]
     learned = TextClassifier(blocks=["words"], n_jobs=1).fit([*texts, ""], [*labels, None], unlabelled_weight=1.0)
@@ -259,7 +259,7 @@ def test_after_hidden_labels_nothing_is_taken_out(kind, tmp_path):
 
 @every_kind
 def test_after_hidden_labels_it_goes_on_learning(kind):
-    """Also where there was nothing yet to choose reliabilities by."""
+    """Also where there were no documents yet to fit weights on."""
     for texts, labels in ((X, [*Y[:7], None]), (["cash", "lunch", "noon"], ["spam", "ham", None])):
         learned = new(kind).fit(texts, labels)
         before = learned.class_count_.sum()
@@ -327,7 +327,7 @@ def bad_calls():
 
 @every_kind
 @pytest.mark.parametrize("name", bad_calls())
-def test_errors_say_what_is_wrong_and_nothing_is_lost(kind, name):
+def test_errors_name_the_problem_and_change_nothing(kind, name):
     call, message = bad_calls()[name]
     learned = fitted(kind)
     before, state = learned.predict_proba(NEW), dict(vars(learned))
@@ -424,7 +424,7 @@ def test_declared_classes_of_which_everything_was_forgotten(kind):
 
 
 @every_kind
-def test_models_that_were_told_other_things_do_not_merge(kind):
+def test_models_with_different_parameters_do_not_merge(kind):
     with pytest.raises(SchemaError, match="class_prior differs"):
         MODELS[kind] + new(kind, class_prior="uniform").fit(X, Y)
     with pytest.raises(SchemaError, match="prior differs"):
@@ -461,7 +461,7 @@ def test_a_given_class_prior_is_for_the_classes_it_was_given_for(kind):
         other.forget(X[:4], Y[:4])
 
 
-# ------------------------------------------------------------------ as scikit-learn has it
+# ------------------------------------------------------------------ as in scikit-learn
 
 
 @every_kind
@@ -472,7 +472,7 @@ def test_clone_parameters_and_pickle(kind):
     assert not hasattr(again, "model_")
     assert clone(MODELS[kind]).fit(X, Y).predict(NEW).tolist() == MODELS[kind].predict(NEW).tolist()
     stored = pickle.dumps(MODELS[kind])
-    assert b"claim a cash prize now" not in stored, "documents stay where they are"
+    assert b"claim a cash prize now" not in stored, "kept documents are not pickled"
     np.testing.assert_array_equal(pickle.loads(stored).predict_proba(NEW), MODELS[kind].predict_proba(NEW))
     assert eval(repr(new(kind, alpha=0.5))).get_params() == new(kind, alpha=0.5).get_params()
 
@@ -581,8 +581,8 @@ def test_another_class_prior(kind):
     learned = MODELS[kind]
     odds = np.log(learned.predict_proba(NEW))
     shifted = learned.with_prior({"ham": 0.9, "spam": 0.1})
-    found = np.log(shifted.predict_proba(NEW))
-    np.testing.assert_allclose(found[:, 0] - found[:, 1], odds[:, 0] - odds[:, 1] + np.log(9.0), rtol=1e-9)
+    log_proba = np.log(shifted.predict_proba(NEW))
+    np.testing.assert_allclose(log_proba[:, 0] - log_proba[:, 1], odds[:, 0] - odds[:, 1] + np.log(9.0), rtol=1e-9)
     assert learned.class_prior is None
     assert shifted.explain("cash", "ham", "spam").prior == pytest.approx(10 * np.log10(9))
     np.testing.assert_allclose(shifted.with_prior("uniform").predict_proba(NEW), learned.predict_proba(NEW), rtol=1e-9)
@@ -604,7 +604,7 @@ def test_a_class_prior_by_name(kind, tmp_path):
     with pytest.raises(ValueError, match="class_prior must name the classes"):
         new(kind, class_prior={"spam": 0.7, "eggs": 0.3}).fit(X, Y)
     for learned in (named, listed):
-        assert learned.forget(X, Y).classes_.tolist() == [], "all classes go: the prior waits for them"
+        assert learned.forget(X, Y).classes_.tolist() == [], "all classes are gone: the prior is kept for later"
         learned.partial_fit(X, Y)
     np.testing.assert_array_equal(named.predict_proba(NEW), listed.predict_proba(NEW))
 
@@ -625,22 +625,22 @@ def test_a_class_that_is_ruled_out(kind):
 HOSTILE = "<script>alert('cash')</script> [/] [bold]cash[/bold] [link=x]win & \x00 \u202e now"
 
 
-def shown(thing, colour: bool = False) -> str:
+def shown(renderable, colour: bool = False) -> str:
     console = Console(file=io.StringIO(), width=120, force_terminal=colour, color_system="standard" if colour else None)
-    console.print(thing)
+    console.print(renderable)
     return console.file.getvalue()
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
 def hostile(request):
-    """A model that has learned such things, and classes called so."""
+    """A model that has learned hostile texts, with hostile class names."""
     texts = [HOSTILE, HOSTILE + " prize", "lunch [/] at <b>noon</b>", "see you </td>", "see lunch"]
     return TextClassifier(**SETTINGS[request.param], n_jobs=1).fit(texts, ["<b>[/b]"] * 2 + ["[red]ham"] * 3)
 
 
 def test_html_shows_hostile_text_and_does_not_run_it(hostile):
-    for thing in (hostile.explain(HOSTILE), hostile.top_words(), hostile.leave_one_out([HOSTILE], ["<b>[/b]"])):
-        shown_as = thing._repr_html_()
+    for result in (hostile.explain(HOSTILE), hostile.top_words(), hostile.leave_one_out([HOSTILE], ["<b>[/b]"])):
+        shown_as = result._repr_html_()
         for tag in ("<script", "</script", "<b>", "</b>"):
             assert tag not in shown_as
     page = hostile.explain(HOSTILE)._repr_html_()
@@ -653,8 +653,8 @@ def test_a_terminal_shows_hostile_text_as_it_is(hostile):
     page = shown(hostile.explain(HOSTILE))
     assert "[bold]" in page, "what looks like markup is text"
     assert "[/]" in page
-    for thing in (hostile.top_words(), hostile.explain("see [/] you")):
-        assert shown(thing)
+    for result in (hostile.top_words(), hostile.explain("see [/] you")):
+        assert shown(result)
 
 
 def test_words_in_colour():
@@ -684,22 +684,22 @@ def test_what_is_shown(kind):
     why = MODELS[kind].explain("cash for lunch", "spam", "ham")
     assert repr(why).startswith(f"spam rather than ham: {why.total:+.2f} dB")
     assert "cash" in repr(why)
-    said = json.loads(json.dumps(why.to_dict()))
-    assert said["text"] == "cash for lunch"
-    assert {"target", "against", "prior", "evidence", "total", "probability", "spans"} <= set(said)
-    assert said["spans"][0].keys() == {"start", "end", "decibans"}
+    document = json.loads(json.dumps(why.to_dict()))
+    assert document["text"] == "cash for lunch"
+    assert {"target", "against", "prior", "evidence", "total", "probability", "spans"} <= set(document)
+    assert document["spans"][0].keys() == {"start", "end", "decibans"}
     table = MODELS[kind].top_words(n=2)
     assert [row[0] for row in table.rows] == ["ham", "ham", "spam", "spam"]
     assert json.loads(json.dumps(table.to_dict()))["class"] == ["ham", "ham", "spam", "spam"]
     assert MODELS[kind].top_evidence(2).rows == table.rows
-    found = MODELS[kind].leave_one_out(X, Y)
-    assert "accuracy" in repr(found)
-    json.dumps(found.to_dict())
+    result = MODELS[kind].leave_one_out(X, Y)
+    assert "accuracy" in repr(result)
+    json.dumps(result.to_dict())
     assert repr(MODELS[kind]).startswith("TextClassifier(")
     assert "TextClassifier" in MODELS[kind]._repr_html_()
     pd = pytest.importorskip("pandas")
     assert isinstance(why.to_frame(), pd.DataFrame)
-    assert len(found.to_frame()) == 8
+    assert len(result.to_frame()) == 8
 
 
 def test_long_texts_are_cut_where_they_are_shown():

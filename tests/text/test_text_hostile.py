@@ -61,9 +61,9 @@ def test_strange_texts(kind, name, tmp_path):
     model = TextClassifier(**KINDS[kind], n_jobs=1).fit(texts, labels)
     expected = {word for one in texts for word in re.findall(RULE[kind], one.lower())}
     assert learned_words(model) == expected
-    said = model.predict_proba([text, *STRANGE.values()])
-    assert np.isfinite(said).all()
-    np.testing.assert_allclose(said.sum(axis=1), 1.0)
+    proba = model.predict_proba([text, *STRANGE.values()])
+    assert np.isfinite(proba).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     why = model.explain(text, "a", "b")
     assert json.loads(json.dumps(why.to_dict()))["text"] == text
     assert all(0 <= start < end <= len(text) for start, end, _ in why.spans)
@@ -80,7 +80,7 @@ def test_strange_texts(kind, name, tmp_path):
 
 
 def test_forms_of_the_same_letter_are_different_words():
-    """As Python and scikit-learn have it; whoever wants them to be one normalises first."""
+    """As in Python and scikit-learn; to make them one word, normalise the text first."""
     model = TextClassifier(reliability=None).fit([STRANGE["composed"], STRANGE["decomposed"]], ["c", "d"])
     assert model.predict([STRANGE["composed"], STRANGE["decomposed"]]).tolist() == ["c", "d"]
 
@@ -90,7 +90,7 @@ def test_any_text_at_all(corpus):
     texts, labels = [text for text, _ in corpus], [label for _, label in corpus]
     for kind, more in KINDS.items():
         if kind == "graded" and min(labels.count("a"), labels.count("b")) > 1:
-            more = {"blocks": ["words"]}  # quicker to weigh
+            more = {"blocks": ["words"]}  # faster to fit
         model = TextClassifier(**more, n_jobs=1).fit(texts, labels)
         assert learned_words(model) == {word for text in texts for word in re.findall(RULE[kind], text.lower())}
         assert np.isfinite(model.predict_proba(texts)).all()
@@ -142,9 +142,9 @@ def sizes(distinct: int, words: int, letters: int) -> dict:
                 before = memory()
                 model = TextClassifier(reliability=reliability)
                 model.fit([text, "lunch noon", "cash win", "see you"], list("abab"))
-                said = model.predict_proba([text, "cash", "lunch"])
-                assert np.isfinite(said).all() and np.allclose(said.sum(axis=1), 1.0)
-                assert reliability or said[0, 0] > 0.5 > said[2, 0]
+                proba = model.predict_proba([text, "cash", "lunch"])
+                assert np.isfinite(proba).all() and np.allclose(proba.sum(axis=1), 1.0)
+                assert reliability or proba[0, 0] > 0.5 > proba[2, 0]
                 assert len(model.vocabulary_) == {{"distinct": {distinct}, "words": 2, "letters": 1}}[name] + 6
                 longest = max(map(len, model.vocabulary_))
                 assert longest <= (256 if reliability else max({letters}, 10))
@@ -198,7 +198,7 @@ def test_a_file_with_a_flipped_byte_is_refused(kind, tmp_path):
     model = small(kind, prior={"cash": {"spam": 2.0}})
     path = tmp_path / "model"
     model.save(path)
-    whole, said = path.read_bytes(), model.predict_proba(NEW)
+    whole, proba = path.read_bytes(), model.predict_proba(NEW)
     rng = np.random.default_rng(0)
     refused = 0
     for place in rng.integers(0, len(whole), 250):
@@ -210,7 +210,7 @@ def test_a_file_with_a_flipped_byte_is_refused(kind, tmp_path):
         except FileError:
             refused += 1
         else:
-            np.testing.assert_array_equal(again.predict_proba(NEW), said)
+            np.testing.assert_array_equal(again.predict_proba(NEW), proba)
     assert refused > 200, "most bytes are under the checksum"
 
 
@@ -370,7 +370,7 @@ def to_tamper_with(kind: str) -> TextClassifier:
 
 @pytest.mark.parametrize(("kind", "name"), TAMPERED)
 def test_a_file_with_a_right_checksum_and_wrong_contents_is_refused(kind, name, tmp_path):
-    """Whoever wrote it: nothing that it says is believed before it is checked, so that no kernel reads astray."""
+    """Everything in a file is checked before use, so that no kernel reads out of bounds."""
     model = to_tamper_with(kind)
     document, tensors = parts(model.model_)
     document = copy.deepcopy(document)

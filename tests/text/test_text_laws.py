@@ -1,6 +1,6 @@
 """A text model is a sum: any split and order of learning, forgetting, leave-one-out, merging, files, decibans.
 
-Reliabilities are fitted elsewhere (test_graded.py); here they are any numbers ≥ 0, so that every vector has a say.
+Weights are fitted in test_graded.py; here they are random numbers ≥ 0, so that every vector counts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PIECES = [
 
 @pytest.fixture(autouse=True, scope="module")
 def any_reliability():
-    """Reliabilities that do not depend on the documents."""
+    """Weights that do not depend on the documents."""
 
     def choose(evidence, y, log_prior, *others):
         del y, others
@@ -93,7 +93,7 @@ def apart(corpus) -> tuple[list, list]:
 
 
 def sums(fitted: TextClassifier) -> dict:
-    """What was learned, by the names of items and classes: numbers of items depend on the order in which they came."""
+    """The sums by names of items and classes, since numbers of items depend on the order of learning."""
     labels = fitted.classes_.tolist()
     out: dict = {("documents", label): n for label, n in zip(labels, fitted.class_count_.tolist(), strict=True)}
     if fitted.reliability is None:
@@ -119,7 +119,7 @@ def item_names(lexicon, block: str) -> list:
 
 
 def same(one: TextClassifier, two: TextClassifier) -> None:
-    """Sums are multiples of 2^−30, or whole numbers: they are equal without any tolerance."""
+    """Sums are multiples of 2^−30, or whole numbers: they are exactly equal."""
     assert sums(one) == sums(two)
     assert vocabulary(one) == vocabulary(two)
 
@@ -134,7 +134,7 @@ def vocabulary(fitted: TextClassifier) -> set:
 
 
 def of_the_prior(kind: str) -> set:
-    """What is left in the vocabulary when nothing is left that was learned."""
+    """What stays in the vocabulary after everything is forgotten."""
     words, buckets = {word.lower() for word in KINDS[kind].get("prior", ())}, KINDS[kind].get("n_features")
     if buckets is None:
         return words
@@ -142,16 +142,16 @@ def of_the_prior(kind: str) -> set:
     return set() if graded_kind else {f"#{abs(murmurhash3_32(word)) % buckets}" for word in words}
 
 
-def close(found, expected) -> None:
+def close(actual, expected) -> None:
     """Log-probabilities under the same sums in another order.
 
     A vector whose items know next to nothing (κ = 1e-9, where it is clipped) is divided by √κ, and κ is a difference of
     logarithms, rounded at 1e-16: three units in 1e-7 of it.
     """
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert (np.isneginf(found) == np.isneginf(expected)).all()
-    there = np.isfinite(expected)
-    np.testing.assert_allclose(found[there], expected[there], rtol=1e-6, atol=1e-6)
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert (np.isneginf(actual) == np.isneginf(expected)).all()
+    finite = np.isfinite(expected)
+    np.testing.assert_allclose(actual[finite], expected[finite], rtol=1e-6, atol=1e-6)
 
 
 NEW = ["cash prize", "lunch at noon", "", "nothing known of this", "CASH !! 日本", "ice cream ice cream x"]
@@ -272,7 +272,7 @@ def test_a_stream_is_a_fit_with_weights(kind, before, after, rows):
 
 @given(kinds, corpora, corpora, st.integers(1, 12))
 def test_what_is_left_can_be_forgotten(kind, before, after, rows):
-    """By the weight that documents have now; by the one that they had, more would go than there is."""
+    """With the weight that documents have now; with the original one, more would be forgotten than there is."""
     faded = fit(kind, before).decay(1, rows)
     with pytest.raises(ForgetError):
         copy.copy(faded).forget(*apart(before))
@@ -325,7 +325,7 @@ def test_reliabilities_are_fitted_on_what_is_left(kind):
     before = learned.model_.choice
     assert learned.refit_reliability().model_.choice is not before
     learned.partial_fit(*apart(corpus)).decay(1, 7.5)
-    assert {weight for _, _, weight in learned.kept_.rows} == {2.0**-7.5}, "those before are too faint"
+    assert {weight for _, _, weight in learned.kept_.rows} == {2.0**-7.5}, "the weights of earlier ones are too small"
     learned.refit_reliability()
 
 
@@ -370,13 +370,13 @@ def test_everything_can_be_forgotten_and_learned_anew(kind, corpus):
 @given(kinds, corpora, documents)
 def test_what_was_never_learned_cannot_be_forgotten(kind, corpus, stranger):
     learned = fit(kind, corpus)
-    before, said = sums(learned), learned.predict_proba(NEW)
+    before, proba = sums(learned), learned.predict_proba(NEW)
     for text, label in [(stranger[0] + " zebra unheard", "a"), ("cash", "d"), ("cash " * 40 + "win", "a")]:
         weight = [len(corpus) + 1.0]
         with pytest.raises(ForgetError):
             learned.forget([text], [label], sample_weight=weight)
         assert sums(learned) == before
-        np.testing.assert_array_equal(learned.predict_proba(NEW), said)
+        np.testing.assert_array_equal(learned.predict_proba(NEW), proba)
 
 
 @every_kind
@@ -441,7 +441,7 @@ def test_a_model_that_has_forgotten_does_everything(kind, tmp_path):
     ids=["twice, then 2", "2, then twice", "parts, then whole", "another case", "another space"],
 )
 def test_documents_that_are_kept_are_forgotten_too(learned_as, forgotten_as):
-    """What the sums cannot tell apart from a kept document is that document: nothing of it stays in memory."""
+    """Forgetting a text with the same sums as a kept document forgets that document: nothing of it stays in memory."""
     corpus = [("cash win prize", "a"), ("lunch at noon", "b"), ("win a prize", "a"), ("noon lunch", "b")]
     learned = fit("graded", corpus)
     learned.partial_fit(learned_as["X"], ["a"] * len(learned_as["X"]), sample_weight=learned_as["w"])
@@ -466,7 +466,7 @@ steps = st.lists(
 
 
 @given(kinds, corpora, steps, st.randoms(use_true_random=False))
-def test_whatever_happens_to_it_a_model_is_the_sum_of_what_is_left(kind, corpus, steps, random):
+def test_after_any_sequence_of_changes_a_model_is_the_sum_of_what_is_left(kind, corpus, steps, random):
     """The sums are those of one fit, and the documents that are kept are those that are left."""
     learned, left, saved = fit(kind, corpus), [(row, 1.0) for row in corpus], False
     for step, what, how in steps:
@@ -520,25 +520,25 @@ two_of_each = st.lists(texts, min_size=4, max_size=8).map(
 @given(
     st.sampled_from([kind for kind in KINDS if kind.startswith("graded")]), two_of_each, st.lists(documents, max_size=2)
 )
-def test_leave_one_out_is_to_forget_one_and_to_ask(kind, corpus, more):
+def test_leave_one_out_is_forgetting_and_predicting(kind, corpus, more):
     """Of a graded model, with the same choice; a class that is gone without the document has probability nothing."""
     corpus = corpus + more
     learned = fit(kind, corpus)
     assert learned.model_.choice is not None
-    found = learned.leave_one_out(*apart(corpus))
+    result = learned.leave_one_out(*apart(corpus))
     for i, (text, label) in enumerate(corpus):
         left = copy.copy(learned).forget([text], [label])
         expected = np.full(len(learned.classes_), -np.inf)
         expected[np.isin(learned.classes_, left.classes_)] = left.predict_log_proba([text])[0]
-        close(found.log_proba[i], expected)
+        close(result.log_proba[i], expected)
 
 
 def test_a_class_that_is_gone_takes_its_pseudo_counts_with_it():
     corpus = [("", "a"), ("", "b"), ("", "a"), ("", "b"), ("", "a"), ("cash", "c")]
     learned = fit("graded, prior", corpus)
-    found = learned.leave_one_out(["cash"], ["c"]).log_proba[0]
+    log_proba = learned.leave_one_out(["cash"], ["c"]).log_proba[0]
     left = copy.copy(learned).forget(["cash"], ["c"])
-    close(found, [*left.predict_log_proba(["cash"])[0], -np.inf])
+    close(log_proba, [*left.predict_log_proba(["cash"])[0], -np.inf])
 
 
 @given(two_of_each, st.data())
@@ -547,23 +547,23 @@ def test_leave_one_out_of_weights(corpus, data):
     weight = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0]), min_size=len(corpus), max_size=len(corpus)))
     assume(sum(w > 0 for w in weight[::2]) >= 2 and sum(w > 0 for w in weight[1::2]) >= 2)
     learned = fit("graded", corpus, weight=weight)
-    found = learned.leave_one_out(*apart(corpus), sample_weight=weight)
+    result = learned.leave_one_out(*apart(corpus), sample_weight=weight)
     for i, (text, label) in enumerate(corpus):
         left = copy.copy(learned).forget([text], [label], sample_weight=[weight[i]])
-        close(found.log_proba[i], left.predict_log_proba([text])[0])
+        close(result.log_proba[i], left.predict_log_proba([text])[0])
 
 
 @pytest.mark.parametrize("family", ["multinomial", "bernoulli", "complement"])
 @given(corpus=corpora, uniform=st.booleans())
 def test_leave_one_out_of_a_plain_model_is_that_of_its_counts(family, corpus, uniform):
-    """The vocabulary is held, as it is where counts are made first."""
+    """The vocabulary is fixed, as where documents are counted first."""
     X, y = apart(corpus)
     assume(any(len(word) > 1 for text in X for word in text.split() if word.isalnum()))
     assume(len(set(y)) > 1)
     learned = TextClassifier(
         reliability=None, family=family, class_prior="uniform" if uniform else None, n_jobs=1
     ).fit(X, y)  # fmt: skip
-    found = learned.leave_one_out(X, y).log_proba
+    log_proba = learned.leave_one_out(X, y).log_proba
     vectorizer = CountVectorizer()
     counts = vectorizer.fit_transform(X)
     kind = {"multinomial": MultinomialNB, "bernoulli": deciban.BernoulliNB, "complement": deciban.ComplementNB}[family]
@@ -572,7 +572,7 @@ def test_leave_one_out_of_a_plain_model_is_that_of_its_counts(family, corpus, un
         refitted = kind(fit_prior=not uniform).fit(counts[rest], np.array(y)[rest])
         expected = np.full(len(learned.classes_), -np.inf)
         expected[np.isin(learned.classes_, refitted.classes_)] = refitted.predict_log_proba(counts[[i]])[0]
-        close(found[i], expected)
+        close(log_proba[i], expected)
 
 
 @pytest.mark.parametrize("kind", ["graded", "multinomial", "bernoulli"])
@@ -586,27 +586,27 @@ def test_a_declared_class_stays_when_its_only_document_is_left_out(kind):
         ("x", "c"),
     ]
     learned = model(kind, class_prior="uniform").partial_fit(*apart(corpus), classes=list("abc"))
-    found = learned.leave_one_out(["x"], ["c"]).log_proba[0]
+    log_proba = learned.leave_one_out(["x"], ["c"]).log_proba[0]
     left = copy.copy(learned).forget(["x"], ["c"])
     assert left.classes_.tolist() == ["a", "b", "c"]
-    close(found, left.predict_log_proba(["x"])[0])
+    close(log_proba, left.predict_log_proba(["x"])[0])
 
 
 @every_kind
 def test_what_was_learned_can_be_left_out_with_the_same_weights(kind):
     corpus = [("cash win", "a"), ("zebra", "a"), ("lunch", "b"), ("win x", "a"), ("lunch at", "b")]
     weight = [1.0, 0.0, 1.0, 2.0, 0.5]
-    found = fit(kind, corpus, weight=weight).leave_one_out(*apart(corpus), sample_weight=weight)
-    assert found.log_proba.shape == (5, 2), "a row for every document, also for one that weighs nothing"
-    assert np.isfinite(found.log_loss)
+    result = fit(kind, corpus, weight=weight).leave_one_out(*apart(corpus), sample_weight=weight)
+    assert result.log_proba.shape == (5, 2), "a row for every document, also for one of weight 0"
+    assert np.isfinite(result.log_loss)
 
 
 @pytest.mark.parametrize("kind", ["graded", "multinomial"])
 def test_a_document_that_is_all_there_is(kind):
     learned = fit(kind, [("cash win", "a")])
-    found = learned.leave_one_out(["cash win"], ["a"])
-    assert found.log_losses.tolist() == [np.inf], "without it there is no class at all"
-    assert found.judged == 0
+    result = learned.leave_one_out(["cash win"], ["a"])
+    assert result.log_losses.tolist() == [np.inf], "without it there is no class at all"
+    assert result.judged == 0
     two = fit(kind, [("cash win", "a"), ("lunch", "b")])
     assert two.leave_one_out(["cash win", "lunch"], ["a", "b"]).log_losses.tolist() == [np.inf, np.inf]
 
@@ -617,12 +617,12 @@ def test_a_document_that_is_all_there_is(kind):
 @given(kinds, corpora, st.lists(texts, max_size=4))
 def test_probabilities_are_probabilities(kind, corpus, new):
     learned = fit(kind, corpus)
-    said = learned.predict_proba([*new, *NEW])
-    assert ((said >= 0) & (said <= 1)).all()
-    np.testing.assert_allclose(said.sum(axis=1), 1.0, rtol=1e-12)
+    proba = learned.predict_proba([*new, *NEW])
+    assert ((proba >= 0) & (proba <= 1)).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
     logs = learned.predict_log_proba([*new, *NEW])
-    np.testing.assert_allclose(np.exp(logs), said, rtol=1e-12, atol=1e-300)
-    assert (learned.predict([*new, *NEW]) == learned.classes_[np.argmax(said, axis=1)]).all()
+    np.testing.assert_allclose(np.exp(logs), proba, rtol=1e-12, atol=1e-300)
+    assert (learned.predict([*new, *NEW]) == learned.classes_[np.argmax(proba, axis=1)]).all()
     one_by_one = np.vstack([learned.predict_log_proba([text]) for text in [*new, *NEW]])
     np.testing.assert_allclose(one_by_one, logs, rtol=1e-12, atol=1e-12)
 

@@ -1,4 +1,4 @@
-"""On real texts: what scikit-learn's pipelines say where they can, what a sum promises, and how good it is.
+"""On real texts: agreement with scikit-learn's pipelines, the laws of sums, and accuracy.
 
 Tolerances beside scikit-learn: a log-joint is a sum over a document's words, each rounded to 2⁻⁵² of itself, and a
 posterior is a difference of two of them; so they agree to 1e-12 of the largest log-joint of the row.
@@ -36,7 +36,7 @@ def rows_of(path) -> list[dict]:
 
 @cache
 def read(name: str) -> tuple[list[str], list[str], list[str], list[str]]:
-    """Texts and labels to learn, and to judge; where the set comes in one piece, a fifth of it drawn by lot."""
+    """Training and test texts and labels; a set without a split has a random fifth of it for testing."""
     folder = DATA / name
     if name == "sms_spam":
         lines = (folder / "SMSSpamCollection.tsv").read_text(encoding="utf-8").split("\n")
@@ -72,9 +72,9 @@ def texts(name: str, every: int = 1):
 
 def quality(model, new, truth) -> tuple[float, float]:
     """Log loss and accuracy."""
-    said = model.predict_log_proba(new)
+    log_proba = model.predict_log_proba(new)
     codes = np.searchsorted(model.classes_, truth)
-    return -said[np.arange(len(new)), codes].mean(), (said.argmax(axis=1) == codes).mean()
+    return -log_proba[np.arange(len(new)), codes].mean(), (log_proba.argmax(axis=1) == codes).mean()
 
 
 # ------------------------------------------------------------------ the plain model is scikit-learn's pipeline
@@ -88,9 +88,9 @@ def compare_with_pipelines(X, y, new):
         model = TextClassifier(reliability=None, family=family).fit(X, y)
         assert set(model.vocabulary_) == set(vectorizer.vocabulary_)
         joint = expected.predict_joint_log_proba(asked)
-        found = model.predict_joint_log_proba(new)
+        actual = model.predict_joint_log_proba(new)
         scale = np.abs(joint).max(axis=1, keepdims=True, initial=1.0)
-        assert (np.abs(found - joint) <= 1e-12 * scale).all(), family
+        assert (np.abs(actual - joint) <= 1e-12 * scale).all(), family
         near = np.diff(np.sort(joint, axis=1)[:, -2:], axis=1).ravel() < 1e-12 * scale.ravel()
         assert (near | (model.predict(new) == expected.predict(asked))).all()
         difference = np.abs(model.predict_log_proba(new) - log_softmax(joint, axis=1))
@@ -129,7 +129,7 @@ def test_a_plain_model_is_the_pipeline_on_any_texts(corpus, new):
 
 
 @pytest.mark.parametrize("family", NAIVE)
-def test_hidden_labels_of_a_plain_model_are_found_as_on_counts(family):
+def test_hidden_labels_of_a_plain_model_are_estimated_as_on_counts(family):
     X, y, new, _ = texts("webkb", 4)
     hidden = [label if i % 10 == 0 else None for i, label in enumerate(y)]
     model = TextClassifier(reliability=None, family=family).fit(X, hidden, unlabelled_weight=0.3)
@@ -139,8 +139,8 @@ def test_hidden_labels_of_a_plain_model_are_found_as_on_counts(family):
     joint = expected.predict_joint_log_proba(vectorizer.transform(new))
     # EM stops where a step changes the likelihood by less than 1e-7 a row: columns in another order may stop it a step
     # earlier or later.
-    found = model.predict_joint_log_proba(new)
-    assert np.abs(found - joint).max() <= 1e-4 * np.abs(joint).max()
+    actual = model.predict_joint_log_proba(new)
+    assert np.abs(actual - joint).max() <= 1e-4 * np.abs(joint).max()
     np.testing.assert_allclose(model.class_count_, expected.class_count_, rtol=1e-4)
 
 
@@ -168,9 +168,9 @@ def test_laws_hold_on_real_texts(name, every, tmp_path):
     ):
         assert sorted(same.vocabulary_) == sorted(model.vocabulary_)
         for block in blocks:
-            found, expected = same.model_.sums, model.model_.sums
-            assert found.mass[block] == expected.mass[block], "to the last digit"
-            assert sorted(found.cells[block].val) == sorted(expected.cells[block].val), "to the last digit"
+            actual, expected = same.model_.sums, model.model_.sums
+            assert actual.mass[block] == expected.mass[block], "to the last digit"
+            assert sorted(actual.cells[block].val) == sorted(expected.cells[block].val), "to the last digit"
         # The sums are the same; what was chosen is put in its place, as it was for half of the documents: what
         # leave-one-out chose, and the items that are taken together.
         sums = replace(same.model_.sums, common=model.model_.sums.common)
@@ -185,7 +185,7 @@ def test_laws_hold_on_real_texts(name, every, tmp_path):
 def test_leave_one_out_on_real_texts(name, every):
     X, y, _, _ = texts(name, every)
     model = TextClassifier().fit(X, y)
-    found, choice = model.leave_one_out(X, y).log_proba, model.model_.choice
+    log_proba, choice = model.leave_one_out(X, y).log_proba, model.model_.choice
     codes = np.searchsorted(model.classes_, y)
     fold = choice.left_out.folds.which(marks(X), codes)
     for i in range(0, len(X), max(1, len(X) // 12)):
@@ -194,22 +194,22 @@ def test_leave_one_out_on_real_texts(name, every):
         left.forget(X[i : i + 1], y[i : i + 1])
         expected = np.full(len(model.classes_), -np.inf)
         expected[np.isin(model.classes_, left.classes_)] = left.predict_log_proba(X[i : i + 1])[0]
-        np.testing.assert_allclose(found[i], expected, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(log_proba[i], expected, rtol=1e-8, atol=1e-9)
 
 
 def test_explanations_add_up_on_real_texts():
     X, y, new, _ = texts("trec_qc", 5)
     for model in (TextClassifier().fit(X, y), TextClassifier(reliability=None, family="bernoulli").fit(X, y)):
         logs = model.predict_log_proba(new[:20])
-        for text, said in zip(new[:20], logs, strict=True):
+        for text, scores in zip(new[:20], logs, strict=True):
             why = model.explain(text)
-            best = np.argsort(-said)[:2]
+            best = np.argsort(-scores)[:2]
             assert (why.target, why.against) == tuple(model.classes_[best])
-            odds = 10.0 / np.log(10.0) * (said[best[0]] - said[best[1]])
+            odds = 10.0 / np.log(10.0) * (scores[best[0]] - scores[best[1]])
             assert why.total == pytest.approx(odds, rel=1e-8, abs=1e-8)
 
 
-# ------------------------------------------------------------------ how good it is
+# ------------------------------------------------------------------ accuracy and calibration
 
 
 @pytest.mark.slow
@@ -226,18 +226,18 @@ def test_explanations_add_up_on_real_texts():
 )
 def test_better_than_logistic_regression(name, log_loss, accuracy):
     X, y, new, truth = texts(name)
-    found = quality(TextClassifier().fit(X, y), new, truth)
-    assert found[0] < log_loss
-    assert found[1] > accuracy - 2 * np.sqrt(accuracy * (1 - accuracy) / len(new))
+    reached = quality(TextClassifier().fit(X, y), new, truth)
+    assert reached[0] < log_loss
+    assert reached[1] > accuracy - 2 * np.sqrt(accuracy * (1 - accuracy) / len(new))
 
 
-def test_believed_as_far_as_it_is_right():
+def test_probabilities_are_calibrated():
     X, y, new, truth = texts("rt_polarity")
     model = TextClassifier().fit(X, y)
-    said = model.predict_proba(new)
-    right = model.classes_[said.argmax(axis=1)] == truth
+    proba = model.predict_proba(new)
+    right = model.classes_[proba.argmax(axis=1)] == truth
     # Two standard errors of a share of 2133 answers are 0.017, and as much again for what was learned.
-    assert said.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.025)
+    assert proba.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.025)
 
 
 @pytest.mark.parametrize(
@@ -263,9 +263,9 @@ def test_documents_without_labels_do_no_harm(name, weight, every):
     alone = quality(TextClassifier().fit([X[i] for i in some], [y[i] for i in some]), new, truth)
     hidden = [label if i in known else None for i, label in enumerate(y)]
     model = TextClassifier().fit(X, hidden, unlabelled_weight=weight)
-    found = quality(model, new, truth)
-    assert found[0] < alone[0] + 0.05
-    assert found[1] > alone[1] - 0.03
+    with_unlabelled = quality(model, new, truth)
+    assert with_unlabelled[0] < alone[0] + 0.05
+    assert with_unlabelled[1] > alone[1] - 0.03
     assert model.n_unlabelled_ == len(X) - len(some)
     assert model.class_count_.sum() == pytest.approx(len(some) + weight * model.n_unlabelled_)
     with pytest.raises(deciban.ForgetError, match="guessed"):

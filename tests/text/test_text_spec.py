@@ -53,9 +53,9 @@ def test_s3_the_order_of_words_and_of_documents_is_nothing(pets):
 def test_s5_weights_are_evidence(pets):
     """log-odds = Σ_w n(w) θ_w + θ_0 with θ_w = log θ⁺_w/θ⁻_w."""
     why = pets.with_prior({"animals": 0.2, "flowers": 0.8}).explain(DOCUMENT, "animals", "flowers")
-    said = {name: (count, db) for name, count, db in why.items}
+    items = {name: (count, db) for name, count, db in why.items}
     for word, count in {"dog": 3, "cat": 2, "tulip": 1}.items():
-        assert said[word] == (count, pytest.approx(count * decibans(PLUS[word] / MINUS[word])))
+        assert items[word] == (count, pytest.approx(count * decibans(PLUS[word] / MINUS[word])))
     assert "rose" not in {name for name, count, _ in why.items if count}
     assert why.prior == pytest.approx(decibans(0.25))
     assert why.total == pytest.approx(decibans(200 * 0.25))
@@ -80,7 +80,7 @@ def test_s6_s19_pseudo_counts_for_each_word_and_class():
     assert ham == pytest.approx([1 / 15, 5 / 15, 1 / 15])
     assert model.predict(["viagra"]).tolist() == ["spam"]
     forgotten = model.forget(texts[:1], labels[:1])
-    assert "viagra" in forgotten.vocabulary_, "what a person put in is not what documents brought"
+    assert "viagra" in forgotten.vocabulary_, "the user's pseudo-counts are not counts of documents"
 
 
 def test_s6_a_prior_by_itself_is_its_own_mode():
@@ -96,14 +96,14 @@ def test_s19_a_prior_where_evidence_is_graded():
     labels = ["spam", "spam", "ham", "ham"]
     without = TextClassifier().fit(texts, labels).predict_proba(["viagra"])[0, 1]
     assert without == pytest.approx(0.5, abs=0.05)
-    told = [
+    with_prior = [
         TextClassifier(prior={"viagra": {"spam": n}}).fit(texts, labels).predict_proba(["viagra"])[0, 1]
         for n in (1, 5, 50)
     ]
-    assert without < told[0] < told[1] < told[2]
+    assert without < with_prior[0] < with_prior[1] < with_prior[2]
     assert TextClassifier(prior={"viagra": 50}).fit(texts, labels).predict_proba(["viagra"])[0, 1] == pytest.approx(
         without, abs=1e-6
-    ), "what is said of all classes alike says nothing"
+    ), "the same pseudo-count for all classes is no evidence"
 
 
 def test_s6_a_background_is_a_prior():
@@ -118,15 +118,15 @@ def test_s6_a_background_is_a_prior():
 
 
 def test_never_nan_where_nothing_is_possible():
-    """λ = 0 and words that each class rules out: 0/0 is answered by the prior, and a warning says so."""
+    """λ = 0 and words that are impossible in every class: 0/0 is answered by the prior, with a warning."""
     model = TextClassifier(reliability=None, alpha=0).fit(["dog", "tulip", "rose", "tulip"], list("abbb"))
     with pytest.warns(ZeroEvidenceWarning, match="their posterior is the prior"):
         assert model.predict_proba(["dog tulip"]) == pytest.approx(np.array([[0.25, 0.75]]))
     with pytest.warns(ZeroEvidenceWarning):
-        assert model.predict(["dog tulip"]).tolist() == ["b"], "the likelier class, as the probabilities have it"
+        assert model.predict(["dog tulip"]).tolist() == ["b"], "the likelier class by the probabilities"
     why = model.explain("dog tulip", "a", "b")
     assert why.total == pytest.approx(decibans(1 / 3))
-    assert model.predict_proba(["unheard"]) == pytest.approx(np.array([[0.25, 0.75]])), "an unknown word drops out"
+    assert model.predict_proba(["unheard"]) == pytest.approx(np.array([[0.25, 0.75]])), "an unknown word is ignored"
 
 
 # ------------------------------------------------------------------ S8: words that are absent
@@ -141,15 +141,15 @@ def test_s8_absent_words_are_evidence():
         "ham": {"cheap": 2 / 5, "pills": 1 / 5, "lunch": 4 / 5, "noon": 2 / 5},
     }
     why = model.explain("cheap cheap unheard", "spam", "ham")
-    said = {name: (value, db) for name, value, db in why.items}
-    assert said["cheap"][1] == pytest.approx(decibans(phi["spam"]["cheap"] / phi["ham"]["cheap"])), "once is enough"
+    items = {name: (value, db) for name, value, db in why.items}
+    assert items["cheap"][1] == pytest.approx(decibans(phi["spam"]["cheap"] / phi["ham"]["cheap"])), "once is enough"
     for word in ("pills", "lunch", "noon"):
-        value, db = said[word]
+        value, db = items[word]
         assert value == 0
         assert db == pytest.approx(decibans((1 - phi["spam"][word]) / (1 - phi["ham"][word])))
     assert why.prior == pytest.approx(decibans(2 / 3))
-    assert why.total == pytest.approx(why.prior + sum(db for _, db in said.values()))
-    assert set(said) == {"cheap", "pills", "lunch", "noon"}
+    assert why.total == pytest.approx(why.prior + sum(db for _, db in items.values()))
+    assert set(items) == {"cheap", "pills", "lunch", "noon"}
 
 
 # ------------------------------------------------------------------ S18: generating

@@ -67,7 +67,7 @@ def _reliability(self: Any) -> Table:
     check_is_fitted(self)
     if not isinstance(self.model_, Graded):
         raise AttributeError("a plain model believes its family: reliability is None")
-    choice = self.model_.believed
+    choice = self.model_.effective_choice
     kinds = [f"know {np.exp(knot):.3g}" for knot in KNOTS] + ["all alike", "by what they know"]
     rows = [
         (block, mu, kind, float(weight))
@@ -78,7 +78,7 @@ def _reliability(self: Any) -> Table:
     ]
     rows += [
         ("common", ridge, "are taken together", float(weight))
-        for ridge, weight in zip(RIDGES, choice.together, strict=False)
+        for ridge, weight in zip(RIDGES, choice.ridge_weights, strict=False)
         if weight > 0
     ]
     return Table("reliability of the evidence", ("block", "pseudo-counts", "items that", "weight"), rows)

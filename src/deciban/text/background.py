@@ -1,4 +1,4 @@
-"""A background corpus as pseudo-counts: what words are like before any class is known (S6)."""
+"""A background corpus as pseudo-counts: word frequencies before any class is known (S6)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from deciban.text.documents import batches
 
 
 def background(documents: Any, strength: float = 100.0, lowercase: bool = True) -> dict[str, float]:
-    """Pseudo-counts by word: `strength` of them in all, shared out as the documents use the words.
+    """Pseudo-counts by word: `strength` of them in all, in proportion to the words' counts in the documents.
 
-    For the `prior` of a TextClassifier: every class then starts from the language of the documents, and moves away
-    from it by what it says itself.
+    For the `prior` of a TextClassifier: every class then starts from the word frequencies of the documents, and moves
+    away from them with its own documents.
 
     >>> from deciban.text import background
     >>> background(["the cat and the dog", "the end"], strength=7)

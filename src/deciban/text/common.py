@@ -1,17 +1,17 @@
-"""The commonest items, taken together: what two of them say alike counts once.
+"""A joint Gaussian of the commonest items, so that correlated items are not counted twice.
 
-Graded evidence looks at one item at a time. Beside it, the commonest words and pairs of a document are one vector x
-(u^−½ where the item is there, of u distinct items, and 0 where it is not), which is taken to be normal in every class,
-with a covariance that all classes share:
+Graded evidence treats one item at a time. Beside it, the commonest words and pairs of a document are one vector x
+(u^−½ where the item is present, of u distinct items, and 0 where it is not), which is modelled as normal in every
+class, with a covariance shared by all classes:
 
     F_k = −½ N (x − m_k)ᵀ (S + R)⁻¹ (x − m_k),    m_k = (Σ_k x + A μ) / (n_k + A)
 
-S is the scatter within classes, μ the mean of all, and R the ridge, which is scatter that was not observed: several of
-them, a vector of evidence each. All of it follows from n_k, Σ x by class and Σ x xᵀ, which add, subtract and scale.
-Without a row S changes by a product of rank one, so that leave-one-out is exact. Nothing is said of a document that has
-none of the items: it is far from all classes.
+S is the scatter within classes, μ the mean of all, and R the ridge, which is pseudo-scatter; each of several ridges
+gives a vector of evidence. All of it follows from n_k, Σ x by class and Σ x xᵀ, which add, subtract and scale. Without
+a row S changes by a matrix of rank one, so that leave-one-out is exact. A document with none of the items has no such
+evidence: it is far from all classes.
 
-x is rounded to multiples of 2^−10, so that these sums have no rounding until one of them passes 2^33.
+x is rounded to multiples of 2^−10, so that these sums are exact until one of them passes 2^33.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from deciban.text.items import BLOCKS, Items, Rows
 from deciban.text.parallel import in_pieces
 from deciban.threads import threads
 
-COMMON = ("words", "pairs")  # the blocks whose items are taken together
-MAX_COMMON_ITEMS = 1024  # items
-MIN_DOCUMENTS, DOCUMENTS_PER_ITEM = 200, 3  # documents that it takes to choose some, and each
-MIN_ITEMS_OF_LONG_DOCUMENT = 128  # of them in a document, on average: it is long then
+COMMON = ("words", "pairs")  # the blocks whose items are modelled jointly
+MAX_COMMON_ITEMS = 1024
+MIN_DOCUMENTS, DOCUMENTS_PER_ITEM = 200, 3  # documents needed to choose any items, and for each of them
+MIN_ITEMS_OF_LONG_DOCUMENT = 128  # documents with more of these items on average are long
 COMMON_GRAIN = 2.0**10
 RIDGES = (0.1, 1.0)  # times the mean variance of an item within classes, for as many rows as there are
-MEAN_PSEUDO_DOCUMENTS = 5.0  # documents of the mean of all classes that each class's mean has beside its own: A
-MAX_SOLVER_STEPS, SOLVER_TOLERANCE = 8, 1e-12  # towards a solution, and how near the last has to be, relative to it
+MEAN_PSEUDO_DOCUMENTS = 5.0  # A: pseudo-documents at the mean of all classes, added to each class
+MAX_SOLVER_STEPS, SOLVER_TOLERANCE = 8, 1e-12  # of conjugate gradients; the tolerance is relative to the solution
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonItems:
-    """Which items are taken together, and the sums of their x."""
+    """The items that are modelled jointly, and the sums of their x."""
 
-    items: Items  # a set of these, and of the words that they are made of
-    block: Codes  # (d,) of each, its place in BLOCKS
-    number: Codes  # (d,) and its number in `items`
+    items: Items  # these items, and the words that they are made of
+    block: Codes  # (d,) the place of each one's block in BLOCKS
+    number: Codes  # (d,) each one's number in `items`
     by_class: Floats  # (k, d) Σ x
     products: Floats  # (d, d) Σ x xᵀ
-    # What helps to solve for these sums, and for others that are nearly the same, by ridge: see `solved`.
+    # Earlier solutions by ridge, which speed up solving for these sums and for similar ones: see `System.solved`.
     known: dict[float, SolvedSystem] = field(default_factory=dict, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[type[CommonItems], tuple[Any, ...]]:
@@ -59,20 +59,20 @@ class CommonItems:
 
     @classmethod
     def chosen(cls, lexicon: Items, share: dict[str, Floats], documents: int, k: int) -> CommonItems | None:
-        """The commonest items, given the share of documents that have each, by block; none where documents are few.
+        """The commonest items, given the share of documents that have each, by block; None with too few documents.
 
-        In long documents, those that more than half of them have are left out: they say little, and cost most.
+        With long documents, items that more than half of them have are left out: they are weak evidence, and cost most.
         """
-        blocks, most = (
+        blocks, max_items = (
             [block for block in COMMON if block in share],
             min(MAX_COMMON_ITEMS, documents // DOCUMENTS_PER_ITEM),
         )
-        every = np.concatenate([share[block] for block in blocks])
-        top = np.argsort(-every, kind="stable")[:most]
-        if every[top].sum() > MIN_ITEMS_OF_LONG_DOCUMENT:
-            every = np.where(every <= 0.5, every, 0.0)
-            top = np.argsort(-every, kind="stable")[:most]
-        top = np.sort(top[every[top] > 0])
+        all_shares = np.concatenate([share[block] for block in blocks])
+        top = np.argsort(-all_shares, kind="stable")[:max_items]
+        if all_shares[top].sum() > MIN_ITEMS_OF_LONG_DOCUMENT:
+            all_shares = np.where(all_shares <= 0.5, all_shares, 0.0)
+            top = np.argsort(-all_shares, kind="stable")[:max_items]
+        top = np.sort(top[all_shares[top] > 0])
         if documents < MIN_DOCUMENTS or not len(top):
             return None
         keep = {block: np.zeros(lexicon.size(block), dtype=bool) for block in BLOCKS}
@@ -130,8 +130,8 @@ class CommonItems:
 
         def work(first: int, last: int) -> None:
             for w in range(first, last):
-                mine = parts[w]
-                kernel.sums(*vectors.arrays, y, weight, mine.by_class, mine.products, edges[w], edges[w + 1])
+                part = parts[w]
+                kernel.sums(*vectors.arrays, y, weight, part.by_class, part.products, edges[w], edges[w + 1])
 
         in_pieces(workers, workers, work)
         total, *others = parts
@@ -144,7 +144,7 @@ class CommonItems:
     # ------------------------------------------------------------------ the group
 
     def plus(self, other: CommonItems, sign: float = 1.0) -> CommonItems | None:
-        """What both have learned, of the items that both have; or what is left without the other."""
+        """The sum over the items that both have, or with sign −1 the difference; None if they share no item."""
         if other.items is self.items:
             both = mine = theirs = np.arange(self.size)
         else:
@@ -171,7 +171,7 @@ class CommonItems:
         return replace(kept, by_class=by_class, products=products)
 
     def only(self, which: Array) -> CommonItems:
-        """Some of the items: what the others are made of is not kept."""
+        """Some of the items, without the words that only the others are made of."""
         keep = {block: np.zeros(self.items.size(block), dtype=bool) for block in BLOCKS}
         for b, block in enumerate(BLOCKS):
             keep[block][self.number[which[self.block[which] == b]]] = True
@@ -183,8 +183,8 @@ class CommonItems:
         products = self.products[np.ix_(which, which)]
         return CommonItems(items, self.block[which], number, self.by_class[:, which], products)
 
-    def left(self) -> CommonItems | None:
-        """Without items that nothing is left of."""
+    def without_empty(self) -> CommonItems | None:
+        """Without items whose sums are zero; None if all are."""
         some = np.flatnonzero(np.diagonal(self.products) > 0)
         return self if len(some) == self.size else self.only(some) if len(some) else None
 
@@ -192,7 +192,7 @@ class CommonItems:
         return replace(self, by_class=self.by_class * share, products=self.products * share)
 
     def in_classes(self, to: Array, k: int) -> CommonItems:
-        """The same with class c called to[c], among k."""
+        """The same with class c as class to[c] of k."""
         by_class = np.zeros((k, self.size))
         by_class[to] = self.by_class
         return replace(self, by_class=by_class)
@@ -215,7 +215,7 @@ class ItemVectors:
         return len(self.indptr) - 1
 
     def centred(self, scores: Floats) -> Floats:
-        """Scores up to what classes share. Nothing is said of rows that have none of the items."""
+        """Scores less their mean over the classes; 0 for rows that have none of the items."""
         scores = scores - scores.mean(axis=-1, keepdims=True)
         scores[np.diff(self.indptr) == 0] = 0.0
         return np.asarray(scores)
@@ -233,28 +233,28 @@ class ItemVectors:
 
     def squared(self, matrices: Sequence[Floats], n_jobs: int | None) -> Floats:
         """xᵀ · matrix · x, (n, matrices)."""
-        found = []
-        for i in range(0, len(matrices), 2):  # two at a time: both are where an entry is looked up
+        parts = []
+        for i in range(0, len(matrices), 2):  # two at a time, so that each lookup serves both
             side_by_side = np.empty((self.size, self.size, 2))
             side_by_side[:, :, 0], side_by_side[:, :, 1] = matrices[i], matrices[min(i + 1, len(matrices) - 1)]
-            found.append(np.empty((len(self), 2)))
+            parts.append(np.empty((len(self), 2)))
             in_pieces(
                 len(self),
                 threads(n_jobs, int((np.diff(self.indptr) ** 2).sum())),
-                partial(kernel.square, *self.arrays, side_by_side, found[-1]),
+                partial(kernel.square, *self.arrays, side_by_side, parts[-1]),
             )
-        return np.hstack(found)[:, : len(matrices)]
+        return np.hstack(parts)[:, : len(matrices)]
 
 
 class SolvedSystem(NamedTuple):
-    """The inverse of an S + R, or its product with the classes' Σ x; of these sums, or of some that were before."""
+    """The inverse of an S + R, or its product with the classes' Σ x; of these sums, or of earlier ones."""
 
     inverse: Floats | None = None  # (d, d)
     solution: Floats | None = None  # (d, k)
 
 
 class System(NamedTuple):
-    """S + R, which is not written out: it is only multiplied with."""
+    """S + R as an operator: the matrix itself is only formed to invert it."""
 
     sums: CommonItems
     weight: Floats
@@ -265,10 +265,10 @@ class System(NamedTuple):
         return np.asarray(self.sums.products @ x - f.T @ (per_row(self.weight)[:, None] * (f @ x)) + self.ridge * x)
 
     def inverted(self, scatter: Floats | None = None) -> Floats:
-        held = within_classes(self.sums, self.weight) if scatter is None else scatter.copy()
-        held[np.diag_indices(self.sums.size)] += self.ridge
+        matrix = within_classes(self.sums, self.weight) if scatter is None else scatter.copy()
+        matrix[np.diag_indices(self.sums.size)] += self.ridge
         try:
-            inverse = np.ascontiguousarray(inverse_half(held))
+            inverse = np.ascontiguousarray(inverse_half(matrix))
         except np.linalg.LinAlgError as error:  # sums of rows and a ridge are positive definite
             raise ForgetError("the sums of items that are taken together are not those of any documents") from error
         kernel.mirror(inverse)
@@ -278,46 +278,46 @@ class System(NamedTuple):
     def solved(self) -> Floats:
         """The inverse times each class's Σ x, (d, k).
 
-        A few documents more or less change S by a product of rank one each. So the inverse that was known before them
-        shows the way, and there is one step of conjugate gradients to take for each. To invert anew takes d / 10 times
-        as long as a step.
+        A few documents more or less change S by a matrix of rank one each. So the earlier inverse is a good
+        preconditioner, and conjugate gradients need about one step per document. Inverting again takes as long as
+        d / 10 steps.
         """
         goal, known = np.ascontiguousarray(self.sums.by_class.T), self.sums.known.get(self.ridge, SolvedSystem())
         if known.solution is not None and known.solution.shape == goal.shape:
-            away, size = np.abs(self.times(known.solution) - goal), np.abs(known.solution)
+            error, size = np.abs(self.times(known.solution) - goal), np.abs(known.solution)
             if (
-                away.max(axis=0) <= SOLVER_TOLERANCE * (self.sums.products @ size + self.ridge * size).max(axis=0)
+                error.max(axis=0) <= SOLVER_TOLERANCE * (self.sums.products @ size + self.ridge * size).max(axis=0)
             ).all():
                 return known.solution
         if known.inverse is not None:
-            found = self._stepwise(goal, known.inverse)
-            if found is not None:
-                return found
+            solution = self._stepwise(goal, known.inverse)
+            if solution is not None:
+                return solution
         return np.asarray(self.inverted() @ goal, dtype=np.float64)
 
     def _stepwise(self, goal: Floats, inverse: Floats) -> Floats | None:
-        """Conjugate gradients, each class for itself; None where they are still on their way after some steps."""
+        """Preconditioned conjugate gradients for every class; None if they do not converge in MAX_SOLVER_STEPS."""
         x = inverse @ goal
-        left = goal - self.times(x)
-        towards = step = inverse @ left
-        gain = np.einsum("dk,dk->k", left, towards)
+        residual = goal - self.times(x)
+        preconditioned = step = inverse @ residual
+        gain = np.einsum("dk,dk->k", residual, preconditioned)
         for _ in range(MAX_SOLVER_STEPS):
-            moved = self.times(step)
-            bend = np.einsum("dk,dk->k", step, moved)
-            far = np.divide(gain, bend, out=np.zeros_like(gain), where=bend > 0)
-            x = x + far * step
-            if (np.abs(far * step).max(axis=0) <= SOLVER_TOLERANCE * np.abs(x).max(axis=0)).all():
+            image = self.times(step)
+            curvature = np.einsum("dk,dk->k", step, image)
+            length = np.divide(gain, curvature, out=np.zeros_like(gain), where=curvature > 0)
+            x = x + length * step
+            if (np.abs(length * step).max(axis=0) <= SOLVER_TOLERANCE * np.abs(x).max(axis=0)).all():
                 return np.asarray(x)
-            left = left - far * moved
-            towards = inverse @ left
-            before, gain = gain, np.einsum("dk,dk->k", left, towards)
-            step = towards + np.divide(gain, before, out=np.zeros_like(gain), where=before > 0) * step
+            residual = residual - length * image
+            preconditioned = inverse @ residual
+            before, gain = gain, np.einsum("dk,dk->k", residual, preconditioned)
+            step = preconditioned + np.divide(gain, before, out=np.zeros_like(gain), where=before > 0) * step
         return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemGaussian:
-    """What follows from the sums for one ridge: products of the classes' Σ x under the inverse of S + R."""
+    """What is derived from the sums for one ridge: products of the classes' Σ x under the inverse of S + R."""
 
     weight: Floats  # (k,) n
     solved: Floats  # (d, k) the inverse times each class's Σ x
@@ -332,7 +332,7 @@ class ItemGaussian:
         return cls(weight, solved, sums.by_class @ solved, inverse)
 
     def weights(self) -> tuple[Floats, Floats]:
-        """F_k = x · w_k + c_k, up to what all classes share: w (d, k) and c (k,)."""
+        """F_k = x · w_k + c_k, up to a constant per row: w (d, k) and c (k,)."""
         total = float(self.weight.sum())
         alpha, beta = (
             1.0 / (self.weight + MEAN_PSEUDO_DOCUMENTS),
@@ -344,25 +344,23 @@ class ItemGaussian:
         return total * solved, -0.5 * total * square
 
     def evidence_without(self, p: Floats, q: Floats, y: Codes, w: Floats) -> Floats:
-        """F of rows that were learned as of class y with weight w, each by the sums without it.
+        """F of learned rows of classes y and weights w, each under the sums without it.
 
-        `p` are their products with the classes' Σ x, (n, k), and `q` with themselves, (n,).
-
-        Everything follows from products of x, of classes' sums and of the sum of all, under the inverse.
+        `p` are their products with the classes' Σ x, (n, k), and `q` with themselves, (n,), all under the inverse.
         """
         i, own, gram = np.arange(len(y)), self.weight[y], self.gram
         everything, p_all = gram.sum(axis=1), p.sum(axis=1)
-        left = np.maximum(float(self.weight.sum()) - w, 1e-300)
+        remaining = np.maximum(float(self.weight.sum()) - w, 1e-300)
         # m_k = α f_k + β f + γ x, with f_k = Σ_k x and f = Σ x, the row still among them.
         alpha = np.broadcast_to(1.0 / (self.weight + MEAN_PSEUDO_DOCUMENTS), p.shape).copy()
         alpha[i, y] = 1.0 / (np.maximum(own - w, 0.0) + MEAN_PSEUDO_DOCUMENTS)
-        beta = alpha * (MEAN_PSEUDO_DOCUMENTS / left)[:, None]
+        beta = alpha * (MEAN_PSEUDO_DOCUMENTS / remaining)[:, None]
         gamma = -w[:, None] * beta
         gamma[i, y] -= w * alpha[i, y]
         x_m = alpha * p + beta * p_all[:, None] + gamma * q[:, None]
         m_m = alpha**2 * np.diagonal(gram) + beta**2 * everything.sum() + gamma**2 * q[:, None]
         m_m += 2.0 * (alpha * beta * everything + alpha * gamma * p + beta * gamma * p_all[:, None])
-        # S loses b d dᵀ, d = x − f_y / n_y; the row of a class of its own has taken nothing from it.
+        # S loses b d dᵀ, d = x − f_y / n_y; a row that is alone in its class adds nothing to S.
         rest = own - w > 1e-9 * own
         b = np.where(rest, w * own / np.where(rest, own - w, 1.0), 0.0)
         n = np.where(own > 0, own, 1.0)
@@ -370,28 +368,28 @@ class ItemGaussian:
         d_m = alpha * (p - gram[y] / n[:, None]) + beta * (p_all - everything[y] / n)[:, None] + gamma * d_x[:, None]
         d_d = q - 2.0 * p[i, y] / n + gram[y, y] / n**2
         square = m_m - 2.0 * x_m + (b / (1.0 - b * d_d))[:, None] * (d_x[:, None] - d_m) ** 2
-        return np.asarray(-0.5 * left[:, None] * square)
+        return np.asarray(-0.5 * remaining[:, None] * square)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RidgeGaussians:
-    """One for every ridge."""
+    """An ItemGaussian for every ridge."""
 
     laws: tuple[ItemGaussian, ...]
 
     @classmethod
-    def of(cls, sums: CommonItems, weight: Floats, held: Floats, left_out: bool) -> RidgeGaussians:
+    def of(cls, sums: CommonItems, weight: Floats, ridge_values: Floats, left_out: bool) -> RidgeGaussians:
         scatter = within_classes(sums, weight) if left_out else None
-        return cls(tuple(ItemGaussian.of(sums, weight, float(ridge), scatter) for ridge in held))
+        return cls(tuple(ItemGaussian.of(sums, weight, float(ridge), scatter) for ridge in ridge_values))
 
     def evidence(self, rows: ItemVectors, n_jobs: int | None = None) -> Floats:
-        """F of new rows, (n, ridges, k), up to what classes share."""
+        """F of new rows, (n, ridges, k), less its mean over the classes."""
         slopes, constants = zip(*(law.weights() for law in self.laws), strict=True)
-        found = rows.times(np.hstack(slopes), n_jobs) + np.hstack(constants)
-        return rows.centred(found.reshape(len(rows), len(self.laws), -1))
+        scores = rows.times(np.hstack(slopes), n_jobs) + np.hstack(constants)
+        return rows.centred(scores.reshape(len(rows), len(self.laws), -1))
 
     def evidence_without(self, rows: ItemVectors, y: Codes, weight: Floats, n_jobs: int | None = None) -> Floats:
-        """The same of rows that were learned as of class y with this weight, each by the sums without it."""
+        """The same for learned rows of classes y and these weights, each under the sums without it."""
         p = rows.times(np.hstack([law.solved for law in self.laws]), n_jobs).reshape(len(rows), len(self.laws), -1)
         q = rows.squared([law.inverse for law in self.laws if law.inverse is not None], n_jobs)
         each = (law.evidence_without(p[:, r], q[:, r], y, weight) for r, law in enumerate(self.laws))
@@ -409,6 +407,6 @@ def per_row(weight: Floats) -> Floats:
 
 
 def ridges(sums: CommonItems, weight: Floats) -> Floats:
-    """Those that suit as many rows as there are."""
+    """RIDGES in units of the mean variance of an item within classes."""
     mean = float(np.maximum(np.diagonal(sums.products) - per_row(weight) @ sums.by_class**2, 0.0).mean())
     return np.array(RIDGES) * (mean or 1.0)

@@ -1,4 +1,4 @@
-"""Whatever people call documents, as the kernel reads them: in place where that can be."""
+"""Documents in any container, as the kernel reads them: in place where possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deciban.errors import DecibanError
 from deciban.reading.missing import is_missing
 from deciban.text.raw import Documents
 
-BATCH_CHARACTERS = 1 << 24  # characters taken at a time from what can be read only once, or must be changed first
+BATCH_CHARACTERS = 1 << 24  # taken at a time from an iterator, or from what must be converted first
 
 
 class Lines(Sequence[str]):
@@ -37,13 +37,13 @@ class Lines(Sequence[str]):
         with open(path, "rb") as file:
             empty = os.fstat(file.fileno()).st_size == 0
             self.data: bytes | mmap.mmap = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        everything = np.frombuffer(self.data, dtype=np.uint8)
-        found = [
-            start + 1 + np.flatnonzero(everything[start : start + BATCH_CHARACTERS] == ord("\n"))
-            for start in range(0, len(everything), BATCH_CHARACTERS)
+        content = np.frombuffer(self.data, dtype=np.uint8)
+        line_ends = [
+            start + 1 + np.flatnonzero(content[start : start + BATCH_CHARACTERS] == ord("\n"))
+            for start in range(0, len(content), BATCH_CHARACTERS)
         ]
-        unfinished = [] if empty or self.data[-1:] == b"\n" else [len(everything)]
-        self.offsets: Array = np.concatenate([[0], *found, unfinished]).astype(np.int64)
+        unfinished = [] if empty or self.data[-1:] == b"\n" else [len(content)]
+        self.offsets: Array = np.concatenate([[0], *line_ends, unfinished]).astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -63,20 +63,20 @@ class Lines(Sequence[str]):
         return Lines, (self.path,)
 
     def documents(self, lower: bool) -> Documents:
-        """For words: each line still has its end, which is no part of a word."""
+        """For counting words: each line keeps its line end, which is not part of any word."""
         return Documents.from_buffer(self.data, self.offsets, lower)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """Documents that have a length and can be gone through again: lines of a file, a list, a column of Arrow's."""
+    """Documents with a length that can be read more than once: lines of a file, a list, an Arrow column."""
 
     documents: Any
     lower: bool = True
 
     @classmethod
     def of(cls, X: Any, lower: bool = True) -> Texts:
-        """Documents of any make; what can be read only once is read."""
+        """Documents in any container; an iterator is read into a list."""
         if isinstance(X, Lines | list | tuple):
             return cls(X, lower)
         column = arrow_column(X)
@@ -93,7 +93,7 @@ class Texts:
         return batches(self.documents, self.lower)
 
     def strings(self) -> Iterator[str]:
-        """All documents, as Python has them."""
+        """All documents as Python strings."""
         return (as_string(text, i) for i, text in enumerate(self.documents))
 
     def string(self, i: int) -> str:
@@ -105,7 +105,7 @@ class Texts:
 
 
 def as_string(text: Any, number: int = 0) -> str:
-    """A document as Python has it."""
+    """A document as a Python string."""
     if hasattr(text, "as_py"):
         text = text.as_py()
     check(text, number)
@@ -113,9 +113,9 @@ def as_string(text: Any, number: int = 0) -> str:
 
 
 def batches(raw: Any, lower: bool, ends: bool = False) -> Iterator[Documents]:
-    """The documents for the kernel, all at once or what can be read only once in pieces.
+    """The documents for the kernel, all at once, or in pieces from an iterator.
 
-    With `ends`, the end of a line matters, and lines come without.
+    With `ends`, line ends matter, and lines of a file come without them.
     """
     if isinstance(raw, Lines) and not ends:
         yield raw.documents(lower)
@@ -134,7 +134,7 @@ def batches(raw: Any, lower: bool, ends: bool = False) -> Iterator[Documents]:
 
 
 def as_texts(raw: Any) -> Iterable[Any]:
-    """The documents as Python has them: lists, tuples and iterators as they are, columns and arrays as lists."""
+    """The documents as Python objects: lists, tuples and iterators as they are, columns and arrays as lists."""
     if isinstance(raw, str | bytes):
         raise DecibanError("Iterable over raw text documents expected, string object received. Put it in a list.")
     axes = getattr(raw, "ndim", 2 if hasattr(raw, "columns") else 1)  # a frame of any library has columns
@@ -142,12 +142,12 @@ def as_texts(raw: Any) -> Iterable[Any]:
         raise DecibanError(f"documents are one column of texts, not {axes} axes: choose a column, or ravel()")
     for name in ("tolist", "to_list", "to_pylist"):  # NumPy's and pandas', Polars', Arrow's
         if hasattr(raw, name):
-            return getattr(raw, name)()  # type: ignore[no-any-return]  # a list, all of them say
+            return getattr(raw, name)()  # type: ignore[no-any-return]  # a list in all three
     return raw  # type: ignore[no-any-return]  # any other iterable
 
 
 def in_batches(texts: Iterable[Any]) -> Iterator[list[Any]]:
-    """Lists of about BATCH_CHARACTERS characters; what is not text counts as a few."""
+    """Lists of about BATCH_CHARACTERS characters; anything that is not text counts as a few."""
     batch, size = [], 0
     for document in texts:
         batch.append(document)
@@ -175,7 +175,7 @@ def from_list(texts: list[Any] | tuple[Any, ...], start: int, lower: bool) -> Do
 
 
 def check(document: Any, number: int) -> None:
-    """Refuse what is no text, by its number."""
+    """Raise an error with the document's number if it is not text."""
     if isinstance(document, str | bytes):
         return
     if isinstance(document, float) and document != document:
@@ -206,7 +206,7 @@ def decoded(line: bytes, where: str) -> str:
 
 
 def arrow_column(raw: Any) -> Any:
-    """A column of texts as Arrow has it, if it is one."""
+    """The texts as an Arrow column if they are one, otherwise None."""
     if not hasattr(raw, "__arrow_c_stream__") and not hasattr(raw, "__arrow_c_array__"):
         return None
     if hasattr(raw, "columns") or getattr(getattr(raw, "dtype", None), "storage", "") == "python":

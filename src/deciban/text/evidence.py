@@ -1,4 +1,4 @@
-"""Why a text is what the model says: its words in colour, on a terminal and in HTML."""
+"""Explanations of texts: their words coloured by evidence, on a terminal and in HTML."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ ITEM_KINDS = {
 }
 PLURAL = ("word", "pair", "header", "gap", "repeat", "")
 TOKEN = re.compile(r"\w+|[^\w\s]+")
-MAX_CHARACTERS_SHOWN = 4000  # characters of a text that are shown
-WEAK, STRONG = 0.5, 6.0  # decibans: below the one a word is left as it is, from the other on it stands out
+MAX_CHARACTERS_SHOWN = 4000  # of a text
+WEAK, STRONG = 0.5, 6.0  # decibans: below the first a word is not coloured, from the second on it is bold
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextEvidence(Evidence):
-    """The evidence in a text: prior + Σ items = total, in decibans; and the text with what each of its words says.
+    """The evidence in a text: prior + Σ items = total, in decibans; and the text with the evidence of each word.
 
-    `spans` are (start, end, dB) of the text's words: what the word says, and half of what each pair with it does.
+    `spans` are (start, end, dB) of the text's words: the word's evidence, and half of that of each pair with it.
     """
 
     text: str = ""
     spans: tuple[tuple[int, int, float], ...] = ()
 
     def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
-        """What is not shown, by kind where there are kinds."""
+        """The items that are not shown, summed by kind where they have kinds."""
         kinds = {str(kind) for _, kind, _ in items}
         if not kinds or not kinds <= set(ITEM_KINDS.values()) | {""}:
             return Evidence._rest(self, items)
@@ -47,8 +47,8 @@ class TextEvidence(Evidence):
                 out.append((f"{len(mine)} more {kind or 'part'}{'s' * (len(mine) > 1 and kind in PLURAL)}", sum(mine)))
         return out
 
-    def _called(self, name: str, value: Any) -> str:
-        return f"{name} ({value})" if value in ITEM_KINDS.values() else Evidence._called(self, name, value)
+    def _item_label(self, name: str, value: Any) -> str:
+        return f"{name} ({value})" if value in ITEM_KINDS.values() else Evidence._item_label(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
         spans = [{"start": a, "end": b, "decibans": db} for a, b, db in self.spans]
@@ -88,13 +88,13 @@ def with_text(
     pairs: Mapping[tuple[str, ...], float] | None = None,
     lower: bool = True,
 ) -> TextEvidence:
-    """Evidence beside the text it is about, given what each of its words says, and each pair of neighbours."""
+    """Evidence together with the text, given the evidence of each of its words and pairs of neighbours."""
     matches = [(match.start(), match.end(), match.group()) for match in TOKEN.finditer(text)]
-    found = [(start, end, word.lower() if lower else word) for start, end, word in matches]
+    tokens = [(start, end, word.lower() if lower else word) for start, end, word in matches]
     pairs = pairs or {}
-    marked = ["", *(word for _, _, word in found), ""]
+    marked = ["", *(word for _, _, word in tokens), ""]
     spans = []
-    for i, (start, end, word) in enumerate(found):
+    for i, (start, end, word) in enumerate(tokens):
         beside = pairs.get((marked[i], word), 0.0) + pairs.get((word, marked[i + 2]), 0.0)
         db = words.get(word, 0.0) + beside / 2.0
         if db:

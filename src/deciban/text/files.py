@@ -1,4 +1,4 @@
-"""Text models as documents and arrays, and back: every size and range is checked before it is believed."""
+"""Text models to documents and arrays, and back: every size and range is checked on reading."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from deciban.text.tables import MAX_CLASS_FACTORS, STRENGTHS, VECTORS
 if TYPE_CHECKING:
     from deciban.text.plain import Plain
 
-NONE = np.zeros(0)
+NO_RIDGES = np.zeros(0)
 
 
 def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
-    """A text model as a document that says what it is about, and arrays."""
+    """A text model as a JSON document that describes it, and arrays."""
     if not isinstance(model, Graded):
         document, tensors = files.parts(model.model.with_joint(model.model.joint.with_alpha(1.0)))
         described = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}
@@ -51,7 +51,7 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     tensors = {"weight": np.ascontiguousarray(sums.weight), **lexicon_parts(sums.lexicon)}
     if sums.common is not None:
         tensors |= common_parts(sums.common)
-        if (laws := model.gaussians()) is not None:  # what takes longest to derive
+        if (laws := model.gaussians()) is not None:  # takes longest to derive
             tensors["common.solved"] = np.stack([law.solved for law in laws.laws])
     for block, cells in sums.cells.items():
         tensors |= {f"{block}.ptr": cells.ptr, f"{block}.cls": cells.cls, f"{block}.val": cells.val}
@@ -98,7 +98,7 @@ def lexicon_parts(lexicon: Items, before: str = "") -> dict[str, Array]:
 
 
 def common_parts(common: CommonItems) -> dict[str, Array]:
-    """The items that are taken together, and their sums; of the products, which are symmetric, one half."""
+    """The items that are modelled jointly, and their sums; of the symmetric products, one half."""
     half = common.products[np.tril_indices(common.size)]
     tensors: dict[str, Array] = {"block": common.block, "number": common.number}
     tensors |= {"by_class": common.by_class, "products": half}
@@ -106,7 +106,7 @@ def common_parts(common: CommonItems) -> dict[str, Array]:
 
 
 def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Plain:
-    """The model that `parts` took apart."""
+    """The inverse of `parts`."""
     if "text" in document:
         from deciban.families import Bernoulli, Complement, Multinomial  # here, for few models are plain
         from deciban.text.plain import Plain
@@ -119,25 +119,25 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
             raise FileError(f"it has {len(words)} words, but sums of {model.columns().size}")
         alpha = checked_alpha(decode(document["text"]["alpha"]), len(model.classes), len(words))
         return Plain(words, model, alpha, read_prior(document["text"]["prior"], words))._with_pseudo_counts()
-    classes, said = checked_classes(document["classes"]), document["graded"]
-    k, blocks = len(classes), tuple(said["blocks"])
+    classes, about = checked_classes(document["classes"]), document["graded"]
+    k, blocks = len(classes), tuple(about["blocks"])
     if "words" not in blocks or [block for block in BLOCKS if block in blocks] != list(blocks):
         raise FileError(f"its blocks {blocks} are not known")
     weight = checked(tensors, "weight", (k,))
     if (weight < 0).any():
         raise FileError("a class has a negative weight")
-    n_features = read_n_features(said)
-    lexicon = read_items(tensors, n_features, "common" in said)
+    n_features = read_n_features(about)
+    lexicon = read_items(tensors, n_features, "common" in about)
     cells = {block: read_cells(tensors, block, lexicon.size(block), k) for block in blocks}
-    mass = {block: float(said["mass"][block]) for block in blocks}
+    mass = {block: float(about["mass"][block]) for block in blocks}
     if not all(0 <= amount < np.inf for amount in mass.values()):
         raise FileError("the amount of a block is not a number ≥ 0")
     choice = read_choice(document, tensors, blocks)
-    ridges = NONE if choice is None else choice.ridges
-    common = read_common(tensors, n_features, weight, ridges) if flag(said.get("common", False)) else None
+    ridges = NO_RIDGES if choice is None else choice.ridges
+    common = read_common(tensors, n_features, weight, ridges) if flag(about.get("common", False)) else None
     sums = TextSums(classes, weight, lexicon, cells, mass, flag(document["closed"]), common)
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
-    prior = read_prior(said["prior"], lexicon)
+    prior = read_prior(about["prior"], lexicon)
     return Graded(sums, choice, prior, class_prior)
 
 
@@ -153,7 +153,7 @@ def read_lexicon(tensors: dict[str, Array], repeats: bool) -> Lexicon:
 
 
 def read_items(tensors: dict[str, Array], n_features: int | None, repeats: bool = True) -> Items:
-    """A set of items; older files know no repeats."""
+    """A set of items; older files have no repeats."""
     if n_features is None:
         return read_lexicon(tensors, repeats)
     known = [block for block in BLOCKS if repeats or block != "repeats"]
@@ -162,7 +162,7 @@ def read_items(tensors: dict[str, Array], n_features: int | None, repeats: bool 
 
 
 def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array, ridges: Array) -> CommonItems:
-    """The items that are taken together: x is from 0 to 1, and that bounds all sums of it."""
+    """The items that are modelled jointly: x is from 0 to 1, which bounds all its sums."""
     own = {name.removeprefix("common."): array for name, array in tensors.items() if name.startswith("common.")}
     items = read_items(own, n_features)
     block, number = of_kind(own, "block", np.int32), of_kind(own, "number", np.int32)
@@ -179,7 +179,7 @@ def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array
     if not kernel.unpack(half, products, more) or (np.diagonal(products) > weight.sum() * more).any():
         raise FileError("the products of the items that it takes together are not those of its documents")
     common = CommonItems(items, block, number, by_class, products)
-    if "solved" in own and len(ridges):  # believed if it is what follows from the sums: see System.solved
+    if "solved" in own and len(ridges):  # used only if it solves the system: see System.solved
         solved = checked(own, "solved", (len(ridges), d, k))
         common.known.update({float(r): SolvedSystem(solution=one) for r, one in zip(ridges, solved, strict=True)})
     return common
@@ -224,7 +224,7 @@ def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tup
     known = document["choice"].get("ridges")  # None: an older file, which has no factors either
     if known not in (None, 0, len(RIDGES)):
         raise FileError(f"it has {known} ridges, and not {len(RIDGES)}")
-    ridges = checked(tensors, "choice.ridges", (known or 0,)) if known is not None else NONE
+    ridges = checked(tensors, "choice.ridges", (known or 0,)) if known is not None else NO_RIDGES
     weights = checked(tensors, "choice.weights", (len(blocks) * len(STRENGTHS) * VECTORS + len(ridges),))
     if (weights < 0).any() or not (strengths > 0).all():
         raise FileError("its reliabilities or strengths are negative")

@@ -1,15 +1,15 @@
-"""Graded evidence: an item's say is weighed by how much it knows, and how far that is to be believed is fitted.
+"""Graded evidence: items are weighted by how informative they are, and the weights are fitted.
 
 For each item w and class k, with N the sums, π the classes' shares, m pseudo-counts and s a factor of about 1/√π:
 
-    P_kw ∝ N_kw + m s_k π_k                    how classes share the item
-    B_kw ∝ N_w π_k + m s_k π_k                 how they would, if it knew nothing
+    P_kw ∝ N_kw + m s_k π_k                    the item's distribution over the classes
+    B_kw ∝ N_w π_k + m s_k π_k                 the same, if the item were uninformative
     λ_kw = log P_kw / B_kw                     its evidence
-    κ_w  = Σ_k P_kw λ_kw / H(π)                what it knows, as a share of all there is to know
+    κ_w  = Σ_k P_kw λ_kw / H(π)                its information, as a share of the entropy of the classes
 
 A document's evidence for k comes in vectors: for each strength m and each knot of log κ, Σ h(κ_w) λ_kw / √Σκ with h
-the hat about the knot; all items alike, u^−¾ Σ λ_kw; and weighted by what they know, Σ κ_w λ_kw / √Σκ². A pool of all
-vectors, fitted on leave-one-out vectors, says how much each counts. Everything but the pool's few numbers is a sum.
+the hat function about the knot; all items alike, u^−¾ Σ λ_kw; and weighted by information, Σ κ_w λ_kw / √Σκ². A pool,
+fitted on leave-one-out vectors, gives each vector its weight. Everything but the pool's few numbers is a sum.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from deciban._typing import Array, Codes, Floats
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.learner import AS_LABELLED, Hidden, Learner, without_a_class
 from deciban.pool import (
-    NOTHING,
+    PRIOR_ONLY,
     Chosen,
     Doubt,
     FoldPart,
     Folds,
     LeftOut,
     Pool,
-    Usual,
     Vectors,
+    WeightPrior,
     best_doubt,
     closed_fit,
     cross_fit,
@@ -41,8 +41,7 @@ from deciban.pool import (
 from deciban.reading.labels import Labels
 from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.text import views
-from deciban.text.common import CommonItems, RidgeGaussians, ridges
-from deciban.text.common import ItemVectors as Together
+from deciban.text.common import CommonItems, ItemVectors, RidgeGaussians, ridges
 from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence
 from deciban.text.hashed import HashedLexicon
@@ -64,19 +63,20 @@ from deciban.text.sums import (
 )
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Shares, Tables, class_factors
 
-AT_ONCE = 1 << 25  # numbers of evidence that are held at a time
-DISTINCT_WEIGHTS = 16  # with more of them, rows of about the same weight are judged by one table of shares
-UNTRIED = 0.3  # the belief in what items know, and in all of them alike, that suits a few documents
-DOUBT = 30.0  # pseudo-documents behind what is believed of weights beforehand, and behind offsets one
-TEN_FOLDS_BELOW = 150  # documents; from then on there are five
-CLOSED_FORM_FROM = 700  # documents: what reliabilities owe to them is found without folds
-NO_FOLD_FROM = 2500  # documents: the same tells how much doubt there is; before, one fold out of the sums does
-DOUBTED = tuple(Doubt(times, 0.0) for times in (100.0, 10.0, 1.0, 0.1))
-MANY_DOUBTS = (*(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1000.0)), NOTHING)
-# What a document's label adds to the evidence of others, they add to its own: see pool.ByForm. That is twice what it
-# does to weights if labels say nothing, which is feared when a doubt is chosen; over many sets it is one and a half.
-PAIRWISE, FEARED = 1.5, 2.0
-FOLDS = 3  # parts of the labelled documents that are judged by the others, where labels are missing
+MAX_EVIDENCE_ENTRIES = 1 << 25  # held at a time
+DISTINCT_WEIGHTS = 16  # with more of them, rows of about the same weight share one table of class shares
+DEFAULT_WEIGHT = 0.3  # of the informative items, and of all items alike; suits a few documents
+PRIOR_DOCUMENTS = 30.0  # pseudo-documents of the prior of the weights; that of the offsets has one
+TEN_FOLDS_BELOW = 150  # documents; from then on there are five folds
+CLOSED_FORM_FROM = 700  # documents: from here on a closed form instead of folds corrects for fitting on the same rows
+NO_FOLD_FROM = 2500  # documents: from here on it also chooses the doubt; with fewer, one fold out of the sums does
+FOLD_DOUBTS = tuple(Doubt(times, 0.0) for times in (100.0, 10.0, 1.0, 0.1))
+CLOSED_FORM_DOUBTS = (*(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1000.0)), PRIOR_ONLY)
+# A document's label also enters the evidence of the others, and theirs its own: see pool.ByForm. If labels were
+# uninformative, the correction would be twice that of the weights alone, which is used to choose a doubt; over many
+# data sets it is one and a half times.
+PAIRWISE_FACTOR, CAUTIOUS_FACTOR = 1.5, 2.0
+N_FOLDS_FOR_HIDDEN = 3  # folds of the labelled documents, each evaluated by the others, where labels are missing
 
 
 class Labelled(NamedTuple):
@@ -89,19 +89,19 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextChoice:
-    """What was chosen: pseudo-counts by block and factors of them by class, ridges of what is taken together, the
-    reliability of every vector, and how documents that had a part in that are judged without it."""
+    """What was chosen: pseudo-counts by block and their factors by class, ridges of the common items, the weight of
+    every vector, and how documents that these were fitted on are scored without them."""
 
     strengths: dict[str, Floats]
     factors: Floats  # (k,)
-    ridges: Floats  # a vector each, after those of the blocks
+    ridges: Floats  # each has a vector, after those of the blocks
     pool: Pool
-    classes: Array  # that the factors and the pool's offsets belong to
+    classes: Array  # of the factors and the pool's offsets
     left_out: LeftOut | None = None
     doubts: tuple[tuple[Doubt, float], ...] = ()
 
     def of_classes(self, classes: Array) -> TextChoice:
-        """The same for other classes; one that came later is taken for a rare one, and has no offset."""
+        """The same for other classes; a new one is treated as rare, and has no offset."""
         if classes is self.classes or np.array_equal(classes, self.classes):
             return self
         where = {label: i for i, label in enumerate(self.classes.tolist())}
@@ -111,26 +111,26 @@ class TextChoice:
         return replace(self, pool=self.pool.in_classes(places), factors=factors, classes=classes, left_out=left_out)
 
     @property
-    def together(self) -> Floats:
-        """The reliabilities of what is taken together, one a ridge."""
+    def ridge_weights(self) -> Floats:
+        """The weights of the common items' vectors, one per ridge."""
         return self.pool.weights[len(self.strengths) * PER_BLOCK :]
 
     def weights(self, block: str) -> Floats:
-        """A block's reliabilities, (strengths, vectors)."""
+        """The weights of a block's vectors, (strengths, vectors)."""
         at = list(self.strengths).index(block) * PER_BLOCK
         return self.pool.weights[at : at + PER_BLOCK].reshape(len(STRENGTHS), VECTORS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graded(Learner):
-    """A text model: sums, what was chosen, and pseudo-counts that a person put in (`prior`, by word)."""
+    """A text model: sums, choices, and the user's pseudo-counts (`prior`, by word)."""
 
     sums: TextSums
     choice: TextChoice | None = None
     prior: Mapping[str, Any] = field(default_factory=dict)
     class_prior: str | Floats = "empirical"
     unlabelled: int = 0  # documents whose label was guessed
-    choosing: bool = False  # whether it chooses by itself as it learns, for which it keeps documents
+    choosing: bool = False  # whether it chooses automatically as it learns, for which it keeps documents
     kept: Kept = field(default=NONE_KEPT, repr=False)  # documents that were learned
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -138,7 +138,7 @@ class Graded(Learner):
     chooses: ClassVar[bool] = True  # whether leave-one-out chooses something
 
     def __reduce__(self) -> tuple[type[Graded], tuple[Any, ...]]:
-        """What is derived is not pickled, and documents stay where they are."""
+        """Derived values and kept documents are not pickled."""
         return Graded, (self.sums, self.choice, self.prior, self.class_prior, self.unlabelled, self.choosing)
 
     @classmethod
@@ -186,7 +186,7 @@ class Graded(Learner):
         return replace(self, sums=replace(sums, closed=self.closed), unlabelled=0, kept=kept)
 
     def learn(self, rows: Texts, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
-        return self._plus(self.batch(rows, labels, weight, n_jobs))._tried(n_jobs)
+        return self._plus(self.batch(rows, labels, weight, n_jobs))._chosen_if_possible(n_jobs)
 
     def _collected(
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
@@ -198,21 +198,21 @@ class Graded(Learner):
     def learned_and_chosen(
         self, judges: Labelled, others: Labelled, classes: Array, mark: Array, n_jobs: int | None
     ) -> Graded:
-        """The same of a model that has learned nothing yet, of documents some of which judge: they say what is taken
-        together, and by them, whose marks are given, reliabilities are chosen. Each document is read once."""
+        """The model of all documents, from an empty one. The common items are chosen and the weights fitted on
+        `judges`, whose marks are given. Each document is read once."""
         lexicon = self.sums.lexicon.copy()
         rows, order = read_all(lexicon, judges.documents, self.sums.blocks, n_jobs)
         y, weight = judges.y[order], None if judges.weight is None else judges.weight[order]
         total = sums_of(lexicon, rows, y, classes, weight)
-        model = replace(self, sums=replace(total, closed=self.sums.closed)).taken_together(rows, y, weight, n_jobs)
+        model = replace(self, sums=replace(total, closed=self.sums.closed)).with_common_items(rows, y, weight, n_jobs)
         model = replace(model, sums=collect(others.documents, others.y, model.sums, others.weight, n_jobs))
         return model._chosen_by(rows, y, mark[order], weight, n_jobs)
 
-    def taken_together(self, rows: dict[str, Rows], y: Codes, weight: Floats | None, n_jobs: int | None) -> Graded:
-        """With the commonest items chosen, and their sums, by rows that are all that was learned."""
+    def with_common_items(self, rows: dict[str, Rows], y: Codes, weight: Floats | None, n_jobs: int | None) -> Graded:
+        """With the commonest items chosen, and their sums; the rows are all that was learned."""
         share = {
             block: cells.total() / (self.sums.mass[block] or 1.0) for block, cells in self.sums.cells.items()
-        }  # of documents, those with few items counting more
+        }  # of documents; those with few items count more
         common = CommonItems.chosen(self.sums.lexicon, share, int(np.count_nonzero(y >= 0)), len(self.classes))
         if common is not None:
             amount = np.ones(len(y)) if weight is None else np.ascontiguousarray(weight)
@@ -222,18 +222,20 @@ class Graded(Learner):
         return replace(self, sums=replace(self.sums, common=common))
 
     def __sub__(self, other: Graded) -> Graded:
-        left = self.sums - other.sums
-        choice = self.choice.of_classes(left.classes) if self.choice is not None and left.weight.any() else None
-        kept = self.kept.left(other.kept, left.classes, left.weight)
-        return replace(self, sums=left.with_words(self.prior), choice=choice, kept=kept)
+        remaining = self.sums - other.sums
+        choice = (
+            self.choice.of_classes(remaining.classes) if self.choice is not None and remaining.weight.any() else None
+        )
+        kept = self.kept.without(other.kept, remaining.classes, remaining.weight)
+        return replace(self, sums=remaining.with_words(self.prior), choice=choice, kept=kept)
 
     def scale(self, share: float) -> Graded:
-        """With every sum times a number; what was chosen stays."""
+        """With every sum times a number; choices stay."""
         return replace(self, sums=self.sums.scale(share).with_words(self.prior), kept=self.kept.scale(share))
 
     def __add__(self, other: Graded) -> Graded:
-        """What both have learned; weighed as the one that has learned more weighs it."""
-        return self._plus(other)._tried()
+        """What both have learned, under the choices of the one that has learned more."""
+        return self._plus(other)._chosen_if_possible()
 
     def _plus(self, other: Graded) -> Graded:
         more = max(self, other, key=lambda model: (model.choice is not None, float(model.weight.sum())))
@@ -246,8 +248,8 @@ class Graded(Learner):
             kept=self.kept + other.kept,
         )
 
-    def _tried(self, n_jobs: int | None = None) -> Graded:
-        """With reliabilities as soon as there is something to choose them by."""
+    def _chosen_if_possible(self, n_jobs: int | None = None) -> Graded:
+        """With weights fitted as soon as there are documents to fit them on."""
         untried = self.choosing and self.choice is None and not self.unlabelled
         return rechosen(self, self.kept, n_jobs) if untried and self.kept.stand_for(self.weight) else self
 
@@ -255,7 +257,7 @@ class Graded(Learner):
         return None if self.unlabelled else self.kept.every_row(self.classes, self.weight)
 
     @property
-    def guessed(self) -> str:
+    def why_inexact(self) -> str:
         return "some labels were guessed, by what all the others said" if self.unlabelled else ""
 
     # ------------------------------------------------------------------ evidence
@@ -268,13 +270,13 @@ class Graded(Learner):
         return {block: np.array(STRENGTHS) * (self.sums.mass[block] / total or 1.0) for block in self.sums.blocks}
 
     def ridges(self) -> Floats:
-        """Of what is taken together: as chosen, or else as the sums have it now."""
+        """The ridges of the common items: as chosen, or else from the present sums."""
         if self.choice is not None:
             return self.choice.ridges
         return np.zeros(0) if self.sums.common is None else ridges(self.sums.common, self.sums.weight)
 
     def gaussians(self, left_out: bool = False) -> RidgeGaussians | None:
-        """What is derived of the items that are taken together, made once; with `left_out`, to leave rows out."""
+        """The Gaussians of the common items, cached; with `left_out`, those for leaving rows out."""
         if self.sums.common is None or not len(self.ridges()):
             return None
         name = "gaussians, left out" if left_out else "gaussians"
@@ -282,8 +284,8 @@ class Graded(Learner):
             self._cache[name] = RidgeGaussians.of(self.sums.common, self.sums.weight, self.ridges(), left_out)
         return self._cache[name]  # type: ignore[no-any-return]  # put there above
 
-    def together(self, rows: dict[str, Rows]) -> Together:
-        """x of rows, of the items that are taken together."""
+    def item_vectors(self, rows: dict[str, Rows]) -> ItemVectors:
+        """x of rows: the vectors of their common items."""
         assert self.sums.common is not None
         return self.sums.common.vectors(self.sums.lexicon, rows)
 
@@ -293,7 +295,7 @@ class Graded(Learner):
         return len(self.sums.blocks) * PER_BLOCK + len(self.ridges())
 
     def shares(self, taken: float = 0.0) -> Shares:
-        """The classes' shares, and their factors: as chosen, or else as the sums have it now."""
+        """The classes' shares, and their factors: as chosen, or else from the present sums."""
         if self.choice is None:
             return Shares.of(self.sums.weight, class_factors(self.sums.weight), taken)
         return Shares.of(self.sums.weight, self.choice.of_classes(self.classes).factors, taken)
@@ -312,21 +314,21 @@ class Graded(Learner):
         return self._cache["cells"]  # type: ignore[no-any-return]  # put there above
 
     def table(self, block: str, which: Codes | None = None, n_jobs: int | None = None) -> Tables:
-        """What is derived of a block's sums; of `which` items alone, if said, and the same for each."""
+        """Tables derived from a block's sums, of all items or of `which` alone."""
         cells = self.cells(block) if which is None else self.cells(block).take(which)
         return Tables.of(cells, self.strengths()[block], self.shares(), n_jobs)
 
     def tables(self, n_jobs: int | None = None) -> dict[str, Tables]:
-        """What is derived of all sums, made once: a model is a value."""
+        """Tables of all blocks, cached."""
         if "tables" not in self._cache:
             self._cache["tables"] = {block: self.table(block, None, n_jobs) for block in self.sums.blocks}
         return self._cache["tables"]  # type: ignore[no-any-return]  # put there above
 
     def tables_for(self, rows: dict[str, Rows], n_jobs: int | None = None) -> dict[str, tuple[Tables, Rows]]:
-        """The tables that say what these rows are evidence of, and the rows as they are numbered there.
+        """The tables needed for these rows, and the rows as numbered in them.
 
-        One text needs a few items of the many there are. So at first tables are of the rows' items alone; once as many
-        items have been asked for as there are, all are derived and kept.
+        One text needs only a few of all items. So at first tables are derived for the rows' items alone; once as many
+        items have been looked up as there are, tables of all items are derived and cached.
         """
         asked = self._cache.get("asked", 0) + sum(len(indices) for _, indices in rows.values())
         self._cache["asked"] = asked
@@ -340,13 +342,13 @@ class Graded(Learner):
 
     def evidence(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
         """All vectors of rows numbered as the lexicon numbers them, (n, g, k)."""
-        own, nothing = np.full(length(rows), -1, dtype=np.int32), np.zeros(length(rows))
+        own, zeros = np.full(length(rows), -1, dtype=np.int32), np.zeros(length(rows))
         out = np.zeros((length(rows), self.vectors, len(self.classes)))
         for b, (table, mine) in enumerate(self.tables_for(rows, n_jobs).values()):
-            here = out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
-            table.evidence(mine, own, nothing, here, n_jobs)
+            block_out = out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
+            table.evidence(mine, own, zeros, block_out, n_jobs)
         if (laws := self.gaussians()) is not None:
-            out[:, len(rows) * PER_BLOCK :] = laws.evidence(self.together(rows), n_jobs)
+            out[:, len(rows) * PER_BLOCK :] = laws.evidence(self.item_vectors(rows), n_jobs)
         return out
 
     def evidence_without(
@@ -355,70 +357,72 @@ class Graded(Learner):
         own: Codes,
         weight: Floats | None = None,
         n_jobs: int | None = None,
-        about: bool = False,
+        approximate: bool = False,
     ) -> Floats:
-        """The same of rows that were learned as of class `own`, each by the sums without it.
+        """The same for learned rows of classes `own`, each under the sums without it.
 
-        `about` is for choosing: of many different weights, a few stand for all in the classes' shares.
+        `approximate` is for choosing: if rows have many different weights, class shares use a few rounded ones.
         """
         n, strengths = length(rows), self.strengths()
         out = np.zeros((n, self.vectors, len(self.classes)))
-        taken = np.ones(n) if weight is None else weight
+        removed = np.ones(n) if weight is None else weight
         if (laws := self.gaussians(left_out=True)) is not None:
-            out[:, len(rows) * PER_BLOCK :] = laws.evidence_without(self.together(rows), own, taken, n_jobs)
-        distinct, group = np.unique(taken, return_inverse=True)
-        if about and len(distinct) > DISTINCT_WEIGHTS:
-            group = np.searchsorted(np.quantile(taken, np.linspace(0, 1, DISTINCT_WEIGHTS + 1)[1:-1]), taken)
-            groups = [taken[group == i] for i in range(DISTINCT_WEIGHTS)]
+            out[:, len(rows) * PER_BLOCK :] = laws.evidence_without(self.item_vectors(rows), own, removed, n_jobs)
+        distinct, group = np.unique(removed, return_inverse=True)
+        if approximate and len(distinct) > DISTINCT_WEIGHTS:
+            group = np.searchsorted(np.quantile(removed, np.linspace(0, 1, DISTINCT_WEIGHTS + 1)[1:-1]), removed)
+            groups = [removed[group == i] for i in range(DISTINCT_WEIGHTS)]
             distinct = np.array([mine.mean() if len(mine) else 1.0 for mine in groups])
         for b, block in enumerate(self.sums.blocks):
-            cells, here = self.cells(block), out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
-            for i, gone in enumerate(distinct.tolist()):  # rows of equal weight leave equal shares behind
-                table = Tables.of(cells, strengths[block], self.shares(gone), n_jobs)
+            cells, block_out = self.cells(block), out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
+            for i, row_weight in enumerate(
+                distinct.tolist()
+            ):  # rows of equal weight share the class shares without them
+                table = Tables.of(cells, strengths[block], self.shares(row_weight), n_jobs)
                 which = np.flatnonzero(group == i)
                 if not len(which):
                     continue
                 codes = np.ascontiguousarray(own[which], dtype=np.int32)
                 mine = rows[block] if len(which) == n else some_rows(rows[block], which)
-                found = here if len(which) == n else np.zeros((len(which), *here.shape[1:]))
-                table.evidence(mine, codes, damped(mine) * taken[which], found, n_jobs)
-                if found is not here:
-                    here[which] = found
+                target = block_out if len(which) == n else np.zeros((len(which), *block_out.shape[1:]))
+                table.evidence(mine, codes, damped(mine) * removed[which], target, n_jobs)
+                if target is not block_out:
+                    block_out[which] = target
         return out
 
     # ------------------------------------------------------------------ answering
 
     def pooled(self, evidence: Floats, log_prior: Floats) -> Floats:
-        """log π_k + b_k + Σ_g r_g F_gk, (n, k), up to what all classes share."""
-        return self.believed.pool.pooled(evidence) + log_prior
+        """log π_k + b_k + Σ_g r_g F_gk, (n, k), up to a constant per row."""
+        return self.effective_choice.pool.pooled(evidence) + log_prior
 
     @property
     def way(self) -> str:
-        """By which way documents that were learned are judged."""
+        """How learned documents are evaluated."""
         return EXACT if self.choice is None else HELD if self.choice.left_out is None else CROSS_FITTED
 
     @property
-    def believed(self) -> TextChoice:
-        """What was chosen, or is believed before there is anything to choose by; of the classes there are."""
+    def effective_choice(self) -> TextChoice:
+        """The choice, or the default before there is one, for the present classes."""
         if "believed" not in self._cache:
-            self._cache["believed"] = (self.choice or self.unchosen()).of_classes(self.classes)
+            self._cache["believed"] = (self.choice or self.default_choice()).of_classes(self.classes)
         return self._cache["believed"]  # type: ignore[no-any-return]  # put there above
 
     def log_joints(self, rows: Texts, n_jobs: int | None = None) -> Floats:
-        """The same of documents, a row each."""
-        found = [
+        """`pooled` for documents."""
+        parts = [
             (at, self.pooled(self.evidence(mine, n_jobs), self.log_prior))
             for at, mine in self._numbered(rows.batches(), n_jobs)
         ]
-        out = np.empty((sum(len(at) for at, _ in found), len(self.classes)))
-        for at, said in found:
-            out[at] = said
+        out = np.empty((sum(len(at) for at, _ in parts), len(self.classes)))
+        for at, scores in parts:
+            out[at] = scores
         return out
 
     def log_posterior_without(
         self, rows: Texts, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
     ) -> tuple[Floats, str]:
-        del whole  # reliabilities know by themselves which documents had a part in them
+        del whole  # `left_out` knows which documents the weights were fitted on
         scores = self.log_joint_without(rows, codes, weight, n_jobs, marks(rows.strings()))
         return without_a_class(self, scores, codes, weight), self.way
 
@@ -430,18 +434,18 @@ class Graded(Learner):
         n_jobs: int | None = None,
         mark: Array | None = None,
     ) -> Floats:
-        """The same of documents that were learned as of class `own`, each by the sums without it; and if their marks
-        are given, by reliabilities that it had no part in."""
-        out, left_out = np.empty((len(own), len(self.classes))), self.believed.left_out
+        """The same for learned documents of classes `own`, each under the sums without it; and if their marks are
+        given, under weights fitted without it."""
+        out, left_out = np.empty((len(own), len(self.classes))), self.effective_choice.left_out
         prior, row_prior = log_class_prior_without(self.class_prior, self.sums.weight, own, weight, self.sums.closed)
         for at, rows in self._numbered(texts.batches(), n_jobs):
             check_known(at if weight is None else at[weight[at] > 0], at, rows)
-            taken, mine = None if weight is None else weight[at], prior[row_prior[at]]
-            evidence = self.evidence_without(rows, own[at], taken, n_jobs)
+            removed, mine = None if weight is None else weight[at], prior[row_prior[at]]
+            evidence = self.evidence_without(rows, own[at], removed, n_jobs)
             if left_out is None or mark is None:
                 out[at] = self.pooled(evidence, mine)
             else:
-                out[at] = left_out.pooled(self.believed.pool, evidence, own[at], mark[at], mine, taken) + mine
+                out[at] = left_out.pooled(self.effective_choice.pool, evidence, own[at], mark[at], mine, removed) + mine
         return out
 
     def _numbered(self, batches: Iterable[Documents], n_jobs: int | None) -> Iterator[tuple[Array, dict[str, Rows]]]:
@@ -450,10 +454,10 @@ class Graded(Learner):
             for which, rows in numbered(documents, self.sums.lexicon, self.sums.blocks, n_jobs):
                 slices = list(self._slices(len(which)))
                 for at in slices:
-                    yield which[at] + start, rows if len(slices) == 1 else taken_rows(rows, at)
+                    yield which[at] + start, rows if len(slices) == 1 else take_rows(rows, at)
             start += len(documents)
 
-    # ------------------------------------------------------------------ speaking of words
+    # ------------------------------------------------------------------ explanations and samples
 
     def explain(self, row: Texts, target: int | None = None, against: int | None = None, **how: Any) -> TextEvidence:
         """One document's evidence for a class over another, item by item."""
@@ -480,17 +484,17 @@ class Graded(Learner):
     def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded:
         from deciban.text import files
 
-        found = files.rebuild(dict(document), dict(tensors))
-        assert isinstance(found, cls)
-        return found
+        model = files.rebuild(dict(document), dict(tensors))
+        assert isinstance(model, cls)
+        return model
 
     # ------------------------------------------------------------------ choosing
 
     def choose(self, rows: Texts, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
-        """With the reliabilities that leave-one-out evidence of these documents, learned as of class `codes`, asks for.
+        """With weights fitted on the leave-one-out evidence of these learned documents of classes `codes`.
 
-        Documents that are all of their class are passed over: without them there is no such class. Where no class is
-        left to tell from another, there is nothing to choose by. From then on it chooses by itself.
+        Documents that are alone in their class are passed over: without them there is no such class. With fewer than
+        two classes left nothing is chosen. From then on the model chooses automatically.
         """
         own, mark = codes, marks(rows.strings())
         pieces = list(self._numbered(rows.batches(), n_jobs))
@@ -502,60 +506,62 @@ class Graded(Learner):
         given = np.bincount(y[y >= 0], None if w is None else w[y >= 0], minlength=len(self.classes))
         model = self if self.choosing else replace(self, choosing=True)
         if np.allclose(given, self.sums.weight, rtol=1e-9, atol=0.0):  # all that was learned
-            model = model.taken_together(items, y, w, n_jobs)
+            model = model.with_common_items(items, y, w, n_jobs)
         return model._chosen_by(items, y, mark[order], w, n_jobs)
 
     def _chosen_by(
         self, rows: dict[str, Rows], own: Codes, mark: Array, weight: Floats | None, n_jobs: int | None
     ) -> Graded:
         amount = np.ones(len(own)) if weight is None else weight
-        useful = np.flatnonzero((amount > 0) & (own >= 0) & (self.sums.weight[own] > amount * (1.0 + 1e-9)))
-        if len(np.unique(own[useful])) < 2:  # nothing to choose by: what was chosen stays
+        usable = np.flatnonzero((amount > 0) & (own >= 0) & (self.sums.weight[own] > amount * (1.0 + 1e-9)))
+        if len(np.unique(own[usable])) < 2:  # nothing to fit on: the choice stays
             return self
-        if len(useful) < len(own):
-            rows = taken_rows(rows, useful)
-        y, mark, w = own[useful], mark[useful], None if weight is None else weight[useful]
-        free = self.untried()
-        evidence = free.evidence_without(rows, y, w, n_jobs, about=True)
+        if len(usable) < len(own):
+            rows = take_rows(rows, usable)
+        y, mark, w = own[usable], mark[usable], None if weight is None else weight[usable]
+        unfitted = self.with_default_choice()
+        evidence = unfitted.evidence_without(rows, y, w, n_jobs, approximate=True)
         log_prior = log_class_prior("empirical", self.sums.weight)
-        usual, doubts = free.usual(), MANY_DOUBTS
+        weight_prior, doubts = unfitted.weight_prior(), CLOSED_FORM_DOUBTS
         if len(y) < NO_FOLD_FROM:
             folds = Folds.of(mark, y, len(self.classes), 10 if len(y) < TEN_FOLDS_BELOW else 5)
             fold = folds.which(mark, y)
             if len(y) < CLOSED_FORM_FROM:
-                parts = (free._part(rows, y, w, fold == f, fold != f, n_jobs) for f in range(folds.count))
-                return free.settled(cross_fit(evidence, y, log_prior, w, folds, mark, parts, usual))
-            some = free._part(rows, y, w, fold == 0, (fold == 1) | (fold == 2), n_jobs)  # enough to tell doubts apart
-            doubts = (best_doubt(some, y, w, usual, DOUBTED),)
-        found, _ = closed_fit(evidence, y, log_prior, w, int(mark.max()), usual, doubts, PAIRWISE, FEARED)
-        return free.settled(found)
+                parts = (unfitted._part(rows, y, w, fold == f, fold != f, n_jobs) for f in range(folds.count))
+                return unfitted.with_choice(cross_fit(evidence, y, log_prior, w, folds, mark, parts, weight_prior))
+            part = unfitted._part(rows, y, w, fold == 0, (fold == 1) | (fold == 2), n_jobs)  # enough to compare doubts
+            doubts = (best_doubt(part, y, w, weight_prior, FOLD_DOUBTS),)
+        chosen, _ = closed_fit(
+            evidence, y, log_prior, w, int(mark.max()), weight_prior, doubts, PAIRWISE_FACTOR, CAUTIOUS_FACTOR
+        )
+        return unfitted.with_choice(chosen)
 
-    def untried(self) -> Graded:
-        """With pseudo-counts as the sums have them now, and nothing else chosen."""
-        return replace(self, choice=replace(self, choice=None).unchosen())
+    def with_default_choice(self) -> Graded:
+        """With the default choice, its pseudo-counts from the present sums."""
+        return replace(self, choice=replace(self, choice=None).default_choice())
 
-    def settled(self, found: Chosen) -> Graded:
-        """With what was chosen, under the pseudo-counts that it has."""
-        held = self.strengths(), self.shares().factor, self.ridges()
-        return replace(self, choice=TextChoice(*held, found.pool, self.classes, found.left_out, found.doubts))
+    def with_choice(self, chosen: Chosen) -> Graded:
+        """With these fitted weights, and the present pseudo-counts, factors and ridges."""
+        fixed = self.strengths(), self.shares().factor, self.ridges()
+        return replace(self, choice=TextChoice(*fixed, chosen.pool, self.classes, chosen.left_out, chosen.doubts))
 
-    def usual(self) -> Usual:
-        """What is believed of reliabilities before any document is seen."""
-        return Usual(DOUBT, self.unchosen().pool.weights, 1.0)
+    def weight_prior(self) -> WeightPrior:
+        """The prior of the weights."""
+        return WeightPrior(PRIOR_DOCUMENTS, self.default_choice().pool.weights, 1.0)
 
     def _part(
-        self, rows: dict[str, Rows], y: Codes, weight: Floats | None, gone: Array, used: Array, n_jobs: int | None
+        self, rows: dict[str, Rows], y: Codes, weight: Floats | None, removed: Array, used: Array, n_jobs: int | None
     ) -> FoldPart:
-        """The evidence of documents that are `gone` out of the sums, and of those `used` as rows to fit on."""
-        amount, out, rest = np.ones(len(y)) if weight is None else weight, np.flatnonzero(gone), np.flatnonzero(used)
-        some = taken_rows(rows, out), y[out], self.classes, amount[out], self.sums.common, n_jobs
-        model = replace(self, sums=self.sums.less(sums_of(self.sums.lexicon, *some)))
-        left = model.sums.weight
-        rest, out = rest[left[y[rest]] > amount[rest] * (1.0 + 1e-9)], out[left[y[out]] > 0]
+        """The evidence of the documents `removed` from the sums, and of those `used` to fit on."""
+        amount, out, rest = np.ones(len(y)) if weight is None else weight, np.flatnonzero(removed), np.flatnonzero(used)
+        removed_rows = take_rows(rows, out), y[out], self.classes, amount[out], self.sums.common, n_jobs
+        model = replace(self, sums=self.sums.less(sums_of(self.sums.lexicon, *removed_rows)))
+        remaining = model.sums.weight
+        rest, out = rest[remaining[y[rest]] > amount[rest] * (1.0 + 1e-9)], out[remaining[y[out]] > 0]
         w = None if weight is None else weight[rest]
-        inside = model.evidence_without(taken_rows(rows, rest), y[rest], w, n_jobs, about=True)
-        outside = model.evidence(taken_rows(rows, out), n_jobs)
-        return FoldPart(rest, inside, out, outside, log_class_prior("empirical", left))
+        inside = model.evidence_without(take_rows(rows, rest), y[rest], w, n_jobs, approximate=True)
+        outside = model.evidence(take_rows(rows, out), n_jobs)
+        return FoldPart(rest, inside, out, outside, log_class_prior("empirical", remaining))
 
     def fill(
         self,
@@ -566,11 +572,11 @@ class Graded(Learner):
         n_jobs: int | None = None,
         watch: Callable[[int, float], None] | None = None,
     ) -> Graded:
-        """With documents whose label is missing (code −1), shared out as this model, of the others, judges them.
+        """With documents whose label is missing (code −1), shared among the classes by the posterior of this model.
 
-        A document that had a part in those judgements looks surer than it is. So reliabilities are fitted on documents
-        whose own label was left out while the others were judged: each third in turn. How much doubt there is about
-        them, the labelled documents alone have shown.
+        The posterior of a labelled document that this used would be overconfident. So weights are fitted on documents
+        whose own label was left out while missing labels were guessed: each third in turn. The doubts are those chosen
+        on the labelled documents alone.
         """
         mark, unlabelled = marks(rows.strings()), int((codes < 0).sum())
         model = self._filled(rows.batches(), codes, mark, weight, hidden.weight, n_jobs, watch or (lambda *_: None))
@@ -586,11 +592,11 @@ class Graded(Learner):
         n_jobs: int | None,
         watch: Callable[[int, float], None],
     ) -> Graded:
-        lexicon, rows = in_order(batches, self.sums.lexicon, self.sums.blocks, n_jobs)
+        lexicon, rows = read_in_order(batches, self.sums.lexicon, self.sums.blocks, n_jobs)
         base = replace(self, sums=self.sums.in_lexicon(lexicon))
         amount = np.ones(len(codes)) if weight is None else weight
         known, hidden = (np.flatnonzero((codes >= 0) == labelled) for labelled in (True, False))
-        unknown = taken_rows(rows, hidden)
+        unknown = take_rows(rows, hidden)
 
         def with_hidden(model: Graded) -> Graded:
             judged = model.posterior(unknown, n_jobs)
@@ -600,69 +606,69 @@ class Graded(Learner):
 
         whole = with_hidden(base)
         fold = np.empty(len(known), dtype=np.intp)
-        fold[np.argsort(codes[known], kind="stable")] = np.arange(len(known)) % FOLDS
+        fold[np.argsort(codes[known], kind="stable")] = np.arange(len(known)) % N_FOLDS_FOR_HIDDEN
         vectors, order = [], []
-        for f in range(FOLDS):
+        for f in range(N_FOLDS_FOR_HIDDEN):
             watch(f + 1, 0.0)
             rest, out = known[fold != f], known[fold == f]
-            some = taken_rows(rows, rest), codes[rest], self.classes, amount[rest], self.sums.common, n_jobs
+            some = take_rows(rows, rest), codes[rest], self.classes, amount[rest], self.sums.common, n_jobs
             part = sums_of(lexicon, *some)
             model = replace(self, sums=part)._chosen_by(
-                taken_rows(rows, rest), codes[rest], mark[rest], amount[rest], n_jobs
+                take_rows(rows, rest), codes[rest], mark[rest], amount[rest], n_jobs
             )
-            out = out[part.weight[codes[out]] > 0]  # a class that is there without them
+            out = out[part.weight[codes[out]] > 0]  # classes that still have documents without them
             if len(out) and model.choice is not None:
                 judge = replace(with_hidden(model), choice=whole.choice)  # the pseudo-counts are those of all
-                vectors.append(judge.evidence(taken_rows(rows, out), n_jobs))
+                vectors.append(judge.evidence(take_rows(rows, out), n_jobs))
                 order.append(out)
         which = np.concatenate([np.zeros(0, dtype=np.intp), *order])
         if len(np.unique(codes[which])) < 2 or base.choice is None:
             return whole
         log_prior = log_class_prior("empirical", whole.sums.weight)
         labelled = Vectors(np.concatenate(vectors), codes[which], log_prior, None if weight is None else amount[which])
-        doubts, shares = zip(*(base.choice.doubts or ((MANY_DOUBTS[0], 1.0),)), strict=True)
-        pools = whole.usual().fit(labelled, doubts, 1e-7)
-        return whole.settled(Chosen(Pool.mean(pools, np.array(shares)), None, base.choice.doubts))
+        doubts, shares = zip(*(base.choice.doubts or ((CLOSED_FORM_DOUBTS[0], 1.0),)), strict=True)
+        pools = whole.weight_prior().fit(labelled, doubts, 1e-7)
+        return whole.with_choice(Chosen(Pool.mean(pools, np.array(shares)), None, base.choice.doubts))
 
     def posterior(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
         """P(y | x) of rows numbered as the lexicon numbers them."""
         out = np.empty((length(rows), len(self.classes)))
         for at in self._slices(length(rows)):
-            scores = self.pooled(self.evidence(taken_rows(rows, at), n_jobs), self.log_prior)
+            scores = self.pooled(self.evidence(take_rows(rows, at), n_jobs), self.log_prior)
             out[at] = bayes.posterior(scores, self.log_prior)
         return out
 
     def _slices(self, n: int) -> Iterator[Array]:
-        """Rows whose evidence fits into a bounded piece of memory, in turn."""
-        step = max(1, AT_ONCE // (self.vectors * max(1, len(self.classes))))
+        """Row numbers in slices whose evidence has at most MAX_EVIDENCE_ENTRIES."""
+        step = max(1, MAX_EVIDENCE_ENTRIES // (self.vectors * max(1, len(self.classes))))
         return (np.arange(first, min(n, first + step)) for first in range(0, n, step))
 
-    def unchosen(self) -> TextChoice:
-        """Before there are documents to choose by: every block alike, and not too sure of what it says."""
+    def default_choice(self) -> TextChoice:
+        """The choice before there are documents to fit on: every block alike, with moderate weights."""
         weights = np.zeros((len(self.sums.blocks), len(STRENGTHS), VECTORS))
-        weights[:, STRENGTHS.index(1.0), -2] = UNTRIED
-        weights[:, STRENGTHS.index(1.0), -1] = UNTRIED / np.sqrt(len(weights))
+        weights[:, STRENGTHS.index(1.0), -2] = DEFAULT_WEIGHT
+        weights[:, STRENGTHS.index(1.0), -1] = DEFAULT_WEIGHT / np.sqrt(len(weights))
         ridges = self.ridges()
         pool = Pool(np.append(weights, np.zeros(len(ridges))), np.zeros(len(self.classes)))
         return TextChoice(self.strengths(), self.shares().factor, ridges, pool, self.classes)
 
 
 def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount: Floats) -> TextSums:
-    """The sums of documents that belong to classes in part; parts below a hundredth of the largest are nothing."""
+    """The sums of documents shared among classes; shares below a hundredth of the largest are dropped."""
     shares = np.where(posterior >= 0.01 * posterior.max(axis=1, keepdims=True), posterior, 0.0)
     shares = shares / shares.sum(axis=1, keepdims=True) * amount[:, None]
     row, y = np.nonzero(shares)
-    some = taken_rows(rows, row), y.astype(np.int32), sums.classes, shares[row, y], sums.common
+    some = take_rows(rows, row), y.astype(np.int32), sums.classes, shares[row, y], sums.common
     return sums_of(sums.lexicon, *some)
 
 
 def pseudo_cells(prior: Mapping[str, Any], items: Codes, classes: Array, unit: Floats, size: int) -> ItemSums:
-    """What a person put in, {word: n} for every class or {word: {class: n}}, as cells of the words' items; n is worth
-    `unit`, by class. Hashed, several words may be one item."""
+    """The user's pseudo-counts, {word: n} for every class or {word: {class: n}}, as sums of the words' items; n is in
+    units of `unit`, by class. With hashing, several words may be one item."""
     labels = classes.tolist()
     by_word: dict[int, Floats] = {}
-    for item, said in zip(items.tolist(), prior.values(), strict=True):
-        mine = [float(said.get(c, 0.0)) if isinstance(said, Mapping) else float(said) for c in labels]
+    for item, value in zip(items.tolist(), prior.values(), strict=True):
+        mine = [float(value.get(c, 0.0)) if isinstance(value, Mapping) else float(value) for c in labels]
         by_word[item] = by_word.get(item, 0.0) + np.array(mine)
     ptr, cls, val = np.zeros(size + 1, dtype=np.int64), [], []
     for item in sorted(by_word):
@@ -677,19 +683,19 @@ def length(rows: dict[str, Rows]) -> int:
     return len(next(iter(rows.values()))[0]) - 1
 
 
-def in_order(
+def read_in_order(
     batches: Iterable[Documents], lexicon: Items, blocks: Sequence[str], n_jobs: int | None
 ) -> tuple[Items, dict[str, Rows]]:
-    """All documents as rows in their order, and the lexicon with what is new to it."""
+    """The lexicon extended by new items, and all documents as rows in their order."""
     lexicon = lexicon.copy()
     rows, order = read_all(lexicon, batches, blocks, n_jobs)
-    return lexicon, taken_rows(rows, np.argsort(order))
+    return lexicon, take_rows(rows, np.argsort(order))
 
 
 def read_all(
     lexicon: Items, batches: Iterable[Documents], blocks: Sequence[str], n_jobs: int | None
 ) -> tuple[dict[str, Rows], Array]:
-    """All documents as rows numbered by the lexicon, which learns what is new to it; and which document each is."""
+    """All documents as rows numbered by the lexicon, which is extended; and the document of each row."""
     pieces, order, start = [], [np.zeros(0, dtype=np.intp)], 0
     for documents in batches:
         which, piece = read_into(lexicon, documents, blocks, n_jobs)
@@ -699,14 +705,14 @@ def read_all(
     return {block: stacked([piece[block] for piece in pieces]) for block in blocks}, np.concatenate(order)
 
 
-def taken_rows(rows: dict[str, Rows], which: Array) -> dict[str, Rows]:
+def take_rows(rows: dict[str, Rows], which: Array) -> dict[str, Rows]:
     return {block: some_rows(mine, which) for block, mine in rows.items()}
 
 
 def numbered(
     documents: Documents, lexicon: Items, blocks: Sequence[str], n_jobs: int | None
 ) -> Iterator[tuple[Array, dict[str, Rows]]]:
-    """Documents as rows numbered by the lexicon (−1: unknown), in pieces, each with which documents it has."""
+    """Documents as rows numbered by the lexicon (−1: unknown), in pieces, each with its document numbers."""
     for part in read(documents, blocks, n_jobs, lexicon.fresh):
         to = lexicon.places(part.lexicon)
         for start, stop, rows in part.pieces:

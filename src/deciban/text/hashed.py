@@ -1,8 +1,8 @@
 """The hashed vocabulary: an item is the bucket of its hash, and no string is kept.
 
-Memory is bounded by the number of buckets, and sums of parts that never met have their items in common: there is no
-vocabulary to merge. Two items in one bucket are one item to the model. Buckets are numbered as they come, as words are,
-so that a model of few texts is small, and sums, evidence and forgetting go on as they do with words.
+Memory is bounded by the number of buckets, and models of separate parts have the same items without merging any
+vocabulary. Two items in one bucket are one item to the model. Buckets are numbered in order of first use, as words are,
+so that a model of few texts is small, and sums, evidence and forgetting work as with words.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from deciban.errors import DecibanError
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows
 from deciban.text.raw import Documents, PairVocabulary, Vocabulary
 
-MAX_BUCKETS = 2**31 - 1  # buckets there can be: hashes have 32 bits, and a sign that is dropped
+MAX_BUCKETS = 2**31 - 1  # hashes have 32 bits, of which the sign is dropped
 
 
 @dataclass(slots=True, eq=False)
 class Buckets:
-    """A growing set of buckets, numbered in the order in which they were first seen: as words are, without strings.
+    """A growing set of buckets, numbered in order of first use, like a vocabulary without strings.
 
     >>> buckets = Buckets(1000)
     >>> buckets.add(["to", "be", "or", "not", "to", "be"]).tolist()
@@ -44,7 +44,7 @@ class Buckets:
         return self._numbers(self._buckets(hashes), True)
 
     def place(self, hashes: Codes) -> Codes:
-        """The same, −1 where a bucket is not known."""
+        """The same without adding any: −1 for an unknown bucket."""
         return self._numbers(self._buckets(hashes), False)
 
     def add(self, strings: Iterable[str]) -> Codes:
@@ -70,7 +70,7 @@ class Buckets:
         return self.seen.arrays(which)[1]
 
     def strings(self, which: Codes | None = None) -> list[str]:
-        """What to call them: the words are not known."""
+        """Names of buckets, since the words are not known."""
         return [f"#{bucket}" for bucket in self.buckets(which).tolist()]
 
     def take(self, which: Codes) -> Buckets:
@@ -111,7 +111,7 @@ class HashedLexicon(Items):
         return not any(map(len, self.sets.values()))
 
     def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
-        spelled, out = Lexicon(), {}  # strings live as long as this
+        spelled, out = Lexicon(), {}  # strings are not kept beyond this call
         for block, (ids, indptr) in spelled.streams(documents, start, stop, blocks).items():
             mine = self.sets[block]
             numbers = np.append(mine.number(hashes(spelled, block)), np.int32(-1))  # number −1 is in no bucket
@@ -148,10 +148,10 @@ class HashedLexicon(Items):
         ids, _ = spelled.streams(document, 0, 1, (block,))[block]
         present = np.unique(ids[ids >= 0]).astype(np.int32)
         numbers = self.sets[block].place(hashes(spelled, block)[present])
-        there: dict[int, list[tuple[str, ...]]] = {}
+        by_number: dict[int, list[tuple[str, ...]]] = {}
         for number, parts in zip(numbers.tolist(), spelled.parts(block, present), strict=True):
-            there.setdefault(number, []).append(parts)
-        return [there[item] for item in which.tolist()]
+            by_number.setdefault(number, []).append(parts)
+        return [by_number[item] for item in which.tolist()]
 
 
 def check_words_are_kept(n_features: int | None) -> None:
@@ -162,24 +162,24 @@ def check_words_are_kept(n_features: int | None) -> None:
 
 
 def hashes(lexicon: Lexicon, block: str) -> Codes:
-    """MurmurHash3 of a block's items: of a string's UTF-8; of a pair's two hashes, which is quicker than spelling; of a
-    repeat's hash and number."""
+    """MurmurHash3 of a block's items: of a string's UTF-8; of a pair's two hashes, which is faster than of its string;
+    of a repeat's hash and number."""
     if block in ("words", "characters"):
         strings: Vocabulary = getattr(lexicon, block)
         return strings.hashes()
     words = lexicon.words.hashes().view(np.uint32)
     if block == "repeats":
         numbers, times = lexicon.repeats.arrays()
-        return mixed([words[numbers], times.view(np.uint32)])
-    return mixed([words[numbers] for numbers in getattr(lexicon, block).arrays()])
+        return murmur_hash([words[numbers], times.view(np.uint32)])
+    return murmur_hash([words[numbers] for numbers in getattr(lexicon, block).arrays()])
 
 
-def mixed(keys: Sequence[Any]) -> Codes:
-    """MurmurHash3_x86_32 with seed 0 of keys that are some numbers of 32 bits each, elementwise."""
+def murmur_hash(keys: Sequence[Any]) -> Codes:
+    """MurmurHash3_x86_32 with seed 0, elementwise, of keys of several 32-bit numbers."""
     total = np.zeros(len(keys[0]), dtype=np.uint32)
     for key in keys:
-        total ^= turned(key * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-        total = turned(total, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        total ^= rotated_left(key * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        total = rotated_left(total, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     total ^= np.uint32(4 * len(keys))
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         total ^= total >> np.uint32(shift)
@@ -187,6 +187,6 @@ def mixed(keys: Sequence[Any]) -> Codes:
     return (total ^ (total >> np.uint32(16))).view(np.int32)
 
 
-def turned(numbers: Any, by: int) -> Any:
-    """Bits moved up, those that fall out at the top coming in at the bottom."""
+def rotated_left(numbers: Any, by: int) -> Any:
+    """32-bit numbers rotated left."""
     return (numbers << np.uint32(by)) | (numbers >> np.uint32(32 - by))

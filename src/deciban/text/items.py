@@ -1,7 +1,7 @@
-"""What a text is made of: words, pairs of them, header fields, gaps, characters, repeats. Each item has a number.
+"""The items of a text: words, pairs of them, header fields, gaps, characters, repeats. Each item has a number.
 
-Pairs, header fields and gaps are pairs of words, so they are kept as pairs of numbers, not as strings. A repeat is a
-word and how often it comes at least.
+Pairs, header fields and gaps are pairs of words, so they are stored as pairs of numbers, not as strings. A repeat is a
+word and its least number of occurrences.
 """
 
 from __future__ import annotations
@@ -19,20 +19,14 @@ from deciban.text.raw import Documents, PairVocabulary, Vocabulary
 
 BLOCKS = ("words", "pairs", "headers", "gaps", "characters", "repeats")
 PAIRED = ("pairs", "headers", "gaps")  # those made of two words
-REPEAT_TIMES = (2, 3, 5)  # how often a word comes at least, to be a repeat
-GAPS = (2, 3)  # how far apart the words of a gap stand
+REPEAT_TIMES = (2, 3, 5)  # least numbers of occurrences for a repeat
+GAPS = (2, 3)  # distances between the words of a gap
 RUNS = (3, 5)  # the shortest and the longest run of characters
-MAX_WORD_CHARACTERS = (
-    256  # characters of a word: what is longer is no word, and is cut so that it cannot fill the memory
-)
-MIN_REPEATED_WORDS, MAX_WORDS_FOR_REPEATS = (
-    5,
-    100,
-)  # words that come twice, and distinct ones, on average: repeats tell more between the two
-MAX_WORDS_OF_SHORT_TEXT = (
-    64  # texts with fewer distinct words than this on average are short: gaps and characters tell more of them
-)
-DOCUMENTS_LOOKED_AT = 200  # documents: enough to see what kind they are
+MAX_WORD_CHARACTERS = 256  # longer words are cut, so that they cannot fill the memory
+# Repeats help if documents have at least so many repeated words and at most so many distinct ones, on average.
+MIN_REPEATED_WORDS, MAX_WORDS_FOR_REPEATS = 5, 100
+MAX_WORDS_OF_SHORT_TEXT = 64  # distinct words of a short text, on average, for which gaps and characters help
+DOCUMENTS_LOOKED_AT = 200  # to choose blocks by
 
 ItemStream: TypeAlias = tuple[Codes, Array]  # numbers, one document after the other, and where each document's begin
 Rows: TypeAlias = tuple[Array, Codes]  # where each document's begin, and its distinct items, ascending
@@ -44,11 +38,11 @@ class Items(ABC):
     @property
     @abstractmethod
     def n_features(self) -> int | None:
-        """How many there can be, where they are hashed."""
+        """The number of buckets, if items are hashed."""
 
     @abstractmethod
     def fresh(self) -> Self:
-        """Such a set, with nothing in it yet."""
+        """An empty set of the same kind."""
 
     @abstractmethod
     def size(self, block: str) -> int: ...
@@ -65,15 +59,15 @@ class Items(ABC):
 
     @abstractmethod
     def merge(self, other: Self) -> dict[str, Codes]:
-        """Adds the other's items after those there are; by block, where each of them went."""
+        """Add the other's items after the present ones; by block, the new number of each."""
 
     @abstractmethod
     def places(self, other: Self) -> dict[str, Codes]:
-        """By block, where each of the other's items is here; −1 where it is not."""
+        """By block, the number here of each of the other's items; −1 if unknown."""
 
     @abstractmethod
     def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
-        """A set of the items to keep, by block, and which they were."""
+        """The set of the items to keep, and by block their old numbers."""
 
     @abstractmethod
     def find(self, words: Iterable[str]) -> Codes:
@@ -81,15 +75,15 @@ class Items(ABC):
 
     @abstractmethod
     def with_words(self, words: Iterable[str]) -> Self:
-        """The same with these words; itself if it has them."""
+        """The same with these words added; itself if it has them all."""
 
     @abstractmethod
     def names(self, block: str, which: Codes) -> list[str]:
-        """What to call items when speaking to a person."""
+        """Names of items, for display."""
 
     @abstractmethod
     def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
-        """What these items are in a document that has them: words, or pairs of them; several may be one item."""
+        """The words, or pairs of words, of these items in a document that has them; an item may have several."""
 
 
 @dataclass(slots=True)
@@ -126,7 +120,7 @@ class Lexicon(Items):
 
     def streams(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, ItemStream]:
         """The items of each document, by block, some of them more than once; new ones are added."""
-        said = kernel.tokenize(
+        ids, indptr, fields = kernel.tokenize(
             documents,
             start,
             stop,
@@ -136,7 +130,6 @@ class Lexicon(Items):
             longest=MAX_WORD_CHARACTERS,
             headers="headers" in blocks,
         )
-        ids, indptr, fields = said
         out = {"words": (ids, indptr)}
         if "pairs" in blocks:
             out["pairs"] = kernel.pair_up(ids, indptr, ids, indptr, 1, self.pairs, True, 0)
@@ -145,7 +138,7 @@ class Lexicon(Items):
             out["headers"] = kernel.pair_up(fields, indptr, ids, indptr, 0, self.headers, True)
         if "gaps" in blocks:
             near, far = (kernel.pair_up(ids, indptr, ids, indptr, gap, self.gaps, True) for gap in GAPS)
-            out["gaps"] = beside(near, far)
+            out["gaps"] = interleaved(near, far)
         if "characters" in blocks or "repeats" in blocks:
             times, distinct, begin = kernel.count(ids, indptr, len(self.words))
             out["words"] = distinct, begin
@@ -157,7 +150,7 @@ class Lexicon(Items):
         return {block: out[block] for block in blocks}
 
     def _repeated(self, times: Array, words: Codes, begin: Array) -> ItemStream:
-        """The words of each document that come several times, once for every one of REPEAT_TIMES that they reach."""
+        """The repeated words of each document, once for every one of REPEAT_TIMES that they reach."""
         some = np.flatnonzero(times >= REPEAT_TIMES[0])
         reached = (times[some, None] >= REPEAT_TIMES).sum(axis=1)
         which = np.repeat(some, reached)
@@ -177,7 +170,7 @@ class Lexicon(Items):
 
     def merge(self, other: Self) -> dict[str, Codes]:
         if self.is_empty():
-            for block in BLOCKS:  # a copy is much quicker than putting items in one by one
+            for block in BLOCKS:  # a copy is much faster than adding items one by one
                 setattr(self, block, getattr(other, block).copy())
             return {block: np.arange(self.size(block), dtype=np.int32) for block in BLOCKS}
         to = {"words": self.words.merge(other.words)}
@@ -199,16 +192,16 @@ class Lexicon(Items):
         return to
 
     def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
-        """The same; words that kept pairs and repeats are made of stay too."""
-        wanted = keep["words"].copy()
-        wanted[0] = True
+        """As in Items; the words of kept pairs and repeats are kept too."""
+        keep_word = keep["words"].copy()
+        keep_word[0] = True
         for block in PAIRED:
             for numbers in getattr(self, block).arrays():
-                wanted[numbers[keep[block]]] = True
-        wanted[self.repeats.arrays()[0][keep["repeats"]]] = True
+                keep_word[numbers[keep[block]]] = True
+        keep_word[self.repeats.arrays()[0][keep["repeats"]]] = True
         which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
-        which["words"] = np.flatnonzero(wanted).astype(np.int32)
-        new = np.cumsum(wanted).astype(np.int32) - 1
+        which["words"] = np.flatnonzero(keep_word).astype(np.int32)
+        new = np.cumsum(keep_word).astype(np.int32) - 1
         out = type(self)(self.words.take(which["words"]), characters=self.characters.take(which["characters"]))
         for block in PAIRED:
             first, second = getattr(self, block).arrays()
@@ -228,7 +221,7 @@ class Lexicon(Items):
         return type(self)(known, *(getattr(self, block) for block in BLOCKS[1:]))
 
     def parts(self, block: str, which: Codes | None = None) -> list[tuple[str, ...]]:
-        """What these items, or all, are made of: one string, or two."""
+        """The one or two strings of these items, or of all."""
         if block == "repeats":
             words, times = self.repeats.arrays(which)
             return list(zip(self.words.strings(words), map(str, times.tolist()), strict=True))
@@ -244,7 +237,7 @@ class Lexicon(Items):
         return [[parts] for parts in self.parts(block, which)]
 
 
-JOINED: dict[str, Callable[..., str]] = {
+ITEM_FORMATS: dict[str, Callable[..., str]] = {
     "words": lambda a: a,
     "pairs": lambda a, b: f"{a or '⟨start⟩'} {b or '⟨end⟩'}",
     "headers": lambda a, b: f"{a}:{b}",
@@ -255,12 +248,12 @@ JOINED: dict[str, Callable[..., str]] = {
 
 
 def item_name(block: str, parts: tuple[str, ...]) -> str:
-    """An item by what it is made of, for a person to read."""
-    return JOINED[block](*parts)
+    """The name of an item with these parts, for display."""
+    return ITEM_FORMATS[block](*parts)
 
 
-def beside(a: ItemStream, b: ItemStream) -> ItemStream:
-    """In each document first what the one stream has, then what the other has."""
+def interleaved(a: ItemStream, b: ItemStream) -> ItemStream:
+    """Both streams as one: in each document first the items of `a`, then those of `b`."""
     (one, one_ptr), (two, two_ptr) = a, b
     out = np.empty(len(one) + len(two), dtype=np.int32)
     out[np.arange(len(one)) + np.repeat(two_ptr[:-1], np.diff(one_ptr))] = one
@@ -269,26 +262,26 @@ def beside(a: ItemStream, b: ItemStream) -> ItemStream:
 
 
 def choose_blocks(documents: Documents) -> tuple[str, ...]:
-    """Which blocks suit such documents: header fields if most have some, gaps and characters if they are short, repeats
-    if words come again in them and they are not long."""
+    """The blocks that suit such documents: header fields if most have some, gaps and characters if they are short,
+    repeats if words recur in them and they are not long."""
     n = len(documents)
     if not n:
         return ("words", "pairs")
     step = max(1, n // DOCUMENTS_LOOKED_AT)
-    lexicon, headed, distinct, repeated = Lexicon(), 0, 0, 0
-    looked = range(0, n, step)
-    for i in looked:
+    lexicon, with_headers, distinct, repeated = Lexicon(), 0, 0, 0
+    sampled = range(0, n, step)
+    for i in sampled:
         ids, indptr, fields = kernel.tokenize(documents, i, i + 1, lexicon.words, True, "punctuation", headers=True)
         assert fields is not None
-        headed += bool((fields >= 0).any())
+        with_headers += bool((fields >= 0).any())
         times, _, _ = kernel.count(ids, indptr, len(lexicon.words))
         distinct += len(times)
         repeated += int(np.count_nonzero(times >= REPEAT_TIMES[0]))
     blocks = ["words", "pairs"]
-    if headed > len(looked) / 2:
+    if with_headers > len(sampled) / 2:
         blocks.append("headers")
-    if distinct <= MAX_WORDS_OF_SHORT_TEXT * len(looked):
+    if distinct <= MAX_WORDS_OF_SHORT_TEXT * len(sampled):
         blocks += ["gaps", "characters"]
-    if repeated >= MIN_REPEATED_WORDS * len(looked) and distinct <= MAX_WORDS_FOR_REPEATS * len(looked):
+    if repeated >= MIN_REPEATED_WORDS * len(sampled) and distinct <= MAX_WORDS_FOR_REPEATS * len(sampled):
         blocks.append("repeats")
     return tuple(blocks)

@@ -1,4 +1,4 @@
-"""Documents shared out among threads. Kernels release the GIL, so plain threads do."""
+"""Documents in threads. Kernels release the GIL, so threads suffice."""
 
 from __future__ import annotations
 
@@ -14,40 +14,42 @@ from deciban.threads import threads
 Returned = TypeVar("Returned")
 Own = TypeVar("Own")
 
-BLOCK_BYTES = 1 << 22  # bytes of text read at a time: long enough to hide the overhead, short enough to share out
+BLOCK_BYTES = 1 << 22  # of text read at a time: enough to hide the overhead, few enough to share among threads
 
 
 def workers_for(documents: Any, n_jobs: int | None) -> int:
-    """How many threads; one for what Python has analysed."""
+    """The number of threads; 1 for documents that Python has tokenized."""
     return threads(n_jobs, int(documents.sizes.sum())) if isinstance(documents, Documents) else 1
 
 
-def each_its_own(
+def map_with_own_state(
     batches: Iterable[Any], n_jobs: int | None, make: Callable[[], Own], work: Callable[[Own, Any, int, int], Returned]
 ) -> tuple[list[Own], list[tuple[int, Returned]]]:
-    """work(own, documents, start, stop) for blocks of all batches, in order, in threads that each add to something of
-    their own, which `make` made; all of those, and with each result whose it was."""
-    owned: list[Own] = []
-    free: SimpleQueue[int] = SimpleQueue()  # those that no thread is adding to
+    """work(state, documents, start, stop) for blocks of all batches, in threads that each have a state from `make`.
 
-    def with_one(documents: Any, start: int, stop: int) -> tuple[int, Returned]:
-        mine = free.get()
+    Returns all states, and in order of the blocks each result with the number of its state.
+    """
+    states: list[Own] = []
+    idle: SimpleQueue[int] = SimpleQueue()  # numbers of states that no thread is using
+
+    def run(documents: Any, start: int, stop: int) -> tuple[int, Returned]:
+        at = idle.get()
         try:
-            return mine, work(owned[mine], documents, start, stop)
+            return at, work(states[at], documents, start, stop)
         finally:
-            free.put(mine)
+            idle.put(at)
 
-    done = []
+    results = []
     for documents in batches:
-        while len(owned) < workers_for(documents, n_jobs):
-            free.put(len(owned))
-            owned.append(make())
-        done += over_blocks(documents, n_jobs, with_one)
-    return owned or [make()], done
+        while len(states) < workers_for(documents, n_jobs):
+            idle.put(len(states))
+            states.append(make())
+        results += over_blocks(documents, n_jobs, run)
+    return states or [make()], results
 
 
 def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, int], Returned]) -> list[Returned]:
-    """work(documents, start, stop) for blocks of about as many bytes, in order, in threads."""
+    """work(documents, start, stop) for blocks of about equal bytes, in threads; results in order."""
     if not isinstance(documents, Documents):
         return [work(documents, 0, len(documents))]
     ends = np.cumsum(documents.sizes)
@@ -59,7 +61,7 @@ def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, in
 
 
 def in_threads(work: Callable[[int], Returned], n: int, workers: int) -> Iterator[Returned]:
-    """work(0), work(1), … in order, in threads, each as it is asked for: what is done with need not be kept."""
+    """work(0), work(1), … in threads, yielded in order, so that results can be dropped once used."""
     if workers == 1 or n < 2:
         yield from map(work, range(n))
     else:
@@ -70,7 +72,7 @@ def in_threads(work: Callable[[int], Returned], n: int, workers: int) -> Iterato
 
 
 def in_pieces(n: int, workers: int, work: Callable[[int, int], None]) -> None:
-    """work(first, last) over n things, in threads."""
+    """work(first, last) over the ranges of 0 … n, in threads."""
     if workers == 1:
         work(0, n)
         return

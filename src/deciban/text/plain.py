@@ -1,4 +1,4 @@
-"""The plain text model: one family on how often words occur (S3–S6, S8). A vocabulary and a model over its columns."""
+"""The plain text model: one family over word counts (S3–S6, S8). A vocabulary and a model over its columns."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import Buckets, check_words_are_kept
 from deciban.text.kept import NONE_KEPT, Kept
-from deciban.text.parallel import each_its_own
+from deciban.text.parallel import map_with_own_state
 from deciban.text.raw import Documents, Vocabulary
 from deciban.text.sums import GRAIN, check_known, check_same_hashing
 
-SHORTEST = 2  # characters of a word, as in scikit-learn's CountVectorizer
+MIN_WORD_CHARACTERS = 2  # characters of a word, as in scikit-learn's CountVectorizer
 
 
 class AnyWords(Protocol):
-    """Words by number: the words themselves, or where they are hashed their buckets."""
+    """Words by number: the words themselves, or their buckets if they are hashed."""
 
     def __len__(self) -> int: ...
     def add(self, strings: Iterable[str]) -> Codes: ...
@@ -58,17 +58,17 @@ def no_words(n_features: int | None) -> AnyWords:
 def count_words(
     batches: Iterable[Documents], n_jobs: int | None, n_features: int | None = None
 ) -> tuple[AnyWords, Matrix]:
-    """How often each word occurs in each document: the words, numbered as they come, and the counts."""
+    """The words, numbered in order of first use, and their counts by document."""
     import scipy.sparse as sp
 
     def work(words: AnyWords, documents: Documents, start: int, stop: int) -> tuple[Array, Array, Array]:
         spelled = words if isinstance(words, Vocabulary) else Vocabulary()
-        ids, indptr, _ = kernel.tokenize(documents, start, stop, spelled, True, "words", shortest=SHORTEST)
+        ids, indptr, _ = kernel.tokenize(documents, start, stop, spelled, True, "words", shortest=MIN_WORD_CHARACTERS)
         if isinstance(words, Buckets):
             ids = words.number(spelled.hashes())[ids]
         return kernel.count(ids, indptr, len(words))
 
-    (total, *others), pieces = each_its_own(batches, n_jobs, lambda: no_words(n_features), work)
+    (total, *others), pieces = map_with_own_state(batches, n_jobs, lambda: no_words(n_features), work)
     to = [np.arange(len(total), dtype=np.int32), *(total.merge(other) for other in others)]
     rows = [
         sp.csr_array((counts.astype(np.float64), to[mine][indices], indptr), shape=(len(indptr) - 1, len(total)))
@@ -81,19 +81,19 @@ def count_words(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plain(Learner):
-    """A model over words: column w is the count of word w. `prior` is what a person put in, by word."""
+    """A model over words: column w is the count of word w. `prior` has the user's pseudo-counts by word."""
 
     words: AnyWords
     model: Model
     alpha: Alpha = 1.0
     prior: Mapping[str, Any] = field(default_factory=dict)
     chooses: bool = False  # whether leave-one-out chooses alpha
-    unlabelled: int = 0  # documents whose label EM found
-    choosing: bool = False  # whether it keeps documents to choose by, if it chooses
+    unlabelled: int = 0  # documents whose label was estimated by EM
+    choosing: bool = False  # whether it keeps documents to choose alpha on
     kept: Kept = field(default=NONE_KEPT, repr=False)  # documents that were learned
 
     def __reduce__(self) -> tuple[type[Plain], tuple[Any, ...]]:
-        """Documents stay where they are: a pickled model has none."""
+        """Kept documents are not pickled."""
         return Plain, (self.words, self.model, self.alpha, self.prior, self.chooses, self.unlabelled, self.choosing)
 
     @classmethod
@@ -160,26 +160,26 @@ class Plain(Learner):
         return alone.with_room_for(self.prior)._with_pseudo_counts()
 
     def with_room_for(self, strings: Iterable[str]) -> Plain:
-        """With these words known, whether or not a document had them."""
+        """With these words added to the vocabulary."""
         known = self.words.copy()
         known.add(strings)
         return self if len(known) == len(self.words) else self._among(known)
 
     def __sub__(self, other: Plain) -> Plain:
-        """Without what the other learned; words that nothing is left of go too, but for those a person put in."""
+        """Without what the other learned, and without words whose count is zero then, except those of the prior."""
         check_same_hashing(self.n_features, other.n_features)
         to = self.words.locate(other.words)
         theirs = other.model.stats
-        lost = np.flatnonzero((to < 0) & (theirs.sums[0]["x"].sum(axis=0) > 0))
-        if len(lost):
-            word = other.words.strings(lost[:1].astype(np.int32))[0]
+        unknown = np.flatnonzero((to < 0) & (theirs.sums[0]["x"].sum(axis=0) > 0))
+        if len(unknown):
+            word = other.words.strings(unknown[:1].astype(np.int32))[0]
             raise ForgetError("cannot forget these documents: the model never learned the word {value!r}", value=word)
-        left = forget(self.named(), other._moved(to, len(self.words))).stats
-        kept = self.kept.left(other.kept, left.schema.classes, left.weight)
-        return replace(self, kept=kept)._with_words_of(left, left.sums[0]["x"].sum(axis=0) > 0)
+        remaining = forget(self.named(), other._moved(to, len(self.words))).stats
+        kept = self.kept.without(other.kept, remaining.schema.classes, remaining.weight)
+        return replace(self, kept=kept)._with_words_of(remaining, remaining.sums[0]["x"].sum(axis=0) > 0)
 
     def _moved(self, to: Array, size: int) -> Stats:
-        """The sums with word w as column to[w]; −1 drops out."""
+        """The sums with word w as column to[w]; −1 drops a word."""
         stats, known = self.model.stats, to >= 0
         sums = dict(stats.sums[0])
         sums["x"] = np.zeros((len(stats.weight), size))
@@ -187,24 +187,26 @@ class Plain(Learner):
         return Stats(replace(stats.schema, blocks=(Columns(size),)), stats.weight, (sums,))
 
     def scale(self, share: float) -> Plain:
-        """With every sum times a number; words of which less than a grain is left go."""
-        left = scaled(self.model.stats, share)
+        """With every sum times a number; words with less than a grain left are dropped."""
+        remaining = scaled(self.model.stats, share)
         kept = self.kept.scale(share)
-        return replace(self, kept=kept)._with_words_of(left, left.sums[0]["x"].sum(axis=0) >= 1.0 / GRAIN)
+        return replace(self, kept=kept)._with_words_of(remaining, remaining.sums[0]["x"].sum(axis=0) >= 1.0 / GRAIN)
 
     def _with_words_of(self, stats: Stats, keep: Array) -> Plain:
-        """With these sums of the words to keep, and of those that a person put in."""
+        """With these sums, restricted to the words to keep and those of the prior."""
         keep[self.words.find(self.prior)] = True
         if keep.all():
             return self._with_stats(stats)
         which = np.flatnonzero(keep).astype(np.int32)
         sums = {**stats.sums[0], "x": np.ascontiguousarray(stats.sums[0]["x"][:, which])}
-        left = Stats(replace(stats.schema, blocks=(Columns(len(which)),)), stats.weight, (sums,))
-        return replace(self, words=self.words.take(which))._with_stats(left)
+        remaining = Stats(replace(stats.schema, blocks=(Columns(len(which)),)), stats.weight, (sums,))
+        return replace(self, words=self.words.take(which))._with_stats(remaining)
 
     def __add__(self, other: Plain) -> Plain:
         check_same_hashing(self.n_features, other.n_features)
-        few, many = sorted((self, other), key=lambda one: len(one.words))  # the larger is copied, the smaller looked up
+        few, many = sorted(
+            (self, other), key=lambda one: len(one.words)
+        )  # the larger is copied, the smaller merged into it
         known = many.words.copy()
         to = known.merge(few.words)
         stats = many._among(known).model.stats + few._moved(to, len(known))
@@ -221,11 +223,11 @@ class Plain(Learner):
         return None if self.unlabelled else self.kept.every_row(self.classes, self.weight)
 
     @property
-    def guessed(self) -> str:
+    def why_inexact(self) -> str:
         return "some labels were guessed, by what all the others said" if self.unlabelled else ""
 
     def _among(self, words: AnyWords) -> Plain:
-        """The same among more words: this model's first, in their places."""
+        """The same with more words, which come after this model's."""
         stats, more = self.model.stats, len(words) - len(self.words)
         sums = {
             name: np.pad(array, ((0, 0), (0, more))) if name == "x" else array for name, array in stats.sums[0].items()
@@ -237,13 +239,13 @@ class Plain(Learner):
         return replace(self, model=Model(self.model.joint, stats))._with_pseudo_counts()
 
     def _with_pseudo_counts(self) -> Plain:
-        """alpha for every class and word, and beside it what a person put in: {word: n} or {word: {class: n}}."""
+        """With alpha for every class and word, plus the user's pseudo-counts: {word: n} or {word: {class: n}}."""
         alpha: Alpha = self.alpha
         if self.prior:
             extra, labels = np.zeros((len(self.classes), len(self.words))), self.classes.tolist()
-            for column, said in zip(self.words.find(self.prior), self.prior.values(), strict=True):
-                extra[:, column] += [said.get(c, 0.0) for c in labels] if isinstance(said, Mapping) else said
-            if not self.model.generative:  # what is added to a class's complement is what the others have
+            for column, value in zip(self.words.find(self.prior), self.prior.values(), strict=True):
+                extra[:, column] += [value.get(c, 0.0) for c in labels] if isinstance(value, Mapping) else value
+            if not self.model.generative:  # a class's complement gets the pseudo-counts of the others
                 extra = extra.sum(axis=0) - extra
             alpha = float(alpha) + extra
         return replace(self, model=self.model.with_joint(self.model.joint.with_alpha(alpha)))
@@ -251,7 +253,7 @@ class Plain(Learner):
     # ------------------------------------------------------------------ answering
 
     def rows(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Matrix:
-        """How often the model's words occur; words it does not know drop out."""
+        """Counts of the model's words; unknown words are dropped."""
         words, counts = count_words(batches, n_jobs, self.n_features)
         return columns_moved(counts, self.words.locate(words), len(self.words))
 
@@ -266,12 +268,12 @@ class Plain(Learner):
     def log_posterior_without(
         self, rows: Texts, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
     ) -> tuple[Floats, str]:
-        """Where alpha was chosen, and these are all documents, under the alpha that the other folds choose."""
+        """If alpha was chosen and these are all documents, under the alpha chosen on the other folds."""
         words, counts = count_words(rows.batches(), n_jobs, self.n_features)
         to = self.words.locate(words)
         which = np.arange(len(codes))
-        learned = which if weight is None else which[weight > 0]
-        check_known(learned, which, {"words": (counts.indptr, to[counts.indices])})
+        weighted = which if weight is None else which[weight > 0]
+        check_known(weighted, which, {"words": (counts.indptr, to[counts.indices])})
         X = columns_moved(counts, to, len(self.words))
         if self.chooses and whole:
             scores = cross_fitted(self.model, partial(self._chosen_by, n_jobs), [X], codes, weight, n_jobs).log_proba
@@ -289,9 +291,9 @@ class Plain(Learner):
     # ------------------------------------------------------------------ what is hidden, what is chosen
 
     def choose(self, rows: Texts, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Plain:
-        """With the alpha that has the least leave-one-out log loss on documents that were learned.
+        """With the alpha that has the least leave-one-out log loss on these learned documents.
 
-        From then on it keeps documents to choose by.
+        From then on it keeps documents to choose on.
         """
         if not self.chooses:
             return self
@@ -309,11 +311,13 @@ class Plain(Learner):
         n_jobs: int | None = None,
         watch: Callable[[int, float], None] | None = None,
     ) -> Plain:
-        """With labels found by EM where codes are −1."""
+        """With labels estimated by EM where codes are −1."""
         how: dict[str, Any] = {} if watch is None else {"watch": watch}
         data = [self.rows(rows.batches(), n_jobs)]
-        found = expect.learn_hidden(data, self.model, codes, weight, hidden_weight=hidden.weight, n_jobs=n_jobs, **how)
-        return replace(self, model=found.model, unlabelled=self.unlabelled + int((codes < 0).sum()))
+        learned = expect.learn_hidden(
+            data, self.model, codes, weight, hidden_weight=hidden.weight, n_jobs=n_jobs, **how
+        )
+        return replace(self, model=learned.model, unlabelled=self.unlabelled + int((codes < 0).sum()))
 
     # ------------------------------------------------------------------ keeping
 
@@ -326,14 +330,14 @@ class Plain(Learner):
     def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Plain:
         from deciban.text import files
 
-        found = files.rebuild(dict(document), dict(tensors))
-        assert isinstance(found, cls)
-        return found
+        model = files.rebuild(dict(document), dict(tensors))
+        assert isinstance(model, cls)
+        return model
 
-    # ------------------------------------------------------------------ speaking of words
+    # ------------------------------------------------------------------ explanations and samples
 
     def named(self) -> Model:
-        """The model with its columns called by their words, made once: a vocabulary of strings takes its time."""
+        """The model with its columns named by their words; cached, since making the strings is slow."""
 
         def make() -> Model:
             stats = self.model.stats
@@ -345,14 +349,16 @@ class Plain(Learner):
     def explain(self, row: Texts, target: int | None = None, against: int | None = None, **how: Any) -> TextEvidence:
         """One document's evidence for a class over another, word by word."""
         del how
-        text, lower, there = row.string(0), row.lower, Vocabulary()
-        ids, _, _ = kernel.tokenize(Documents([text], lower), 0, 1, there, True, "words", shortest=SHORTEST)
-        strings = there.strings()
+        text, lower, vocabulary = row.string(0), row.lower, Vocabulary()
+        ids, _, _ = kernel.tokenize(
+            Documents([text], lower), 0, 1, vocabulary, True, "words", shortest=MIN_WORD_CHARACTERS
+        )
+        strings = vocabulary.strings()
         numbers = self.words.find(strings)
         columns = numbers[ids]
         counts = np.bincount(columns[columns >= 0], minlength=len(self.words)).astype(np.float64)  # one row: not sparse
         evidence = explain(self.named(), [counts[None]], target, against)
-        meant: dict[str, list[str]] = {}  # by column, what it is in this text: several words may be in one bucket
+        meant: dict[str, list[str]] = {}  # the words of each column in this text: several may be in one bucket
         known = numbers >= 0
         for word, name in zip(compress(strings, known), self.words.strings(numbers[known]), strict=True):
             meant.setdefault(name, []).append(word)
@@ -390,7 +396,7 @@ def shuffled(strings: list[str], counts: Array, rng: np.random.Generator) -> str
 
 
 def columns_moved(X: Matrix, to: Array, size: int) -> Matrix:
-    """Column w as column to[w]; −1 drops out."""
+    """Column w as column to[w]; −1 drops a column."""
     if len(to) == size and np.array_equal(to, np.arange(size)):
         return X
     import scipy.sparse as sp

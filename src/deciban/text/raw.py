@@ -1,4 +1,4 @@
-"""The kernel's own types by name: texts where they lie, sets of words, sets of pairs."""
+"""The kernel's types: documents read in place, sets of words, sets of pairs."""
 
 from deciban._kernel import text as kernel
 

@@ -1,8 +1,8 @@
-"""What was learned of texts: by class, how much of every item. A commutative group, kept sparse.
+"""The statistics of a text model: sums by class and item, which form a commutative group. Stored sparsely.
 
-A document adds u^−¾ to each of its u distinct items: present or not, damped by length. That depends on nothing
-outside the document, so the sums add, subtract and merge. It is rounded to a multiple of 2^−30, so that they do so
-without any error until a sum passes 2^23.
+A document adds u^−¾ to each of its u distinct items: presence, damped by length. That depends on nothing outside the
+document, so the sums add, subtract and merge. It is rounded to a multiple of 2^−30, so that they do so exactly until a
+sum passes 2^23.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from deciban._kernel import evidence as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.algebra import scatter
-from deciban.corollaries.decay import FAINT
+from deciban.corollaries.decay import MIN_CLASS_WEIGHT
 from deciban.errors import ForgetError, SchemaError
 from deciban.measure import RESIDUE
 from deciban.schema import find, union_classes
 from deciban.text.common import CommonItems
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows
-from deciban.text.parallel import each_its_own
+from deciban.text.parallel import map_with_own_state
 from deciban.text.raw import Documents
 
 DAMPING = 0.75
@@ -30,7 +30,7 @@ GRAIN = 2.0**30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemSums:
-    """Sums by item and class, of the pairs that have any: an item's are at ptr[item]..ptr[item + 1]."""
+    """Sums by item and class, the nonzero ones only: those of an item are at ptr[item]..ptr[item + 1]."""
 
     ptr: Array
     cls: Codes
@@ -54,7 +54,7 @@ class ItemSums:
         return len(self.ptr) - 1
 
     def combined(self, other: ItemSums, rows: Codes, sign: float = 1.0) -> tuple[ItemSums, int]:
-        """self + sign·other, whose item rows[w] is item w here; and the first item that has too little (−1: none)."""
+        """self + sign·other, whose item rows[w] is item w here; and the first item with a negative sum (−1: none)."""
         room = len(self.cls) + len(other.cls)
         ptr, which, val = np.empty(len(rows) + 1, dtype=np.int64), np.empty(room, dtype=np.int32), np.empty(room)
         used, short = kernel.combine(
@@ -63,23 +63,23 @@ class ItemSums:
         return ItemSums(ptr, which[:used].copy(), val[:used].copy()), short
 
     def total(self) -> Floats:
-        """Of each item, in all classes."""
+        """The sum of each item over all classes."""
         return np.asarray(np.add.reduceat(np.append(self.val, 0.0), self.ptr[:-1]) * (np.diff(self.ptr) > 0))
 
     def in_classes(self, to: Array) -> ItemSums:
-        """The same with class c called to[c], in the same order."""
+        """The same with class c as class to[c]; `to` is ascending."""
         return replace(self, cls=to.astype(np.int32)[self.cls])
 
     def scale(self, share: float) -> ItemSums:
-        """Times a number, without what is less than a grain."""
+        """Times a number, without sums below a grain."""
         val = self.val * share
-        left = val >= 1.0 / GRAIN
-        if left.all():
+        kept = val >= 1.0 / GRAIN
+        if kept.all():
             return replace(self, val=val)
-        return ItemSums(np.concatenate([[0], np.cumsum(left)])[self.ptr], self.cls[left], val[left])
+        return ItemSums(np.concatenate([[0], np.cumsum(kept)])[self.ptr], self.cls[kept], val[kept])
 
     def take(self, which: Codes) -> ItemSums:
-        """Of these items only, in this order."""
+        """These items only, in this order."""
         begin = self.ptr[which]
         sizes = self.ptr[1:][which] - begin
         ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -89,9 +89,9 @@ class ItemSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextSums:
-    """By class: the weight of documents, and by block how much of each item, and how much of any in all (`mass`).
+    """By class the weight of documents, by block the sums of items (`cells`) and the total over documents (`mass`).
 
-    Where some items were chosen to be taken together, the sums of these as well (`common`).
+    If some items are modelled jointly, their sums as well (`common`).
     """
 
     classes: Array
@@ -125,7 +125,7 @@ class TextSums:
             return replace(a, weight=a.weight + b.weight, common=common)
         if a.lexicon.is_empty():
             return replace(b, weight=a.weight + b.weight, common=common)
-        if a.n_items < b.n_items:  # the larger is copied, the smaller is looked up
+        if a.n_items < b.n_items:  # the larger is copied, the smaller is merged into it
             a, b = b, a
         if a.lexicon is b.lexicon:
             lexicon, to = a.lexicon, {block: np.arange(mine.size, dtype=np.int32) for block, mine in a.cells.items()}
@@ -141,14 +141,14 @@ class TextSums:
         return TextSums(a.classes, a.weight + b.weight, lexicon, cells, mass, a.closed, common)
 
     def common_with(self, other: TextSums) -> CommonItems | None:
-        """Of the items that are taken together, what both have learned; none where one of them took none together."""
+        """The sums of both over the items that are modelled jointly; None if either has none."""
         for mine, theirs in ((self, other), (other, self)):
             if theirs.common is None and not theirs.weight.any():  # it has learned nothing
                 return mine.common
         return None if self.common is None or other.common is None else self.common.plus(other.common)
 
     def __sub__(self, other: TextSums) -> TextSums:
-        """Without what `other` learned; classes and items that nothing is left of go too."""
+        """Without what `other` learned, and without classes and items that are then empty."""
         unknown = [c for c in other.classes.tolist() if c not in set(self.classes.tolist())]
         if unknown:
             raise ForgetError(
@@ -169,28 +169,30 @@ class TextSums:
         cells, keep = {}, {block: np.zeros(a.lexicon.size(block), dtype=bool) for block in BLOCKS}
         for block in a.cells:
             used = np.diff(b.cells[block].ptr) > 0
-            lost = np.flatnonzero((to[block] < 0) & used)
-            if len(lost):
-                raise never_learned(b.lexicon.names(block, lost[:1].astype(np.int32))[0])
+            unknown_items = np.flatnonzero((to[block] < 0) & used)
+            if len(unknown_items):
+                raise never_learned(b.lexicon.names(block, unknown_items[:1].astype(np.int32))[0])
             rows = np.full(a.lexicon.size(block), -1, dtype=np.int32)
             there = np.flatnonzero(to[block] >= 0)
             rows[to[block][there]] = there.astype(np.int32)
             cells[block], short = a.cells[block].combined(b.cells[block], rows, -1.0)
             if short >= 0:
                 raise never_learned(a.lexicon.names(block, np.array([short], dtype=np.int32))[0])
-            gone = np.flatnonzero(weight <= 0)
-            if len(gone) and np.isin(cells[block].cls, gone).any():
+            empty_classes = np.flatnonzero(weight <= 0)
+            if len(empty_classes) and np.isin(cells[block].cls, empty_classes).any():
                 raise ForgetError("cannot forget these documents: their class would have words left, but no document")
             keep[block] = np.diff(cells[block].ptr) > 0
         lexicon, which = a.lexicon.kept(keep)
         cells = {block: cells[block].take(which[block]) for block in cells}
         mass = {block: max(0.0, a.mass[block] - b.mass[block]) for block in a.mass}
         common = None if a.common is None or b.common is None else a.common.plus(b.common, -1.0)
-        left = TextSums(a.classes, weight, lexicon, cells, mass, a.closed, None if common is None else common.left())
-        return left if a.closed else left.only(weight > 0)
+        remaining = TextSums(
+            a.classes, weight, lexicon, cells, mass, a.closed, None if common is None else common.without_empty()
+        )
+        return remaining if a.closed else remaining.only(weight > 0)
 
     def less(self, other: TextSums) -> TextSums:
-        """Without what `other` learned, which is among it; all classes and items stay, whether or not any is left."""
+        """Without what `other` learned, which must be a part of this; empty classes and items stay."""
         weight = self.weight - other.weight
         cells = {
             block: mine.combined(other.cells[block], np.arange(mine.size, dtype=np.int32), -1.0)[0]
@@ -202,7 +204,7 @@ class TextSums:
         return replace(self, weight=weight, cells=cells, mass=mass, common=common)
 
     def scale(self, share: float) -> TextSums:
-        """Every sum times a number, which is decay. Items of which less than a grain is left go; classes stay."""
+        """Every sum times a number (decay). Items with less than a grain left are dropped; classes stay."""
         lexicon, cells = self.lexicon, {block: mine.scale(share) for block, mine in self.cells.items()}
         if any(len(mine.val) < len(self.cells[block].val) for block, mine in cells.items()):
             keep = {block: np.zeros(lexicon.size(block), dtype=bool) for block in BLOCKS}
@@ -211,12 +213,12 @@ class TextSums:
             cells = {block: mine.take(which[block]) for block, mine in cells.items()}
         weight = self.weight * share
         mass = {block: total * share for block, total in self.mass.items()}
-        weight = np.where(weight < FAINT, 0.0, weight)
+        weight = np.where(weight < MIN_CLASS_WEIGHT, 0.0, weight)
         common = None if self.common is None else self.common.scale(share)
         return replace(self, weight=weight, lexicon=lexicon, cells=cells, mass=mass, common=common)
 
     def in_lexicon(self, lexicon: Items) -> TextSums:
-        """The same among more items, which come after those there are."""
+        """The same with a larger lexicon, whose new items come after the present ones."""
         cells = {}
         for block, mine in self.cells.items():
             more = np.full(lexicon.size(block) - mine.size, mine.ptr[-1])
@@ -224,17 +226,17 @@ class TextSums:
         return replace(self, lexicon=lexicon, cells=cells)
 
     def with_words(self, words: Iterable[str]) -> TextSums:
-        """With these words in the lexicon, whether or not a document had them."""
+        """With these words added to the lexicon."""
         lexicon = self.lexicon.with_words(words)
         return self if lexicon is self.lexicon else self.in_lexicon(lexicon)
 
     def nothing(self) -> TextSums:
-        """Nothing learned, of the same classes and blocks, and of the same items taken together."""
+        """Empty sums of the same classes, blocks and jointly modelled items."""
         none = self.none(self.classes, self.blocks, self.closed, self.lexicon.fresh)
         return replace(none, common=None if self.common is None else self.common.none(len(self.classes)))
 
     def only(self, keep: Array) -> TextSums:
-        """Without classes that have nothing."""
+        """Only the classes to keep; the others must be empty."""
         if keep.all():
             return self
         to = np.cumsum(keep) - 1
@@ -243,7 +245,7 @@ class TextSums:
         return replace(self, classes=self.classes[keep], weight=self.weight[keep], cells=cells, common=common)
 
     def in_classes(self, classes: Array) -> TextSums:
-        """The same among more classes."""
+        """The same with more classes."""
         if classes is self.classes or len(classes) == len(self.classes):
             return replace(self, classes=classes)
         to = find(self.classes, classes)
@@ -285,29 +287,29 @@ def never_learned(item: str) -> ForgetError:
 
 
 def check_known(learned: Array, which: Array, rows: dict[str, Rows]) -> None:
-    """Documents that were learned hold no item that is new; `which` are the rows' documents."""
+    """Check that learned documents hold no unknown item; `which` are the rows' documents."""
     for indptr, indices in rows.values():
         new = np.add.reduceat(np.append(indices < 0, False), indptr[:-1]) * (np.diff(indptr) > 0)
-        lost = np.intersect1d(which[new > 0], learned)
-        if len(lost):
+        unknown = np.intersect1d(which[new > 0], learned)
+        if len(unknown):
             raise ForgetError(
-                "document {row} was never learned: it has words that are new to the model", row=int(lost[0])
+                "document {row} was never learned: it has words that are new to the model", row=int(unknown[0])
             )
 
 
 def narrowed(rows: Rows, size: int) -> tuple[Codes, Rows]:
-    """The items of rows that are among `size`, ascending, and the rows numbered by these; −1 is any other item."""
+    """The items of rows below `size`, ascending, and the rows renumbered by these; −1 is any other item."""
     indptr, indices = rows
-    there = np.flatnonzero((indices >= 0) & (indices < size))
-    ascending = np.sort(indices[there])
+    known = np.flatnonzero((indices >= 0) & (indices < size))
+    ascending = np.sort(indices[known])
     which = ascending[np.diff(ascending, prepend=-1) > 0]
     numbers = np.full(len(indices), -1, dtype=np.int32)
-    numbers[there] = np.searchsorted(which, indices[there])
+    numbers[known] = np.searchsorted(which, indices[known])
     return which, (indptr, numbers)
 
 
 def damped(rows: Rows) -> Floats:
-    """u^−¾ of each row with u distinct items, to a multiple of 2^−30; nothing where there are none."""
+    """u^−¾ of each row with u distinct items, rounded to a multiple of 2^−30; 0 for a row without items."""
     u = np.diff(rows[0])
     return np.asarray(np.round(np.maximum(u, 1) ** -DAMPING * GRAIN) / GRAIN * (u > 0))
 
@@ -319,7 +321,7 @@ def collect(
     weight: Floats | None = None,
     n_jobs: int | None = None,
 ) -> TextSums:
-    """The total with the sums of documents of class codes y (−1: none, adds nothing); its lexicon is added to."""
+    """The total plus the sums of documents of class codes y (−1: not added); its lexicon is extended."""
     lexicon, start = total.lexicon, 0
     for documents in batches:
         if not len(documents):
@@ -336,7 +338,7 @@ def collect(
 def read_into(
     lexicon: Items, documents: Documents, blocks: Sequence[str], n_jobs: int | None
 ) -> tuple[Array, dict[str, Rows]]:
-    """Documents as rows numbered by the lexicon, which learns what is new to it; and which document each row is."""
+    """The document of each row, and documents as rows numbered by the lexicon, which is extended."""
     order = [np.zeros(0, dtype=np.intp)]
     rows: dict[str, list[Rows]] = {block: [] for block in blocks}
     for part in read(documents, blocks, n_jobs, lexicon.fresh):
@@ -364,10 +366,10 @@ def sums_of(
     common: CommonItems | None = None,
     n_jobs: int | None = 1,
 ) -> TextSums:
-    """The sums of rows whose items are numbered by the lexicon; `common` says which items to take together."""
+    """The sums of rows whose items are numbered by the lexicon; `common` has the items to model jointly."""
     y = np.ascontiguousarray(y, dtype=np.int32)
     if weight is not None:
-        y = np.where(weight > 0, y, -1).astype(np.int32)  # what weighs nothing adds nothing, not even a word
+        y = np.where(weight > 0, y, -1).astype(np.int32)  # documents of weight 0 add nothing, not even a word
     amount = np.ones(len(y)) if weight is None else weight
     k, cells, mass = len(classes), {}, {}
     for block, mine in rows.items():
@@ -383,7 +385,7 @@ def sums_of(
 
 @dataclass(slots=True)
 class ThreadPart:
-    """What one thread has read: its lexicon, and (first document, end, rows by block) of each piece."""
+    """What one thread has read: its lexicon, and (start, stop, rows by block) of each piece of documents."""
 
     lexicon: Items
     pieces: list[tuple[int, int, dict[str, Rows]]]
@@ -392,18 +394,18 @@ class ThreadPart:
 def read(
     documents: Documents, blocks: Sequence[str], n_jobs: int | None, fresh: Callable[[], Items] = Lexicon
 ) -> list[ThreadPart]:
-    """Documents as rows of items, in threads: each numbers items by a lexicon of its own."""
+    """Documents as rows of items, in threads, each with a lexicon of its own."""
 
     def work(lexicon: Items, documents: Documents, start: int, stop: int) -> tuple[int, int, dict[str, Rows]]:
         return start, stop, lexicon.read(documents, start, stop, blocks)
 
-    lexicons, done = each_its_own([documents], n_jobs, fresh, work)
+    lexicons, done = map_with_own_state([documents], n_jobs, fresh, work)
     parts = [ThreadPart(lexicon, [piece for own, piece in done if own == i]) for i, lexicon in enumerate(lexicons)]
     return [part for part in parts if part.pieces]
 
 
 def stacked(rows: Sequence[Rows]) -> Rows:
-    """Blocks of rows, one after the other."""
+    """Several blocks of rows as one."""
     ends = np.cumsum([0, *(len(indices) for _, indices in rows)])
     ptr = [np.zeros(1, dtype=np.int64), *(indptr[1:] + end for (indptr, _), end in zip(rows, ends, strict=False))]
     return np.concatenate(ptr), np.concatenate([np.zeros(0, dtype=np.int32), *(indices for _, indices in rows)])

@@ -1,4 +1,4 @@
-"""What is derived from a block's sums, for every strength of pseudo-counts: see graded.py for the equations."""
+"""Tables derived from a block's sums, for every strength of pseudo-counts: see graded.py for the equations."""
 
 from __future__ import annotations
 
@@ -14,45 +14,42 @@ from deciban.text.parallel import in_pieces
 from deciban.text.sums import ItemSums, damped
 from deciban.threads import threads
 
-STRENGTHS = (0.03, 1.0, 30.0)  # pseudo-counts, in documents' mean damped presence: the pool weighs all three
+STRENGTHS = (0.03, 1.0, 30.0)  # pseudo-counts, in units of the mean damped presence; the pool weights all three
 KNOTS = np.log([0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 1.0, 1.5])
-MIN_KNOWLEDGE, MAX_KNOWLEDGE = (
-    1e-9,
-    3.0,
-)  # what an item can know at least, so that its logarithm is a number, and at most
-VECTORS = len(KNOTS) + 2  # a strength
-MAX_STRENGTHS = 4  # strengths at most
+MIN_KNOWLEDGE, MAX_KNOWLEDGE = 1e-9, 3.0  # limits of κ: above 0, so that its logarithm is finite
+VECTORS = len(KNOTS) + 2  # per strength
+MAX_STRENGTHS = 4
 PER_BLOCK = len(STRENGTHS) * VECTORS
-MAX_CLASS_FACTORS = 32  # different factors that classes can have
-MAX_CLASSES_IN_KERNEL = 8  # classes: the kernel lays out of itself what an item says of so many
+MAX_CLASS_FACTORS = 32  # distinct factors of classes
+MAX_CLASSES_IN_KERNEL = 8  # up to so many classes the kernel expands an item's evidence without a dense table
 
 
 class Shares(NamedTuple):
-    """Classes, once so much weight is gone from one of them: what is said of it comes second, of the others first."""
+    """Class shares when some weight is taken from one class: `share` of the others, `without_taken` of that class."""
 
     share: Floats  # π
-    left: Floats
-    entropy: Floats  # (k + 1,) H(π), gone from each class, and last from none
-    factor: Floats  # s: how many times its share of the pseudo-counts a class gets
+    without_taken: Floats
+    entropy: Floats  # (k + 1,) H(π) with the weight taken from each class, and last from none
+    factor: Floats  # s: the factor of each class's share of the pseudo-counts
 
     @classmethod
     def of(cls, weight: Floats, factor: Floats, taken: float = 0.0) -> Shares:
         total = float(weight.sum()) - taken
-        if not total > 0:  # nothing was learned, or nothing is left: every class is as likely
-            share = left = np.full(len(weight), 1.0 / max(1, len(weight)))
+        if not total > 0:  # nothing learned, or nothing left: uniform
+            share = without_taken = np.full(len(weight), 1.0 / max(1, len(weight)))
         else:
-            share, left = weight / total, np.maximum(weight - taken, 0.0) / total
+            share, without_taken = weight / total, np.maximum(weight - taken, 0.0) / total
         terms = -np.where(share > 0, share * np.log(np.where(share > 0, share, 1.0)), 0.0)
-        own = -np.where(left > 0, left * np.log(np.where(left > 0, left, 1.0)), 0.0)
+        own = -np.where(without_taken > 0, without_taken * np.log(np.where(without_taken > 0, without_taken, 1.0)), 0.0)
         entropy = np.append(terms.sum() - terms + own, terms.sum())
-        return cls(share, left, np.maximum(entropy, 1e-300), factor)
+        return cls(share, without_taken, np.maximum(entropy, 1e-300), factor)
 
 
 def class_factors(weight: Floats) -> Floats:
-    """How many times its share of the pseudo-counts each class is to get: about 1/√π, in powers of √2.
+    """The factor of each class's share of the pseudo-counts: about 1/√π, in powers of √2.
 
-    Pseudo-counts by the classes' shares leave rare classes next to none, and a word that was seen in one of their few
-    documents says too much. Powers are near enough, and classes that have one in common cost no more than one class.
+    Pseudo-counts in proportion to the classes' shares leave rare classes almost none, and a word in one of their few
+    documents would be too strong evidence. Powers of √2 are close enough, and classes with the same factor share work.
     """
     total = float(weight.sum())
     if not total > 0:
@@ -64,7 +61,7 @@ def class_factors(weight: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """What is derived from one block's sums: see `kernel.tables`. Strengths are padded to the lanes of a vector."""
+    """Tables derived from one block's sums: see `kernel.tables`. Strengths are padded to the width of a SIMD vector."""
 
     cells: ItemSums
     strength: Floats  # (MAX_STRENGTHS,)
@@ -78,8 +75,8 @@ class Tables:
     @classmethod
     def of(cls, cells: ItemSums, strength: Floats, shares: Shares, n_jobs: int | None = None) -> Tables:
         pseudo = shares.share * shares.factor
-        k, many = len(pseudo), (np.diff(cells.ptr) * 2 >= len(pseudo)) & (len(pseudo) > MAX_CLASSES_IN_KERNEL)
-        dense_row = np.where(many, np.cumsum(many) - 1, -1).astype(np.int32)
+        k, is_dense = len(pseudo), (np.diff(cells.ptr) * 2 >= len(pseudo)) & (len(pseudo) > MAX_CLASSES_IN_KERNEL)
+        dense_row = np.where(is_dense, np.cumsum(is_dense) - 1, -1).astype(np.int32)
         padded = np.ones(MAX_STRENGTHS)
         padded[: len(strength)] = strength
         lift, known, total = (
@@ -87,7 +84,9 @@ class Tables:
             np.empty((cells.size, MAX_STRENGTHS)),
             np.empty(cells.size),
         )
-        out = cls(cells, padded, shares, lift, known, total, dense_row, np.zeros((int(many.sum()), len(strength), k)))
+        out = cls(
+            cells, padded, shares, lift, known, total, dense_row, np.zeros((int(is_dense.sum()), len(strength), k))
+        )
 
         def work(first: int, last: int) -> None:
             kernel.tables(
@@ -98,15 +97,15 @@ class Tables:
         return out
 
     def evidence(self, rows: Rows, own: Codes, taken: Floats, out: Floats, n_jobs: int | None = None) -> None:
-        """The vectors of each row, written into out (n, strengths · vectors, k), which is zero."""
-        damp, (share, left, entropy, by_class) = damped(rows), self.shares
+        """Write the vectors of each row into out (n, strengths · vectors, k), which must be zero."""
+        damping, (share, without_taken, entropy, by_class) = damped(rows), self.shares
         factor, group = np.unique(by_class, return_inverse=True)
-        pseudo, pseudo_left = share * by_class, left * by_class
+        pseudo, pseudo_left = share * by_class, without_taken * by_class
         of_class: Codes = group.astype(np.int32)
 
         def work(first: int, last: int) -> None:
             kernel.evidence(
-                *rows, damp, own, taken, self.cells.ptr, self.cells.cls, self.cells.val, self.lift, self.known,
+                *rows, damping, own, taken, self.cells.ptr, self.cells.cls, self.cells.val, self.lift, self.known,
                 self.total, self.dense_row, self.dense, pseudo, pseudo_left, entropy, of_class, factor, self.strength,
                 KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, out, first, last,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the words of a graded model say: in a text, of a class, and drawn from one."""
+"""Explanations, strongest words and samples of a graded model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from deciban._typing import Array, Floats
 from deciban.bayes import DECIBANS, log_evidence
-from deciban.corollaries.explain import sides
+from deciban.corollaries.explain import compared_classes
 from deciban.results.evidence import Evidence
 from deciban.show import plain
 from deciban.text.evidence import ITEM_KINDS, TextEvidence, with_text
@@ -38,7 +38,7 @@ def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
 
 
 def hats(kappa: Floats) -> Floats:
-    """How much of each item belongs to each knot of log κ, (…, knots): linear between knots, flat beyond the ends."""
+    """The share of each item at each knot of log κ, (…, knots): linear between knots, flat beyond the ends."""
     at = np.clip(np.log(kappa), KNOTS[0], KNOTS[-1])
     g = np.clip(np.searchsorted(KNOTS, at, side="left") - 1, 0, len(KNOTS) - 2)
     upper = (at - KNOTS[g]) / (KNOTS[g + 1] - KNOTS[g])
@@ -49,14 +49,14 @@ def hats(kappa: Floats) -> Floats:
 
 
 def item_log_odds(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
-    """The items of one document that are known, and the log-odds each adds: the terms of the model's own sum."""
+    """The known items of one document, and the log-odds that each adds: the terms of the model's score."""
     which = narrowed(rows, model.sums.cells[block].size)[0]
     table = model.table(block, which, 1)
     items = np.flatnonzero(np.diff(table.cells.ptr) > 0)
     if not len(items):
         return which[items], np.zeros(0)
     log_odds, kappa = evidence(table, items)
-    weights = model.believed.weights(block)
+    weights = model.effective_choice.weights(block)
     graded = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)]) / np.sqrt(kappa.sum(axis=0))
     alike = weights[:, -2] * float(damped(rows)[0])
     weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
@@ -67,17 +67,17 @@ def item_log_odds(model: Graded, block: str, rows: Rows, target: int, against: i
 def common_item_log_odds(
     model: Graded, rows: dict[str, Rows], target: int, against: int
 ) -> tuple[dict[tuple[str, int], float], float]:
-    """What the commonest items of one document add beside the others, by block and number; and what the absence of
-    others does. Nothing is said of a document that has none."""
+    """The log-odds of the jointly modelled items of one document, by block and number, and of the absence of the
+    others. A document that has none of them has none."""
     sums, laws, absent = model.sums, model.gaussians(), 0.0
     by_item: dict[tuple[str, int], float] = {}
-    if sums.common is None or laws is None or not model.believed.together.any():
+    if sums.common is None or laws is None or not model.effective_choice.ridge_weights.any():
         return by_item, absent
-    vectors, places = model.together(rows), sums.lexicon.places(sums.common.items)
+    vectors, places = model.item_vectors(rows), sums.lexicon.places(sums.common.items)
     if not len(vectors.at):
         return by_item, absent
     owner = [BLOCKS[b] for b in sums.common.block.tolist()]
-    for weight, law in zip(model.believed.together.tolist(), laws.laws, strict=True):
+    for weight, law in zip(model.effective_choice.ridge_weights.tolist(), laws.laws, strict=True):
         slope, constant = law.weights()
         absent += weight * float(constant[target] - constant[against])
         for at, x in zip(vectors.at.tolist(), vectors.x.tolist(), strict=True):
@@ -96,17 +96,17 @@ def explain(
     lower: bool,
 ) -> TextEvidence:
     """One document's evidence for a class over another, item by item; without them, for the likeliest over the next."""
-    target, against = sides(log_joint, model.classes, target, against)
-    offsets, prior = model.believed.pool.offsets, model.log_prior
+    target, against = compared_classes(log_joint, model.classes, target, against)
+    offsets, prior = model.effective_choice.pool.offsets, model.log_prior
     items = [("(correction of the prior)", "", float((offsets[target] - offsets[against]) * DECIBANS))]
-    together, absent = common_item_log_odds(model, rows, target, against)
+    common, absent = common_item_log_odds(model, rows, target, against)
     if absent:
         items.append(("(common words that are absent)", "", absent * DECIBANS))
     words: dict[str, float] = {}
     pairs: dict[tuple[str, ...], float] = {}
     for block in model.sums.blocks:
         which, log_odds = item_log_odds(model, block, rows[block], target, against)
-        log_odds = log_odds + [together.get((block, item), 0.0) for item in which.tolist()]
+        log_odds = log_odds + [common.get((block, item), 0.0) for item in which.tolist()]
         spellings = model.sums.lexicon.spellings(block, which.astype(np.int32), Documents([text], lower))
         for several, db in zip(spellings, (log_odds * DECIBANS).tolist(), strict=True):
             items.append((" / ".join(item_name(block, parts) for parts in several), ITEM_KINDS[block], db))
@@ -124,15 +124,15 @@ def explain(
 
 
 def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
-    """What speaks most for a class against all others: 10·log₁₀ of the odds of the class among documents with the word
-    over its odds if the word knew nothing, at the middle strength."""
+    """The strongest words for a class against all others: 10·log₁₀ of the odds of the class among documents with the
+    word over its odds if the word were uninformative, at the middle strength."""
     share, _, _, factor = model.shares()
     cells, m = model.cells("words"), float(model.strengths()["words"][len(STRENGTHS) // 2])
     total = cells.total()
     mine = cells.cls == target
     items = np.repeat(np.arange(cells.size), np.diff(cells.ptr))[mine]
     if not 0.0 < share[target] < 1.0:
-        return []  # nothing was learned of the class, or nothing of another
+        return []  # nothing learned of the class, or of any other
     pseudo = m * share * factor
     all_in_all = total[items] + pseudo.sum()
     p = (cells.val[mine] + pseudo[target]) / all_in_all
@@ -146,14 +146,14 @@ def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
 def sample(
     model: Graded, n: int, rng: np.random.Generator, given: int | None, length: int | None
 ) -> tuple[list[str], Array]:
-    """Documents and their classes: distinct words of the class, drawn as they are spread there."""
+    """Documents and their classes: distinct words of the class, drawn in proportion to their sums."""
     check_words_are_kept(model.n_features)
     prior = np.exp(model.log_prior)
     codes = np.full(n, given) if given is not None else rng.choice(len(prior), size=n, p=prior / prior.sum())
     cells = model.cells("words")
     items = np.repeat(np.arange(cells.size), np.diff(cells.ptr)).astype(np.int32)
     mass, total = float(model.sums.mass["words"]), float(model.sums.weight.sum())
-    usual = (mass / total) ** (-1.0 / DAMPING) if mass > 0 else 0.0  # where damping is as on average
+    usual = (mass / total) ** (-1.0 / DAMPING) if mass > 0 else 0.0  # the length whose damping is the mean
     texts = []
     for c in codes:
         mine = np.flatnonzero(cells.cls == c)

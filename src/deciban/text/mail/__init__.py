@@ -1,4 +1,4 @@
-"""Mail as text: raw messages, mailboxes and folders to what a reader sees, with the standard library alone.
+"""Mail as text: raw messages, mailboxes and folders to the text that a reader sees, using only the standard library.
 
 >>> from deciban.text import mail
 >>> letter = mail.read("From: Ann <ann@home.example>\\nSubject: Lunch\\n\\nAt noon?\\n")

@@ -1,4 +1,4 @@
-"""Bytes of a mail to characters: transfer encodings, charsets, encoded words. What is broken is read as it stands."""
+"""Bytes of a mail to characters: transfer encodings, charsets, encoded words. Broken encodings are read as they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from encodings.aliases import aliases
 # Codecs that Python lists and that are no charsets: they turn bytes into bytes, or exist on one system only.
 NOT_CHARSETS = {"base64_codec", "bz2_codec", "hex_codec", "mbcs", "quopri_codec", "rot_13", "uu_codec", "zlib_codec"}
 
-# Names that Python does not know, and charsets under whose names a superset of them is written.
+# Names that Python does not know, and charsets whose names are used for a superset of them.
 SEEN_IN_MAIL = {
     "cp874": "cp874",
     "windows_874": "cp874",
@@ -29,14 +29,14 @@ CODECS |= {codec: codec for codec in CODECS.values()} | SEEN_IN_MAIL
 ENCODED_WORD = re.compile(r"=\?([^?\s]+)\?([bBqQ])\?([^?]*)\?=")
 NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
 
-# Characters that no reader sees and that split words for a machine; and halves of surrogate pairs, which UTF-7 can
-# bring in and which no UTF-8 can take out.
+# Invisible characters that would split words; and halves of surrogate pairs, which UTF-7 can produce and UTF-8 cannot
+# encode.
 UNSEEN = re.compile("[\0\xad\u200b\u2060\ufeff]")
 HALVES = re.compile("[\ud800-\udfff]")
 
 
 def transfer(data: bytes, encoding: str) -> bytes:
-    """Undo a transfer encoding; bytes that are not encoded as they claim are given back as they are.
+    """Undo a transfer encoding; bytes that are not encoded as declared are returned as they are.
 
     >>> transfer(b"Z3JlZW4g\\nZ3Jhc3M", "base64"), transfer(b"caf=C3=A9 =?", "quoted-printable")
     (b'green grass', b'caf\\xc3\\xa9 =?')
@@ -47,7 +47,7 @@ def transfer(data: bytes, encoding: str) -> bytes:
 
 
 def from_base64(data: bytes) -> bytes:
-    """Base64 up to its padding, without what does not belong to the alphabet."""
+    """Base64 up to its padding, ignoring characters outside its alphabet."""
     first = data.lstrip().partition(b"\n")[0].strip()
     if b" " in first:  # lines of base64 hold no blanks: this is plain text under a wrong name
         return data
@@ -60,8 +60,8 @@ def from_base64(data: bytes) -> bytes:
 def characters(data: bytes, *charsets: str) -> str:
     """Decode by the first of the charsets that fits, else as UTF-8, else as Latin-1, which fits everything.
 
-    Where none fits, a charset is still believed if it explains five times as many characters as it does not: a text cut
-    in the middle of a character, or one wrong byte in a page of Chinese.
+    Where none fits, a charset is still used if it decodes five times as many characters as it does not: a text cut in
+    the middle of a character, or one wrong byte in a page of Chinese.
 
     >>> characters(b"caf\\xc3\\xa9", "us-ascii"), characters(b"caf\\xe9", "utf-8"), characters(b"caf\\xe9", "no-such")
     ('café', 'café', 'café')
@@ -84,12 +84,12 @@ def believable(text: str) -> bool:
 
 
 def known_codec(charset: str) -> str:
-    """Python's name of a charset, or nothing."""
+    """Python's name of a charset, or ""."""
     return CODECS.get(re.sub(r"[^a-z0-9]+", "_", charset[:40].lower()).strip("_"), "")
 
 
 def clean(text: str) -> str:
-    """Lines end in "\\n", and no character is there that a reader would not see."""
+    """The text with line ends "\\n" and without invisible characters."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return UNSEEN.sub("", text)
@@ -108,12 +108,13 @@ def header(raw: bytes) -> str:
 
 
 def one_line(text: str) -> str:
-    """Without line ends of any kind, runs of blanks and what a reader would not see."""
+    """The text without line ends, runs of blanks and invisible characters."""
     return " ".join(UNSEEN.sub("", text).split())
 
 
 def without_encoded_words(text: str) -> str:
-    """Neighbouring words are one text, as its bytes may be split between them; broken words stay as they are."""
+    """Encoded words decoded. Adjacent ones are joined first, since a character may be split between them; broken ones
+    stay as they are."""
     out: list[str] = []
     run: list[bytes] = []
     charset, at = "", 0

@@ -1,4 +1,4 @@
-"""Many mails: mbox files, Maildir folders, folders of files with a mail each. One mail is in memory at a time."""
+"""Many mails: mbox files, Maildir folders, folders with a mail per file. One mail is in memory at a time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from deciban.errors import FileError
 from deciban.text.mail.message import MAX_MAIL_BYTES, Mail, read
 from deciban.text.mail.mime import FIELD, is_dated
 
-LINE_BYTES = 1 << 16  # bytes read at a time where a line does not end
+LINE_BYTES = 1 << 16  # read at a time if a line is longer
 QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
-NOT_MAIL = ("cmds",)  # what the SpamAssassin corpus keeps beside its mails
+NOT_MAIL = ("cmds",)  # a file in the SpamAssassin corpus that is not mail
 
 
 def read_mailbox(path: str | os.PathLike[str], headers: Collection[str] | None = None) -> Iterator[Mail]:
@@ -45,7 +45,7 @@ def read_mailbox(path: str | os.PathLike[str], headers: Collection[str] | None =
 
 def files(path: Path, seen: set[tuple[int, int]]) -> Iterator[Path]:
     """The files that hold mail; `seen` are the folders that have been read."""
-    if path.is_file():  # a pipe would be waited for
+    if path.is_file():  # not a pipe, which would block
         yield path
     if not path.is_dir():
         return
@@ -87,8 +87,8 @@ def split_file(file: io.BufferedReader[Any], path: Path) -> Iterator[bytes]:
 def split_mbox(file: BinaryIO) -> Iterator[bytes]:
     """The mails of an mbox without the lines "From …" that begin them.
 
-    Letters have lines that begin with "From " too, and not everyone who writes an mbox quotes them. So two of three
-    signs are asked for: a blank line before it, a date in it, a header field after it.
+    Bodies have lines that begin with "From " too, and not every program quotes them. So two of three signs are
+    required: a blank line before it, a date in it, a header field after it.
     """
     mail, begun, blank, whole = bytearray(), False, True, True
     line = file.readline(LINE_BYTES)
@@ -110,7 +110,7 @@ def split_mbox(file: BinaryIO) -> Iterator[bytes]:
 
 
 def unquoted(mail: bytes) -> bytes:
-    """Without the blank line that ends a mail in an mbox, and with "From " where ">From " was put for it."""
+    """Without the blank line that ends a mail in an mbox, and with quoted ">From " lines restored."""
     for blank in (b"\n\n", b"\r\n\r\n"):
         if mail.endswith(blank):
             mail = mail[: -len(blank) // 2]

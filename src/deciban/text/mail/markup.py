@@ -1,7 +1,7 @@
-"""HTML to the text that a reader sees. Time is linear in its length, however it is broken.
+"""HTML to the text that a reader sees, in time linear in its length even for broken HTML.
 
-The standard library's parser takes quadratic time on some broken markup and a ValueError on some character references,
-so that tags are found here.
+The standard library's parser takes quadratic time on some broken markup and raises ValueError on some character
+references, so tags are parsed here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BLOCK_TAGS = (
 LINE_TAGS = frozenset(BLOCK_TAGS.split())
 CELL_TAGS = frozenset(("td", "th", "button", "input", "img", "label"))
 
-# No character has so high a number, and int() refuses to read numbers of thousands of digits.
+# No character has a number this high, and int() refuses numbers of thousands of digits.
 LEADING_ZEROS = re.compile(r"&#0++(?=[0-9])")
 TOO_HIGH = re.compile(r"&#[0-9]{8,};?")
 
@@ -34,7 +34,7 @@ def text_of_html(markup: str) -> str:
     >>> text_of_html("<p>vi<!-- x -->ag<b>ra</b> &amp; more<br>here: <a href='http://shop.example/x?y'>click</a>")
     'viagra & more\\nhere: shop.example click'
     """
-    markup = markup.replace("\n", " ")  # a line ends where a tag says so
+    markup = markup.replace("\n", " ")  # only tags end lines
     out: list[str] = []
     at, quotes, comments = 0, True, True
     while opening := OPENING.search(markup, at):
@@ -44,13 +44,13 @@ def text_of_html(markup: str) -> str:
         if end >= 0:
             at = end + 3
             continue
-        comments = comments and not comment  # one that never ends: none that follows does, and this ends as a tag
+        comments = comments and not comment  # if one never ends, neither do later ones, and this one ends like a tag
         whole = REST_OF_TAG.match(markup, opening.end()) if quotes and name else None
-        # One tag whose quotes do not pair up before the end, and quotes are no longer asked for: to look through all
-        # of the rest again for each tag would be quadratic.
+        # After one tag whose quotes never close, quotes are ignored: searching the whole rest for every tag would be
+        # quadratic.
         quotes = quotes and (whole is not None or not name)
         end = whole.end() if whole else markup.find(">", opening.end()) + 1
-        if not end:  # cut in the middle of a tag: what is left may still say something
+        if not end:  # cut in the middle of a tag: the rest is kept as text
             at = opening.start()
             break
         at = end
@@ -72,7 +72,7 @@ def text_of_html(markup: str) -> str:
 
 
 def hosts(attributes: str) -> list[str]:
-    """Where the links and pictures of a tag lead to.
+    """The hosts of the links and pictures of a tag.
 
     >>> hosts(' href="http://bank.example@thief.example:80/login"'), hosts(" href=mailto:me@post.example?subject=no")
     (['thief.example'], ['post.example'])
@@ -94,5 +94,5 @@ def unescaped(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """No blank lines and no runs of blanks."""
+    """The text without blank lines and runs of blanks."""
     return "\n".join(line for line in (" ".join(line.split()) for line in text.split("\n")) if line)

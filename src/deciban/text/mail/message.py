@@ -17,15 +17,11 @@ from deciban.text.mail.mime import UNICODE, Part, as_unicode, from_message, is_u
 if TYPE_CHECKING:
     from email.message import Message
 
-MAX_BODY_CHARACTERS = 1 << 20  # characters of a body that are kept: no one writes more, and a model has heard enough
-MAX_PART_BYTES = (
-    4 * MAX_BODY_CHARACTERS
-)  # bytes of a part that are decoded: base64 and markup are longer than the text in them
-MAX_MAIL_BYTES = 1 << 26  # bytes of a mail that are read; most servers refuse half of it
+MAX_BODY_CHARACTERS = 1 << 20  # kept of a body: more is never written by hand, and hardly changes a score
+MAX_PART_BYTES = 4 * MAX_BODY_CHARACTERS  # decoded of a part: base64 and markup are longer than the text in them
+MAX_MAIL_BYTES = 1 << 26  # read of a mail; most servers refuse half of that
 
-MAX_NOTE_CHARACTERS = (
-    200  # characters: "This is an HTML message. Please use …", beside ten times as many in the other part
-)
+MAX_NOTE_CHARACTERS = 200  # of a note such as "This is an HTML message. Please use …" in place of the text
 
 CONTENT_HEADERS = ("subject", "from", "reply-to", "organization")
 
@@ -40,10 +36,10 @@ LOOKS_LIKE_HTML = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail: its header fields (name, value), its text, and what else it holds.
+    """A mail: its header fields (name, value), its text, and its other parts.
 
     `parts` are the kinds and charsets declared for its texts, `attachments` the file names and kinds of everything that
-    was not read. `text` is all of it as one string, which is what text classifiers read.
+    was not read. `text` is all of it as one string, which is what text classifiers use.
 
     >>> mail = Mail((("Subject", "Lunch?"),), "At noon.", attachments=(("menu.pdf", "application/pdf"),))
     >>> print(mail.text)
@@ -73,8 +69,8 @@ class Mail:
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """The header fields, and X-Part and X-Attachment for what the mail is made of. Names are made of letters,
-        digits and hyphens here, so that a line "Name: value" can be told from other lines."""
+        """The header fields, and X-Part and X-Attachment for the parts of the mail. Names consist of letters, digits
+        and hyphens here, so that a line "Name: value" can be recognised."""
         named = [(field_name(name), value) for name, value in self.headers]
         named += [("X-Part", f"{kind} {charset}".rstrip()) for kind, charset in self.parts]
         named += [("X-Attachment", f"{name} {kind}".strip()) for name, kind in self.attachments]
@@ -82,8 +78,8 @@ class Mail:
 
     @property
     def text(self) -> str:
-        """The mail in a normal form: lines "Name: value", an empty line, the body. A mail without any header begins
-        with the empty line, so that its body is not taken for one."""
+        """The mail in a normal form: lines "Name: value", an empty line, the body. A mail without header fields begins
+        with the empty line, so that its body is not mistaken for one."""
         return "".join(f"{name}: {value}\n" for name, value in self.fields) + "\n" + self.body
 
 
@@ -140,7 +136,7 @@ def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
     if isinstance(raw, os.PathLike):
         with Path(raw).open("rb") as file:
             return parse(file.read(MAX_MAIL_BYTES))
-    from email.message import Message  # it takes a while, and raw mails do not need it
+    from email.message import Message  # a slow import that raw mails do not need
 
     if isinstance(raw, Message):
         return from_message(raw)
@@ -153,7 +149,7 @@ def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
 
 
 def is_read(part: Part) -> bool:
-    """Whether a part is a text to read; the others are attachments. What is left uncut of a multipart is read too."""
+    """Whether a part is a text to read; the others are attachments. A multipart that could not be split is read too."""
     readable = not part.kind or part.kind in HTML_TYPES or part.kind.startswith(("text/", "multipart/", "message/"))
     return readable and not part.attached
 
@@ -172,7 +168,7 @@ def body(part: Part) -> str:
 
 
 def one_of(alternatives: tuple[Part, ...]) -> str:
-    """The plain text, unless it is empty or a mere note that there is another; else the first that says something."""
+    """The plain text, unless it is empty or only a note that there is another; else the first that is not empty."""
     plain = next(filter(str.strip, (body(part) for part in alternatives if part.kind in PLAIN_TYPES)), "")
     if len(plain) > MAX_NOTE_CHARACTERS:
         return plain

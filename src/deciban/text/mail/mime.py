@@ -1,7 +1,7 @@
-"""The parts of a mail (RFC 822, MIME), from bytes of any kind. Nothing raises, and time is linear in the length.
+"""The parts of a mail (RFC 822, MIME), from any bytes. Nothing raises, and time is linear in the length.
 
-The standard library's parser asks every line about the boundaries of all the parts it is nested in, and takes seconds
-for a hostile mail of 200 kB; so parts are cut here, from the outside to the inside.
+The standard library's parser compares every line with the boundaries of all enclosing parts, and takes seconds for a
+hostile mail of 200 kB; so parts are split here, from the outside in.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from deciban.text.mail.decode import characters, header, one_line, transfer
 if TYPE_CHECKING:
     from email.message import Message
 
-MAX_DEPTH = 20  # parts inside parts: forwards of forwards rarely reach 10, and each level copies the bytes once
-MAX_PARTS = 1000  # of a whole mail; a digest of a busy list has about a hundred
-MAX_HEADER_BYTES = 1 << 18  # bytes of a header that are read; servers refuse more than about 64 kB
-MAX_PARAMETER_CHARACTERS = 1 << 12  # characters of a Content-Type that are searched for parameters
+MAX_DEPTH = 20  # of nested parts: forwarded mails rarely reach 10, and each level copies the bytes once
+MAX_PARTS = 1000  # of a mail; a digest of a busy list has about a hundred
+MAX_HEADER_BYTES = 1 << 18  # read of a header; servers refuse more than about 64 kB
+MAX_PARAMETER_CHARACTERS = 1 << 12  # of a Content-Type that are searched for parameters
 
 FIELD = re.compile(rb"([!-9;-~]++)[ \t]*+:(.*+(?:\n[ \t].*+)*+)\n?")
 ENVELOPE = re.compile(rb">?From .*+\n?(?:>From .*+\n)*+")
@@ -41,7 +41,7 @@ class Part:
     """A part of a mail: its header, and either bytes or other parts."""
 
     fields: Fields  # decoded, each on one line
-    kind: str  # "text/plain"; empty where nothing or nothing sensible was declared
+    kind: str  # "text/plain"; empty if no valid type was declared
     charset: str
     encoding: str  # of its bytes: "base64", "quoted-printable", UNICODE, or anything else, which means none
     name: str  # of the file, if it has one
@@ -68,8 +68,9 @@ def parse(raw: bytes) -> Part:
     return parse_part(raw.removeprefix(b"\xef\xbb\xbf"), 0, "", iter(range(MAX_PARTS)))
 
 
-def parse_part(raw: bytes, depth: int, default: str, left: Iterator[int]) -> Part:
-    """`default` is the kind of a part that does not say its kind; `left` counts how many parts may still come."""
+def parse_part(raw: bytes, depth: int, default: str, part_numbers: Iterator[int]) -> Part:
+    """A part and those in it. `default` is the kind of a part without a declared one; `part_numbers` limits how many
+    parts are parsed."""
     fields, start = read_header(raw)
     part, boundary = described(fields, raw[start:], default)
     if depth == MAX_DEPTH:
@@ -79,9 +80,12 @@ def parse_part(raw: bytes, depth: int, default: str, left: Iterator[int]) -> Par
         sections = cut(part.data, boundary) if boundary else []
         if not sections and (boundary := likely_boundary(part)):
             part, sections = replace(part, kind=part.kind or "multipart/mixed"), cut(part.data, boundary)
-        children = [parse_part(section, depth + 1, inner, left) for section, _ in zip(sections, left, strict=False)]
+        children = [
+            parse_part(section, depth + 1, inner, part_numbers)
+            for section, _ in zip(sections, part_numbers, strict=False)
+        ]
     elif part.kind in ("message/rfc822", "message/global", "message/news"):
-        children = [parse_part(transfer(part.data, part.encoding).lstrip(b"\n"), depth + 1, "", left)]
+        children = [parse_part(transfer(part.data, part.encoding).lstrip(b"\n"), depth + 1, "", part_numbers)]
     else:
         return part
     return replace(part, data=b"", children=tuple(children)) if children else part
@@ -92,7 +96,7 @@ def from_message(message: Message[Any, Any], depth: int = 0) -> Part:
     from email.message import Message
 
     fields = tuple((name, header(to_bytes(str(value)))) for name, value in message.raw_items())
-    # What get_payload() reads: it replaces bytes that are no ASCII, and raises where it cannot.
+    # Not get_payload(), which replaces bytes that are not ASCII, and may raise.
     payload = getattr(message, "_payload", None)
     if not isinstance(payload, list):
         text = "" if payload is None else str(payload)
@@ -106,7 +110,7 @@ def from_message(message: Message[Any, Any], depth: int = 0) -> Part:
 
 
 def as_unicode(part: Part) -> Part:
-    """The same part, where its bytes are UTF-8 because a text has been encoded, and not because its charset says so."""
+    """The same part, marked as UTF-8 because it was encoded from a str, whatever charset it declares."""
     if part.children:
         return replace(part, children=tuple(map(as_unicode, part.children)))
     return part if part.encoding in ENCODINGS else replace(part, encoding=UNICODE)
@@ -118,8 +122,8 @@ def is_unicode(text: str) -> bool:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes that a text was read from, as far as can be told: Latin-1 maps bytes to characters one to one, and
-    surrogates are what Python makes of bytes that are no UTF-8."""
+    """The bytes that a text was probably read from: Latin-1 maps bytes to characters one to one, and surrogates are
+    Python's escapes for bytes that are not UTF-8."""
     for codec, errors in (("latin-1", "strict"), ("utf-8", "surrogateescape")):
         try:
             return text.encode(codec, errors)
@@ -130,18 +134,18 @@ def to_bytes(text: str) -> bytes:
 
 def read_header(raw: bytes) -> tuple[Fields, int]:
     """The header fields at the beginning of bytes, and where the body begins."""
-    found: list[tuple[str, str]] = []
+    fields: list[tuple[str, str]] = []
     at = 0
     while True:
         if field := FIELD.match(raw, at):
             if at < MAX_HEADER_BYTES:
                 name, value = field[1][: MAX_HEADER_BYTES - at], field[2][: max(0, MAX_HEADER_BYTES - field.start(2))]
-                found.append((name.decode("ascii"), header(value)))
+                fields.append((name.decode("ascii"), header(value)))
             at = field.end()
         elif (end := end_of_envelope(raw, at)) > at:
             at = end
         else:
-            return tuple(found), at + (raw[at : at + 1] == b"\n")
+            return tuple(fields), at + (raw[at : at + 1] == b"\n")
 
 
 def end_of_envelope(raw: bytes, at: int) -> int:
@@ -152,39 +156,39 @@ def end_of_envelope(raw: bytes, at: int) -> int:
 
 def is_dated(raw: bytes, at: int = 0) -> bool:
     """Whether a line "From …" ends in a date, as those of mbox files do and those of letters do not."""
-    return DATE.match(raw, at, at + 300) is not None  # three times as long as such lines are
+    return DATE.match(raw, at, at + 300) is not None  # such lines are about a third as long
 
 
 def described(fields: Fields, data: bytes, default: str) -> tuple[Part, str]:
-    """A part with what its header says of it, and the boundary of the parts in it."""
-    said: dict[str, str] = {}
+    """A part with the properties declared in its header, and the boundary of the parts in it."""
+    headers: dict[str, str] = {}
     for name, value in fields:
-        said.setdefault(name.lower(), value[:MAX_PARAMETER_CHARACTERS])
-    content, disposition = said.get("content-type", ""), said.get("content-disposition", "")
+        headers.setdefault(name.lower(), value[:MAX_PARAMETER_CHARACTERS])
+    content, disposition = headers.get("content-type", ""), headers.get("content-disposition", "")
     kind = TYPE.match(content)
-    about, shown = parameters(content), parameters(disposition)
+    type_parameters, disposition_parameters = parameters(content), parameters(disposition)
     part = Part(
         fields,
         kind[1].lower() if kind else "" if content else default,
-        parameter(about, "charset"),
-        said.get("content-transfer-encoding", "").lower(),
-        parameter(shown, "filename") or parameter(about, "name"),
+        parameter(type_parameters, "charset"),
+        headers.get("content-transfer-encoding", "").lower(),
+        parameter(disposition_parameters, "filename") or parameter(type_parameters, "name"),
         disposition.lower().startswith("attachment"),
         data,
     )
-    return part, parameter(about, "boundary")
+    return part, parameter(type_parameters, "boundary")
 
 
 def parameters(value: str) -> dict[str, str]:
-    """What follows the first word of a Content-Type: name="value" or name=value, the first of each name.
+    """The parameters of a Content-Type: name="value" or name=value, the first of each name.
 
     >>> parameters('text/plain; charset="utf-8"; Name=a.txt')
     {'charset': 'utf-8', 'name': 'a.txt'}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, quoted, bare in PARAMETER.findall(value):
-        found.setdefault(name.lower(), re.sub(r"\\(.)", r"\1", quoted) if quoted else bare)
-    return found
+        values.setdefault(name.lower(), re.sub(r"\\(.)", r"\1", quoted) if quoted else bare)
+    return values
 
 
 def parameter(given: dict[str, str], name: str) -> str:
@@ -204,8 +208,8 @@ def parameter(given: dict[str, str], name: str) -> str:
 
 
 def likely_boundary(part: Part) -> str:
-    """The first line "--…" with a part's header after it, for mails that have lost their own header or changed it.
-    Where no parts were said to come, they must come at once or after a single line: others may speak of mail."""
+    """The first line "--…" followed by a part's header, for mails whose own header was lost or changed. If no parts
+    were declared, they must come at once or after a single line: other texts may quote mail."""
     line = LIKELY_BOUNDARY.search(part.data, 0, len(part.data) if part.kind else 1000)
     if line is None or (not part.kind and b"\n" in part.data[: line.start()].strip()):
         return ""
@@ -213,25 +217,25 @@ def likely_boundary(part: Part) -> str:
 
 
 def cut(data: bytes, boundary: str) -> list[bytes]:
-    """What stands between the lines "--boundary", up to "--boundary--" or the end.
+    """The sections between the lines "--boundary", up to "--boundary--" or the end.
 
     >>> cut(b"before\\n--b\\none\\n--b\\n\\ntwo\\n--bb\\n--b--\\nafter", "b")
     [b'one', b'\\ntwo\\n--bb']
     """
     mark, data = b"\n--" + to_bytes(boundary), b"\n" + data
-    found: list[bytes] = []
+    sections: list[bytes] = []
     start, at = -1, data.find(mark)
-    while at >= 0 and len(found) < MAX_PARTS:
+    while at >= 0 and len(sections) < MAX_PARTS:
         end = data.find(b"\n", at + 1)
         end = len(data) if end < 0 else end
         after = data[at + len(mark) : end].rstrip()
         if after in (b"", b"--"):
             if start >= 0:
-                found.append(data[start:at])
+                sections.append(data[start:at])
             if after:
-                return found
+                return sections
             start = end + 1
         at = data.find(mark, end)
     if start >= 0:
-        found.append(data[start:])
-    return found
+        sections.append(data[start:])
+    return sections

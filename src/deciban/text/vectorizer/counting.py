@@ -1,7 +1,7 @@
 """Documents to counts, in threads: a block of documents is a partial sum, and sums merge.
 
-Kernels release the GIL, so plain threads do. Each numbers terms in a set of its own; the sets are merged at the end,
-and columns are in sorted order, so that a result does not depend on how many threads there were.
+Kernels release the GIL, so threads suffice. Each numbers terms in a set of its own; the sets are merged at the end, and
+columns are in sorted order, so that a result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ import numpy.typing as npt
 from deciban._kernel import text
 from deciban._typing import Array, Codes, Matrix
 from deciban.errors import DecibanError
-from deciban.text.parallel import each_its_own, in_threads, over_blocks
+from deciban.text.parallel import in_threads, map_with_own_state, over_blocks
 from deciban.text.vectorizer.terms import Recipe, Terms, TermStream
 from deciban.threads import threads
 
 Returned = TypeVar("Returned")
 DocumentRange: TypeAlias = tuple[Array, Codes, Array]  # counts, columns, and where each document's begin
-Noted: TypeAlias = tuple[Array | None, Codes, Array]  # the same by number; without counts, a number for each occurrence
+NumberedCounts: TypeAlias = tuple[
+    Array | None, Codes, Array
+]  # the same by number; without counts, a number for each occurrence
 
 
 @dataclass(slots=True)
 class TermCounts:
-    """What documents said: which terms, in how many documents each, and how often. Tallies add up."""
+    """The terms of documents, in how many documents each occurs, and how often. These counts add up."""
 
     terms: Terms
     documents: int = 0
@@ -38,13 +40,13 @@ class TermCounts:
         self._make_room()
 
     def read(self, documents: Any, start: int, stop: int) -> None:
-        """Take some documents in."""
+        """Count documents[start:stop]."""
         for level, stream in enumerate(self._streams(documents, start, stop)):
             size = len(self.times[level])
             self.holders[level] += np.bincount(text.count(*stream, size)[1], minlength=size)
 
-    def note(self, documents: Any, start: int, stop: int) -> tuple[int, list[Noted]]:
-        """The same without `holders`, to be counted by column later on: how many documents, and what is in them."""
+    def count_by_number(self, documents: Any, start: int, stop: int) -> tuple[int, list[NumberedCounts]]:
+        """The same without `holders`, which are counted by column later: the number of documents, and their terms."""
         streams = self._streams(documents, start, stop)
         if not self.terms.repetitive:
             return stop - start, [(None, ids, indptr) for ids, indptr in streams]
@@ -52,7 +54,7 @@ class TermCounts:
         return stop - start, [(counts.astype(np.int32), ids, indptr) for counts, ids, indptr in parts]
 
     def merge(self, other: TermCounts) -> list[Codes]:
-        """Add another tally of the same recipe; by level, the numbers that its terms have here."""
+        """Add other counts of the same recipe; by level, the numbers that their terms have here."""
         to = self.terms.merge(other.terms)
         self._make_room()
         self.documents += other.documents
@@ -62,7 +64,7 @@ class TermCounts:
         return to
 
     def ranks(self) -> list[Codes]:
-        """By level, the place of each term in sorted order; −1 where no document has it any more, or yet."""
+        """By level, the place of each term in sorted order; −1 for a term that no document has."""
         return self.terms.ranks([times > 0 for times in self.times])
 
     def copy(self) -> TermCounts:
@@ -96,7 +98,7 @@ class TermColumns:
     def names(self) -> Array:
         """The terms in the order of their columns, as objects; None where no document can have the term."""
         which = []
-        for columns in self.columns:  # made in order, they lie in memory in order: what is done with them is faster
+        for columns in self.columns:  # created in order, they are in order in memory, which is faster to use
             number = np.full(self.size, -1, dtype=np.int32)
             number[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
             which.append(number)
@@ -128,10 +130,9 @@ def choose(
     once: bool = False,
     kind: npt.DTypeLike = np.int64,
 ) -> Codes:
-    """The columns by rank of the terms that at least and at most so many documents have; −1 for the others.
+    """By rank, the columns of the terms that from `least` to `most` documents have; −1 for the others.
 
-    With a limit, only those that occur most often (with `once`: that most documents have), compared as such a kind of
-    numbers.
+    With a limit, only the most frequent ones (with `once`: those in most documents), compared as numbers of `kind`.
     """
     size = sum(int((rank >= 0).sum()) for rank in ranks)
     if size == 0:
@@ -141,7 +142,7 @@ def choose(
     holders = in_order(tally.holders, ranks, size)
     keep = (holders >= least) & (holders <= most)
     if limit is not None and keep.sum() > limit:
-        # Ties fall as the sort happens to leave them: the same sort of the same numbers as scikit-learn's.
+        # Ties are broken as in scikit-learn: by the same unstable sort of the same numbers.
         often = (holders if once else in_order(tally.times, ranks, size)).astype(kind)
         best = np.flatnonzero(keep)[(-often[keep]).argsort()[:limit]]
         keep = np.zeros(size, dtype=bool)
@@ -174,24 +175,24 @@ def learn_and_count(
     batches: Iterable[Any], recipe: Recipe, dtype: npt.DTypeLike, n_jobs: int | None
 ) -> tuple[TermCounts, list[Codes], Matrix]:
     """The tally of all documents, the ranks of its terms, and counts by rank: CSR, columns ascending in a row."""
-    tallies, blocks = over_counts(batches, recipe, n_jobs, TermCounts.note)
+    tallies, blocks = over_counts(batches, recipe, n_jobs, TermCounts.count_by_number)
     total, to = sum_of(tallies)
-    noted: list[Any] = [block for _, block in blocks]
-    whose = [mine for mine, _ in blocks]
+    pending: list[Any] = [block for _, block in blocks]
+    owners = [mine for mine, _ in blocks]
     del blocks
     ranks = total.ranks()
     size = sum(int((rank >= 0).sum()) for rank in ranks)
     columns = [[rank[where] for rank, where in zip(ranks, mine, strict=False)] for mine in to]
 
     def work(block: int) -> DocumentRange:
-        rows, parts = noted[block]
-        noted[block] = None  # it is not needed any longer
-        # Longer terms may have come up later, or in other tallies only: what is missing at the end has nothing in it.
-        placed = [place(part, own, size) for part, own in zip(parts, columns[whose[block]], strict=False)]
+        rows, parts = pending[block]
+        pending[block] = None  # frees memory
+        # Longer terms may occur only later, or in other threads' counts: levels missing at the end are empty.
+        placed = [place(part, own, size) for part, own in zip(parts, columns[owners[block]], strict=False)]
         return side_by_side(placed, rows, size)
 
-    entries, rows = sum(len(part[1]) for _, parts in noted for part in parts), total.documents
-    X = stack(in_threads(work, len(noted), threads(n_jobs, entries)), size, dtype, entries, rows)
+    entries, rows = sum(len(part[1]) for _, parts in pending for part in parts), total.documents
+    X = stack(in_threads(work, len(pending), threads(n_jobs, entries)), size, dtype, entries, rows)
     holders = np.append(np.bincount(X.indices, minlength=size), 0)  # for rank −1
     total.holders = [holders[rank] for rank in ranks]
     return total, ranks, X
@@ -200,15 +201,15 @@ def learn_and_count(
 def over_counts(
     batches: Iterable[Any], recipe: Recipe, n_jobs: int | None, work: Callable[[TermCounts, Any, int, int], Returned]
 ) -> tuple[list[TermCounts], list[tuple[int, Returned]]]:
-    """work(tally, documents, start, stop) for all blocks, in order, a tally a thread; and whose it was."""
-    tallies, done = each_its_own(batches, n_jobs, lambda: TermCounts(recipe.terms()), work)
+    """work(counts, documents, start, stop) for all blocks, with counts per thread; see `map_with_own_state`."""
+    tallies, done = map_with_own_state(batches, n_jobs, lambda: TermCounts(recipe.terms()), work)
     for tally in tallies:
         tally.terms.finish()
     return tallies, done
 
 
 def sum_of(tallies: list[TermCounts]) -> tuple[TermCounts, list[list[Codes]]]:
-    """All tallies in the first; by tally and level, the numbers that its terms have there. The others are let go."""
+    """All counts merged into the first; by counts and level, the numbers that their terms have there."""
     total, to = tallies[0], []
     while len(tallies) > 1:
         to.append(total.merge(tallies.pop(1)))
@@ -228,7 +229,7 @@ def count(batches: Iterable[Any], vocabulary: TermColumns, dtype: npt.DTypeLike,
 
 
 def count_hashed(batches: Iterable[Any], recipe: Recipe, size: int, dtype: npt.DTypeLike, n_jobs: int | None) -> Matrix:
-    """The same for terms whose column is |MurmurHash3| mod size: nothing is remembered from block to block."""
+    """The same for terms whose column is |MurmurHash3| mod size: no state is kept between blocks."""
 
     def work(documents: Any, start: int, stop: int) -> DocumentRange:
         terms = recipe.terms()
@@ -245,8 +246,8 @@ def counted(streams: Sequence[TermStream], columns: Sequence[Codes], rows: int, 
     return side_by_side(parts, rows, size)
 
 
-def place(part: Noted, columns: Codes, size: int) -> DocumentRange:
-    """What was counted, or is to be counted, by number: as counts by column, ascending in a row."""
+def place(part: NumberedCounts, columns: Codes, size: int) -> DocumentRange:
+    """Counts (or occurrences) by term number as counts by column, ascending in a row."""
     counts, ids, indptr = part
     if counts is None:
         return text.count(columns[ids], indptr, size)
@@ -258,14 +259,14 @@ def place(part: Noted, columns: Codes, size: int) -> DocumentRange:
 
 
 def prune(X: Matrix, columns: Codes) -> Matrix:
-    """Only the entries that have a column, in their columns: those keep their order."""
+    """Only the entries whose rank has a column, in the same order."""
     size = int(columns.max(initial=-1)) + 1
     if size == X.shape[1]:
         return X
     to = columns[X.indices]
-    there = to >= 0
-    begin = np.append(0, np.cumsum(there))[X.indptr]
-    return stack_all([(X.data[there], to[there], begin)], size, X.dtype)
+    keep = to >= 0
+    begin = np.append(0, np.cumsum(keep))[X.indptr]
+    return stack_all([(X.data[keep], to[keep], begin)], size, X.dtype)
 
 
 def side_by_side(parts: Sequence[DocumentRange], rows: int, size: int) -> DocumentRange:
@@ -281,7 +282,7 @@ def side_by_side(parts: Sequence[DocumentRange], rows: int, size: int) -> Docume
 
 
 def stack(parts: Iterable[DocumentRange], size: int, dtype: npt.DTypeLike, stored: int, rows: int) -> Matrix:
-    """Blocks of rows as one matrix of no more than so many entries; a block is let go once it is copied."""
+    """Blocks of rows as one matrix of at most `stored` entries; each block is freed once it is copied."""
     import scipy.sparse as sp
 
     index = np.int32 if max(stored, size) <= np.iinfo(np.int32).max else np.int64
@@ -292,7 +293,7 @@ def stack(parts: Iterable[DocumentRange], size: int, dtype: npt.DTypeLike, store
         indices[at : at + len(counts)] = columns
         indptr[row + 1 : row + len(begin)] = begin[1:] + at
         row, at = row + len(begin) - 1, at + len(counts)
-    for entries in (data, indices):  # memory that was never touched goes back
+    for entries in (data, indices):  # returns unused memory
         entries.resize(at, refcheck=False)
     out = sp.csr_array((data, indices, indptr), shape=(rows, size))
     out.has_sorted_indices = out.has_canonical_format = True

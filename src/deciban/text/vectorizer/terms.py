@@ -1,7 +1,7 @@
-"""Sets of terms: words and runs of words, runs of characters, or whatever an analyzer in Python gives.
+"""Sets of terms: words and runs of words, runs of characters, or the output of a Python analyzer.
 
-Each reads documents as *streams* of numbers of its terms, one stream a *level*: words are a level, pairs of words the
-next. A set that grows numbers terms as they come; `ranks` says where each is in sorted order.
+Each reads documents as *streams* of term numbers, one stream per *level*: words are a level, pairs of words the next. A
+growing set numbers terms in order of first use; `ranks` gives their places in sorted order.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class Recipe:
             "word": WordRuns,
             "char": CharacterRuns,
             "char_wb": CharactersOfWords,
-            "given": GivenThings,
+            "given": GivenTerms,
         }
         return kinds[self.unit](self)
 
 
 class Terms(ABC):
-    """A growing set of terms, numbered level by level in the order in which they were first seen."""
+    """A growing set of terms, numbered level by level in order of first use."""
 
     recipe: Recipe
     repetitive: ClassVar[bool] = False  # whether a document is much longer than the list of its distinct terms
 
     @abstractmethod
     def read(self, documents: Any, start: int, stop: int, grow: bool) -> list[TermStream]:
-        """The terms of documents[start:stop], a stream a level; −1 is a term that is not in a set that may not grow."""
+        """The terms of documents[start:stop], a stream per level; unless the set may `grow`, unknown terms are −1."""
 
     @abstractmethod
     def sizes(self) -> list[int]:
@@ -81,14 +81,14 @@ class Terms(ABC):
     def copy(self) -> Self: ...
 
     def finish(self) -> None:
-        """Let go of what is needed only while documents are read."""
+        """Free what is needed only while documents are read."""
         return
 
 
 class WordRuns(Terms):
     """Words, and runs of words with a space between. A run of n is a pair: its first n − 1 words, and the last.
 
-    Stop words have the first numbers; they are read and dropped, so that what stood around them becomes neighbours.
+    Stop words have the first numbers; they are read and dropped, so that the words around them become neighbours.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -121,10 +121,10 @@ class WordRuns(Terms):
             here = np.flatnonzero(lengths == n)
             while len(self.longer) < n - 1:
                 self.longer.append(PairVocabulary())
-            found = self.single.add([parts[i][0] for i in here])
+            numbers_ = self.single.add([parts[i][0] for i in here])
             for k in range(1, n):
-                found = self.longer[k - 1].add(found, self.single.add([parts[i][k] for i in here]))
-            level[here], number[here] = n - self.recipe.low, found
+                numbers_ = self.longer[k - 1].add(numbers_, self.single.add([parts[i][k] for i in here]))
+            level[here], number[here] = n - self.recipe.low, numbers_
         return level, number
 
     def merge(self, other: Self) -> list[Codes]:
@@ -136,51 +136,51 @@ class WordRuns(Terms):
         return to[self.recipe.low - 1 :]
 
     def ranks(self, wanted: Sequence[Bools]) -> list[Codes]:
-        """The space between words sorts before every character of a word: so runs sort as lists of words do.
+        """The space between words sorts before every character of a word, so runs sort as lists of words do.
 
-        They are a tree, a run below the run that it prolongs, and sorted order is the order in which one walks it:
-        each before what is below it. A place is the number of wanted terms passed before.
+        They form a tree, a run below the run that it extends, and sorted order is its preorder. A place is the number
+        of wanted terms before it.
         """
         sizes = [len(self.single), *map(len, self.longer)]
-        inside = [np.zeros(size, dtype=np.int64) for size in sizes]
+        is_wanted = [np.zeros(size, dtype=np.int64) for size in sizes]
         for level, chosen in enumerate(wanted, self.recipe.low - 1):
-            inside[level][:] = chosen
+            is_wanted[level][:] = chosen
         first, last = zip(*[pairs.arrays() for pairs in self.longer], strict=True) if self.longer else ((), ())
-        below = [inside[-1]]  # wanted terms in the tree from here on
+        below = [is_wanted[-1]]  # wanted terms in the tree from here on
         for k in range(len(self.longer) - 1, -1, -1):
-            below.insert(0, inside[k] + np.bincount(first[k], below[0], sizes[k]).astype(np.int64))
+            below.insert(0, is_wanted[k] + np.bincount(first[k], below[0], sizes[k]).astype(np.int64))
         order: Array = self.single.order()
         word_rank = rank = inverse(order)
         place = np.empty(sizes[0], dtype=np.int64)
-        place[order] = passed(below[0][order])
+        place[order] = sum_before(below[0][order])
         places = [place]
         for k in range(len(self.longer)):
             order = np.argsort(rank[first[k]].astype(np.int64) * sizes[0] + word_rank[last[k]])
             rank, parent = inverse(order), first[k][order]
-            before = passed(below[k + 1][order])
-            # What was passed before the first with the same parent: `before` does not fall, so a running maximum.
+            before = sum_before(below[k + 1][order])
+            # Subtract the count before the first run with the same parent: `before` is monotone, so a running maximum.
             new = np.diff(parent, prepend=-1) != 0
             before -= np.maximum.accumulate(np.where(new, before, 0))
             place = np.empty(sizes[k + 1], dtype=np.int64)
-            place[order] = (places[-1] + inside[k])[parent] + before
+            place[order] = (places[-1] + is_wanted[k])[parent] + before
             places.append(place)
         return [
             np.where(mine, place, -1).astype(np.int32)
-            for mine, place in zip(inside[self.recipe.low - 1 :], places[self.recipe.low - 1 :], strict=True)
+            for mine, place in zip(is_wanted[self.recipe.low - 1 :], places[self.recipe.low - 1 :], strict=True)
         ]
 
     def strings(self, which: Sequence[Codes]) -> list[Array]:
         low = self.recipe.low
-        left = words = np.array(self.single.strings(), dtype=object)
+        prefixes = words = np.array(self.single.strings(), dtype=object)
         out = [words[which[0]]] if low == 1 else []
         for n, pairs in enumerate(self.longer, 2):
             first, last = pairs.arrays()
-            begun = left + " "
+            with_space = prefixes + " "
             if n >= low:
                 here = which[n - low]
-                out.append(begun[first[here]] + words[last[here]])
+                out.append(with_space[first[here]] + words[last[here]])
             if n <= len(self.longer):  # what longer runs begin with
-                left = begun[first] + words[last]
+                prefixes = with_space[first] + words[last]
         return out
 
     def hashes(self) -> list[Codes]:
@@ -239,7 +239,7 @@ class CharacterRuns(Terms):
 
 
 class CharactersOfWords(CharacterRuns):
-    """Runs of characters of words with a space on either side: listed once a word, and then looked up."""
+    """Runs of characters of words with a space on either side: computed once per word, then looked up."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -262,23 +262,23 @@ class CharactersOfWords(CharacterRuns):
         return [text.spread(ids, indptr, *table)]
 
 
-class OrderedThings:
-    """A growing set of things of any kind, numbered in the order in which they were first seen: as words are."""
+class HashableVocabulary:
+    """A growing set of hashable terms, numbered in order of first use, like a vocabulary of strings."""
 
-    def __init__(self, things: Iterable[Hashable] = ()) -> None:
+    def __init__(self, terms: Iterable[Hashable] = ()) -> None:
         self.numbers: dict[Hashable, int] = {}
-        self.add(things)
+        self.add(terms)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def add(self, things: Iterable[Hashable]) -> Codes:
+    def add(self, terms: Iterable[Hashable]) -> Codes:
         numbers = self.numbers
-        return np.array([numbers.setdefault(thing, len(numbers)) for thing in things], dtype=np.int32)
+        return np.array([numbers.setdefault(term, len(numbers)) for term in terms], dtype=np.int32)
 
-    def find(self, things: Iterable[Hashable]) -> Codes:
+    def find(self, terms: Iterable[Hashable]) -> Codes:
         numbers = self.numbers
-        return np.array([numbers.get(thing, -1) for thing in things], dtype=np.int32)
+        return np.array([numbers.get(term, -1) for term in terms], dtype=np.int32)
 
     def merge(self, other: Self) -> Codes:
         return self.add(other.numbers)
@@ -287,8 +287,8 @@ class OrderedThings:
         return np.array([number for _, number in sorted(self.numbers.items(), key=itemgetter(0))], dtype=np.int32)
 
     def strings(self, which: Codes | None = None) -> list[Any]:
-        things: list[Any] = list(self.numbers)
-        return things if which is None else [things[i] for i in which]
+        terms: list[Any] = list(self.numbers)
+        return terms if which is None else [terms[i] for i in which]
 
     def hashes(self) -> Codes:
         return Vocabulary(self.strings()).hashes()
@@ -297,12 +297,12 @@ class OrderedThings:
         return type(self)(self.numbers)
 
 
-class GivenThings(CharacterRuns):
-    """Terms that an analyzer in Python has listed: documents are lists of them, and they may be anything hashable."""
+class GivenTerms(CharacterRuns):
+    """Terms from a Python analyzer: documents are lists of them, and they may be anything hashable."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.grams = OrderedThings()
+        self.grams = HashableVocabulary()
 
     def read(self, documents: Sequence[Sequence[Hashable]], start: int, stop: int, grow: bool) -> list[TermStream]:
         number = self.grams.add if grow else self.grams.find
@@ -315,12 +315,12 @@ class GivenThings(CharacterRuns):
 
 
 def inverse(order: Array) -> Array:
-    """Where each number stands in an order."""
+    """The inverse of a permutation."""
     out = np.empty(len(order), dtype=np.int32)
     out[order] = np.arange(len(order), dtype=np.int32)
     return out
 
 
-def passed(sizes: Array) -> Array:
-    """The sum of all that come before."""
+def sum_before(sizes: Array) -> Array:
+    """The sum of all earlier entries."""
     return np.cumsum(sizes) - sizes
