@@ -135,7 +135,7 @@ def graded(prior: dict | None = None) -> Graded:
 
 
 @pytest.mark.parametrize("prior", [None, {"free": {"spam": 3}, "lunch": 1}])
-def test_tables_of_a_few_items_say_what_all_tables_say(prior):
+def test_tables_of_a_few_items_agree_with_full_tables(prior):
     few, all_ = graded(prior), graded(prior)
     all_.tables()
     texts = Documents(["claim your free lunch", "", "never seen words", SPAM[3]])

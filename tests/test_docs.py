@@ -78,7 +78,7 @@ def shown_commands() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_links_lead_somewhere(page):
+def test_links_are_valid(page):
     assert broken_links(page) == []
 
 

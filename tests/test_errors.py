@@ -312,7 +312,7 @@ def frames(*bad):
     return lambda: iter([pa.table({"x": [1.0, 2.0], "y": ["a", "b"]}), pa.table({"x": [1.0, *bad], "y": ["a", "b"]})])
 
 
-def test_a_stream_says_where_and_keeps_the_row():
+def test_a_stream_names_the_file_and_keeps_the_row():
     with pytest.raises(DecibanError) as caught:
         GaussianNB().fit(stream(frames(INF), n_jobs=1), "y")
     error = caught.value
@@ -321,7 +321,7 @@ def test_a_stream_says_where_and_keeps_the_row():
     assert error.file == "a sample of the function"
 
 
-def test_answers_of_a_stream_say_where(table):
+def test_predictions_of_a_stream_name_the_row(table):
     parts = [pa.table({"n": [1.0, 0.0], "c": ["u", "v"]}), pa.table({"n": [1.0, INF], "c": ["u", "v"]})]
     with pytest.raises(DecibanError) as caught:
         list(table.predict(stream(lambda: iter(parts))))
@@ -348,7 +348,7 @@ def test_a_column_that_changes_is_named():
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
-def test_dask_says_where_and_keeps_the_fields(scheduler):
+def test_dask_names_the_partition_and_keeps_the_fields(scheduler):
     dask, bags = pytest.importorskip("dask"), pytest.importorskip("dask.bag")
     from deciban.engines.dask.engine import Dask
 

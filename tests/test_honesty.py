@@ -74,7 +74,7 @@ def draws(make, rows, n, seeds, apart):
 
 @pytest.mark.parametrize(("make", "rows"), MODELS)
 @pytest.mark.parametrize("n", [30, 100])
-def test_labels_that_say_nothing(make, rows, n, request):
+def test_random_labels(make, rows, n, request):
     figures = draws(make, rows, n, 5, 0.0)
     stated, new, shares, accuracy, _, larger = figures.mean(axis=0)
     slack = 2.0 * figures.std(axis=0, ddof=1) / np.sqrt(len(figures))  # two standard errors

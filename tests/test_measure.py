@@ -126,7 +126,7 @@ def test_a_name_is_one_kind_of_sum():
             name = "xx"
 
 
-def test_a_family_without_a_formula_says_so():
+def test_a_family_without_a_formula_raises():
     class Bare(Geometric):
         name = "bare"
         term = WithLogs.__mro__[2].term  # what every family inherits

@@ -149,7 +149,7 @@ def test_shades_are_densities_on_one_scale():
         (lambda: pictures.contours(MultinomialNB()), "MultinomialNB has no Gaussians to draw"),
     ],
 )
-def test_what_has_no_ellipses_is_said(wrong, what):
+def test_models_without_ellipses_are_refused(wrong, what):
     with pytest.raises(DecibanError, match=what):
         wrong()
 
@@ -278,7 +278,7 @@ def test_certainty_one_class_and_gaps_are_drawn():
         (np.full((4, 2), np.nan), "no row of two finite numbers"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(X, what):
+def test_rows_that_cannot_be_drawn_are_refused(X, what):
     with pytest.raises(DecibanError, match=what):
         pictures.boundary(CertainModel("a", "b"), X)
     with pytest.raises(DecibanError, match="Table has no predict_proba"):
@@ -431,7 +431,7 @@ def test_a_tree_has_a_line_a_column():
     ],
     ids=["linear form", "table", "structure", "contours", "boundary", "waterfall"],
 )
-def test_no_name_is_obeyed(draw):
+def test_names_are_never_interpreted(draw):
     ax = draw()
     texts = [*ax.get_yticklabels(), *ax.texts, ax.xaxis.label, ax.yaxis.label]
     texts += ax.get_legend().get_texts() if ax.get_legend() else []
@@ -487,7 +487,7 @@ def test_the_page_shows_every_image_and_no_other():
     assert all((DOCS / "images" / name).stat().st_size < 80_000 for name in there), "a page loads at once"
 
 
-def test_every_section_says_what_is_seen():
+def test_every_section_describes_its_picture():
     for text in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]:
         prose = re.sub(r"```.*?```|!\[.*?\)", "", text, flags=re.DOTALL)
         assert re.search(r"\bS\d+\b", prose), text.splitlines()[0]

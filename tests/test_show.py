@@ -95,7 +95,7 @@ def test_leave_one_out_is_a_frame_of_rows(model):
     np.testing.assert_allclose(frame["P(<ham>)"] + frame["P(spam)"], 1.0)
 
 
-def test_what_em_found_is_said_in_a_line():
+def test_em_prints_one_line():
     model = GaussianNB().fit([[0.0], [0.2], [5.0], [5.1], [0.1]], [0.0, 0.0, 1.0, 1.0, np.nan])
     assert repr(model.em_).startswith("EM over 5 rows: converged after")
 
@@ -167,7 +167,7 @@ def test_every_result_has_every_form(which):
     matplotlib.pyplot.close("all")
 
 
-def test_no_name_is_obeyed(hostile_result):
+def test_names_are_never_interpreted(hostile_result):
     if not isinstance(hostile_result, TextEvidence | LeaveOneOut):  # its text has lines; its table has no names
         assert "a␛[31m␇␊[red]<b>$x$��" in repr(hostile_result)
     assert not set(repr(hostile_result)) & {"\x1b", "\x07", "\u202e", "\ud800"}

@@ -123,7 +123,7 @@ def test_s6_a_pseudo_count_for_every_word():
     assert np.exp(per_class.feature_log_prob_[1]) == pytest.approx([1 / 10, 0, 9 / 10])
 
 
-def test_s6_an_impossible_word_falls_back_to_the_prior_and_says_so():
+def test_s6_an_impossible_word_falls_back_to_the_prior_with_a_warning():
     model = MultinomialNB(alpha=0).fit([[2, 1, 0], [1, 2, 0], [1, 1, 0]], ["a", "b", "b"])
     with pytest.warns(ZeroEvidenceWarning, match=r"1 of 2 rows have probability zero under every class \(0/0\)"):
         proba = model.predict_proba([[1, 0, 1], [1, 0, 0]])
@@ -345,7 +345,7 @@ def test_s20_one_joint_any_loss(pets):
     assert pets.decide(DOCUMENT, reject=1 / 200).tolist() == ["+"]
 
 
-def test_prior_shift_is_found_without_labels():
+def test_prior_shift_is_estimated_without_labels():
     rng = np.random.default_rng(3)
     y = rng.random(4000) < 0.5
     X = rng.normal(2.0 * y, 1.0)[:, None]

@@ -51,7 +51,7 @@ def contours(
         Whether to shade the densities too, as dark as they are dense; a number is the density that is darkest, so that
         several pictures can share a scale. Densities of a mixture's components are weighted.
     names : sequence, optional
-        What to call the Gaussians in a legend, one each; by default a model's classes or components.
+        Names of the Gaussians in a legend, one each; by default a model's classes or components.
 
     Returns
     -------
@@ -180,12 +180,12 @@ def boundary(model: Any, X: Any, y: Any = None, ax: Any = None, *, fineness: int
     model : classifier with `classes_` and `predict_proba` (or `predict_log_proba`, which is sharper)
         Fitted on two columns of numbers; any library's will do.
     X : array-like of shape (n, 2), data frame or dict of two columns
-        Rows, which say what region is drawn and, in a frame, what the columns are called.
+        Rows, which set the region that is drawn and, in a frame, the names of the axes.
     y : array-like of shape (n,), optional
         Their labels. Rows without a label, or with one that the model does not know, are grey crosses.
     ax : matplotlib axes, optional
     fineness : int, default=201
-        Points a side of the grid on which the model is asked.
+        Points per side of the grid on which the model predicts.
 
     Returns
     -------
@@ -305,7 +305,7 @@ def waterfall(evidence: Evidence, ax: Any = None, most: int = MAX_STEPS) -> Any:
         As `explain` gives it.
     ax : matplotlib axes, optional
     most : int, default=10
-        The strongest pieces, so many of them, have bars of their own; the others share one, or one for each kind.
+        How many of the strongest pieces have their own bar; the others share one, or one per kind.
 
     Returns
     -------
@@ -369,7 +369,7 @@ def waterfall(evidence: Evidence, ax: Any = None, most: int = MAX_STEPS) -> Any:
 
 
 def marked_text(evidence: TextEvidence, ax: Any, width: int = 72) -> Any:
-    """A text above a picture of its evidence: words that speak for the class blue, against it orange, others grey.
+    """A text above a picture of its evidence: words for the class in blue, against it in orange, others in grey.
 
     Parameters
     ----------

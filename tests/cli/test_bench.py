@@ -44,7 +44,7 @@ def test_every_pair_was_timed(result):
     assert [pair.what.strip() for pair in result.pairs if pair.estimated] == ["leave-one-out of every row"]
 
 
-def test_both_sides_of_a_pair_say_the_same(result):
+def test_both_sides_of_a_pair_predict_the_same(result):
     """The same models: probabilities differ by rounding alone, and sums of a few hundred terms keep it below 1e-10."""
     apart = [pair.apart for pair in result.pairs if pair.apart is not None]
     assert len(apart) == 3  # predicting, leave-one-out beside refits, texts
@@ -61,7 +61,7 @@ def test_each_model_of_the_mixed_table_learned_something(result):
         assert contender.log_loss < np.log(3)
 
 
-def test_what_is_waited_for_is_told(result, steps):
+def test_each_step_is_reported(result, steps):
     assert isinstance(result, Bench)
     assert steps == ["Gaussian naive Bayes", "words", "a mixed table"]
 
@@ -74,7 +74,7 @@ def test_a_dictionary_of_it_is_json(result):
     assert set(document["table"][0]) == {"model", "fit", "predict", "accuracy", "log_loss"}
 
 
-def test_it_prints_everything_and_says_whose_ratios_they_are(result):
+def test_it_prints_everything_and_explains_ratios(result):
     text = " ".join(repr(result).split())
     assert "Ratios are of this machine" in text
     assert "estimated from 2 of all the refits" in text
@@ -164,9 +164,9 @@ def test_generated_data_are_what_they_are_called():
 @pytest.mark.parametrize(
     ("value", "expected"), [(2e-6, "2 µs"), (0.0123, "12.3 ms"), (1.5, "1.5 s"), (90.0, "1.5 min"), (7200.0, "2 h")]
 )
-def test_times_as_people_say_them(value, expected):
+def test_duration_text(value, expected):
     assert duration_text(value) == expected
 
 
-def test_ratios_as_people_say_them():
+def test_ratio_text():
     assert [ratio_text(0.52), ratio_text(3.25), ratio_text(12345.6)] == ["0.52×", "3.2×", "12,346×"]

@@ -42,7 +42,7 @@ def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_train_tells_what_it_learned_and_writes_a_model(shop, either, tmp_path):
+def test_train_prints_a_summary_and_writes_a_model(shop, either, tmp_path):
     done = either("train", shop.messages, "--target", "label")
     assert list(folder_contents(tmp_path)) == ["messages.deciban"]
     assert done.err == "", "in a pipe no progress is shown"
@@ -56,7 +56,7 @@ def test_train_tells_what_it_learned_and_writes_a_model(shop, either, tmp_path):
     assert f"log loss {judged.log_loss:.4g} nats" in done.out
 
 
-def test_train_says_the_same_to_programs(shop, either, tmp_path):
+def test_train_prints_the_same_as_json(shop, either, tmp_path):
     facts = either("train", shop.customers, "-t", "leaves", "-o", "m.deciban", "--json").json()
     frame = read_people(shop.customers)
     assert facts["model"] == "Classifier"
@@ -74,7 +74,7 @@ def test_train_says_the_same_to_programs(shop, either, tmp_path):
     assert (tmp_path / "m.deciban").read_bytes() == shop.churn.read_bytes(), "the same choices, in any process"
 
 
-def test_predict_says_what_the_model_says(shop, either, tmp_path):
+def test_predict_prints_what_the_model_predicts(shop, either, tmp_path):
     done = either("predict", shop.churn, shop.customers, "--proba")
     rows, model, frame = rows_of(done.out), api.load(shop.churn), read_people(shop.customers)
     proba = model.predict_proba(frame.drop(columns="leaves"))
@@ -94,7 +94,7 @@ def test_predict_reads_standard_input(shop, tmp_path):
     assert [float(row["probability"]) for row in rows] == model.predict_proba(frame["message"].tolist()).max(1).tolist()
 
 
-def test_explain_says_why(shop, either):
+def test_explain_prints_the_evidence(shop, either):
     text = "Free tickets for the meeting, claim them now"
     done = either("explain", shop.spam, "--text", text)
     expected = api.load(shop.spam).explain(text)
@@ -131,7 +131,7 @@ def test_learn_forget_and_merge_change_what_is_known(shop, either, tmp_path):
     assert api.load(tmp_path / "both.deciban").class_count_.tolist() == [400, 400]
 
 
-def test_show_tells_what_a_model_is(shop, either):
+def test_show_describes_a_model(shop, either):
     done = either("show", shop.churn, "--evidence", 3)
     model = api.load(shop.churn)
     assert repr(model.summary()) in done.out

@@ -97,7 +97,7 @@ def test_a_checkpoint_goes_away_when_all_is_learned(inside, shops):
         (("people.csv", "--engine", "duckdb", "--missing", "-"), "--missing is for files"),
     ],
 )
-def test_what_makes_no_sense_is_told_in_a_line(inside, shops, arguments, says):
+def test_invalid_options_are_refused_in_one_line(inside, shops, arguments, says):
     pytest.importorskip("sqlalchemy")
     arguments = [str(shops / one) if one == "people.csv" else one for one in arguments]
     done = inside("train", *arguments, "--target", "leaves", "-o", "m.deciban")

@@ -61,7 +61,7 @@ def test_other_rows_are_judged_as_they_are(shop, inside):
     assert document["log_loss"] == pytest.approx(log_loss, abs=1e-12)
 
 
-def test_a_model_that_names_no_file_is_not_said_to_be_judged_on_new_rows(inside):
+def test_a_model_without_learned_files_gets_a_note(inside):
     path = write_people(people(120, seed=3), inside.folder / "people.csv")
     frame = read_people(path)
     api.Classifier().fit(frame.drop(columns="leaves"), frame["leaves"]).save(inside.folder / "m.deciban")
@@ -71,7 +71,7 @@ def test_a_model_that_names_no_file_is_not_said_to_be_judged_on_new_rows(inside)
     assert "taken to be new" not in done.err
 
 
-def test_mails_that_a_filter_is_unsure_of_are_told(inside):
+def test_the_share_of_unsure_mails_is_printed(inside):
     rng = np.random.default_rng(0)
     words = np.array(["win", "cash", "prize", "lunch", "noon", "room", "the", "a", "of", "you"])
     y = rng.integers(0, 2, 60)
@@ -88,7 +88,7 @@ def test_mails_that_a_filter_is_unsure_of_are_told(inside):
     assert "The filter is unsure of" in succeeded(inside("evaluate", "m.deciban", "mails.csv")).out
 
 
-def test_who_knows_better_is_obeyed(shop, inside):
+def test_options_override_the_detection_of_learned_rows(shop, inside):
     how, accuracy, log_loss = printed_figures(succeeded(inside("evaluate", shop.churn, shop.customers, "--as-new")))
     assert (how, accuracy) == ("new rows", float(f"{as_new(shop.churn, shop.customers)[0]:.4g}"))
     assert log_loss < left_out(shop.churn, shop.customers).log_loss, "it has seen them"
@@ -120,14 +120,14 @@ def test_a_pipe_is_judged_as_new(shop, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_pipe_is_left_out_row_by_row_where_one_says_so(shop, tmp_path):
+def test_a_pipe_is_judged_by_leave_one_out_on_request(shop, tmp_path):
     done = deciban(
         "evaluate", shop.churn, "-", "--leave-one-out", "--json", cwd=tmp_path, given=shop.customers.read_bytes()
     )
     assert succeeded(done).json()["accuracy"] == left_out(shop.churn, shop.customers).accuracy
 
 
-def test_texts_are_judged_likewise(shop, inside):
+def test_texts_are_judged_by_leave_one_out(shop, inside):
     frame = pd.read_csv(shop.messages, comment="#")
     judged = api.load(shop.spam).leave_one_out(frame["message"].tolist(), frame["label"].tolist())
     document = succeeded(inside("evaluate", shop.spam, shop.messages, "--json")).json()
@@ -141,7 +141,7 @@ def test_another_column_may_hold_the_labels(shop, inside):
     assert succeeded(inside("evaluate", shop.spam, "t.csv", "-t", "truth", "--json")).json()["accuracy"] > 0.9
 
 
-def test_a_file_of_which_some_rows_were_forgotten_is_new_and_told(shop, inside):
+def test_a_partly_forgotten_file_is_judged_as_new_with_a_note(shop, inside):
     head = shop.customers.read_text().splitlines(keepends=True)[:3]
     (inside.folder / "two.csv").write_text("".join(head))
     succeeded(inside("forget", shop.churn, "two.csv", "-o", "without.deciban"))

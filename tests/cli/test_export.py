@@ -34,7 +34,7 @@ def simple(shop, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", [pytest.param("classifier", marks=pytest.mark.slow), "naive-bayes"])
-def test_duckdb_says_what_the_model_says(kind, shop, simple, inside):
+def test_duckdb_predicts_what_the_model_predicts(kind, shop, simple, inside):
     path = shop.churn if kind == "classifier" else simple
     succeeded(inside("export", path, "-o", "model.sql", "--table", "customers"))
     frame, model = read_people(shop.customers).drop(columns="leaves"), api.load(path)
@@ -51,7 +51,7 @@ def test_sql_is_printed_where_it_is_asked_for(simple, inside):
     assert list(inside.folder.iterdir()) == []
 
 
-def test_onnxruntime_says_what_the_model_says(shop, simple, inside):
+def test_onnxruntime_predicts_what_the_model_predicts(shop, simple, inside):
     runtime = pytest.importorskip("onnxruntime")
     succeeded(inside("export", simple, "-o", "model.onnx"))
     session = runtime.InferenceSession(inside.folder / "model.onnx", providers=["CPUExecutionProvider"])

@@ -61,7 +61,7 @@ def test_another_file_takes_the_change_instead(shop, inside, more):
     assert api.load(inside.folder / "new.deciban").class_count_.sum() == 240
 
 
-def test_a_class_that_is_new_is_told(shop, inside):
+def test_a_new_class_gets_a_note(shop, inside):
     model = copied_to(shop.spam, inside.folder)
     (inside.folder / "new.csv").write_text("label,message\neggs,a dozen of them\n")
     assert succeeded(inside("learn", model, "new.csv")).err == "deciban: note: class 'eggs' is new to the model\n"
@@ -119,7 +119,7 @@ def test_models_that_learned_apart_add_up_under_the_same_choices(inside):
     assert seen.out.startswith("cross-fitted leave-one-out"), "it has learned both files"
 
 
-def test_models_that_chose_for_themselves_say_what_to_do(shop, inside):
+def test_merging_models_with_different_choices_is_refused_with_advice(shop, inside):
     write_people(people(60, seed=3), inside.folder / "b.csv")
     succeeded(inside("train", "b.csv", "-t", "leaves", "-o", "b.deciban"))
     done = inside("merge", shop.churn, "b.deciban", "-o", "ab.deciban")

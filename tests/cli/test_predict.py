@@ -102,7 +102,7 @@ def test_no_rows_are_a_table_without_rows(shop, inside):
     assert inside("predict", shop.churn, "texts.csv").code == 2, "of other columns it has no rows either"
 
 
-def test_a_value_that_is_no_number_is_told_by_its_row(shop, inside):
+def test_a_value_that_is_no_number_is_reported_with_its_row(shop, inside):
     lines = shop.customers.read_text().splitlines()[:4]
     lines[3] = "old," + lines[3].partition(",")[2]
     (inside.folder / "odd.csv").write_text("\n".join(lines) + "\n")
@@ -182,7 +182,7 @@ def test_a_text_is_enough_where_a_table_has_one_column_of_texts(inside):
     )
 
 
-def test_labels_and_columns_are_shown_and_never_obeyed(inside):
+def test_labels_and_columns_are_never_interpreted(inside):
     """Control characters in a name are shown as symbols."""
     (inside.folder / "t.csv").write_text('"a\x1b[31mb",y\n1,"[red]x"\n2,"\x07z"\n3,"[red]x"\n9,"\x07z"\n')
     succeeded(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes"))

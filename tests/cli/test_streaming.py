@@ -82,7 +82,7 @@ def test_streamed_texts_are_weighed_in_the_end(shop, inside, monkeypatch):
 
 
 @pytest.mark.usefixtures("little_memory")
-def test_a_class_that_comes_late_is_learned_and_told(inside):
+def test_a_class_that_comes_late_is_learned_with_a_note(inside):
     """From a pipe the sample is the first rows, which lack the class."""
     frame = people(1500, seed=3)
     frame.loc[1400:, "leaves"] = "perhaps"

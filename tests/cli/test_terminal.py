@@ -234,7 +234,7 @@ def test_a_shell_completes_commands_and_options(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash to complete for")
-def test_a_shell_is_told_how_to_complete(tmp_path):
+def test_shell_completion_script(tmp_path):
     pytest.importorskip("shellingham", reason="which shell it is, shellingham finds out")
     done = subprocess.run(
         ["bash", "-c", '"$@"; exit $?', "bash", *command("--show-completion")],
@@ -259,7 +259,7 @@ def test_a_shell_is_told_how_to_complete(tmp_path):
         *(pytest.param(a, marks=pytest.mark.slow) for a in (("show", "churn.deciban"), ("--help",))),
     ],
 )
-def test_a_pipe_that_nobody_reads_is_no_error(arguments, shop):
+def test_a_closed_pipe_is_no_error(arguments, shop):
     reading, writing = os.pipe()
     os.close(reading)
     try:

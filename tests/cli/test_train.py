@@ -192,7 +192,7 @@ def test_a_column_of_texts_that_is_named_is_what_is_looked_at(inside):
     assert succeeded(inside("predict", "t.deciban", "t.csv", "--only")).out.splitlines()[1].startswith("h,")
 
 
-def test_a_schema_says_what_columns_are(inside):
+def test_a_schema_sets_kinds_of_columns(inside):
     write_people(people(N_ROWS), inside.folder / "t.csv")
     succeeded(inside("train", "t.csv", "-t", "leaves", "--schema", "age=category", "--schema", "joined=skip"))
     columns = api.load(inside.folder / "t.deciban").summary().columns.to_dict()
@@ -211,7 +211,7 @@ def test_a_name_that_was_not_asked_for_overwrites_nothing(inside):
     assert learned(inside.folder / "t.deciban") == [1, 1]
 
 
-def test_rows_without_a_label_are_left_out_and_told(inside):
+def test_rows_without_a_label_are_left_out_with_a_note(inside):
     write_people(people(N_ROWS).assign(leaves=lambda t: t["leaves"].where(t.index % 4 > 0)), inside.folder / "t.csv")
     done = succeeded(inside("train", "t.csv", "-t", "leaves", "--model", "naive-bayes"))
     assert done.err == "deciban: note: 15 rows without a label in column 'leaves' were left out\n"
@@ -219,7 +219,7 @@ def test_rows_without_a_label_are_left_out_and_told(inside):
 
 
 @pytest.mark.parametrize("model", ["classifier", "naive-bayes"])
-def test_a_class_of_one_row_is_told(model, inside):
+def test_a_class_of_one_row_gets_a_note(model, inside):
     pd.DataFrame({"a": [1.0, 2.5, 3.0, 4.0, 9.0], "label": list("xxxxy")}).to_csv(
         inside.folder / "few.csv", index=False
     )

@@ -200,7 +200,7 @@ def check(done, room, content) -> None:
 
 
 @pytest.mark.parametrize("line", CASES)
-def test_one_line_says_what_is_wrong(line, room, content, inside, monkeypatch):
+def test_wrong_input_is_refused_in_one_line(line, room, content, inside, monkeypatch):
     inside.folder = room
     with open(os.devnull) as nothing:
         monkeypatch.setattr("sys.stdin", nothing)
@@ -239,7 +239,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("line", WORDS)
-def test_it_says_where_and_what_to_do(line, room, inside):
+def test_errors_name_the_place_and_the_remedy(line, room, inside):
     inside.folder = room
     message = inside(*shlex.split(line)).err
     for word in WORDS[line]:
@@ -271,12 +271,12 @@ def test_a_folder_that_is_locked_stays_as_it_is(line, shop, tmp_path, inside):
         "report churn.deciban -o /proc/a.html",
     ],
 )
-def test_a_folder_in_which_nobody_can_write(line, room, content, inside):
+def test_a_folder_that_is_not_writable(line, room, content, inside):
     inside.folder = room
     check(inside(*shlex.split(line)), room, content)
 
 
-def test_a_fault_of_ours_is_told_from_a_mistake(room, inside, monkeypatch):
+def test_a_bug_is_distinguished_from_wrong_input(room, inside, monkeypatch):
     """Exit code 1, and where it happened."""
     monkeypatch.setattr("deciban.cli.commands.predict.open_model", lambda path: path.frobnicate())
     inside.folder = room
@@ -302,7 +302,7 @@ def test_what_a_model_does_not_have_is_a_mistake(room, inside, monkeypatch):
     assert (done.code, done.err) == (2, "deciban: error: a centroid has no p(x)\n")
 
 
-def test_developers_may_see_where_an_error_was_found(room, inside, monkeypatch):
+def test_developers_can_ask_for_tracebacks(room, inside, monkeypatch):
     monkeypatch.setenv("DECIBAN_TRACEBACK", "1")
     inside.folder = room
     with pytest.raises(ValueError, match="cut short"):

@@ -354,7 +354,7 @@ def test_threads_may_score_slices():
     np.testing.assert_array_equal(scores, expected)
 
 
-def test_contexts_of_nothing_say_nothing():
+def test_contexts_without_rows_give_no_evidence():
     parents, levels = np.array([[-1], [0]], np.int32), np.array([3, 0], np.int32)
     nothing = kernel.count(np.empty((0, 2), np.uint8), parents, np.empty(0, np.int32), None, 2)
     contexts = kernel.Contexts(*nothing, parents, levels, 2)
@@ -409,7 +409,7 @@ def test_samples_are_where_the_cumulative_sum_passes_the_uniform(table, depth, s
             assert p[:at].sum() - 1e-13 <= u[j] <= p[: at + 1].sum() + 1e-13
 
 
-def test_samples_are_as_frequent_as_the_law_says():
+def test_samples_have_the_frequencies_of_the_law():
     rng = np.random.default_rng(8)
     table = random_table(rng, 200, [3, 4], 2, np.array([[-1], [0]], dtype=np.int32))
     by_hand, n = ByHand(table), 40_000
@@ -482,7 +482,7 @@ def assert_information(table):
 
 
 @given(tables())
-def test_information_is_what_tables_of_counts_say(table):
+def test_information_is_that_of_tables_of_counts(table):
     assert_information(table)
 
 

@@ -99,7 +99,7 @@ def test_class_sums_are_sums_by_item_and_class(corpus, unlabelled):
         assert (np.diff(mine) > 0).all(), "classes ascend"
 
 
-def test_class_sums_say_how_many_cells_they_wrote():
+def test_class_sums_return_the_number_of_cells():
     indptr, indices = compress([{0, 2}, {2}, {1}])
     ptr, cls, val = np.full(4, -1, np.int64), np.full(9, -1, np.int32), np.full(9, np.nan)
     y, amount = np.array([1, 1, -1], dtype=np.int32), np.array([1.0, 2.0, 4.0])
@@ -170,7 +170,7 @@ factors = st.sampled_from([[1.0], [2.0], [1.0, 4.0], [0.5, 1.0, 16.0]])
 
 
 @given(corpora(weights=WEIGHTS), st.sampled_from([1e-6, 0.01, 1.0, 300.0]), factors)
-def test_tables_are_what_they_say(corpus, unit, factor):
+def test_tables_are_their_definition(corpus, unit, factor):
     cells, strength = corpus.cells, np.array(STRENGTHS) * unit
     by_class = shares(np.bincount(corpus.y, corpus.weight, minlength=corpus.k), 0.0, factor)
     share = by_class.share * by_class.factor
@@ -341,7 +341,7 @@ def test_evidence_of_some_rows_writes_no_others(corpus, first, last):
     assert not some[max(first, last) :].any()
 
 
-def test_rows_that_say_nothing():
+def test_rows_without_evidence():
     corpus = Corpus([{0}, {1}, set()], np.array([0, 1, 0], dtype=np.int32), np.ones(3), 2, 2)
     table = tables_of(corpus.cells, np.array(STRENGTHS), shares(np.array([2.0, 1.0])))
     rows, own = compress([set(), {-1}, {2, 99}]), np.full(3, -1, dtype=np.int32)

@@ -263,7 +263,7 @@ def leaf_by_hand(nodes, row):
 
 
 @given(samples())
-def test_a_tree_is_what_the_rules_say(s):
+def test_a_tree_follows_the_rules(s):
     nodes = grown_by_hand(s, range(s.n))
     forest = s.grow()
     same_tree(forest, nodes, s.ordered)
@@ -383,7 +383,7 @@ def test_columns_that_cannot_split_are_passed_over():
         assert s.grow().column.tolist() == [17, -1, -1]
 
 
-def test_missing_stands_alone_where_that_tells_most():
+def test_missing_is_split_off_where_that_gains_most():
     codes = np.array([[0], [0], [0], [9], [30], [31]], dtype=np.uint8)
     s = Sample(codes, np.array([40], np.int32), np.ones(1, np.uint8), np.array([1, 1, 1, 0, 0, 0], np.int32), None, 2)
     forest = s.grow()
@@ -409,7 +409,7 @@ def test_a_row_ends_where_a_value_that_was_never_seen_is_asked_for():
         assert np.bincount(leaf).tolist() == [3, 13, 1, 3, 3]
 
 
-def test_trees_without_rows_columns_or_classes_to_tell_apart_are_leaves():
+def test_trees_without_rows_columns_or_two_classes_are_leaves():
     one = np.ones((3, 1), np.uint8)
     levels, ordered = np.array([2], np.int32), np.ones(1, np.uint8)
     for y in ([0, 0, 0], [-1, -1, -1], [0, -1, 0]):
@@ -611,7 +611,7 @@ def test_evidence_stays_finite_where_probabilities_end():
         assert out[0, 1] == pytest.approx(log(2.2250738585072014e-308) - log(0.5))
 
 
-def test_a_class_that_nobody_counted_is_fine():
+def test_a_class_without_counts_is_fine():
     s = Sample(
         np.array([[1], [2]], np.uint8),
         np.array([3], np.int32),

@@ -67,7 +67,7 @@ def test_class_sums(data, dtype, layout, missing, weighted):
         np.testing.assert_allclose(xx[c], np.nansum(w[rows, None] * t**2, axis=0), rtol=1e-11)
 
 
-def test_class_sums_are_poisoned_by_nan_unless_told(data):
+def test_nan_poisons_class_sums_unless_skipped(data):
     """The engine relies on it: sums tell whether an entry was missing, so that no extra pass is needed."""
     X, y, _, pivot = data
     X[np.flatnonzero(y >= 0)[0], 2] = np.nan

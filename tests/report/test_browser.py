@@ -96,7 +96,7 @@ def test_bad_names_do_not_break_the_page(hostile_page, tmp_path, where):
         *(pytest.param(page, marks=pytest.mark.slow) for page in ("table_page", "text_page")),
     ],
 )
-def test_it_says_nothing_and_asks_for_nothing(which, request, tmp_path):
+def test_no_console_messages_and_no_requests(which, request, tmp_path):
     console, asked, made = console_urls_and_dom(tmp_path, request.getfixturevalue(which))
     assert console == []
     assert {url for url in asked if not url.startswith(("file:", "data:"))} == set()
@@ -104,7 +104,7 @@ def test_it_says_nothing_and_asks_for_nothing(which, request, tmp_path):
     assert not re.search(r"<script|<img", made), "what is text stays text"
 
 
-def test_the_browser_would_tell(table_page, tmp_path):
+def test_the_browser_reports_requests(table_page, tmp_path):
     """The check works: an external picture is detected, and our policy reports that it is blocked."""
     elsewhere = '<img src="http://report.invalid/x.png">'
     _, asked, _ = console_urls_and_dom(tmp_path, f"<!doctype html><p>x</p>{elsewhere}")

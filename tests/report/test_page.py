@@ -103,7 +103,7 @@ def test_a_page_is_sound(some_page):
     assert set(parsed.tags) <= ELEMENTS, "nothing else can come in, whatever the data says"
 
 
-def test_a_page_asks_nobody_for_anything(some_page):
+def test_a_page_makes_no_requests(some_page):
     parsed = Reader(some_page)
     policy = next(value for tag, name, value in parsed.attributes if (tag, name) == ("meta", "content"))
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:;")
@@ -117,7 +117,7 @@ def test_a_page_asks_nobody_for_anything(some_page):
             assert re.fullmatch(r"--shade:\d+%", value)
 
 
-def test_every_picture_says_what_it_is(table_page, plane_page):
+def test_every_picture_has_a_title_and_a_description(table_page, plane_page):
     for written in (table_page, plane_page):
         for drawing in re.findall(r"<svg[^>]*>.*?</svg>", written, re.DOTALL):
             start = drawing[: drawing.index(">")]
@@ -129,7 +129,7 @@ def test_every_picture_says_what_it_is(table_page, plane_page):
         assert not re.search(r"[ \"(]nan[ \")]", written)
 
 
-def test_what_comes_from_data_is_shown_and_not_obeyed(hostile_page):
+def test_data_are_escaped(hostile_page):
     assert not set(hostile_page) & {"\x1b", "\x00", "\u202e", "\ud800"}
     hostile_page.encode("utf-8")
     parsed = Reader(hostile_page)
@@ -142,7 +142,7 @@ def test_what_comes_from_data_is_shown_and_not_obeyed(hostile_page):
     assert f"{len(LONG):,} characters" in hostile_page
 
 
-def test_a_text_is_shown_with_what_its_words_say(text_page):
+def test_a_text_is_shown_with_its_evidence(text_page):
     parsed = Reader(text_page)
     assert "b" in parsed.tags
     example = parsed.text("example")
@@ -187,7 +187,7 @@ def test_new_rows_are_judged_as_new(plane_page):
     assert plane_page.count(" region") >= 3, "each class has a region"
 
 
-def test_columns_are_told_by_kind(table_page):
+def test_columns_are_shown_with_their_kind(table_page):
     text = Reader(table_page).text("data")
     assert "count" not in text.split("size")[1][:20]
     for word in ("number", "category", "text", "identifier", "constant", "every value is the same"):
@@ -213,7 +213,7 @@ def test_the_same_input_makes_the_same_page(flat):
 # ------------------------------ missing parts
 
 
-def test_without_rows_the_model_speaks_for_itself():
+def test_without_rows_the_stored_figures_are_shown():
     table, y = mixed_table()
     model = Classifier(n_jobs=1).fit(table, y)
     parsed = Reader(page(model))
@@ -252,7 +252,7 @@ def test_labels_that_the_model_does_not_know(flat):
     assert "ROC, area" in parsed.text("calibration"), "of the two that it knows"
 
 
-def test_a_mixture_says_why_no_row_can_be_left_out(flat):
+def test_a_mixture_explains_why_no_row_can_be_left_out(flat):
     X, y = flat
     parsed = Reader(page(MixtureDiscriminant(components=2).fit(X, y), X, y, learned=True, curve=False))
     assert "Its rows cannot be taken out one by one" in parsed.text("goodness")

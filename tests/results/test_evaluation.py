@@ -70,7 +70,7 @@ def test_equal_probabilities_count_half():
     assert len(even.roc().threshold) == 2, "one threshold, and the start"
 
 
-def test_a_group_says_what_it_found_and_how_sure_that_is():
+def test_a_group_has_accuracy_and_standard_error():
     """Hundred rows at 0.8, 70 of them right; one more right and one more wrong make the error."""
     truth = np.repeat([0, 1], [70, 30])
     judged = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (100, 1))), truth)
@@ -207,7 +207,7 @@ def test_a_row_for_which_no_class_is_left_is_not_right():
     assert alone.confusion.sum() == 0
 
 
-def test_what_cannot_be_known_is_said():
+def test_rows_that_cannot_be_judged_get_a_note():
     nobody = GaussianNB().fit([[1.0], [2.0]], [0, 1]).leave_one_out([[1.0], [2.0]], [0, 1])
     assert (nobody.judged, nobody.counted.tolist()) == (0, [False, False])
     assert "No class has two rows, so how good the model is cannot be known." in repr(nobody)
@@ -350,7 +350,7 @@ def test_very_many_classes_need_no_matrix_to_be_shown():
     assert judged.to_dict()["confusion"] is None
 
 
-def test_labels_are_shown_and_not_obeyed():
+def test_labels_are_never_interpreted():
     nasty = "a\x1b[31m[red]<b>\u202e"
     judged = Evaluation(np.array([nasty, "b"], dtype=object), BY_HAND.log_proba, BY_HAND.truth, None, ("b",))
     screen = io.StringIO()

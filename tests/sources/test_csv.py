@@ -92,7 +92,7 @@ def test_names_keep_their_digits(opened):
     assert [row["zip"] for row in rows(opened("zip,n\n007,1\n123,2\n"))] == ["007", "123"]
 
 
-def test_whole_numbers_are_told_from_fractions(opened):
+def test_whole_numbers_are_distinguished_from_fractions(opened):
     source = opened("a,b,c\n1,1.0,x\n2,2,y\n")
     assert source.whole == {"a"}
 
@@ -113,7 +113,7 @@ def test_types_can_be_given(opened):
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_what_separates_fields_and_rows_is_found(opened, delimiter, end):
+def test_delimiter_and_line_end_are_detected(opened, delimiter, end):
     lines = [("name", "note", "n"), ("Ann", '"a, b; c|d"', "1"), ("Bob", '"two\nlines"', "2"), ("Eve", "", "3")]
     text = "".join(delimiter.join(line) + end for line in lines)
     assert [row["n"] for row in rows(opened(text))] == [1.0, 2.0, 3.0]
@@ -216,7 +216,7 @@ def test_hostile_cells_come_out_as_python_writes_them(tmp_path_factory, cells):
     ],
     ids=lambda v: None if isinstance(v, bytes) else str(v)[:30],
 )
-def test_one_line_says_what_is_wrong(tmp_path, monkeypatch, text, says):
+def test_errors_are_one_line(tmp_path, monkeypatch, text, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DecibanError) as error:
@@ -263,7 +263,7 @@ def test_a_later_row_that_does_not_fit_is_named(long_file, last, says):
     ("row", "last", "what"),
     [("true,x", "maybe,x", "true or false"), ("2024-01-01,x", "soon,x", "dates"), ("1,x", "5,5,x", None)],
 )
-def test_other_types_say_what_was_expected(long_file, row, last, what):
+def test_errors_name_the_expected_type(long_file, row, last, what):
     with pytest.raises(DecibanError, match=f"holds {what} elsewhere" if what else "has 3 fields"):
         rows(long_file(row, last))
 
@@ -295,7 +295,7 @@ def test_a_quote_that_swallows_the_rest_is_refused_in_time(tmp_path, monkeypatch
 # ---------------------------------------------------------------------- several files
 
 
-def test_files_whose_columns_stand_in_another_order(tmp_path):
+def test_files_with_columns_in_another_order(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,a\n2,b\n")
     (tmp_path / "b.csv").write_text("y;x\nc;3.5\n")
     source = open_source([tmp_path / "a.csv", tmp_path / "b.csv"])
@@ -306,7 +306,7 @@ def test_files_whose_columns_stand_in_another_order(tmp_path):
     assert source.sample().num_rows == 3
 
 
-def test_types_are_found_over_all_files(tmp_path):
+def test_types_are_inferred_over_all_files(tmp_path):
     (tmp_path / "a.csv").write_text("x,y,z\n1,2024-01-01,5\n")
     (tmp_path / "b.csv").write_text("z,x,y\n?,one,2024-01-01 10:00:00\n")
     source = open_source([str(tmp_path / "*.csv")])

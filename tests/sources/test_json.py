@@ -118,7 +118,7 @@ def test_missing_values_can_be_named(opened):
     ],
     ids=lambda v: str(v)[:25],
 )
-def test_one_line_says_what_is_wrong(opened, text, says):
+def test_errors_are_one_line(opened, text, says):
     with pytest.raises(DecibanError) as error:
         rows(opened(text, "a.json"))
     assert says in str(error.value)

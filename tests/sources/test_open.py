@@ -95,7 +95,7 @@ def test_the_ending_does_not_matter_if_the_format_is_given(here):
     ],
     ids=lambda v: str(v)[:40],
 )
-def test_one_line_says_what_is_wrong(here, paths, settings, says):
+def test_errors_are_one_line(here, paths, settings, says):
     here("a.csv")
     here("b.jsonl", '{"a": 1}\n')
     Path("empty").mkdir()
@@ -132,7 +132,7 @@ def test_a_file_that_may_not_be_read(here, monkeypatch):
         open_source(["a.csv"])
 
 
-def test_names_of_files_are_shown_and_not_obeyed(here):
+def test_names_of_files_are_never_interpreted(here):
     here("a\x1b[31m.csv", "")
     with pytest.raises(FileError, match=r"^a␛"):
         open_source(["a\x1b[31m.csv"])
@@ -286,7 +286,7 @@ def test_a_named_pipe():
     assert not writer.is_alive()
 
 
-def test_an_error_is_told_although_more_may_come():
+def test_an_error_is_raised_while_the_pipe_is_open():
     """A bad row is reported at once, even if the pipe stays open."""
     code = (
         "import pyarrow as pa\n"

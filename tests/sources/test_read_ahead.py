@@ -52,7 +52,7 @@ def test_errors_come_in_their_turn(where):
         next(results)
 
 
-def test_whoever_leaves_early_leaves_no_thread_and_no_open_items():
+def test_leaving_early_leaves_no_thread_and_no_open_items():
     before = threading.active_count()
     closed = threading.Event()
 

@@ -118,7 +118,7 @@ def test_rows_and_digest_are_read_together(write, tmp_path, monkeypatch, read):
 
 
 @pytest.mark.parametrize("write", FORMATS)
-def test_a_pass_that_was_broken_off_says_nothing_of_the_digest(write, tmp_path, monkeypatch):
+def test_an_unfinished_pass_gives_no_digest(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = write(tmp_path)
     source = open_source(names)
@@ -126,7 +126,7 @@ def test_a_pass_that_was_broken_off_says_nothing_of_the_digest(write, tmp_path, 
     assert source.digests() == read_all_batches(open_source(names))
 
 
-def test_what_nobody_asks_for_is_not_hashed(tmp_path, monkeypatch):
+def test_digests_that_are_not_needed_are_not_computed(tmp_path, monkeypatch):
     source = open_source([tmp_path / as_csv(tmp_path)[0]])
     source.hashes = False
     monkeypatch.setattr(hashlib, "sha256", None)

@@ -222,7 +222,7 @@ def test_sums_that_cannot_be_are_refused(name, value, path, saved_bytes):
         deciban.load(path)
 
 
-def test_a_file_of_a_later_version_says_so(path, saved_bytes):
+def test_a_file_of_a_later_version_is_refused(path, saved_bytes):
     """Whatever else is new in it: the checksum may be computed differently."""
     del saved_bytes
     document, tensors = read_with_safetensors(path)
