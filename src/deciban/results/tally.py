@@ -100,6 +100,3 @@ class Tally(Result):
         names = [str(plain(c)) for c in self.classes]
         rows = [(name, *row) for name, row in zip(names, self.confusion.tolist(), strict=True)]
         return Table("confusions", ("true", *names), rows)
-
-    def _parts(self) -> list[Table | str]:
-        return [self.to_table()]
