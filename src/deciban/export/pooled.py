@@ -1,17 +1,17 @@
-"""The model of a table as a formula: each expert says its own term, and the pool weighs them."""
+"""The model of a table as a formula: each expert writes its own term, and the pool weights them."""
 
 from __future__ import annotations
 
 from deciban.formula import ColumnPlace, Formula, Input, Scores, Sketch, WeightedTerm
 from deciban.reading.columns import as_name
-from deciban.reading.convert import NO_NAME
+from deciban.reading.convert import MISSING_NAMES
 from deciban.reading.table import derived_names
 from deciban.tables.encode import Cuts
 from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
 
 
 def formula_of_table(model: TableModel) -> Formula:
-    """What a model of a table says of a row; an error names the expert that cannot be put so."""
+    """A table model's score of a row; an error names the expert that cannot be written so."""
     sketch, encoding = Sketch(), model.encoding
     places = [sketch.place(place) for place in places_of(model, sketch)]
     parts = [WeightedTerm(model.columns.weighted_term(encoding, places, model.column_weights))]
@@ -36,7 +36,7 @@ def places_of(model: TableModel, sketch: Sketch) -> list[ColumnPlace]:
         names = derived_names(kind)
         kinds[names[0]] = Input(kind.name, "date" if kind.kind == "date" else "number")
         kinds |= {
-            name: Input(name, what, kind.name) for name, what in zip(names[1:], ("month", "weekday"), strict=False)
+            name: Input(name, part, kind.name) for name, part in zip(names[1:], ("month", "weekday"), strict=False)
         }
     out = []
     for name, coded in zip(model.encoding.names, model.encoding.columns, strict=True):
@@ -50,6 +50,10 @@ def places_of(model: TableModel, sketch: Sketch) -> list[ColumnPlace]:
         elif coded.levels and not any(isinstance(level, str | bool) for level in coded.levels):
             out.append(ColumnPlace(sketch.input(Input(name)), coded.levels))
         else:
-            words = tuple(sorted(NO_NAME))
-            out.append(ColumnPlace(sketch.input(Input(name, "text", nothing=words)), tuple(map(as_name, coded.levels))))
+            missing_texts = tuple(sorted(MISSING_NAMES))
+            out.append(
+                ColumnPlace(
+                    sketch.input(Input(name, "text", missing_texts=missing_texts)), tuple(map(as_name, coded.levels))
+                )
+            )
     return out
