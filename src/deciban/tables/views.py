@@ -53,10 +53,11 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
         columns += parts[:-1]
         rest += float(parts[-1])
     if by == "expert":
-        items = [(name, "", db * DECIBANS) for name, db in experts]
+        items = [(name, "", nats * DECIBANS) for name, nats in experts]
     else:
         items += [
-            (name, value_of(frame[name]), db * DECIBANS) for name, db in zip(model.encoding.names, columns, strict=True)
+            (name, value_of(frame[name]), nats * DECIBANS)
+            for name, nats in zip(model.encoding.names, columns, strict=True)
         ]
         items.append((TOGETHER, "", rest * DECIBANS))
     items.sort(key=lambda item: -abs(item[2]))
@@ -142,4 +143,4 @@ def strongest(model: TableModel, target: int, most: int) -> list[tuple[str, floa
             (f"{name} = {coded.label(code)}", float(weight * evidence[start + code])) for code in range(coded.size)
         ]
     items.sort(key=lambda item: -item[1])
-    return [(item, db * DECIBANS) for item, db in items[:most] if db > 0]
+    return [(item, nats * DECIBANS) for item, nats in items[:most] if nats > 0]
