@@ -1,5 +1,5 @@
 # ruff: noqa: ARG001 - every law has one signature
-"""Naive Bayes straight from the equations, with loops, to hold the real one to: slow, and plain to read.
+"""Naive Bayes straight from the equations, with loops, as a reference: slow, and easy to read.
 
 It never imports deciban. Rows are any sequences; a missing entry (None, NaN) is left out of every sum.
 """
@@ -22,7 +22,7 @@ def moments(values, weights):
 
 
 def column(X, weight, j, rows):
-    """The entries of column j that are there, and their weights."""
+    """The entries of column j that are not missing, and their weights."""
     kept = [i for i in rows if there(X[i][j])]
     return [X[i][j] for i in kept], [weight[i] for i in kept]
 
@@ -89,10 +89,10 @@ def multinomial_log_joint(X, y, new, alpha=1.0, predictive=False):
             if predictive:
                 n = row.astype(int)
                 orders = gammaln(n.sum() + 1) - gammaln(n + 1).sum()  # our law is of words in order
-                said = dirichlet_multinomial.logpmf(n, pseudo, n.sum()) - orders
+                log_likelihood = dirichlet_multinomial.logpmf(n, pseudo, n.sum()) - orders
             else:
-                said = sum(row * np.log(pseudo / pseudo.sum()))
-            out[i, c] = np.log(len(mine) / len(y)) + said
+                log_likelihood = sum(row * np.log(pseudo / pseudo.sum()))
+            out[i, c] = np.log(len(mine) / len(y)) + log_likelihood
     return out
 
 
@@ -102,7 +102,7 @@ def posterior(log_joint):
 
 
 def log_marginal(law, X, y, alpha):
-    """log p(X | y), parameters integrated out, up to what alpha does not change, from the raw counts."""
+    """log p(X | y), parameters integrated out, up to a constant in alpha, from the raw counts."""
     total = 0.0
     for label in sorted(set(y)):
         rows = [i for i in range(len(y)) if y[i] == label]

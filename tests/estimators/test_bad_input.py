@@ -34,8 +34,8 @@ y = np.array(list("abc") * 4)
 HIDDEN = np.array([None if i % 4 == 3 else label for i, label in enumerate(y)], dtype=object)
 SOFT = np.eye(3)[np.arange(12) % 3]
 NAN, INF = np.nan, np.inf
-HOLES = X.copy()
-HOLES[1, 1] = HOLES[5, 0] = HOLES[7] = NAN
+X_WITH_MISSING = X.copy()
+X_WITH_MISSING[1, 1] = X_WITH_MISSING[5, 0] = X_WITH_MISSING[7] = NAN
 
 
 def learned(Model, **parameters):
@@ -269,7 +269,7 @@ def test_a_model_without_classes_says_so(Model, act):
 
 @every_model
 def test_forgetting_a_whole_class_by_other_rows_is_refused(Model):
-    """Nothing is left of the class's weight, but something of its counts: the sums can tell."""
+    """The class has no weight left, but some counts: the sums show it."""
     mine = X[y == "a"]
     assert_refused(learned(Model), lambda m: m.forget(np.zeros_like(mine), ["a"] * 4), "column", ForgetError)
 
@@ -477,10 +477,10 @@ STORED = [
 
 @pytest.mark.crossed(5)
 @every_model
-@pytest.mark.parametrize(("storage", "how", "holes"), STORED)
+@pytest.mark.parametrize(("storage", "how", "with_missing"), STORED)
 @impossible_rows_are_fine
-def test_storage_does_not_matter_and_stays_as_it_was(Model, storage, how, holes):
-    rows = HOLES if holes else X
+def test_storage_does_not_matter_and_stays_as_it_was(Model, storage, how, with_missing):
+    rows = X_WITH_MISSING if with_missing else X
     act = {
         "fit": lambda A: Model().fit(A, y).predict_proba(X),
         "soft": lambda A: Model().fit(A, SOFT).predict_proba(X),

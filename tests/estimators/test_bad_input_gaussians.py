@@ -55,7 +55,7 @@ NAN, INF = np.nan, np.inf
 
 
 def learned(Model, **parameters):
-    """A model that has learned X, to do with as one likes; most tests want the same one, and a copy costs little."""
+    """A model that has learned X, which may be changed; most tests need the same one, and a copy is cheap."""
     return fitted(Model, parameters) if parameters else copy.deepcopy(fitted_once(Model))
 
 
@@ -333,10 +333,10 @@ def test_gaps_in_medians_are_left_out_or_refused():
     gap[:, 1] = NAN
     expected = np.abs(gap[:, None, [0, 2]] - full.centroids_[:, [0, 2]]).sum(axis=2).argmin(axis=1)
     try:
-        found = full.predict(gap)
+        predicted = full.predict(gap)
     except ValueError:
         return
-    assert (found == full.classes_[expected]).all()
+    assert (predicted == full.classes_[expected]).all()
 
 
 # ---------------------------------------------------------------------- huge, tiny
@@ -385,13 +385,13 @@ def test_units_do_not_matter_or_are_refused(model, scale):
     """Squares of 1e-200 underflow and of 1e200 overflow: say so, rather than call a column constant."""
     expected = fit(clone(model), X).predict_proba(X)
     try:
-        found = fit(clone(model), X * scale).predict_proba(X * scale)
+        proba = fit(clone(model), X * scale).predict_proba(X * scale)
     except ValueError as error:
         assert "too large" in str(error) or "too small" in str(error), error  # noqa: PT017 - an answer would do as well
         if 1e-60 <= scale <= 1e60:
             raise
         return
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(proba, expected, atol=1e-6)
 
 
 # ---------------------------------------------------------------------- unfitted, empty, few

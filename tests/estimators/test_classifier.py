@@ -30,7 +30,7 @@ NAMES = ("size", "legs", "colour", "wild")
 
 
 def animals(n=120, seed=0, gaps=0.08, classes=("cow", "duck", "hen")):
-    """A table with numbers, counts, categories and booleans, some missing, that tell of the class and of each other."""
+    """A table with numbers, counts, categories and booleans, some missing, dependent on the class and on each other."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, len(classes), n)
     big = rng.normal(size=n)
@@ -119,10 +119,10 @@ def test_explanations_add_up(world, by):
     strange = {"size": [1e8, -1e8], "legs": [900, None], "colour": ["plaid", None], "wild": [None, True]}
     for table in (rows, strange):
         logs = model.predict_log_proba(table)
-        for i, found in enumerate(model.explain(table, "cow", "hen", by=by)):
-            total = found.prior + sum(db for *_, db in found.items)
+        for i, evidence in enumerate(model.explain(table, "cow", "hen", by=by)):
+            total = evidence.prior + sum(db for *_, db in evidence.items)
             np.testing.assert_allclose(total, DECIBANS * (logs[i, 0] - logs[i, 2]), atol=1e-6)
-            np.testing.assert_allclose(found.probability, np.exp(logs[i, 0]), atol=1e-12)
+            np.testing.assert_allclose(evidence.probability, np.exp(logs[i, 0]), atol=1e-12)
     if by == "column":
         one = model.explain(some(X, slice(1)))
         assert {item[0] for item in one.items} == {*NAMES, "together"}
@@ -158,8 +158,8 @@ def test_another_prior(world):
     share = model.class_count_ / model.class_count_.sum()
     expected = model.predict_proba(X) * prior / share
     expected /= expected.sum(axis=1, keepdims=True)
-    for asked in (prior, {"hen": 0.1, "cow": 0.7, "duck": 0.2}):
-        np.testing.assert_allclose(model.with_prior(asked).predict_proba(X), expected, atol=1e-12)
+    for new_prior in (prior, {"hen": 0.1, "cow": 0.7, "duck": 0.2}):
+        np.testing.assert_allclose(model.with_prior(new_prior).predict_proba(X), expected, atol=1e-12)
     uniform = model.with_prior("uniform").predict_proba(X)
     other = model.predict_proba(X) / share
     np.testing.assert_allclose(uniform, other / other.sum(axis=1, keepdims=True), atol=1e-12)
@@ -173,7 +173,7 @@ def test_another_prior(world):
 
 @pytest.mark.parametrize("name", ["voting", "pima"])
 def test_a_shift_of_classes_is_found(real, name):
-    """Of a test set in which the second class is five times as rare as it was, to a few rows in a hundred."""
+    """In a test set where the second class is five times rarer, to a few percent."""
     X, y = real(name)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(y))
@@ -185,10 +185,10 @@ def test_a_shift_of_classes_is_found(real, name):
     adapted = model.adapt_prior(some(X, test))
     truth = (y[test] == model.classes_[0]).mean()
     assert truth > 0.8
-    found = np.exp(adapted.model_.log_prior[0])
+    adapted_prior = np.exp(adapted.model_.log_prior[0])
     before = model.class_count_[0] / model.class_count_.sum()
-    assert abs(found - truth) < 0.06
-    assert abs(found - truth) < 0.4 * abs(before - truth)
+    assert abs(adapted_prior - truth) < 0.06
+    assert abs(adapted_prior - truth) < 0.4 * abs(before - truth)
     assert log_loss(adapted, some(X, test), y[test]) < log_loss(model, some(X, test), y[test])
 
 
@@ -197,7 +197,7 @@ def test_a_shift_of_classes_is_found(real, name):
 
 @pytest.mark.parametrize("name", [pytest.param("pima", marks=pytest.mark.slow), "glass", "voting"])
 def test_leave_one_out_is_close_to_cross_validation(real, name):
-    """Choices are held in the one and made anew in the other, from four fifths of the rows: it is a little worse."""
+    """Choices are kept in one and made again in the other, from four fifths of the rows: it is a little worse."""
     X, y = real(name)
     model = Classifier().fit(X, y)
     own = np.searchsorted(model.classes_, y)
@@ -226,12 +226,12 @@ def test_labels_by_chance_teach_nothing(real, name):
 
 def test_leave_one_out(world):
     model, X, y = world
-    found = model.leave_one_out(X, y)
-    np.testing.assert_allclose(np.exp(found.log_proba).sum(axis=1), 1.0)
+    left_out = model.leave_one_out(X, y)
+    np.testing.assert_allclose(np.exp(left_out.log_proba).sum(axis=1), 1.0)
     for i in (0, 17):  # the expert of columns and the prior are those of a model that never saw the row
         less = pickle.loads(pickle.dumps(model)).forget(some(X, [i]), y[[i]])
         np.testing.assert_allclose(less.class_count_.sum(), 119)
-        np.testing.assert_allclose(less.predict_log_proba(some(X, [i]))[0], found.log_proba[i], atol=2.0)
+        np.testing.assert_allclose(less.predict_log_proba(some(X, [i]))[0], left_out.log_proba[i], atol=2.0)
     with pytest.raises(ForgetError, match="class 'dog'"):
         model.leave_one_out(some(X, [0]), ["dog"])
     with pytest.raises(ForgetError, match="it learned"):
@@ -646,9 +646,9 @@ def test_one_class():
 
 def test_labels_missing_in_places():
     X, y = animals(100)
-    holes = y.astype(object)
-    holes[::4] = None
-    model = Classifier().fit(X, holes)
+    some_missing = y.astype(object)
+    some_missing[::4] = None
+    model = Classifier().fit(X, some_missing)
     assert model.class_count_.sum() == 75
     marked = np.where(np.arange(100) % 4, y, "?")
     same = Classifier().fit(X, marked, unlabelled="?")
@@ -664,15 +664,15 @@ def test_three_rows():
     for y in (["u", "v", "u"], ["u", "v", "w"], ["u", "u", "u"]):
         model = Classifier().fit(X, y)
         np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-        found = model.leave_one_out(X, y).log_proba
-        assert not np.isnan(found).any()
+        left_out = model.leave_one_out(X, y).log_proba
+        assert not np.isnan(left_out).any()
         assert len(set(y)) == 1 or len(model.explain(X)) == 3
     one = Classifier().fit({"a": [1.0]}, ["u"])
     assert one.predict({"a": [5.0]}).tolist() == ["u"]
 
 
 def test_three_rows_are_not_believed_much():
-    """The second class is one row: nothing was left out to show how far to believe it."""
+    """The second class is one row: no row was left out to fit its reliability."""
     X = {"a": [1.0, 2.0, 3.0], "b": ["x", "y", "x"]}
     p = Classifier().fit(X, ["u", "v", "u"]).predict_proba(X)
     assert p.max() < 0.999
@@ -711,10 +711,10 @@ def test_many_columns_of_categories():
     X["c7"] = np.array(["a", "b"])[y].tolist()
     model = Classifier().fit(X, y)
     assert model.score(X, y) > 0.9
-    found = model.explain(some(X, [0]), 1, 0)
+    evidence = model.explain(some(X, [0]), 1, 0)
     logs = model.predict_log_proba(some(X, [0]))[0]
     np.testing.assert_allclose(
-        found.prior + sum(db for *_, db in found.items), DECIBANS * (logs[1] - logs[0]), atol=1e-6
+        evidence.prior + sum(db for *_, db in evidence.items), DECIBANS * (logs[1] - logs[0]), atol=1e-6
     )
     rows, _ = model.sample(200, random_state=0)
     share = np.mean([v is None for v in rows["c1"]])
@@ -723,7 +723,7 @@ def test_many_columns_of_categories():
 
 @pytest.mark.parametrize("offset", [1e9, -1e12])
 def test_far_offsets(offset):
-    """The last digits of a number decide which trees see its row, and nothing else."""
+    """The last digits of a number only determine which trees see its row."""
     rng = np.random.default_rng(0)
     y, z = np.arange(200) % 2, np.arange(1000) % 2
     X, test = rng.normal(size=(200, 3)) + y[:, None], rng.normal(size=(1000, 3)) + z[:, None]
@@ -764,8 +764,8 @@ def test_thousands_of_categories():
     few = {**X, "town": [f"t{c // 4}" for c in codes]}
     assert growth(lambda: Classifier().fit(few, y), lambda: Classifier().fit(X, y), 10) <= 10, "4, were it linear"
     new = rng.integers(0, 2000, 500)
-    asked = {"town": [f"t{c}" for c in new], "x": rng.normal(size=500).tolist()}
-    assert model.score(asked, new % 2) > 0.8
+    new_rows = {"town": [f"t{c}" for c in new], "x": rng.normal(size=500).tolist()}
+    assert model.score(new_rows, new % 2) > 0.8
     p = model.predict_proba({"town": ["nowhere"], "x": [0.0]})[0]
     assert abs(p[0] - 0.5) < 0.15
 
@@ -818,17 +818,17 @@ def test_texts_and_dates():
     assert dict(row[:2] for row in model.kinds_.rows) == {"note": "text", "day": "date", "x": "number"}
     assert model.score(X, y) > 0.95
     logs = model.predict_log_proba(X)
-    for asked in (
+    for new_rows in (
         some(X, [0]),
         {"note": ["unheard of"], "day": [None], "x": [None]},
         {"note": [None], "day": ["1999-01-01"], "x": [5.0]},
     ):
-        logs = model.predict_log_proba(asked)[0]
+        logs = model.predict_log_proba(new_rows)[0]
         assert np.isfinite(logs).all()
         for by in ("column", "expert"):
-            found = model.explain(asked, 1, 0, by)
-            total = found.prior + sum(db for *_, db in found.items)
-            np.testing.assert_allclose(total, DECIBANS * (logs[1] - logs[0]), atol=1e-6, err_msg=str(asked))
+            evidence = model.explain(new_rows, 1, 0, by)
+            total = evidence.prior + sum(db for *_, db in evidence.items)
+            np.testing.assert_allclose(total, DECIBANS * (logs[1] - logs[0]), atol=1e-6, err_msg=str(new_rows))
     rows, _ = model.sample(5, random_state=0)
     assert set(rows) == {"note", "day", "x"}
     other = pickle.loads(pickle.dumps(model)).partial_fit(some(X, slice(30)), y[:30])
@@ -863,8 +863,8 @@ def test_any_small_table(seed, n, k):
     logs = model.predict_log_proba(X)
     np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1.0)
     if len(model.classes_) > 1:
-        found = model.explain(some(X, [0]), *model.classes_[:2].tolist())
-        total = found.prior + sum(db for *_, db in found.items)
+        evidence = model.explain(some(X, [0]), *model.classes_[:2].tolist())
+        total = evidence.prior + sum(db for *_, db in evidence.items)
         np.testing.assert_allclose(total, DECIBANS * (logs[0, 0] - logs[0, 1]), atol=1e-6)
     left = model.leave_one_out(X, y, weight).log_proba
     np.testing.assert_allclose(np.exp(left).sum(axis=1), 1.0)
@@ -885,7 +885,7 @@ def mixed_table(n=200, seed=0):
 
 @pytest.mark.parametrize("far", [1e3, 1e9, 1e15])
 def test_far_values_can_be_forgotten(far):
-    """Coordinates end at twenty deviations, so that no value swallows the others' digits."""
+    """Coordinates are clipped at twenty deviations, so that no value costs the others' digits."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3)), np.arange(300) % 2
     X[11, 1], X[200, 2] = far, -far
@@ -949,12 +949,12 @@ def test_a_name_that_a_date_has_taken():
         Classifier().fit({"when (month)": np.arange(60) % 7 * 1.5, "when": days}, np.arange(60) % 2)
 
 
-def test_numbers_where_dates_were_are_missing_and_said_to_be():
+def test_numbers_in_place_of_dates_are_missing_with_a_warning():
     days = np.array(["2020-01-01"], "M8[D]") + np.arange(60)
     model = Classifier().fit({"when": days, "z": np.arange(60) % 9 * 1.5}, np.arange(60) % 2)
     with pytest.warns(UserWarning, match="numbers, not dates"):
-        said = model.predict_proba({"when": [20200101], "z": [1.5]})
-    np.testing.assert_allclose(said, model.predict_proba({"when": [None], "z": [1.5]}))
+        proba = model.predict_proba({"when": [20200101], "z": [1.5]})
+    np.testing.assert_allclose(proba, model.predict_proba({"when": [None], "z": [1.5]}))
 
 
 def test_what_was_forgotten_is_not_likely():
@@ -1027,7 +1027,7 @@ def test_reading_and_scoring_import_no_scikit_learn(tmp_path):
 
 
 def test_the_loss_of_a_summary_takes_back_what_choosing_gained():
-    """On labels that mean nothing, it is no better than the prior but by little."""
+    """On random labels, it is hardly better than the prior."""
     rng = np.random.default_rng(0)
     gains = []
     for _ in range(4):
@@ -1040,16 +1040,16 @@ def test_the_loss_of_a_summary_takes_back_what_choosing_gained():
 def test_a_summary_says_what_it_is_of():
     X, y = mixed_table()
     model = Classifier().fit(X, y)
-    told = [row[2] for row in model.summary().columns.rows]
+    summarised = [row[2] for row in model.summary().columns.rows]
     assert not model.summary().notes
     model.partial_fit(X, y)
-    assert [row[2] for row in model.summary().columns.rows] == told
+    assert [row[2] for row in model.summary().columns.rows] == summarised
     assert "200 rows that fit saw; 400 are learned now" in model.summary().notes[-1]
 
 
 @pytest.mark.parametrize("where", ["among others", "at the end"])
 def test_rows_of_weight_zero_change_nothing(where):
-    """Not where numbers are cut, nor what columns are, nor how many rows there are."""
+    """Neither the cuts of bins, nor the kinds of columns, nor the number of rows."""
     rng = np.random.default_rng(0)
     n = 120
     y = rng.integers(0, 2, n).astype(object)

@@ -1,4 +1,4 @@
-"""Generative against discriminative: who wins when, on tables made so and on real ones (S15)."""
+"""Generative against discriminative: which is better when, on synthetic and on real tables (S15)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def gaussians(n=6000, shared=0.0, seed=0):
 
 @pytest.fixture(scope="module")
 def crossed():
-    """A comparison in which logistic regression comes from behind."""
+    """A comparison in which logistic regression overtakes."""
     return compare(*gaussians(shared=0.15), sizes=[120, 250, 1000, 4000], repeats=3)
 
 
@@ -40,11 +40,11 @@ def crossed():
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_true_model_needs_fewer_rows(seed):
-    found = compare(*gaussians(seed=seed), sizes=[120, 500, 4000], repeats=3)
-    generative, discriminative = found.log_loss.mean(axis=2)
-    assert found.best(120) == "GaussianNB"
+    comparison = compare(*gaussians(seed=seed), sizes=[120, 500, 4000], repeats=3)
+    generative, discriminative = comparison.log_loss.mean(axis=2)
+    assert comparison.best(120) == "GaussianNB"
     assert generative[0] < 0.9 * discriminative[0]
-    assert (found.log_loss[0, 0] < found.log_loss[1, 0]).all(), "in every repeat"
+    assert (comparison.log_loss[0, 0] < comparison.log_loss[1, 0]).all(), "in every repeat"
     assert abs(generative[-1] - discriminative[-1]) < 0.01, "both find the true posterior in the end"
     # The best there is: the log-odds of the true law are 0.6 Σ(x_j − 0.3). Held-out rows leave ±0.005 to chance.
     X, y = gaussians(seed=seed)
@@ -54,8 +54,8 @@ def test_a_true_model_needs_fewer_rows(seed):
 
 def test_a_true_model_needs_far_fewer_than_one_without_a_prior():
     bare = make_pipeline(StandardScaler(), LogisticRegression(C=1e4, max_iter=10_000))
-    found = compare(*gaussians(n=2000), GaussianNB(), bare, sizes=[120, 1000], repeats=3)
-    generative, discriminative = found.log_loss.mean(axis=2)
+    comparison = compare(*gaussians(n=2000), GaussianNB(), bare, sizes=[120, 1000], repeats=3)
+    generative, discriminative = comparison.log_loss.mean(axis=2)
     assert discriminative[0] > 3 * generative[0]
     assert abs(generative[1] - discriminative[1]) < 0.05
 
@@ -72,43 +72,43 @@ def test_a_wrong_model_is_overtaken(crossed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pima", pytest.param("vehicle", marks=pytest.mark.slow)])
-def test_real_tables_say_who_wins(table, name):
+def test_which_model_is_better_on_real_tables(table, name):
     data = table(name)
-    found = compare(data.numbers, data.y, repeats=3)
-    assert len(found.sizes) == 8
-    assert found.held_out == round(len(data.y) / 3)
-    assert found.sizes[-1] == len(data.y) - found.held_out
-    assert np.isfinite(found.log_loss).all()
-    assert found.best() == "LogisticRegression", "columns of both depend on each other"
-    assert found.crossing < 100
-    assert found.to_table().rows[-1][-1] == "LogisticRegression", "without a question mark"
+    comparison = compare(data.numbers, data.y, repeats=3)
+    assert len(comparison.sizes) == 8
+    assert comparison.held_out == round(len(data.y) / 3)
+    assert comparison.sizes[-1] == len(data.y) - comparison.held_out
+    assert np.isfinite(comparison.log_loss).all()
+    assert comparison.best() == "LogisticRegression", "columns of both depend on each other"
+    assert comparison.crossing < 100
+    assert comparison.to_table().rows[-1][-1] == "LogisticRegression", "without a question mark"
     _, count = np.unique(data.y, return_counts=True)
     share = count / count.sum()
-    assert found.log_loss[1, -1].mean() < -(share * np.log(share)).sum(), "better than the prior alone"
-    assert found.accuracy[1, -1].mean() > share.max()
+    assert comparison.log_loss[1, -1].mean() < -(share * np.log(share)).sum(), "better than the prior alone"
+    assert comparison.accuracy[1, -1].mean() > share.max()
 
 
-@pytest.mark.slow  # test_real_tables_say_who_wins
+@pytest.mark.slow  # test_which_model_is_better_on_real_tables
 def test_a_real_table_on_which_naive_bayes_leads_for_long(table):
     data = table("ionosphere")
-    found = compare(data.numbers, data.y, sizes=[50, 90, 234], repeats=8)
-    assert [row[-1] for row in found.to_table().rows[:2]] == ["GaussianNB", "GaussianNB"]
-    generative, discriminative = found.log_loss.mean(axis=2)
+    comparison = compare(data.numbers, data.y, sizes=[50, 90, 234], repeats=8)
+    assert [row[-1] for row in comparison.to_table().rows[:2]] == ["GaussianNB", "GaussianNB"]
+    generative, discriminative = comparison.log_loss.mean(axis=2)
     assert discriminative[0] - generative[0] > 2 * (discriminative[-1] - generative[-1]), "the lead shrinks"
 
 
 def test_missing_values_are_no_obstacle(table):
     data = table("hepatitis")
     assert np.isnan(data.numbers).any()
-    found = compare(data.numbers, data.y, repeats=1)
-    assert np.isfinite(found.log_loss).all()
+    comparison = compare(data.numbers, data.y, repeats=1)
+    assert np.isfinite(comparison.log_loss).all()
 
 
 # ------------------------------ the rows
 
 
 class Spy:
-    """Remembers which rows it learned and judged, and always says the same."""
+    """Records which rows it learned and scored, and always predicts the same."""
 
     seen: list = []  # noqa: RUF012  # shared on purpose: copies learn
 
@@ -127,15 +127,15 @@ def test_every_model_learns_and_judges_the_same_rows():
     Spy.seen = []
     y = np.repeat(["a", "b", "c"], [5, 35, 160])
     X = np.arange(200)[:, None]
-    found = learning_curves(
+    comparison = learning_curves(
         {"one": Spy(), "two": Spy()}, X, y, [6, 20, 100, 140], held_out=60, repeats=3, rng=np.random.default_rng(0)
     )
-    assert (found.log_loss[0] == found.log_loss[1]).all()
+    assert (comparison.log_loss[0] == comparison.log_loss[1]).all()
     seen = iter(Spy.seen)
     tests = []
     for _ in range(3):
         before, test = set(), None
-        for size in found.sizes:
+        for size in comparison.sizes:
             (learned, judged), (again, judged_again) = next(seen), next(seen)
             assert (learned == again).all()
             assert (judged == judged_again).all()
@@ -162,7 +162,7 @@ def test_orders_are_random():
 
 
 def test_the_loss_is_honest():
-    """No clipping: certain and wrong costs infinity, and a model is asked for logarithms if it has them."""
+    """No clipping: certain and wrong costs infinity, and logarithms are used where a model has them."""
 
     class Certain:
         known = 2
@@ -183,12 +183,12 @@ def test_the_loss_is_honest():
 
     X, y = np.zeros((20, 1)), np.arange(20) % 2
     models = {"certain": Certain(), "nearly": Nearly(), "ignorant": Ignorant()}
-    found = learning_curves(models, X, y, [4, 10], held_out=10, repeats=2, rng=np.random.default_rng(0))
-    assert (found.accuracy == 0.5).all()
-    assert (found.log_loss[[0, 2]] == np.inf).all()
-    np.testing.assert_allclose(found.log_loss[1], 500.0)
-    assert (found.best(4), found.crossing) == ("nearly", 4)
-    assert "∞" in repr(found)
+    comparison = learning_curves(models, X, y, [4, 10], held_out=10, repeats=2, rng=np.random.default_rng(0))
+    assert (comparison.accuracy == 0.5).all()
+    assert (comparison.log_loss[[0, 2]] == np.inf).all()
+    np.testing.assert_allclose(comparison.log_loss[1], 500.0)
+    assert (comparison.best(4), comparison.crossing) == ("nearly", 4)
+    assert "∞" in repr(comparison)
 
 
 def test_the_form_of_the_rows_does_not_matter():
@@ -200,16 +200,16 @@ def test_the_form_of_the_rows_does_not_matter():
     pandas = pytest.importorskip("pandas")
     forms = [X.tolist(), sp.csr_array(X), sp.coo_matrix(X), pandas.DataFrame(X, index=np.arange(90)[::-1])]
     for rows in forms:
-        found = compare(rows, y.tolist(), *pair, sizes=[8, 50], repeats=2)
-        np.testing.assert_allclose(found.log_loss, expected.log_loss, rtol=1e-6)
+        comparison = compare(rows, y.tolist(), *pair, sizes=[8, 50], repeats=2)
+        np.testing.assert_allclose(comparison.log_loss, expected.log_loss, rtol=1e-6)
     assert compare(pandas.DataFrame(X), pandas.Series(y), sizes=[50], repeats=1).names == (
         "GaussianNB",
         "LogisticRegression",
     )
-    holes = X.copy()
-    holes[rng.random(X.shape) < 0.2] = np.nan
-    holes[:, 5] = np.nan
-    for rows in (holes, sp.csr_array(holes)):
+    some_missing = X.copy()
+    some_missing[rng.random(X.shape) < 0.2] = np.nan
+    some_missing[:, 5] = np.nan
+    for rows in (some_missing, sp.csr_array(some_missing)):
         assert np.isfinite(compare(rows, y, sizes=[8, 50], repeats=1).log_loss).all()
 
 
@@ -235,8 +235,8 @@ def test_the_models_stay_as_they_are():
 
 def test_names_tell_models_apart():
     X, y = gaussians(200)
-    found = compare(X, y, GaussianNB(), GaussianNB(alpha=5.0), sizes=[20], repeats=1)
-    assert found.names == ("generative", "discriminative")
+    comparison = compare(X, y, GaussianNB(), GaussianNB(alpha=5.0), sizes=[20], repeats=1)
+    assert comparison.names == ("generative", "discriminative")
 
 
 def test_many_rows_are_not_all_held_out():

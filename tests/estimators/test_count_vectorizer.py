@@ -1,4 +1,4 @@
-"""CountVectorizer beside scikit-learn's: the same vocabulary and the same counts; and what is deciban's own, by law."""
+"""CountVectorizer against scikit-learn's: the same vocabulary and counts; and laws for what is deciban's own."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ every_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 
 @pytest.fixture(params=[False, True], ids=["one thread", "three threads"])
 def threaded(request, monkeypatch):
-    """Small texts too are cut into blocks and read in threads."""
+    """Small texts too are split into blocks and read in threads."""
     if request.param:
         for module in (counting, sharing):
             monkeypatch.setattr(module, "threads", lambda *_: 3)
@@ -98,7 +98,7 @@ def assert_same_counts(mine, theirs):
 
 
 def outcome(act):
-    """What an act gives, or how it fails."""
+    """The result of an action, or its error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

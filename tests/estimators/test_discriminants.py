@@ -54,7 +54,7 @@ EARLY = ("EII", "VEI", "EVE", "VVV")  # every letter at every place
 
 
 def of_shapes(**options):
-    """A model of every shape, which the family's own tests go through as well; those that are not early are slow."""
+    """A model of every shape, which the family's own tests cover as well; those that are not early are slow."""
     return [
         pytest.param(GD, {**options, "covariance": shape}, marks=[] if shape in EARLY else pytest.mark.slow)
         for shape in SHAPES
@@ -99,14 +99,14 @@ def blobs(n=60, d=3, k=3, seed=0, apart=1.5):
     return X, np.array(list("abcdefgh"))[y]
 
 
-def close(found, expected, scale=1.0, tolerance=1e-8):
+def close(actual, expected, scale=1.0, tolerance=1e-8):
     """Equal to `tolerance` of themselves or of `scale`; infinities in the same places."""
-    found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
-    assert found.shape == expected.shape
+    actual, expected = np.asarray(actual, dtype=float), np.asarray(expected, dtype=float)
+    assert actual.shape == expected.shape
     with np.errstate(invalid="ignore"):
-        gap = np.where(found == expected, 0.0, np.abs(found - expected))
+        gap = np.where(actual == expected, 0.0, np.abs(actual - expected))
         good = gap <= tolerance * np.maximum(np.abs(expected), np.maximum(scale, 1.0))
-    good &= np.isfinite(expected) | (found == expected)
+    good &= np.isfinite(expected) | (actual == expected)
     assert good.all(), f"off by up to {gap[~good].max()} in {(~good).sum()} of {good.size}"
 
 
@@ -115,7 +115,7 @@ def row_scale(log_joint):
 
 
 def same(a, b, X, tolerance=1e-8):
-    """Models that say the same of rows, densities included."""
+    """Models with the same scores, including densities."""
     assert a.classes_.tolist() == b.classes_.tolist()
     expected = b.predict_joint_log_proba(X)
     close(a.predict_joint_log_proba(X), expected, row_scale(expected), tolerance)
@@ -148,7 +148,7 @@ def assert_left_out(model, X, y, weight, rows, tolerance=1e-6):
     rows = np.asarray(rows)
     left_out = whole.leave_one_out(X[rows], y[rows], None if weight is None else weight[rows]).log_proba
     assert left_out.shape == (len(rows), len(whole.classes_))
-    found = dict(zip(rows.tolist(), left_out, strict=True))
+    by_row = dict(zip(rows.tolist(), left_out, strict=True))
     bad = []
     for i in rows.tolist():
         rest = np.delete(np.arange(len(y)), i)
@@ -157,9 +157,9 @@ def assert_left_out(model, X, y, weight, rows, tolerance=1e-6):
         expected[np.isin(whole.classes_, refit.classes_)] = refit.predict_log_proba(X[i : i + 1])[0]
         scale = row_scale(refit.predict_joint_log_proba(X[i : i + 1]))[0]
         with np.errstate(invalid="ignore"):
-            gap = np.where(found[i] == expected, 0.0, np.abs(found[i] - expected))
+            gap = np.where(by_row[i] == expected, 0.0, np.abs(by_row[i] - expected))
         if not (gap <= tolerance * np.maximum(np.abs(expected), np.maximum(scale, 1.0))).all():
-            bad.append((i, y[i], found[i].round(4).tolist(), expected.round(4).tolist()))
+            bad.append((i, y[i], by_row[i].round(4).tolist(), expected.round(4).tolist()))
     assert not bad, f"{len(bad)} of {len(rows)} rows, first: {bad[0]}"
 
 
@@ -227,33 +227,33 @@ def test_leave_one_out_where_a_class_is_nearly_singular(covariance, shrinkage, f
 def test_leave_one_out_far_from_zero(Model, offset):
     X, y = blobs(40)
     moved = X + offset
-    found = Model().fit(moved, y).leave_one_out(moved, y).log_proba
+    left_out = Model().fit(moved, y).leave_one_out(moved, y).log_proba
     near = moved - offset
-    close(found, Model().fit(near, y).leave_one_out(near, y).log_proba, 10.0, 1e-7)
+    close(left_out, Model().fit(near, y).leave_one_out(near, y).log_proba, 10.0, 1e-7)
 
 
 def test_leave_one_out_of_what_was_chosen():
-    """The default chooses its shrinkage: of all rows each by what other folds choose, of some as it was chosen."""
+    """The default chooses its shrinkage: given all rows, by the other folds; given some, as it was chosen."""
     X, y = blobs(60)
     model = GD().fit(X, y)
-    found = held(model, X, y)
-    assert found.how == "leave-one-out, choices held"
+    left_out = held(model, X, y)
+    assert left_out.how == "leave-one-out, choices held"
     for i in range(0, 60, 7):
         left = copy.deepcopy(model).forget(X[i : i + 1], y[i : i + 1])
-        close(found.log_proba[i : i + 1], left.predict_log_proba(X[i : i + 1]))
-    found, mark = model.leave_one_out(X, y), marks([X])
-    assert found.how == "cross-fitted leave-one-out"
+        close(left_out.log_proba[i : i + 1], left.predict_log_proba(X[i : i + 1]))
+    left_out, mark = model.leave_one_out(X, y), marks([X])
+    assert left_out.how == "cross-fitted leave-one-out"
     code = np.unique(y, return_inverse=True)[1].astype(np.int32)
     fold = Folds.of(mark, code, 3).which(mark, code)
     for i in range(0, 60, 13):
         chosen = GD().fit(X[fold != fold[i]], y[fold != fold[i]]).model_.joint
         left = copy.deepcopy(model).forget(X[i : i + 1], y[i : i + 1])
         left.model_ = left.model_.with_joint(chosen)
-        close(found.log_proba[i : i + 1], left.predict_log_proba(X[i : i + 1]))
+        close(left_out.log_proba[i : i + 1], left.predict_log_proba(X[i : i + 1]))
 
 
 def held(model, X, y):
-    """Leave-one-out under what all rows have chosen: each half is some of the rows, and they choose nothing."""
+    """Leave-one-out under the choice of all rows: each half is some of the rows, and chooses nothing."""
     half = len(y) // 2
     return merged([model.leave_one_out(X[:half], y[:half]), model.leave_one_out(X[half:], y[half:])])
 
@@ -284,7 +284,7 @@ SOLVERS = [
 
 
 def theirs_or_none(Model, X, y, **options):
-    """scikit-learn's model, or None where it fails or says that it is on shaky ground."""
+    """scikit-learn's model, or None where it fails or warns that it is ill-conditioned."""
     import warnings
 
     with warnings.catch_warnings():
@@ -590,7 +590,7 @@ FAR_MODELS = [
 @pytest.mark.parametrize("far", [1e7, 1e9, 1e15])
 @pytest.mark.parametrize("ways", ["at once", "in turn", "saved between"])
 def test_what_a_far_value_has_swallowed_is_not_made_up(Model, far, ways, tmp_path):
-    """(1e9)² takes all digits of 0, 1, 2 from their sum of squares: without it their variance is not known any more."""
+    """(1e9)² takes all digits of 0, 1, 2 from their sum of squares: without it their variance is lost."""
     X = np.array([[0.0], [1.0], [2.0], [far], [far / 3e3], [5.0], [6.0], [7.0]])
     y = np.array([0, 0, 0, 0, 0, 1, 1, 1])
     model = Model().fit(X, y)
@@ -618,9 +618,9 @@ def means_of(model):
 def test_far_rows_are_left_out_of_choices_too():
     X, y = blobs(60)
     X[3, 0] = 1e12
-    found = GD().fit(X, y).leave_one_out(X, y)
-    assert found.how == "cross-fitted leave-one-out"
-    assert np.isfinite(found.log_proba[3]).all()
+    left_out = GD().fit(X, y).leave_one_out(X, y)
+    assert left_out.how == "cross-fitted leave-one-out"
+    assert np.isfinite(left_out.log_proba[3]).all()
 
 
 @pytest.mark.crossed(3)
@@ -631,10 +631,10 @@ def test_far_rows_are_left_out_as_by_refitting(Model, far):
     X, y = rng.normal(size=(24, 2)) + np.arange(24)[:, None] % 2, np.arange(24) % 2
     X[3, 0], X[8, 1] = far, -3 * far
     model = Model().fit(X, y)
-    found = model.leave_one_out(X, y).proba
+    left_out = model.leave_one_out(X, y).proba
     for i in range(24):
         left = Model().fit(np.delete(X, i, axis=0), np.delete(y, i))
-        np.testing.assert_allclose(found[i], left.predict_proba(X[i : i + 1])[0], atol=1e-6)
+        np.testing.assert_allclose(left_out[i], left.predict_proba(X[i : i + 1])[0], atol=1e-6)
     if far > 1e5 and not isinstance(model, GaussianNB):  # whose floor is wider than the doubt as long as one is far
         with pytest.raises(ForgetError, match=r"row 3 lies so far out .* all rows of the class"):
             model.leave_one_out(X[:9], y[:9])
@@ -653,7 +653,7 @@ def test_forgetting_nearly_all_rows_is_no_far_value(Model, offset):
 
 @pytest.mark.parametrize("Model", FAR_MODELS)
 def test_a_mark_that_one_row_of_a_class_had_can_be_forgotten(Model):
-    """The class is constant afterwards, which is known beside the spread that the column has in the other."""
+    """The class is constant afterwards, which shows relative to the column's variance in the other."""
     rng = np.random.default_rng(0)
     X, y = np.c_[rng.random(60) < 0.3, rng.normal(size=60)].astype(float), np.arange(60) % 2
     X[y == 0, 0] = 0.0
@@ -939,7 +939,7 @@ def test_an_estimator_of_covariances():
 # ------------------------------ 5. missing entries
 
 
-def holes(X, share, seed=0):
+def with_missing(X, share, seed=0):
     X = X.copy()
     X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
     return X
@@ -952,7 +952,7 @@ WHOLE = ["full", "tied", "VEE", "EVV"]
 def test_prediction_marginalises_what_is_missing(covariance):
     X, y = blobs(80, d=4)
     model = plugged(covariance=covariance, shrinkage=None).fit(X, y)
-    rows = holes(X, 0.4, 3)
+    rows = with_missing(X, 0.4, 3)
     rows[0] = np.nan
     expected = np.tile(np.log(model.priors_), (len(rows), 1))
     for i, row in enumerate(rows):
@@ -975,7 +975,7 @@ def test_prediction_marginalises_what_is_missing(covariance):
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 def test_em_over_missing_entries_never_goes_down(Model, options, weighted):
     X, y = blobs(90, d=4)
-    rows = holes(X, 0.25)
+    rows = with_missing(X, 0.25)
     model = Model(**options).fit(rows, y, weights(90) if weighted else None)
     trace = model.em_.log_likelihood
     assert len(trace) > 2
@@ -992,7 +992,7 @@ def test_em_over_missing_entries_never_goes_down(Model, options, weighted):
 
 @pytest.mark.parametrize("covariance", ["full", "tied"])
 def test_em_recovers_what_complete_cases_lose(covariance):
-    """x₀ is missing where x₁ is large: complete rows lie, EM does not."""
+    """x₀ is missing where x₁ is large: complete rows are biased, EM is not."""
     rng = np.random.default_rng(0)
     truth = np.array([[1.0, 0.8], [0.8, 1.0]])
     X = rng.multivariate_normal([0, 0], truth, 4000)
@@ -1027,10 +1027,10 @@ def test_em_finds_the_maximum_likelihood_of_a_monotone_pattern():
 @pytest.mark.parametrize(("Model", "options"), SUMS, ids=named)
 def test_rows_with_gaps_can_be_learned_whatever_the_options(Model, options):
     X, y = blobs(60)
-    rows = holes(X, 0.1)
+    rows = with_missing(X, 0.1)
     model = Model(**options).fit(rows, y)
     assert np.isfinite(model.predict_proba(rows)).all()
-    model.partial_fit(holes(X, 0.1, 7), y)
+    model.partial_fit(with_missing(X, 0.1, 7), y)
     assert np.isfinite(model.predict_proba(rows)).all()
     assert model.class_count_.sum() == pytest.approx(120)
     other = Model(**options).fit(X, y)
@@ -1039,7 +1039,7 @@ def test_rows_with_gaps_can_be_learned_whatever_the_options(Model, options):
 
 @pytest.mark.parametrize("Model", [LDA, QDA, GD])
 def test_a_gap_that_says_nothing_new_changes_nothing(Model):
-    """A row that is missing altogether counts for the class prior, and for nothing else."""
+    """A row with all entries missing counts only for the class prior."""
     X, y = blobs(60)
     options = {"shrinkage": None} if Model is GD else {}
     more = Model(**options).fit(np.r_[X, np.full((3, 3), np.nan)], np.r_[y, ["a"] * 3])
@@ -1078,7 +1078,7 @@ def test_whatever_is_missing_there_is_a_posterior(Model, what):
 @pytest.mark.parametrize("Model", [LDA, QDA])
 def test_masks_and_none_are_missing_too(Model):
     X, y = blobs(60)
-    rows = holes(X, 0.1)
+    rows = with_missing(X, 0.1)
     expected = Model().fit(rows, y).predict_proba(rows)
     masked = np.ma.array(np.nan_to_num(rows), mask=np.isnan(rows))
     close(Model().fit(masked, y).predict_proba(masked), expected)
@@ -1096,7 +1096,7 @@ def test_the_predictive_law_of_full_covariances_by_hand():
     X, y = blobs(40)
     for alpha in (0.0, 2.5):
         model = GD(shrinkage=None, predictive=True, alpha=alpha, prior_mean=0.3, prior_cov=np.eye(3) * 1.7).fit(X, y)
-        found = model.predict_joint_log_proba(X)
+        log_joint = model.predict_joint_log_proba(X)
         for c, label in enumerate("abc"):
             mine = X[y == label]
             n = len(mine) + alpha
@@ -1104,7 +1104,7 @@ def test_the_predictive_law_of_full_covariances_by_hand():
             gap = mine - mean
             scatter = gap.T @ gap + alpha * (1.7 * np.eye(3) + np.outer(0.3 - mean, 0.3 - mean))
             law = multivariate_t(mean, scatter / n * (n + 1) / n, df=n)
-            close(found[:, c], law.logpdf(X) + np.log((y == label).mean()), 10.0, 1e-9)
+            close(log_joint[:, c], law.logpdf(X) + np.log((y == label).mean()), 10.0, 1e-9)
         np.testing.assert_allclose(np.exp(model.predict_log_proba(X)).sum(axis=1), 1.0)
         rows = X.copy()
         rows[:, 1] = np.nan
@@ -1121,7 +1121,7 @@ def test_the_predictive_law_of_a_shared_covariance_is_coherent():
     """Whatever the degrees of freedom ν of the scatter W, the scale is W/ν·(1 + 1/n_y)."""
     X, y = blobs(40)
     model = GD(covariance="tied", shrinkage=None, predictive=True).fit(X, y)
-    found = model.predict_joint_log_proba(X)
+    log_joint = model.predict_joint_log_proba(X)
     gap = X - np.array([X[y == label].mean(axis=0) for label in y])
     W, N = gap.T @ gap, len(y)
     errors = []
@@ -1130,7 +1130,7 @@ def test_the_predictive_law_of_a_shared_covariance_is_coherent():
         expected = np.column_stack(
             [law.logpdf(X) + np.log((y == c).mean()) for law, c in zip(laws, "abc", strict=True)]
         )
-        errors.append(np.abs(found - expected).max())
+        errors.append(np.abs(log_joint - expected).max())
     assert min(errors) < 1e-8, errors
 
 
@@ -1225,7 +1225,7 @@ EXPLAINED = [
 def test_explanations_add_up(Model, options):
     X, y = blobs(60)
     model = Model(**options).fit(X, y)
-    for rows in (X[:6], holes(X, 0.3)[:6]):
+    for rows in (X[:6], with_missing(X, 0.3)[:6]):
         joint = model.predict_joint_log_proba(rows)
         for i, why in enumerate(model.explain(rows, "c", "a")):
             assert why.total == pytest.approx(10 / np.log(10) * (joint[i, 2] - joint[i, 0]), rel=1e-8, abs=1e-8)
@@ -1403,7 +1403,7 @@ def test_em_over_labels_never_goes_down(covariance):
     assert model.classes_.tolist() == [0, 1, 2]
     trace = model.em_.log_likelihood
     assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(trace))
-    both = GD(covariance=covariance, shrinkage=None).fit(holes(X, 0.2), partly, unlabelled=-1)
+    both = GD(covariance=covariance, shrinkage=None).fit(with_missing(X, 0.2), partly, unlabelled=-1)
     trace = both.em_.log_likelihood
     assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(trace))
     half = GD(covariance=covariance, shrinkage=None).fit(X, partly, unlabelled=-1, unlabelled_weight=0.5)
@@ -1417,11 +1417,11 @@ def test_clusters(Model, options, gaps):
     rng = np.random.default_rng(0)
     truth = np.arange(240) % 3
     X = rng.normal(size=(240, 2)) + 12 * np.array([[0, 0], [1, 0], [0, 1]])[truth]
-    rows = holes(X, gaps)
+    rows = with_missing(X, gaps)
     model = Model(**options).fit(rows, clusters=3)
     assert model.classes_.tolist() == [0, 1, 2]
-    found = model.predict(X)
-    assert all(len(set(found[truth == c])) == 1 for c in range(3))
+    predicted = model.predict(X)
+    assert all(len(set(predicted[truth == c])) == 1 for c in range(3))
     np.testing.assert_allclose(np.sort(model.class_count_), [80, 80, 80], atol=8)
 
 

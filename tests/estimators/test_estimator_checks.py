@@ -1,4 +1,4 @@
-"""scikit-learn's checks of what an estimator must be."""
+"""scikit-learn's checks of estimators."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CHOOSING = ("MixtureDiscriminant", "Classifier")
 
 @parametrize_with_checks([made(READS[way][0]) for way in CHECKED], expected_failed_checks=expected)
 def test_estimator(estimator, check):
-    """One of each way of reading rows."""
+    """One estimator for each way of reading rows."""
     check(estimator)
 
 
@@ -77,7 +77,7 @@ def fewer(checks, late=KINDS):
 
 @fewer(parametrize_with_checks([Classifier()], expected_failed_checks=expected))
 def test_estimator_that_chooses(estimator, check):
-    """Something at every fit of every check."""
+    """Estimators that choose something at every fit of every check."""
     check(estimator)
 
 

@@ -1,4 +1,4 @@
-"""What is so of every public estimator, found in `deciban.__all__`."""
+"""What holds for every public estimator in `deciban.__all__`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def learned():
 
 
 def test_every_estimator_is_looked_at():
-    """A new one has its place in tests/every.py, once."""
+    """A new one is listed in tests/every.py, once."""
     assert Counter(list(ESTIMATORS)) == Counter(name for names in READS.values() for name in names)
 
 

@@ -33,7 +33,7 @@ def heaps(n=300, d=2, k=3, seed=0, apart=5.0):
 
 
 def start(X, kind, k=3):
-    """A start said in full."""
+    """A complete start: weights, means and precisions."""
     rng = np.random.default_rng(1)
     d = X.shape[1]
     spread = np.cov(X.T) if d > 1 else np.atleast_2d(X.var())
@@ -485,7 +485,7 @@ def test_one_component_is_a_gaussian():
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("offset", [1e8, -(2.0**30)])
 def test_where_zero_is_makes_no_difference(init, missing, offset):
-    """Rows that are moved by a constant have the same clusters, moved: starts are found on exact differences."""
+    """Rows that are moved by a constant have the same clusters, moved: starts are computed from exact differences."""
     rng = np.random.default_rng(3)
     X = np.vstack([rng.normal(c, 1.0, (50, 2)) for c in rng.normal(0, 2.5, (4, 2))])
     X = np.round(X * 1024) / 1024  # so that the offset costs no digits

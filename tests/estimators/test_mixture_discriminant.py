@@ -1,4 +1,4 @@
-"""Classes that are mixtures, classes without labels, and rows without: one EM, told apart by what it may assume."""
+"""Classes that are mixtures, clusters, and rows without labels: one EM under different constraints."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_sphere_is_as_likely_as_can_be_where_entries_are_missing():
 
 
 def inside_and_outside(seed):
-    """One Gaussian for the class outside covers the one inside: two are worth their price by either rule."""
+    """One Gaussian for the class outside covers the one inside: two are better by either criterion."""
     rng = np.random.default_rng(seed)
     X = np.concatenate([rng.normal(m, 1.0, (80, 2)) for m in (-4.0, 4.0, 0.0)])
     return X, np.repeat(["outside", "outside", "inside"], 80)
@@ -227,7 +227,7 @@ def test_components_said_in_numbers():
 
 
 def test_classes_of_two_heaps_are_better_told_apart_than_by_one_gaussian_each():
-    """Heaps of two classes in turn along a line: one Gaussian a class can hardly tell them apart."""
+    """Heaps of two classes in turn along a line: one Gaussian per class can hardly separate them."""
 
     def draw(n, seed):
         rng = np.random.default_rng(seed)
@@ -291,7 +291,7 @@ def test_choosing_by_leave_one_out_where_every_row_has_a_gap():
 
 
 def marked(y, mark):
-    """Every third label missing, by this mark."""
+    """Every third label replaced by this mark of a missing one."""
     out = y.astype(object)
     out[::3] = mark
     return out
@@ -447,8 +447,8 @@ def test_evidence_adds_up_as_the_model_is_by_default():
     model = MixtureDiscriminant(components=2).fit(X, y)
     rows = np.r_[X[:10], with_gaps(X[10:30], 0.4)]
     scores = model.predict_joint_log_proba(rows) * DECIBANS
-    for why, said in zip(model.explain(rows, "a", "b"), scores, strict=True):
-        assert why.total == pytest.approx(said[0] - said[1], abs=1e-6)
+    for why, score in zip(model.explain(rows, "a", "b"), scores, strict=True):
+        assert why.total == pytest.approx(score[0] - score[1], abs=1e-6)
 
 
 def test_what_leave_one_out_shrinks_is_no_worse_than_plain_estimates():
@@ -563,8 +563,8 @@ def test_samples_come_back():
     assert np.isin(labels, ["a", "b"]).all()
     assert (labels == "a").mean() == pytest.approx(0.3, abs=0.01)
     for label in "ab":
-        given, said = model.sample(40000, given=label, random_state=1)
-        assert (said == label).all()
+        given, sampled_labels = model.sample(40000, given=label, random_state=1)
+        assert (sampled_labels == label).all()
         mine = model.component_classes_ == label
         weights, means = model.weights_[mine], model.means_[mine]
         mean = weights @ means
@@ -703,7 +703,7 @@ def test_a_model_whose_parameters_changed_is_not_saved(tmp_path):
 
 
 def put(name, **change):
-    """A forgery of one array of what is said of components."""
+    """A forgery of one array of the components."""
 
     def forge(document):
         document["components"][name.rstrip("_")].update(change)
@@ -715,9 +715,9 @@ def parameter(name, value):
     def forge(document):
         kept = document["about"]["parameters"]
         pairs = kept["dict"] if "dict" in kept else list(kept.items())
-        found = [pair for pair in pairs if pair[0] == name]
-        assert found, "the forgery must find what it changes"
-        found[0][1] = value
+        matches = [pair for pair in pairs if pair[0] == name]
+        assert matches, "the forgery must find what it changes"
+        matches[0][1] = value
 
     return forge
 
@@ -979,13 +979,13 @@ def steps_of(monkeypatch, options, X, y):
 
 
 def interrupted_fit(model, X, y):
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             model.fit(X, y)
         except KeyboardInterrupt:  # it would end the whole run of tests
             pytest.fail("what was found is lost")
-    return [warning.category for warning in said]
+    return [warning.category for warning in caught]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -997,9 +997,9 @@ def test_interrupted_over_all_classes_the_model_is_the_best_so_far(monkeypatch):
     assert last >= 4
     calls = interrupt_on(monkeypatch, total - last + 3)
     model = plugged_in(**options)
-    said = interrupted_fit(model, X, labels)
-    assert InterruptedWarning in said
-    assert ConvergenceWarning not in said, "it was stopped: more steps are not what was wanting"
+    categories = interrupted_fit(model, X, labels)
+    assert InterruptedWarning in categories
+    assert ConvergenceWarning not in categories, "it was stopped: more steps are not what was wanting"
     assert len(calls) == total - last + 3
     assert model.em_.interrupted
     assert model.n_iter_ == 2

@@ -37,8 +37,8 @@ LAWS = {"calls": "poisson", "word_*": "multinomial", "member": "bernoulli", "zon
 NAMED = {**LAWS, "age": "gaussian", "size": "gaussian", "town": "categorical"}  # a batch may have nothing in a column
 
 
-def mixed(seed, n=30, holes=0.2):
-    """A table of every kind of column, with holes, and labels: as a mapping of lists."""
+def mixed(seed, n=30, missing_share=0.2):
+    """A table of every kind of column, with missing values, and labels: as a mapping of lists."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, n)
     columns = {
@@ -52,7 +52,7 @@ def mixed(seed, n=30, holes=0.2):
         "word_b": rng.poisson(1 + 2 * y),
         "word_c": rng.poisson(1, n),
     }
-    gone = rng.random((n, len(columns))) < holes
+    gone = rng.random((n, len(columns))) < missing_share
     table = {
         name: [None if gone[i, j] else value for i, value in enumerate(np.asarray(values).tolist())]
         for j, (name, values) in enumerate(columns.items())
@@ -110,7 +110,7 @@ def test_it_is_the_product_of_its_parts(seed):
 
 @pytest.mark.parametrize("shape", ["full", "tied", "diag", "spherical", "EVI", "VVE"])
 def test_a_group_is_gaussian_together(shape):
-    table, y = mixed(1, holes=0.0)
+    table, y = mixed(1, missing_share=0.0)
     model = NaiveBayes({("age", "size"): shape, "town": "categorical"}, rest="drop").fit(table, y)
     X = numbers(table, "age", "size")
     group = GaussianDiscriminant(covariance=shape, shrinkage=None, predictive=False, alpha=1.0).fit(X, y)
@@ -154,7 +154,7 @@ def test_an_array_of_numbers_is_gaussian():
 
 
 def test_columns_far_apart_in_scale_do_not_blur_each_other():
-    """The floor of scikit-learn's variances, a share of the widest column's, would drown the narrow one."""
+    """The floor of scikit-learn's variances, a share of the widest column's, would dominate the narrow one."""
     rng = np.random.default_rng(0)
     y = np.repeat(["a", "b"], 100)
     X = np.column_stack([1e6 * rng.normal(size=200), 1e-3 * (rng.normal(size=200) + 4 * (y == "b"))])
@@ -191,29 +191,29 @@ def test_forgetting_is_never_having_seen(seed, n, which):
 
 @given(st.integers(0, 10_000), st.integers(2, 8), st.sampled_from([0.5, 1.0, 3.0]))
 def test_leave_one_out_is_refitting(seed, n, alpha):
-    """Every row is there twice, so that no category is gone with a row."""
+    """Every row occurs twice, so that no category disappears with a row."""
     table, y = mixed(seed, n)
     table, y = {name: values * 2 for name, values in table.items()}, np.tile(y, 2)
-    found = NaiveBayes(LAWS, alpha=alpha).fit(table, y).leave_one_out(table, y)
+    left_out = NaiveBayes(LAWS, alpha=alpha).fit(table, y).leave_one_out(table, y)
     for i in range(n):
         others = np.delete(np.arange(2 * n), i)
         again = NaiveBayes(LAWS, alpha=alpha).fit(rows(table, others), y[others])
-        np.testing.assert_allclose(found.log_proba[i], again.predict_log_proba(rows(table, [i]))[0], atol=1e-7)
+        np.testing.assert_allclose(left_out.log_proba[i], again.predict_log_proba(rows(table, [i]))[0], atol=1e-7)
 
 
 @pytest.mark.parametrize("shape", ["full", "tied", "diag"])
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_leave_one_out_and_forgetting_with_a_group(shape, alpha):
-    table, y = mixed(5, 40, holes=0.0)
+    table, y = mixed(5, 40, missing_share=0.0)
     table["town"][3] = table["calls"][7] = None
     model = NaiveBayes({("age", "size", "calls"): (shape, alpha), "word_*": "multinomial"})
     table["calls"][7] = 2
     model.fit(table, y)
-    found = model.leave_one_out(table, y)
+    left_out = model.leave_one_out(table, y)
     for i in (0, 3, 11):
         others = np.delete(np.arange(40), i)
         again = clone(model).fit(rows(table, others), y[others])
-        np.testing.assert_allclose(found.log_proba[i], again.predict_log_proba(rows(table, [i]))[0], atol=1e-7)
+        np.testing.assert_allclose(left_out.log_proba[i], again.predict_log_proba(rows(table, [i]))[0], atol=1e-7)
         same(pickle.loads(pickle.dumps(model)).forget(rows(table, [i]), y[[i]]), again, table, 1e-6)
 
 
@@ -465,7 +465,7 @@ def test_categories_never_seen_and_new_ones():
 
 
 def test_gaps_in_a_group_are_expected_and_nothing_is_counted_twice():
-    table, y = mixed(11, 60, holes=0.0)
+    table, y = mixed(11, 60, missing_share=0.0)
     table["size"][::5] = [None] * 12
     model = NaiveBayes({("age", "size"): "full", "town": "categorical"}, rest="drop").fit(table, y)
     X = numbers(table, "age", "size")
@@ -487,7 +487,7 @@ def test_gaps_in_a_group_are_expected_and_nothing_is_counted_twice():
 
 @pytest.mark.parametrize("columns", [LAWS, {("age", "size"): "full", "word_*": "multinomial"}])
 def test_missing_labels_are_found(columns):
-    table, y = mixed(12, 150, holes=0.05)
+    table, y = mixed(12, 150, missing_share=0.05)
     hidden = np.array([None if i % 3 == 0 else label for i, label in enumerate(y)], dtype=object)
     model = NaiveBayes(columns, alpha=0.0).fit(table, hidden)
     trace = np.array(model.em_.log_likelihood)
@@ -503,8 +503,8 @@ def test_clusters_of_mixed_rows_are_found():
     truth = np.repeat([0, 1], 60)
     table = {"x": rng.normal(size=120) + 5 * truth, "c": [["red", "blue"][v] for v in truth], "n": rng.poisson(2, 120)}
     model = NaiveBayes({"n": "poisson"}).fit(table, clusters=2)
-    found = model.predict(table)
-    assert max(np.mean(found == truth), np.mean(found != truth)) > 0.95
+    predicted = model.predict(table)
+    assert max(np.mean(predicted == truth), np.mean(predicted != truth)) > 0.95
     with pytest.raises(ValueError, match="there are only 120 rows"):
         NaiveBayes().fit(table, clusters=121)
 
@@ -513,14 +513,14 @@ def test_clusters_of_mixed_rows_are_found():
 
 
 def test_explanations_add_up_and_show_values():
-    table, y = mixed(13, holes=0.1)
+    table, y = mixed(13, missing_share=0.1)
     model = NaiveBayes({**LAWS, ("age", "size"): "full"}).fit(table, y)
     log_joint = model.predict_joint_log_proba(table)
     for i in range(30):
-        found = model.explain(rows(table, [i]), target="yes", against="no")
+        evidence = model.explain(rows(table, [i]), target="yes", against="no")
         expected = (log_joint[i, 2] - log_joint[i, 1]) * 10 / np.log(10)
-        assert found.total == pytest.approx(expected, abs=1e-8)
-        values = {name: value for name, value, _ in found.items}
+        assert evidence.total == pytest.approx(expected, abs=1e-8)
+        values = {name: value for name, value, _ in evidence.items}
         assert values.get("town") in (table["town"][i], None)
         assert values.get("zone") == table["zone"][i]
         assert "(spread of the class)" in values
@@ -532,12 +532,12 @@ def test_explanations_add_up_and_show_values():
 
 
 def test_linear_blocks_have_one_linear_form():
-    table, y = mixed(13, holes=0.0)
+    table, y = mixed(13, missing_share=0.0)
     model = NaiveBayes({"word_*": "multinomial", "member": "bernoulli"}, rest="drop").fit(table, y)
     form = model.linear_form()
     X = np.array([dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)])
-    said = np.array([[float(row[item]) for item in form.items] for row in X]) @ form.weights.T + form.offsets
-    np.testing.assert_allclose(said, model.predict_joint_log_proba(table), rtol=1e-9)
+    scores = np.array([[float(row[item]) for item in form.items] for row in X]) @ form.weights.T + form.offsets
+    np.testing.assert_allclose(scores, model.predict_joint_log_proba(table), rtol=1e-9)
 
 
 def test_priors_and_decisions():
@@ -584,7 +584,7 @@ def test_alpha_is_chosen_block_by_block():
 
 
 def test_singular_groups_are_repaired_and_said_so():
-    table, y = mixed(16, holes=0.0)
+    table, y = mixed(16, missing_share=0.0)
     table["twice"] = [2 * value for value in table["age"]]
     with pytest.warns(SingularWarning, match="left out"):
         NaiveBayes({("age", "twice"): ("full", 0.0)}, rest="drop").fit(table, y)
@@ -616,7 +616,7 @@ def test_models_of_other_columns_do_not_merge():
 
 @pytest.mark.parametrize("alpha", [0.5, "empirical", "loo"])
 def test_a_saved_model_goes_on(alpha, tmp_path):
-    table, y = mixed(18, holes=0.1)
+    table, y = mixed(18, missing_share=0.1)
     columns = {
         ("age", "size"): (MultivariateGaussian(covariance="tied", sphere=0.1), 0.0),
         "member": Bernoulli(threshold=0.5),
@@ -667,14 +667,14 @@ def by_scipy(frame, y, new, alpha=1.0):
                 centre, spread = frame[name].mean(), frame[name].var(ddof=0)
                 mean = (seen.sum() + alpha * centre) / (len(seen) + alpha)
                 squares = ((seen - mean) ** 2).sum() + alpha * (spread + (centre - mean) ** 2)
-                said = norm.logpdf(values, mean, np.sqrt(squares / (len(seen) + alpha)))
-                out[:, c] += np.where(np.isnan(values), 0.0, said)
+                log_density = norm.logpdf(values, mean, np.sqrt(squares / (len(seen) + alpha)))
+                out[:, c] += np.where(np.isnan(values), 0.0, log_density)
             else:
                 sizes = frame[name].nunique()
                 counts = values.map(seen.value_counts()).fillna(0.0)
                 new_one = ~values.isin(frame[name].dropna().unique())
-                said = np.log((counts + alpha) / (len(seen) + alpha * (sizes + new_one)))
-                out[:, c] += np.where(values.isna(), 0.0, said)
+                log_density = np.log((counts + alpha) / (len(seen) + alpha * (sizes + new_one)))
+                out[:, c] += np.where(values.isna(), 0.0, log_density)
     return out
 
 
@@ -703,15 +703,15 @@ def test_real_tables_against_scipy(table, name):
     frame = frame.loc[:, [not pd.api.types.is_numeric_dtype(frame[c]) or frame[learn][c].var() > 0 for c in frame]]
     model = NaiveBayes().fit(frame[learn], y[learn])
     expected = by_scipy(frame[learn], y[learn], frame[~learn])
-    found = model.predict_joint_log_proba(frame[~learn])
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-8)
+    log_joint = model.predict_joint_log_proba(frame[~learn])
+    np.testing.assert_allclose(log_joint, expected, rtol=1e-9, atol=1e-8)
     parts = NaiveBayes().fit(frame[learn][::2], y[learn][::2]) + NaiveBayes().fit(frame[learn][1::2], y[learn][1::2])
-    np.testing.assert_allclose(parts.predict_joint_log_proba(frame[~learn]), found, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(parts.predict_joint_log_proba(frame[~learn]), log_joint, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize(("name", "least"), [("heart_cleveland", 0.52), ("credit_approval", 0.75), ("hepatitis", 0.8)])
 def test_real_tables_are_told_apart(table, name, least):
-    """Better than always the commonest class, by cross-validation; the bounds are what it gets, less two points."""
+    """Better than always the commonest class, by cross-validation; the bounds are its results, less two points."""
     data = table(name)
     frame, y = as_frame(data), data.y
     scores = cross_val_score(NaiveBayes(), frame, y, cv=5)

@@ -1,4 +1,4 @@
-"""What estimators do with rows that are elsewhere, beyond the sums that the parity test compares."""
+"""Estimators on data in files, databases and clusters, beyond the sums that the parity test compares."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def table_of(X, y=None):
 
 
 def coming(table, rows=700):
-    """The table, a few rows at a time, as often as one likes."""
+    """The table as a stream of a few rows at a time, which can be read repeatedly."""
     return lambda: iter(table.to_batches(rows))
 
 
@@ -47,9 +47,9 @@ def test_clusters_are_found_where_rows_are():
     model = deciban.NaiveBayes().fit(coming(table_of(X)), None, clusters=3)
     assert model.n_unlabelled_ == len(X)
     assert model.class_count_.sum() == pytest.approx(len(X))
-    found = model.predict(coming(table_of(X)))
+    predicted = model.predict(coming(table_of(X)))
     for label in LABELS:  # each cluster is one class, nearly
-        assert np.bincount(found[y == label], minlength=3).max() > 0.9 * (y == label).sum()
+        assert np.bincount(predicted[y == label], minlength=3).max() > 0.9 * (y == label).sum()
     steps = model.em_.log_likelihood
     assert all(b >= a - 1e-6 * abs(a) for a, b in itertools.pairwise(steps)), "a step of EM climbs"
 
@@ -148,10 +148,10 @@ def test_a_tally_is_what_is_judged_however_it_is_cut(whole, cut):
         return Tally.of(Judged(whole.classes, whole.log_proba[rows], whole.truth[rows], weight))
 
     both, alone = part(slice(None, cut)) + part(slice(cut, None)), Tally.of(whole)
-    for found in (both, alone):
-        assert found.rows == pytest.approx(whole._weights.sum())
+    for tally in (both, alone):
+        assert tally.rows == pytest.approx(whole._weights.sum())
         for name in ("accuracy", "log_loss"):
-            assert getattr(found, name) == pytest.approx(getattr(whole, name), nan_ok=True)
+            assert getattr(tally, name) == pytest.approx(getattr(whole, name), nan_ok=True)
     assert np.array_equal(both.confusion, alone.confusion)
     assert both.brier == pytest.approx(alone.brier, nan_ok=True)
 
@@ -292,14 +292,14 @@ def test_labels_of_arrow():
 
 def test_a_mark_of_missing_labels():
     X, y = flowers(600)
-    said = np.where(np.arange(600) % 3 == 0, "?", y)
+    labels = np.where(np.arange(600) % 3 == 0, "?", y)
     for make in (deciban.NaiveBayes, deciban.GaussianNB):
-        whole = make().fit(table_of(X), said, unlabelled="?")
-        there = make().fit(coming(table_of(X, said)), "label", unlabelled="?")
+        whole = make().fit(table_of(X), labels, unlabelled="?")
+        there = make().fit(coming(table_of(X, labels)), "label", unlabelled="?")
         assert there.classes_.tolist() == LABELS.tolist()
         assert there.n_unlabelled_ == 200
         assert whole.model_.stats.same_as(there.model_.stats, 1e-6)
-    table = deciban.Classifier().fit(coming(table_of(X, said)), "label", unlabelled="?")
+    table = deciban.Classifier().fit(coming(table_of(X, labels)), "label", unlabelled="?")
     assert table.class_count_.sum() == 400
 
 
@@ -336,7 +336,7 @@ def test_texts_are_forgotten_where_they_are():
 
 
 def test_all_rows_are_forgotten_or_none(tmp_path):
-    """The last one was never learned, and is called by its number in the file."""
+    """The last one was never learned, and the error has its number in the file."""
     rows = "".join(f"{i % 7},{'red' if i % 2 else 'blue'},{'ab'[i % 2]}\n" for i in range(50))
     (tmp_path / "all.csv").write_text("x,colour,label\n" + rows)
     (tmp_path / "odd.csv").write_text("x,colour,label\n1,red,b\n1,,\n3,pink,a\n")

@@ -1,4 +1,4 @@
-"""`predict_set` and `calibrate` of every classifier: which rows are compared, what is kept, what is said."""
+"""`predict_set` and `calibrate` of every classifier: which rows are compared, what is kept, the messages."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def test_every_classifier_gives_sets_after_a_plain_fit(models, way):
         rows = digits(model, X)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = clone(model).fit(rows[:48], y[:48]).predict_set(rows[48:], coverage=0.8)
-        assert found.way == way, model
-        assert found.p_values.shape == (12, 3)
-        assert ((found.p_values > 0) & (found.p_values <= 1)).all()
-        assert found.rows.tolist() == [16, 16, 16]
-        assert found.guarantee.startswith("At least 80 %" if way == FULL else "About 80 %")
+            prediction = clone(model).fit(rows[:48], y[:48]).predict_set(rows[48:], coverage=0.8)
+        assert prediction.way == way, model
+        assert prediction.p_values.shape == (12, 3)
+        assert ((prediction.p_values > 0) & (prediction.p_values <= 1)).all()
+        assert prediction.rows.tolist() == [16, 16, 16]
+        assert prediction.guarantee.startswith("At least 80 %" if way == FULL else "About 80 %")
 
 
 TEXTS = [f"{word} {i % 7} of {'them' if i % 3 else 'all'}" for i in range(40) for word in ("cash", "lunch")]
@@ -87,10 +87,10 @@ KINDS = ["spam", "ham"] * 40
 
 def test_texts_and_mails():
     model = deciban.TextClassifier().fit(TEXTS, KINDS)
-    found = model.predict_set([*TEXTS[:2], "", "them"])
-    assert found.way == CROSS
-    assert found.sets[:2] == [["spam"], ["ham"]]
-    assert found.rows.tolist() == [40, 40]
+    prediction = model.predict_set([*TEXTS[:2], "", "them"])
+    assert prediction.way == CROSS
+    assert prediction.sets[:2] == [["spam"], ["ham"]]
+    assert prediction.rows.tolist() == [40, 40]
     plain = deciban.TextClassifier(reliability=None).fit(TEXTS, KINDS)
     assert plain.predict_set(TEXTS[:2]).sets == [["spam"], ["ham"]]
     mails = [f"Subject: {text}\n\n{text}" for text in TEXTS]
@@ -131,7 +131,7 @@ def test_rows_are_kept_in_memory_and_nowhere_else(tmp_path):
         with pytest.raises(DecibanError, match=r"Give them, rows=\(X, y\)"):
             other.predict_set(X[:5])
         assert np.array_equal(other.predict_set(X[:5], rows=(X, y)).p_values, expected)
-    assert not any(name in pickle.dumps(model).decode("latin1") for name in prediction_sets.DROPPED)
+    assert not any(name in pickle.dumps(model).decode("latin1") for name in prediction_sets.NOT_SAVED)
 
 
 def test_the_copy_is_private():
@@ -175,13 +175,13 @@ def test_a_failed_fit_keeps_what_was_there():
 
 
 def test_of_many_rows_a_few_drawn_at_random_are_kept(monkeypatch):
-    monkeypatch.setattr(prediction_sets, "COMPARED", 250)
+    monkeypatch.setattr(prediction_sets, "MAX_COMPARED_ROWS", 250)
     X, y = table(3000)
     assert deciban.GaussianNB().fit(X, y).predict_set(X[:5]).rows.sum() == 250
-    monkeypatch.setattr(prediction_sets, "KEPT_ROWS", 1000)
+    monkeypatch.setattr(prediction_sets, "MAX_KEPT_ROWS", 1000)
     with pytest.raises(DecibanError, match="no learned rows"):
         deciban.GaussianNB(alpha="loo").fit(X, y).predict_set(X[:5])
-    monkeypatch.setattr(prediction_sets, "KEPT_ENTRIES", 300)  # a hundred rows: too few to be worth it
+    monkeypatch.setattr(prediction_sets, "MAX_KEPT_ENTRIES", 300)  # a hundred rows: too few to be worth it
     with pytest.raises(DecibanError, match="no learned rows"):
         deciban.GaussianNB().fit(X, y).predict_set(X[:5])
 
@@ -204,8 +204,8 @@ def test_without_a_closed_form_few_rows_are_compared_with(monkeypatch):
     model = deciban.ComplementNB().fit(X, y)
     by_class = model.predict_set(X[:3], by_class=True).p_values
     monkeypatch.setattr(full_conformal, "MAX_COMPARED_ROWS", 19)
-    found = model.predict_set(X[:3])
-    assert np.allclose(found.p_values * 20, np.round(found.p_values * 20))
+    prediction = model.predict_set(X[:3])
+    assert np.allclose(prediction.p_values * 20, np.round(prediction.p_values * 20))
     assert np.array_equal(model.predict_set(X[:3], by_class=True).p_values, by_class)
 
 
@@ -256,8 +256,8 @@ def test_folds_do_not_depend_on_the_order_of_rows():
     ids=["array", "sparse", "mapping", "dicts", "frame", "texts"],
 )
 def test_rows_are_known_by_what_is_in_them(rows):
-    found = Rows.of(rows).digests()
-    assert found[0] == found[3] != found[1] == found[2]
+    digests = Rows.of(rows).digests()
+    assert digests[0] == digests[3] != digests[1] == digests[2]
 
 
 # ------------------------------------------------------------------ scores that are stored
@@ -271,10 +271,10 @@ def test_a_file_carries_scores(model, tmp_path):
     model.save(tmp_path / "model.deciban")
     back = deciban.load(tmp_path / "model.deciban")
     expected = model.predict_set(frame, way="stored")
-    found = back.predict_set(frame)
-    assert found.way == STORED
-    assert found.rows.tolist() == [30, 30, 30]
-    assert np.abs(found.p_values - expected.p_values).max() < 0.05  # scores are rounded
+    prediction = back.predict_set(frame)
+    assert prediction.way == STORED
+    assert prediction.rows.tolist() == [30, 30, 30]
+    assert np.abs(prediction.p_values - expected.p_values).max() < 0.05  # scores are rounded
     only = scorer.read(tmp_path / "model.deciban")
     if only is not None:
         assert np.array_equal(
@@ -318,11 +318,11 @@ def test_rows_left_out_are_not_compared_with_themselves():
     X, y = table(40, 2)
     judged = deciban.GaussianNB().fit(X, y).leave_one_out(X, y)
     score = strangeness(judged.log_proba)
-    found = judged_sets(judged, None, 0.8, by_class=False)
+    prediction = judged_sets(judged, None, 0.8, by_class=False)
     for i in range(40):
         rest = np.arange(40) != i
         p = (np.sum(score[np.arange(40), y][rest] >= score[i, y[i]] - 1e-9) + 1) / 40
-        assert bool(found.hit[i]) == (p > 0.2 + 1e-12)
+        assert bool(prediction.hit[i]) == (p > 0.2 + 1e-12)
 
 
 # ------------------------------------------------------------------ sets
@@ -343,16 +343,16 @@ def test_empty_sets_stay_or_have_the_likeliest_class():
     assert some_sets([[0.01, 0.02], [0.5, 0.01]], likeliest=np.array([0, 1])).sets == [["a"], ["a"]]
     X, y = table()
     model = deciban.GaussianNB().fit(X, y)
-    found, filled = (model.predict_set(X, 0.3, allow_empty=a) for a in (True, False))
-    empty = found.sizes == 0
+    prediction, filled = (model.predict_set(X, 0.3, allow_empty=a) for a in (True, False))
+    empty = prediction.sizes == 0
     assert empty.any()
-    assert (filled.mask[~empty] == found.mask[~empty]).all()
+    assert (filled.mask[~empty] == prediction.mask[~empty]).all()
     assert [one[0] for one in np.array(filled.sets, dtype=object)[empty]] == model.predict(X)[empty].tolist()
 
 
 def test_few_rows_rule_nothing_out_and_a_note_says_so():
-    found = some_sets([[0.5, 0.5]], by_class=True)
-    assert found.notes == ["In every set, because it takes 9 rows of a class to rule it out: b."]
+    prediction = some_sets([[0.5, 0.5]], by_class=True)
+    assert prediction.notes == ["In every set, because it takes 9 rows of a class to rule it out: b."]
     assert some_sets([[0.5, 0.5]]).notes == []
     assert "takes 19 rows or more" in some_sets([[0.5, 0.5]], coverage=0.95).notes[0]
     X, y = table(30)
@@ -363,22 +363,22 @@ def test_few_rows_rule_nothing_out_and_a_note_says_so():
 
 
 def test_sets_render_themselves():
-    found = some_sets([[0.6, 0.02], [0.03, 0.04]])
-    assert "a        0.6  0.02" in repr(found)
-    assert "(none)" in repr(found)
-    assert "Said." in repr(found)
-    assert "<table>" in found._repr_html_()
-    assert found.to_frame().columns.tolist() == ["set", "size", "p(a)", "p(b)"]
-    assert found.to_dict()["sets"] == [["a"], []]
-    judged = found.evaluate(["a", "c"])
+    prediction = some_sets([[0.6, 0.02], [0.03, 0.04]])
+    assert "a        0.6  0.02" in repr(prediction)
+    assert "(none)" in repr(prediction)
+    assert "Said." in repr(prediction)
+    assert "<table>" in prediction._repr_html_()
+    assert prediction.to_frame().columns.tolist() == ["set", "size", "p(a)", "p(b)"]
+    assert prediction.to_dict()["sets"] == [["a"], []]
+    judged = prediction.evaluate(["a", "c"])
     assert (judged.coverage, judged.mean_size, judged.empty, judged.single) == (0.5, 0.5, 0.5, 0.5)
     assert judged.per_class.rows == [("a", 1, 1.0, 1.0), ("c", 1, 0.0, 0.0)]
     assert judged.to_dict()["classes"]["class"] == ["a", "c"]
     assert "hold the class of 50 % of rows" in judged.in_words()
     with pytest.raises(DecibanError, match="row 1 of y has no label"):
-        found.evaluate(["a", None])
+        prediction.evaluate(["a", None])
     with pytest.raises(DecibanError, match="2 sets, but y has 1 labels"):
-        found.evaluate(["a"])
+        prediction.evaluate(["a"])
 
 
 # ------------------------------------------------------------------ odd input
@@ -441,8 +441,8 @@ def test_a_class_that_was_declared_and_has_no_row():
     X, y = table()
     some = y < 2
     model = deciban.GaussianNB().partial_fit(X[some], y[some], classes=[0, 1, 2])
-    found = model.predict_set(X[:5], rows=(X[some], y[some]))
-    assert np.allclose(found.p_values[:, 2], 1 / 41)  # as strange as can be
+    prediction = model.predict_set(X[:5], rows=(X[some], y[some]))
+    assert np.allclose(prediction.p_values[:, 2], 1 / 41)  # as strange as can be
     assert (model.predict_set(X[:5], rows=(X[some], y[some]), by_class=True).p_values[:, 2] == 1.0).all()
 
 
@@ -450,14 +450,14 @@ def test_missing_labels_and_entries():
     X, y = table()
     labels = np.where(np.arange(60) % 4 == 0, np.nan, y)
     for model in (deciban.GaussianNB(), deciban.Classifier()):
-        found = clone(model).fit(X, labels).predict_set(X[:4])
-        assert found.way == CROSS
-        assert found.rows.sum() == 45
-    holes = X.copy()
-    holes[::5, 1] = np.nan
-    assert deciban.GaussianNB().fit(holes, y).predict_set(holes[:5]).way == FULL
-    assert deciban.LinearDiscriminantAnalysis().fit(holes, y).predict_set(holes[:5]).way == CROSS  # EM filled them
-    whole = deciban.LinearDiscriminantAnalysis().fit(X, y).predict_set(holes[:5])
+        prediction = clone(model).fit(X, labels).predict_set(X[:4])
+        assert prediction.way == CROSS
+        assert prediction.rows.sum() == 45
+    some_missing = X.copy()
+    some_missing[::5, 1] = np.nan
+    assert deciban.GaussianNB().fit(some_missing, y).predict_set(some_missing[:5]).way == FULL
+    assert deciban.LinearDiscriminantAnalysis().fit(some_missing, y).predict_set(some_missing[:5]).way == CROSS
+    whole = deciban.LinearDiscriminantAnalysis().fit(X, y).predict_set(some_missing[:5])
     assert whole.way == FULL
     assert not np.isnan(whole.p_values).any()
 

@@ -1,4 +1,4 @@
-"""On real tables: what scikit-learn says where it can, the equations where it cannot, what a sum promises.
+"""On real tables: the results of scikit-learn, or of the equations where it has none, and the laws of sums.
 
 Tolerances: a log-joint is a sum of up to d terms, each rounded to 2⁻⁵² of itself, and subtracting two of them
 keeps that error; so numbers agree to 1e-10 of the largest log-joint of their row (or of 1, if that is more).
@@ -21,8 +21,8 @@ from . import brute_force as brute
 pytestmark = [pytest.mark.filterwarnings("ignore::deciban.errors.ZeroEvidenceWarning"), pytest.mark.crossed(4)]
 
 
-def take(table, name, what="numbers", n=None, holes=0.0, lonely=False):
-    """Rows of a set in random order: numbers, codes or strings. `holes`: this share of entries goes missing.
+def take(table, name, what="numbers", n=None, missing_share=0.0, lonely=False):
+    """Rows of a set in random order: numbers, codes or strings. `missing_share`: this share of entries goes missing.
     `lonely`: the first class keeps one row, the next two, as long as the last one keeps all of its own."""
     data, rng = table(name), np.random.default_rng(0)
     X = {"numbers": lambda: data.numbers, "codes": data.codes, "strings": lambda: data.categories}[what]()
@@ -34,8 +34,8 @@ def take(table, name, what="numbers", n=None, holes=0.0, lonely=False):
         few = np.isin(data.y[rows], np.unique(data.y)[:-1][:2])
         rows = np.concatenate([rows[few], rows[~few]])
     X, y = X[rows[:n]].copy(), data.y[rows[:n]]
-    if holes:
-        X[rng.random(X.shape) < holes] = None if what == "strings" else np.nan
+    if missing_share:
+        X[rng.random(X.shape) < missing_share] = None if what == "strings" else np.nan
     return X, y
 
 
@@ -44,19 +44,19 @@ def weights(n):
     return np.random.default_rng(1).choice([0.0, 0.25, 0.7, 1.0, 3.0], n, p=[0.1, 0.2, 0.3, 0.2, 0.2])
 
 
-def close(found, expected, scale=1.0, tolerance=1e-10):
+def close(actual, expected, scale=1.0, tolerance=1e-10):
     """Equal to `tolerance` of themselves or of `scale`; infinities in the same places."""
-    found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
-    assert found.shape == expected.shape
+    actual, expected = np.asarray(actual, dtype=float), np.asarray(expected, dtype=float)
+    assert actual.shape == expected.shape
     with np.errstate(invalid="ignore"):
-        gap = np.where(found == expected, 0.0, np.abs(found - expected))
+        gap = np.where(actual == expected, 0.0, np.abs(actual - expected))
         good = gap <= tolerance * np.maximum(np.abs(expected), np.maximum(scale, 1.0))
-    good &= np.isfinite(expected) | (found == expected)
+    good &= np.isfinite(expected) | (actual == expected)
     assert good.all(), f"off by up to {gap[~good].max()}"
 
 
 def named(value):
-    """What a test case is called."""
+    """The name of a test case."""
     return getattr(value, "__name__", str(value))
 
 
@@ -136,9 +136,9 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
-@pytest.mark.parametrize(("model", "law", "name", "what", "holes", "options"), BY_HAND)
-def test_says_what_the_equations_say(table, model, law, name, what, holes, options, weighted):
-    X, y = take(table, name, what, 160, holes)
+@pytest.mark.parametrize(("model", "law", "name", "what", "missing_share", "options"), BY_HAND)
+def test_scores_are_those_of_the_equations(table, model, law, name, what, missing_share, options, weighted):
+    X, y = take(table, name, what, 160, missing_share)
     learn, new = slice(0, 140), slice(130, 160)  # rows that were learned, and rows with unseen categories
     weight = weights(140) if weighted else None
     known = np.isin(y[new], y[learn])
@@ -152,10 +152,10 @@ def test_says_what_the_equations_say(table, model, law, name, what, holes, optio
           np.mean(ours.classes_[expected.argmax(axis=1)][known] == y[new][known]))  # fmt: skip
 
 
-@pytest.mark.parametrize("holes", [0.0, 0.1])
+@pytest.mark.parametrize("missing_share", [0.0, 0.1])
 @pytest.mark.parametrize("options", [{}, {"alpha": 0.2}, {"predictive": True}, STUDENT])
-def test_bags_of_words_by_hand(table, options, holes):
-    X, y = take(table, "letter", "numbers", 300, holes)
+def test_bags_of_words_by_hand(table, options, missing_share):
+    X, y = take(table, "letter", "numbers", 300, missing_share)
     expected = brute.multinomial_log_joint(X, y, X[:50], **options)
     for rows in (X, sp.csr_array(X)):
         model = MultinomialNB(**options).fit(rows, y)
@@ -187,22 +187,22 @@ LEFT_OUT = [
 
 @pytest.mark.crossed(8)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
-@pytest.mark.parametrize("holes", [0.0, 0.15], ids=["", "holes"])
+@pytest.mark.parametrize("missing_share", [0.0, 0.15], ids=["", "missing"])
 @pytest.mark.parametrize("lonely", [False, True], ids=["", "lonely"])
 @pytest.mark.parametrize(("model", "name", "what", "options"), LEFT_OUT, ids=named)
-def test_leave_one_out_is_a_refit(table, model, name, what, options, holes, weighted, lonely):
-    X, y = take(table, name, what, 80, holes, lonely)
+def test_leave_one_out_is_a_refit(table, model, name, what, options, missing_share, weighted, lonely):
+    X, y = take(table, name, what, 80, missing_share, lonely)
     weight = weights(len(y)) + 0.25 * lonely if weighted else None
     whole = model(**options).fit(X, y, sample_weight=weight)
-    found = whole.leave_one_out(X, y, sample_weight=weight)
+    left_out = whole.leave_one_out(X, y, sample_weight=weight)
     # What is left of a variance after subtracting all but one value is rounding, 1e-16 of what was there; the
     # least variance is 1e-9 of it by default, so log-densities of such classes are off by 1e-7 of themselves.
     tolerance = 1e-6 if model is GaussianNB else 1e-9
-    assert found.log_proba.shape == (len(y), len(whole.classes_))
+    assert left_out.log_proba.shape == (len(y), len(whole.classes_))
     for i in range(12):
         expected, log_joint = without_row(whole, X, y, weight, i)
         if np.isfinite(log_joint).any():  # rows that are impossible everywhere have a test of their own
-            close(found.log_proba[i], expected, row_scale(log_joint)[0], tolerance)
+            close(left_out.log_proba[i], expected, row_scale(log_joint)[0], tolerance)
 
 
 def without_row(whole, X, y, weight, i):
@@ -226,15 +226,15 @@ def without_row(whole, X, y, weight, i):
 def test_left_out_rows_that_are_impossible_have_the_prior_without_them(table, model, name, what, lonely):
     X, y = take(table, name, what, 80, lonely=lonely)
     whole = model(alpha=0.0).fit(X, y)
-    found = whole.leave_one_out(X, y)
+    left_out = whole.leave_one_out(X, y)
     refits = [without_row(whole, X, y, None, i) for i in range(30)]
     impossible = [i for i, (_, log_joint) in enumerate(refits) if not np.isfinite(log_joint).any()]
     assert impossible
     for i in impossible:
-        close(found.log_proba[i], refits[i][0])
+        close(left_out.log_proba[i], refits[i][0])
 
 
-@pytest.mark.parametrize("holes", [0.0, 0.15], ids=["", "holes"])
+@pytest.mark.parametrize("missing_share", [0.0, 0.15], ids=["", "missing"])
 @pytest.mark.parametrize(
     ("model", "name", "options"),
     [
@@ -246,8 +246,8 @@ def test_left_out_rows_that_are_impossible_have_the_prior_without_them(table, mo
         *[(PoissonNB, "letter", {"predictive": predictive}) for predictive in (False, True)],
     ],
 )
-def test_sparse_rows_say_what_dense_ones_do(table, model, name, options, holes):
-    X, y = take(table, name, n=150, holes=holes)
+def test_sparse_rows_are_scored_as_dense_ones(table, model, name, options, missing_share):
+    X, y = take(table, name, n=150, missing_share=missing_share)
     dense = model(**options).fit(X, y)
     log_joint, left_out = dense.predict_joint_log_proba(X), dense.leave_one_out(X, y).log_proba
     for rows in (sp.csr_array(X), sp.csc_array(X)):
@@ -270,7 +270,7 @@ SUMS = [
     (CategoricalNB, "nursery", "codes", {}, 0.0),
     (PoissonNB, "pendigits", "numbers", {"guess": 3.0}, 0.1),
 ]
-every_sum = pytest.mark.parametrize(("model", "name", "what", "options", "holes"), SUMS)
+every_sum = pytest.mark.parametrize(("model", "name", "what", "options", "missing_share"), SUMS)
 
 
 def equal(a, b, X, tolerance=1e-9):
@@ -294,8 +294,8 @@ def test_sums_are_the_same_whatever_order_categories_came_in(table):
 
 @every_sum
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
-def test_batches_merges_and_forgetting_are_sums(table, model, name, what, options, holes, weighted, tmp_path):
-    X, y = take(table, name, what, 200, holes)
+def test_batches_merges_and_forgetting_are_sums(table, model, name, what, options, missing_share, weighted, tmp_path):
+    X, y = take(table, name, what, 200, missing_share)
     weight = weights(len(y)) + 0.1 if weighted else np.ones(len(y))
     everything = model(**options).fit(X, y, weight)
 
@@ -354,7 +354,7 @@ def test_empirical_alpha_makes_the_data_most_likely(table, model, law, name, wha
 
 
 def test_empirical_alpha_survives_a_constant_column(table):
-    """A column without spread, as ionosphere has one, says nothing of alpha."""
+    """A constant column, as in ionosphere, does not influence alpha."""
     X, y = take(table, "pima")
     without = GaussianNB(alpha="empirical").fit(X, y).alpha_
     assert without > 0.01

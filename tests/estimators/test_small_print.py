@@ -1,4 +1,4 @@
-"""Small print: corners where a plausible shortcut gives a wrong answer."""
+"""Edge cases where a plausible shortcut gives a wrong answer."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_a_small_alpha_is_not_the_rounding_of_a_large_count(alpha):
 
 def test_complements_are_left_out_with_small_alpha():
     rows, labels = np.array([[5000, 1, 0], [0, 2, 3], [0, 3, 1], [0, 1, 4]]), np.array([0, 0, 1, 1])
-    found = ComplementNB(alpha=1e-6).fit(rows, labels).leave_one_out(rows, labels).log_proba[0]
+    left_out = ComplementNB(alpha=1e-6).fit(rows, labels).leave_one_out(rows, labels).log_proba[0]
     refit = ComplementNB(alpha=1e-6).fit(rows[1:], labels[1:]).predict_log_proba(rows[:1])[0]
-    np.testing.assert_allclose(found, refit, rtol=1e-9)
+    np.testing.assert_allclose(left_out, refit, rtol=1e-9)
 
 
 def test_a_count_that_rounding_left_just_below_one_is_one():
@@ -86,9 +86,9 @@ def test_a_declared_class_stays_without_its_only_row():
 
 
 def test_the_only_row_left_out_leaves_no_class():
-    found = GaussianNB().fit([[1.0]], [0]).leave_one_out([[1.0]], [0])
-    assert found.log_losses.tolist() == [np.inf]
-    assert found.judged == 0
+    left_out = GaussianNB().fit([[1.0]], [0]).leave_one_out([[1.0]], [0])
+    assert left_out.log_losses.tolist() == [np.inf]
+    assert left_out.judged == 0
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_a_prior_still_on_the_move_says_so():
 @pytest.mark.parametrize("model", [MultinomialNB, BernoulliNB, ComplementNB])
 def test_leave_one_out_with_a_strength_for_every_feature_is_a_refit(model):
     rows, labels, alpha = np.random.default_rng(0).poisson(1.0, (12, 4)), np.arange(12) % 2, np.linspace(0.1, 1.0, 4)
-    found = model(alpha=alpha).fit(rows, labels).leave_one_out(rows, labels)
+    left_out = model(alpha=alpha).fit(rows, labels).leave_one_out(rows, labels)
     for i in range(len(labels)):
         rest = np.arange(len(labels)) != i
         refit = model(alpha=alpha).fit(rows[rest], labels[rest])
-        np.testing.assert_allclose(found.log_proba[i], refit.predict_log_proba(rows[i : i + 1])[0], atol=1e-12)
+        np.testing.assert_allclose(left_out.log_proba[i], refit.predict_log_proba(rows[i : i + 1])[0], atol=1e-12)

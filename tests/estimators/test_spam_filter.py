@@ -43,9 +43,9 @@ def test_answers_are_the_least_expected_cost(fitted: SpamFilter) -> None:
     other = clone(fitted).set_params(false_positive=3.0, false_negative=2.0, unsure=0.4).fit(SPAM + HAM, LABELS)
     mails = [*NEW, message("cash at noon", "see your prize in the room"), message("You", "the")]
     ham, spam = other.predict_proba(mails).T
-    for i, said in enumerate(other.predict(mails)):
+    for i, answer in enumerate(other.predict(mails)):
         costs = {"ham": 2.0 * spam[i], "unsure": 0.4, "spam": 3.0 * ham[i]}
-        assert said == min(costs, key=costs.__getitem__)
+        assert answer == min(costs, key=costs.__getitem__)
 
 
 def test_never_unsure_where_looking_costs_more_than_any_mistake() -> None:

@@ -1,4 +1,4 @@
-"""Naive Bayes with a tree: any table, the tree kept, refits matched, real tables told better than without one."""
+"""Naive Bayes with a tree: any table, the tree kept, refits matched, real tables predicted better than without."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ seeds = st.integers(0, 10_000)
 
 
 def mixed(seed, n=60, missing=0.1):
-    """Numbers, names and codes that depend on each other, with holes; and classes."""
+    """Numbers, names and codes that depend on each other, with missing values; and classes."""
     rng = np.random.default_rng(seed)
     y = rng.choice(["no", "yes"], n)
     shape = rng.integers(0, 3, n)
@@ -58,20 +58,20 @@ def test_leave_one_out_is_a_refit_with_the_tree_held(alpha, weighted):
     weight = np.random.default_rng(0).integers(1, 4, len(y)) / 2 if weighted else None
     model = TreeAugmentedNB(alpha=alpha).fit(X, y, weight)
     parts = [slice(None, 20), slice(20, None)]  # of some of the rows, with the tree that all have chosen
-    found = merged([model.leave_one_out(X[p], y[p], None if weight is None else weight[p]) for p in parts])
-    assert found.how == "leave-one-out, choices held"
+    left_out = merged([model.leave_one_out(X[p], y[p], None if weight is None else weight[p]) for p in parts])
+    assert left_out.how == "leave-one-out, choices held"
     for i in range(len(y)):
         others = np.arange(len(y)) != i
         refit = TreeAugmentedNB(alpha=alpha, parents=model.parents_, bins=model.cuts_)
         refit.fit(X[others], y[others], None if weight is None else weight[others])
-        np.testing.assert_allclose(refit.predict_log_proba(X[[i]])[0], found.log_proba[i], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(refit.predict_log_proba(X[[i]])[0], left_out.log_proba[i], rtol=1e-9, atol=1e-9)
 
 
 def test_leave_one_out_is_forgetting():
     X, y = mixed(5)
     model = TreeAugmentedNB().fit(X, y)
-    found = model.leave_one_out(X[:8], y[:8]).proba[7]
-    np.testing.assert_allclose(model.forget(X[[7]], y[[7]]).predict_proba(X[[7]])[0], found, rtol=1e-9)
+    left_out = model.leave_one_out(X[:8], y[:8]).proba[7]
+    np.testing.assert_allclose(model.forget(X[[7]], y[[7]]).predict_proba(X[[7]])[0], left_out, rtol=1e-9)
 
 
 def test_models_with_trees_of_their_own_do_not_merge():
@@ -259,14 +259,14 @@ def test_samples_look_like_the_rows():
 def test_the_structure_is_a_table_and_a_picture():
     pytest.importorskip("matplotlib").use("Agg")
     X, y = mixed(9, 300)
-    found = TreeAugmentedNB().fit(X, y).structure_
-    shown = found.to_dict()
+    structure = TreeAugmentedNB().fit(X, y).structure_
+    shown = structure.to_dict()
     assert shown["column"][0] == "x0" or shown["parent"][0] is None
     assert set(shown) == {"column", "parent", "bits given class", "bits of class"}
     assert max(bits for bits in shown["bits given class"] if bits is not None) > 0.5  # shape and code
-    ax = found.plot()
+    ax = structure.plot()
     assert {text.get_text() for text in ax.texts} == {"x0", "x1", "x2", "x3"}
-    assert len(ax.lines) == sum(on >= 0 for on in found.parents)
+    assert len(ax.lines) == sum(on >= 0 for on in structure.parents)
 
 
 def test_alpha_is_chosen():
@@ -299,7 +299,7 @@ def test_a_saved_model_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("what", "value", "said"),
+    ("what", "value", "message"),
     [
         ("parents", [1, 0, -1, -1], "as in a tree"),
         ("parents", [-1, 9, -1, -1], "as in a tree"),
@@ -309,7 +309,7 @@ def test_a_saved_model_goes_on(tmp_path):
         ("cuts", [float("nan"), 2.0], "do not follow each other"),
     ],
 )
-def test_damaged_files_are_refused(tmp_path, what, value, said):
+def test_damaged_files_are_refused(tmp_path, what, value, message):
     from safetensors import safe_open
     from safetensors.numpy import save_file
 
@@ -327,7 +327,7 @@ def test_damaged_files_are_refused(tmp_path, what, value, said):
         block["categories"][1]["cuts"] = value
     text = json.dumps(document)
     save_file(tensors, tmp_path / "bad", metadata={"deciban": text, "sha256": checksum(text, tensors)})
-    with pytest.raises(FileError, match=said):
+    with pytest.raises(FileError, match=message):
         deciban.load(tmp_path / "bad")
 
 
@@ -335,7 +335,7 @@ def test_damaged_files_are_refused(tmp_path, what, value, said):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"parents": [0, -1, -1, -1]}, "never on itself or in a circle"),
         ({"parents": [1, 2, 0, -1]}, "never on itself or in a circle"),
@@ -351,8 +351,8 @@ def test_damaged_files_are_refused(tmp_path, what, value, said):
     ],
     ids=str,
 )
-def test_wrong_parameters(settings, said):
-    with pytest.raises(ValueError, match=said):
+def test_wrong_parameters(settings, message):
+    with pytest.raises(ValueError, match=message):
         TreeAugmentedNB(**settings).fit(*mixed(0))
 
 
@@ -406,9 +406,9 @@ def test_leave_one_out_is_a_refit_on_real_tables(table, name):
     parts = [part for part in (data.categories, data.numbers) if part is not None and part.shape[1]]
     X, y = np.hstack([part.astype(object) for part in parts]), data.y
     model = TreeAugmentedNB().fit(X, y)
-    found = model.leave_one_out(X[:-1], y[:-1])
+    left_out = model.leave_one_out(X[:-1], y[:-1])
     for i in range(0, len(y) - 1, 12):
         others = np.arange(len(y)) != i
         if (y[others] == y[i]).any():
             refit = TreeAugmentedNB().fit(X, y).forget(X[[i]], y[[i]])
-            np.testing.assert_allclose(refit.predict_proba(X[[i]])[0], found.proba[i], atol=1e-9)
+            np.testing.assert_allclose(refit.predict_proba(X[[i]])[0], left_out.proba[i], atol=1e-9)

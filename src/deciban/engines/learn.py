@@ -120,7 +120,7 @@ def in_sample(engine: Engine) -> Iterator[None]:
         raise error.located(file=f"a sample of {engine.rows_named}") from None
 
 
-def check_again(model: str, engine: Engine) -> None:
+def check_rereadable(model: str, engine: Engine) -> None:
     """Raise an error unless the rows can be read more than once."""
     if engine.once:
         raise DecibanError(

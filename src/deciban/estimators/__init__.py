@@ -1,1 +1,1 @@
-"""The scikit-learn face: estimators with scikit-learn's names, parameters and attributes. Only here is it imported."""
+"""Estimators with scikit-learn's names, parameters and attributes. Only here is scikit-learn imported."""

@@ -1,4 +1,4 @@
-"""What several estimators have, attributes under scikit-learn's names above all: written once, and taken over."""
+"""What several estimators share, above all attributes with scikit-learn's names: written once, and assigned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deciban.readers.counts import CountReader
 from deciban.readers.numbers import NumberReader
 from deciban.show import plain
 
-NAMED = 5  # columns or classes that a warning names
+MAX_NAMES = 5  # columns or classes named in a warning
 
 
 def _class_log_prior(self: Any) -> Floats:
@@ -77,11 +77,11 @@ def reader_of_dense_numbers(self: Any) -> NumberReader:
 
 
 def gaussian_params(estimator: Any) -> MultivariateParams:
-    """What a Gaussian over all columns has for parameters."""
+    """The parameters of a Gaussian over all columns."""
     estimator._check_classes()
-    found = estimator.model_.params[0]
-    assert isinstance(found, MultivariateParams)
-    return found
+    params = estimator.model_.params[0]
+    assert isinstance(params, MultivariateParams)
+    return params
 
 
 def as_learned(estimator: Any, values: Floats) -> Array:
@@ -99,37 +99,37 @@ def decision_function(self: Any, X: Any) -> Floats:
     return np.asarray(scores + 0.5 * self.n_features_in_ * LOG_2PI)
 
 
-def warn_of_repairs(model: Model, blocks: list[tuple[Repairs, Model]], instead: str) -> None:
-    """Say, once a model, what was done about singular covariances."""
-    if len(model.classes) == 0 or model.cached("told", dict):
+def warn_of_repairs(model: Model, blocks: list[tuple[Repairs, Model]], advice: str) -> None:
+    """Warn, once per model, what was done about singular covariances."""
+    if len(model.classes) == 0 or model.cached("warned", dict):
         return
-    model.cached("told", dict)["told"] = True
+    model.cached("warned", dict)["warned"] = True
     notes = [note for repairs, part in blocks for note in repairs_in_words(repairs, part)]
     if notes:
-        warn("; ".join(notes) + f". {instead}", SingularWarning)
+        warn("; ".join(notes) + f". {advice}", SingularWarning)
 
 
 def warn_of_gaussian(self: Any, model: Any) -> None:
-    """The same of a Gaussian over all columns."""
+    """The same for a Gaussian over all columns."""
     del self
     if len(model.classes):
-        instead = "Shrinkage, a prior or more rows would do without this."
-        warn_of_repairs(model, [(model.params[0].repairs, model)], instead)
+        advice = "Shrinkage, a prior or more rows would do without this."
+        warn_of_repairs(model, [(model.params[0].repairs, model)], advice)
 
 
 def repairs_in_words(repairs: Repairs, model: Model) -> list[str]:
-    """What was done about singular covariances, for a person."""
+    """What was done about singular covariances, as text."""
     if not repairs:
         return []
     notes = []
     constant = [repr(model.columns().name(j)) for j in repairs.constant]
     if constant:
-        never = "never varies and says nothing" if len(constant) == 1 else "never vary and say nothing"
-        notes.append(f"{shortened(constant)} {never}")
-    spare = repairs.lost - len(constant)
-    if spare > 0:
+        message = "never varies and says nothing" if len(constant) == 1 else "never vary and say nothing"
+        notes.append(f"{shortened(constant)} {message}")
+    redundant = repairs.lost - len(constant)
+    if redundant > 0:
         notes.append(
-            f"{spare} direction(s) in which no class varies left out (columns that repeat others, or few rows)"
+            f"{redundant} direction(s) in which no class varies left out (columns that repeat others, or few rows)"
         )
     if repairs.certain:
         notes.append(
@@ -145,4 +145,4 @@ def repairs_in_words(repairs: Repairs, model: Model) -> list[str]:
 
 
 def shortened(names: list[str]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")

@@ -1,9 +1,8 @@
-"""One face for every model: scikit-learn's methods, and those of a model that is a sum, each written once.
+"""The base of every estimator: scikit-learn's methods, and those of a model that is a sum, each written once.
 
-An estimator says in its `__init__` what can be set, how it reads rows (`_reader`) and what it learns (`_joint`, or
-`_learned` where that is no joint law); the rest are attributes with scikit-learn's names. All state is `model_`, a
-value that keeps the contract of `learner`: it is replaced whole when something was learned, and left alone when
-something failed.
+An estimator defines its parameters in `__init__`, how it reads rows (`_reader`) and what it learns (`_joint`, or
+`_learned` where that is not a joint law); the rest are attributes with scikit-learn's names. All state is `model_`, a
+value that keeps the contract of `learner`: it is replaced as a whole after learning, and unchanged after an error.
 """
 
 from __future__ import annotations
@@ -50,23 +49,26 @@ from deciban.schema import Schema
 from deciban.show import Table, plain, progress
 from deciban.storage import files
 
-COUNTS = {"n_unlabelled_": "unlabelled", "n_incomplete_": "incomplete"}  # what was guessed, in a file and in the model
-STATE = (*COUNTS, "dtype_", "medians_", "kinds_", "table_kind_")  # what a file keeps beside the model
+GUESSED_COUNTS = {
+    "n_unlabelled_": "unlabelled",
+    "n_incomplete_": "incomplete",
+}  # numbers of rows with guesses: attribute, and field of the model
+SAVED_STATE = (*GUESSED_COUNTS, "dtype_", "medians_", "kinds_", "table_kind_")  # saved beside the model
 
 
-def is_generative(what: str) -> Callable[[Any], bool]:
+def is_generative(missing: str) -> Callable[[Any], bool]:
     """For methods that only a generative model has."""
 
     def check(model: Any) -> bool:
         if not model._generative:
-            raise NotAvailableError(f"{type(model).__name__} is not a generative model: it has no {what}")
+            raise NotAvailableError(f"{type(model).__name__} is not a generative model: it has no {missing}")
         return True
 
     return check
 
 
-def wherever(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A method that answers rows in memory, and so those of any engine: a partition at a time, where they are."""
+def also_on_engines(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Let a method for rows in memory take rows of any engine too, one partition at a time, where they are."""
 
     @wraps(method)
     def answer(self: Any, X: Any) -> Any:
@@ -81,50 +83,50 @@ def wherever(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Everything that a model that is a sum can do, in scikit-learn's words and its own."""
+    """Everything that a model that is a sum can do, as scikit-learn's methods and its own."""
 
     model_: Any  # a Learner
     n_features_in_: int
     n_jobs: int | None
     alpha: Any = 0.0
-    origin_: dict[str, Any] | None = None  # where the rows came from: a note that `save` keeps and `load` gives back
+    origin_: dict[str, Any] | None = None  # where the rows came from: a note that `save` writes and `load` reads back
     calibration_: Strangeness | None = None  # scores that `calibrate` stored
 
     _generative: ClassVar[bool] = True
     _texts: ClassVar[bool] = False  # whether rows are texts
-    _sparse: ClassVar[bool] = True  # whether sparse rows are taken
+    _sparse: ClassVar[bool] = True  # whether sparse rows are accepted
     _strings: ClassVar[bool] = False  # whether values may be strings
     _positive: ClassVar[bool] = False  # whether values must not be negative
-    _real: ClassVar[bool] = False  # whether attributes have the type of the data
-    _poor_score: ClassVar[bool] = False  # whether scikit-learn's examples are too much for it
+    _keeps_dtype: ClassVar[bool] = False  # whether attributes have the type of the data
+    _poor_score: ClassVar[bool] = False  # whether it scores poorly on scikit-learn's examples
     _needs_labels: ClassVar[bool] = True
-    _labelled_alone: ClassVar[bool] = False  # whether an engine passes over rows without a label
-    _unlabelled_weight: ClassVar[float] = 1.0  # of rows without a label, where nothing is said
-    _batches_elsewhere: ClassVar[bool] = True  # whether a first batch may be data that is not in memory
+    _skips_unlabelled: ClassVar[bool] = False  # whether rows of an engine without a label are skipped
+    _unlabelled_weight: ClassVar[float] = 1.0  # the default for rows without a label
+    _first_batch_on_engine: ClassVar[bool] = True  # whether the first batch may be rows of an engine
     _prior_parameter: ClassVar[str] = "class_prior"
-    _apart: ClassVar[tuple[str, ...]] = ("n_jobs",)  # parameters that may differ between models to merge
+    _may_differ: ClassVar[tuple[str, ...]] = ("n_jobs",)  # parameters that may differ between models to merge
 
-    # ------------------------------------------------------------------ what an estimator fills in
+    # ------------------------------------------------------------------ defined by estimators
 
     def _reader(self) -> Reader:
         """How rows are read."""
         raise TypeError("an estimator says how it reads rows")
 
     def _joint(self) -> Joint:
-        """The joint law that the parameters speak of."""
+        """The joint law that the parameters define."""
         raise TypeError("an estimator says what it learns")
 
     def _choice(self) -> Choice:
-        """What leave-one-out is to choose of it."""
+        """What leave-one-out chooses."""
         return ByAlpha(self._joint()) if self._wants_loo() else Choice(self._joint())
 
     def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> str:
-        """What a model wants of rows beyond their sums, which few do; and why they cannot be taken out again."""
+        """Compute what few models need of rows beyond sums; returns why rows cannot be forgotten then, or ""."""
         del X, labels, weight
         return ""
 
     def _first_shares(self, rows: Any, k: int, weight: Floats | None) -> Any:
-        """A way to draw starts for clusters, where there is a better one than a row for each."""
+        """A function that draws starts for clusters; None for the default, one random row for each."""
         del rows, k, weight
 
     def _check_parameters(self) -> None:
@@ -138,11 +140,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             prior_by_class(getattr(self, self._prior_parameter), model.classes)
 
     def _check_fitted(self, model: Any) -> None:
-        """What only a whole fit can be asked, not a first batch."""
+        """Checks after a whole fit, but not after a first batch."""
         self._warn_about(model)
 
     def _warn_about(self, model: Any) -> None:
-        """Say, once a model, what was done about sums that do not determine the parameters."""
+        """Warn, once per model, where the sums do not determine the parameters."""
 
     # ------------------------------------------------------------------ learning
 
@@ -164,28 +166,28 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         Parameters
         ----------
         X : array-like, sparse matrix, table or texts, as the model takes them; or data in files, databases and clusters
-            Rows. Missing entries (NaN, None, masked) drop out, or where columns depend on each other EM expects them.
+            Rows. Missing entries (NaN, None, masked) are ignored; where columns depend on each other, EM fills them in.
             Files (a path, a pattern), `deciban.stream`, tables of databases (`deciban.table`, DuckDB relations), and
             Dask's and Spark's frames are learned where they are.
         y : array-like of shape (n,), or the name of a column
             Labels. Missing ones (None, NaN) are guessed; see `unlabelled_weight`. For joint laws a matrix of shape
-            (n, k) gives a weight per class. Without any, `clusters` says how many classes to look for.
+            (n, k) gives a weight per class. Without labels, `clusters` is the number of classes to find.
         sample_weight : array-like of shape (n,), or the name of a column of data that is not in memory, optional
             A row of weight 2 counts as two rows; one of weight 0 adds nothing to any sum.
         unlabelled : label, optional
-            Another mark of a missing label, such as −1 or "?".
+            Another value that means a missing label, such as −1 or "?".
         unlabelled_weight : float, optional
-            What a row without a label counts beside one that has one. By default what suits the model: 1 for joint
-            laws, whose labels EM finds; 0.1 for texts, and 0 for `Classifier`, which guess by what the labelled rows
-            say. Where assumptions are rough, many unlabelled rows drown few labels: less keeps them in check.
+            The weight of a row without a label, relative to one with a label. The default depends on the model: 1 for
+            joint laws, whose labels EM estimates; 0.1 for texts, and 0 for `Classifier`, which guess from the labelled
+            rows. Where assumptions are rough, many unlabelled rows outweigh few labels: a lower weight limits that.
         clusters : int, optional
-            With y=None: how many classes to look for, by EM from several random starts.
+            With y=None: the number of classes to find, by EM from several random starts.
         random_state : int, RandomState or None, default=0
-            Where those starts come from.
+            The random seed of those starts.
         text : str, optional
-            The column of texts of data that is not in memory, if there are several of strings.
+            The column of texts of data that is not in memory, if several columns are strings.
         engine : {"stream", "duckdb", "dask", "spark"}, optional
-            What reads files; by default "stream", or what X belongs to.
+            The engine that reads files; by default "stream", or the engine of X.
         """
         hidden = self._hidden(unlabelled_weight, clusters, random_state)
         source = self._engine(X, y, engine)
@@ -199,7 +201,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             self._check_parameters()
             if clusters is not None:
                 y = self._no_labels(X, y, clusters)
-            X, y, sample_weight = self._counted(X, y, sample_weight, some=True)
+            X, y, sample_weight = self._rows_with_weight(X, y, sample_weight, some=True)
             given, y = self._split(X, y)
             X, labels, weight = self._read(given, y, sample_weight, reset=True, mark=unlabelled)
             if clusters is not None:
@@ -212,12 +214,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn more rows: new classes, categories and words join as they come.
+        """Learn more rows: new classes, categories and words are added as they occur.
 
-        Where nothing is chosen by looking at rows, any way of batching gives what `fit` on all of them gives. What is
-        chosen (bins, trees, reliabilities, alpha="loo") is chosen by `fit` or the first batch, and then kept: the sums
-        are those of all rows under these choices. Rows with missing entries in columns that depend on each other are
-        an exception: EM fills each batch's given what was learned before it.
+        Where nothing is chosen from the rows, any batching gives the same model as `fit` on all of them. Choices (bins,
+        trees, reliabilities, alpha="loo") are made by `fit` or the first batch, and then kept: the sums are those of
+        all rows under these choices. Rows with missing entries in columns that depend on each other are an exception:
+        EM fills in each batch given what was learned before it.
 
         With `classes` on the first call the set of classes is closed, and another label is an error, as in
         scikit-learn; without it the set is open. X may be data in files, databases and clusters, as in `fit`.
@@ -233,7 +235,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             first = not self.__sklearn_is_fitted__()
             self._check_adds("cannot learn in batches")
             declared = self._declared(classes, first)
-            X, y, sample_weight = self._counted(X, y, sample_weight, some=first)
+            X, y, sample_weight = self._rows_with_weight(X, y, sample_weight, some=first)
             X, labels, weight = self._read(X, y, sample_weight, reset=first, classes=declared, least=0)
             if labels.any_missing:
                 raise DecibanError(
@@ -246,16 +248,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             if known is not None and closed:
                 check_known(labels, known)
                 labels = labels.placed(known)
-            self.model_ = self._learned(X, labels, weight, closed=closed) if first else self._more(X, labels, weight)
+            self.model_ = (
+                self._learned(X, labels, weight, closed=closed) if first else self._with_more_rows(X, labels, weight)
+            )
         return self
 
     def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Unlearn rows: afterwards the sums are those of a model that made the same choices and never saw them.
 
-        Rows that were never learned are an error where the sums can tell, and the model stays as it was. So are rows so
-        far out that what is left without them is less than the rounding of the sums: fit again without them. After
-        `decay` rows weigh what is left of them, which `sample_weight` must say. What the rows had a part in choosing
-        (bins, trees, reliabilities) stays until `fit`.
+        Rows that were never learned are an error where the sums show it, and the model is unchanged. So are rows so
+        extreme that what remains without them is less than the rounding of the sums: fit again without them. After
+        `decay` rows weigh less, which `sample_weight` must state. What was chosen with the rows (bins, trees,
+        reliabilities) stays until `fit`.
         """
         check_is_fitted(self)
         self._check_exact("and rows cannot be subtracted: fit again without them")
@@ -265,40 +269,42 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 from deciban.estimators import on_engines
 
                 if isinstance(self.model_, JointModel):
-                    self.model_ = self._without(self.model_ - on_engines.batch_of(self, source, y, sample_weight))
-                else:  # table by table: a row that was never learned is named
+                    self.model_ = self._checked_remainder(
+                        self.model_ - on_engines.batch_of(self, source, y, sample_weight)
+                    )
+                else:  # table by table, so that an error names a row that was never learned
                     on_engines.forget(self, source, y, sample_weight)
                 return self
-            X, labels, weight = self._read(*self._counted(X, y, sample_weight), reset=False, least=0)
+            X, labels, weight = self._read(*self._rows_with_weight(X, y, sample_weight), reset=False, least=0)
             if labels.any_missing:
                 raise DecibanError("rows to forget need their labels")
             if self.model_.closed and not len(np.setdiff1d(labels.classes, self.classes_)):
                 labels = labels.placed(self.classes_)
             rows = self._reader().learn(X, self.model_, labels, weight)
-            self.model_ = self._without(self.model_.forget(rows, labels, weight, self.n_jobs))
+            self.model_ = self._checked_remainder(self.model_.forget(rows, labels, weight, self.n_jobs))
         return self
 
     def decay(self, half_life: float, rows: float = 1) -> Self:
         """Make what was learned so far count half as much for every `half_life` rows that came since.
 
-        Where the world drifts, old rows mislead. In a stream, each batch comes after a decay by as many rows as it has:
+        Where the data drifts, old rows mislead. In a stream, decay by the number of rows of each batch before it:
 
             model.decay(half_life=10_000, rows=len(X)).partial_fit(X, y)
 
         That is the model of all rows with weights 2^(−age/half_life), age being the rows of later batches. The
-        class prior follows; a prior's pseudo-counts (`alpha`) do not fade, so that little data leans on it. Classes and
-        categories stay known; words of which less than 2^−30 is left are dropped, so that a stream does not fill the
-        memory. What was chosen stays; of texts, until `refit_reliability`, which weighs them by age. Rows that were
-        learned before weigh less now: to `forget` one, or to leave it out, give its weight as it is,
+        class prior follows; a prior's pseudo-counts (`alpha`) do not decay, so that little data relies on it. Classes
+        and categories stay known; words of weight less than 2^−30 are dropped, so that a stream does not fill memory.
+        Choices stay; of texts, until `refit_reliability`, which weights them by age. Rows that were learned before
+        weigh less now: to `forget` one, or to leave it out, give its current weight,
         sample_weight=[2 ** (-age / half_life)].
 
         Parameters
         ----------
         half_life : float
-            Rows after which something counts half. Infinity changes nothing. Any other unit will do: with half_life=30,
-            call it with rows=1 once a day.
+            Rows after which the weight is halved. Infinity changes nothing. Any other unit works too: with
+            half_life=30, call it with rows=1 once a day.
         rows : float, default=1
-            How many rows came since.
+            The number of rows since.
         """
         share = share_left(half_life, rows)  # checked even if nothing was learned yet, as before a stream's first batch
         if self.__sklearn_is_fitted__():
@@ -308,11 +314,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self
 
     def empty(self) -> Self:
-        """A copy that made the same choices and has learned nothing: to learn other rows, and be merged with `+`.
+        """A copy with the same choices that has learned nothing: to learn other rows, and be merged with `+`.
 
-        Parts of the data can be learned by such copies, anywhere. Those of texts choose nothing by themselves and keep
-        no documents to choose by; in the end, `refit_reliability(X, y)` with some of the documents fits reliabilities
-        to all that was learned.
+        Parts of the data can be learned by such copies, anywhere. Those of texts choose nothing and keep no documents
+        to choose by; in the end, `refit_reliability(X, y)` with some of the documents fits reliabilities to all that
+        was learned.
 
         >>> from deciban import TextClassifier
         >>> first = TextClassifier().fit(["win cash", "cash prize", "lunch at noon", "at lunch"], [1, 1, 0, 0])
@@ -328,8 +334,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def __add__(self, other: Self) -> Self:
         """The model that learned what both did, under the choices that both made.
 
-        What leave-one-out chose for each is averaged by how much each has seen, or is that of the one that has seen
-        more. Models of tables that chose by themselves have chosen differently, and their sums do not add up: let the
+        What leave-one-out chose for each is averaged by how much each has learned, or is that of the one that learned
+        more. Table models that were fitted independently have made different choices, and cannot be added: let the
         second learn under the first's choices, first.empty().partial_fit(rows, labels).
         """
         if type(other) is not type(self):
@@ -342,11 +348,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         merged = copy.copy(self)
         if self._names() is None and other._names() is not None:
             merged.feature_names_in_ = other.feature_names_in_
-        merged.model_ = self._joined(other)
+        merged.model_ = self._merged_with(other)
         merged._check_model(merged.model_)
         return merged
 
-    def _joined(self, other: Any) -> Any:
+    def _merged_with(self, other: Any) -> Any:
         return self.model_ + other.model_
 
     def __radd__(self, other: Any) -> Self:
@@ -358,7 +364,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def _learned(
         self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
     ) -> Any:
-        """The model of these rows, everything chosen and everything missing guessed."""
+        """The model of these rows, after all choices, with missing labels and entries guessed."""
         model, rows = self._summed(X, labels, weight, closed)
         gaps = model.gaps(rows, weight, labels).any()
         if (labels.any_missing or gaps) and len(labels.classes) == 0:
@@ -371,12 +377,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         ):  # there is no label to choose by
             if labels.soft is not None:
                 raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
-            judged = self._filled(model, rows, labels, weight, hidden) if gaps else model
-            model = model.with_joint(judged.choose(rows, labels.codes, weight, self.n_jobs).joint)
+            complete = self._filled(model, rows, labels, weight, hidden) if gaps else model
+            model = model.with_joint(complete.choose(rows, labels.codes, weight, self.n_jobs).joint)
         return self._filled(model, rows, labels, weight, hidden) if labels.any_missing or gaps else model
 
     def _summed(self, X: Any, labels: Labels, weight: Floats | None, closed: bool) -> tuple[JointModel, Any]:
-        """The sums of rows that hide nothing, and all of them as they are learned."""
+        """The model of rows with nothing missing, and all rows as they are read."""
         self.__dict__.pop("model_", None)
         frozen = self._look_at_rows(X, labels, weight)
         choice, reader = self._choice(), self._reader()
@@ -386,16 +392,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self._check_model(model)
         return model, rows
 
-    def _more(self, X: Any, labels: Labels, weight: Floats | None) -> Any:
+    def _with_more_rows(self, X: Any, labels: Labels, weight: Floats | None) -> Any:
         """The model with more rows."""
-        if not isinstance(self.model_, JointModel):  # its choices are its own
+        if not isinstance(self.model_, JointModel):  # it makes its own choices
             rows = self._reader().learn(X, self.model_, labels, weight)
             more = self.model_.learn(rows, labels, weight, self.n_jobs)
             self._check_model(more)
             return more
         before, choice = self.model_, self._choice()
         joint = choice.current(before)
-        if what_is_counted(joint, before.schema) != what_is_counted(before.joint, before.schema):
+        if measures_of(joint, before.schema) != measures_of(before.joint, before.schema):
             raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
         rows = self._reader().learn(X, before, labels, weight)
         batch = before.batch(rows, labels, weight, self.n_jobs)
@@ -414,42 +420,42 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             raise ValueError("a matrix of label weights and missing entries cannot go together here: impute them first")
         with progress("EM") as watch:
             first = None
-            if hidden.clusters:  # a row of weight zero is as good as none
-                some = rows.floats() if weight is None else rows.floats().take(np.flatnonzero(weight))
-                each = None if weight is None else weight[weight > 0]
-                first = self._first_shares(some, len(model.classes), each)
+            if hidden.clusters:  # rows of weight zero count as none
+                weighted_rows = rows.floats() if weight is None else rows.floats().take(np.flatnonzero(weight))
+                weights = None if weight is None else weight[weight > 0]
+                first = self._first_shares(weighted_rows, len(model.classes), weights)
             model = model.fill(rows, labels.codes, weight, hidden, self.n_jobs, watch, first)
         if model.filled_by is not None:
             validation.warn_of_em(model.filled_by)
         return model
 
     def _least(self) -> tuple[int, ...] | None:
-        """How many integer categories each column has in any case."""
+        """The least number of integer categories of each column."""
         return None
 
-    def _without(self, left: Any) -> Any:
-        """What is left after forgetting, checked."""
+    def _checked_remainder(self, model: Any) -> Any:
+        """The model after forgetting, checked."""
         try:
-            self._check_model(left)
+            self._check_model(model)
         except ValueError as error:
             raise ForgetError(f"cannot forget a whole class that the parameters speak of: {error}") from None
-        return left
+        return model
 
-    def _counted(self, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
-        """Rows, labels and weights without rows that weigh nothing, where these must not even be looked at."""
+    def _rows_with_weight(self, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
+        """Rows, labels and weights without rows of weight zero, where these must not influence anything."""
         del some
         return X, y, sample_weight
 
-    # ------------------------------------------------------------------ how rows that are not in memory are learned
+    # ------------------------------------------------------------------ learning on engines
 
-    def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> Any:
+    def _learned_on_engine(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> Any:
         """The model of all rows of an engine."""
         from deciban.estimators import on_engines
 
         return on_engines.learn_joint(self, engine, split, hidden, clusters)
 
     def _template(self, X: Any, y: Any, weight: Any, classes: Array | None = None) -> Self:
-        """A copy that knows from a sample what must be known beforehand, and has learned nothing."""
+        """A copy that has made all choices on a sample, and has learned nothing."""
         part = copy.copy(self)
         part._check_parameters()
         X, labels, weight = part._read(X, y, weight, reset=True, classes=classes)
@@ -462,7 +468,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return part.empty()
 
     def _batch(self, X: Any, y: Any, weight: Any) -> Any:
-        """The model of rows that hide nothing; others are counted, and EM goes over them once all sums are there."""
+        """The model of rows with nothing missing; others are counted, for EM after all sums are known."""
         if not isinstance(self.model_, JointModel):
             return copy.copy(self).partial_fit(X, y, sample_weight=weight).model_
         X, labels, weight = self._read(X, y, weight, reset=False, least=0)
@@ -475,18 +481,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         counts = {"unlabelled": int((labels.codes < 0).sum()), "incomplete": int(gaps.sum())}
         return replace(batch, **counts)
 
-    def _rechoose(self, X: Any, y: Any, weight: Any) -> Any:
-        """What leave-one-out chooses, by the rows of a sample: all of them were learned."""
+    def _chosen_by_sample(self, X: Any, y: Any, weight: Any) -> Any:
+        """The model with what leave-one-out chooses by the rows of a sample, which were all learned."""
         if not self.model_.choice.chooses():
             return self.model_
         X, labels, weight = self._read(X, y, weight, reset=False, least=0)
         rows, codes = self._reader().score(X, self.model_), labels.among(self.classes_)
-        whole = ~self.model_.gaps(rows)  # rows that EM has yet to fill have no say
-        some = None if weight is None else weight[whole]
-        return self.model_.choose(rows.take(whole), codes[whole], some, self.n_jobs)
+        complete = ~self.model_.gaps(rows)  # without rows that EM has yet to fill in
+        weights = None if weight is None else weight[complete]
+        return self.model_.choose(rows.take(complete), codes[complete], weights, self.n_jobs)
 
     def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Any]:
-        """A step of EM over some rows: Σ log p, and the sums of those that hide something."""
+        """A step of EM over some rows: Σ log p, and the sums of those with something missing."""
         if y is None:
             rows = self._reader().score(self._validated(X, reset=False, least=0), self.model_)
             return expect.expect(rows.data, self.model_, None, None, weight, self.n_jobs)
@@ -496,10 +502,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return hiding.expected(self.model_, self.n_jobs)
 
     def _em_settings(self) -> dict[str, Any]:
-        """What EM is told where every step goes over all rows wherever they are: how long, and how exactly."""
+        """Settings of EM on engines, where every step reads all rows: iterations and tolerance."""
         return {"max_iter": 200}
 
-    # ------------------------------------------------------------------ what is hidden
+    # ------------------------------------------------------------------ missing labels
 
     def _hidden(self, weight: float | None, clusters: int | None, random_state: Any) -> Hidden:
         weight = self._unlabelled_weight if weight is None else weight
@@ -529,16 +535,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return engine_of(X, y, engine, self._texts)
 
     def _validated(self, X: Any, *, reset: bool, least: int = 1) -> Any:
-        """Rows of any make as the reader takes them: scikit-learn's checks of shape and names."""
+        """Rows of any type as the reader takes them, after scikit-learn's checks of shape and names."""
         if self._texts:
             return self._reader().score(X, None)
         rows = validation.matrix(self, X, reset=reset, least=least, sparse=self._sparse)
-        if reset and self._real:
+        if reset and self._keeps_dtype:
             self.dtype_ = "float32" if rows.dtype == np.float32 else "float64"
         return rows
 
     def _split(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows and labels, where y is the name of a column; texts have columns where they are not in memory."""
+        """Rows and labels, where y may be the name of a column; texts in memory have no columns."""
         return split_target(X, y) if isinstance(y, str) and not self._texts else (X, y)
 
     def _read(
@@ -568,7 +574,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return X, labels, None if sample_weight is None else checked_weights(sample_weight, n, bool(least))
 
     def _rows(self, X: Any) -> Any:
-        """Rows to ask the model about."""
+        """Rows for the model to score."""
         self._check_classes()
         self._warn_about(self.model_)
         return self._reader().score(self._validated(X, reset=False, least=0), self.model_)
@@ -586,7 +592,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self._reader().score(X, self.model_), labels.among(self.classes_), weight
 
     def _declared(self, classes: Any, first: bool) -> Array | None:
-        """The classes that partial_fit was told of: the first time they close the set, then they must be the same."""
+        """The classes given to partial_fit: the first time they close the set, later they must be the same."""
         declared = None if classes is None else np.unique(np.asarray(classes))
         if declared is not None and not first and not np.array_equal(np.sort(np.asarray(classes)), self.classes_):
             raise ValueError(
@@ -599,45 +605,45 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return None if names is None else tuple(str(name) for name in names)
 
     def _features(self) -> tuple[str, ...]:
-        """What the columns are called: as in the table that was learned, or x0, x1, …"""
+        """The names of the columns: as in the table that was learned, or x0, x1, …"""
         return self._names() or tuple(f"x{j}" for j in range(self.n_features_in_))
 
-    # ------------------------------------------------------------------ answering
+    # ------------------------------------------------------------------ predicting
 
     def _scores(self, X: Any, how: str) -> Array:
-        """What the model says of rows: "log_joint", "posterior", "log_posterior", or "best" class codes."""
+        """Scores of rows: "log_joint", "posterior", "log_posterior", or "best" class codes."""
         rows = self._rows(X)
-        found: Array = self.model_.scores(rows, how, self.n_jobs)
-        return found
+        scores: Array = self.model_.scores(rows, how, self.n_jobs)
+        return scores
 
     def predict_joint_log_proba(self, X: Any) -> Floats:
-        """log p(x, y) for every class, (n, k); where evidence is pooled, up to what all classes share."""
+        """log p(x, y) for every class, (n, k); where evidence is pooled, up to a constant per row."""
         return self._scores(X, "log_joint")
 
-    @wherever
+    @also_on_engines
     def predict_log_proba(self, X: Any) -> Floats:
         """log P(y | x), (n, k)."""
         return self._scores(X, "log_posterior")
 
-    @wherever
+    @also_on_engines
     def predict_proba(self, X: Any) -> Floats:
         """P(y | x), (n, k), columns in the order of `classes_`."""
         return self._cast(self._scores(X, "posterior"))
 
-    @wherever
+    @also_on_engines
     def predict(self, X: Any) -> Array:
         """The likeliest class of every row."""
-        return self._answer(X)
+        return self._predicted(X)
 
-    def _answer(self, X: Any) -> Array:
+    def _predicted(self, X: Any) -> Array:
         return np.asarray(self.classes_[self._scores(X, "best")])
 
-    def _answers(self) -> Array:
-        """What `predict` may say."""
+    def _possible_answers(self) -> Array:
+        """The possible answers of `predict`."""
         return self.classes_
 
     def _cast(self, values: Floats) -> Array:
-        """Numbers of the type that was learned, where that matters."""
+        """Numbers of the type of the data, for estimators that keep it."""
         return values
 
     def _has_density(self) -> bool:
@@ -648,9 +654,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def score_samples(self, X: Any) -> Floats:
         """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned.
 
-        Of a `Classifier` it is under the law that `sample` draws from: a number counts by its bin's share and width,
-        one beyond all that was seen loses a nat for every standard deviation that it is off, and columns of texts say
-        nothing.
+        For a `Classifier` it is under the law that `sample` draws from: a number has the density of its bin, one beyond
+        all that was seen loses a nat for every standard deviation beyond, and columns of texts are ignored.
         """
         rows = self._rows(X)
         return self._cast(self.model_.log_density(rows, self.n_jobs))
@@ -662,8 +667,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         ----------
         X : rows, as `predict` takes them
         costs : (k, k) array or {truth: {answer: cost}}, optional
-            costs[i, j] is the cost of answering class j when i is true; what a mapping leaves out costs 1 if wrong,
-            0 if right. Without it every mistake costs 1.
+            costs[i, j] is the cost of answering class j when i is true; pairs missing from a mapping cost 1 if wrong,
+            0 if right. By default every mistake costs 1.
         reject : float, optional
             The cost of not answering: rows for which every answer costs more get None.
         """
@@ -686,31 +691,31 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         way: str = "auto",
         allow_empty: bool = True,
     ) -> PredictionSets:
-        """For every row the classes that cannot be ruled out, with the true one among them as often as promised.
+        """For every row the classes that cannot be ruled out; the true one is among them with the promised frequency.
 
         Parameters
         ----------
         X : rows as `predict` takes them, in memory
         coverage : float, default=0.9
-            The share of new rows whose class is to be in the set.
+            The share of new rows whose class must be in the set.
         by_class : bool, default=False
-            Whether the promise is to hold for the rows of every class by themselves, so that rare classes are not
-            sacrificed to frequent ones.
+            Whether the coverage must hold for every class separately, so that rare classes are not sacrificed to
+            frequent ones.
         rows : (X, y) or (X, y, sample_weight), optional
-            Rows that the model has learned: all of them or, where the sums decide (see `way`), some drawn at random.
-            By default those that `fit` kept in memory, which it does of small data; later learning drops them. For many
-            calls, what `compared_with(rows)` gave.
+            Rows that the model has learned: all of them or, where the sums decide (see `way`), a random sample.
+            By default those that `fit` kept in memory, which it does for small data; later learning drops them. For
+            many calls, the result of `compared_with(rows)`.
         way : {"auto", "full", "cross", "stored"}, default="auto"
-            "full": each row is added and every other left out, by the sums; exact, for models that choose nothing by
-            looking at rows. "cross": five refits, each without a fifth of the rows; for any model. "stored": the scores
-            of `calibrate`. "auto" is the first of these that can be done, and in a time that is worth waiting for.
+            "full": each row is added and every other left out, by the sums; exact, for models that choose nothing from
+            the rows. "cross": five refits, each without a fifth of the rows; for any model. "stored": the scores of
+            `calibrate`. "auto" is the first of these that is possible in reasonable time.
         allow_empty : bool, default=True
             Whether a set may be empty, where a row is stranger in every class than 1 − coverage of the class's rows.
-            Otherwise it has the likeliest class.
+            Otherwise it contains the likeliest class.
 
         Returns
         -------
-        PredictionSets, with `sets`, `p_values` and the `guarantee` in words; `evaluate(y)` judges them.
+        PredictionSets, with `sets`, `p_values` and the `guarantee` as text; `evaluate(y)` evaluates them.
 
         Examples
         --------
@@ -726,11 +731,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return prediction_sets.predict_set(self, X, coverage, by_class, rows, way, allow_empty)
 
     def calibrate(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
-        """Store how strange learned rows are, each left out, so that sets can be had without the rows.
+        """Store how strange learned rows are, each left out, so that prediction sets need no rows.
 
-        A few thousand numbers stay in the model, and in its file. Sets from them hold the true class about as often as
-        asked for where one row more or less changes the model little, and without a guarantee for few rows. What is
-        learned later drops them.
+        A few thousand numbers stay in the model, and in its file. Sets from them have about the requested coverage
+        where one row more or less changes the model little, without a guarantee for few rows. Later learning drops
+        them.
 
         Parameters
         ----------
@@ -749,26 +754,26 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     ) -> Evidence | list[Evidence]:
         """Why: the evidence of every column or word, in decibans, for `target` over `against`.
 
-        Without them, for each row's likeliest class over its runner-up. One row gives an Evidence, more a list. `names`
-        are what to call the columns where the model was not fitted on a frame: names in order, or whatever has them (a
-        vectorizer, or its `vocabulary_`). Where experts are pooled, what no single column says stands under "together",
-        and `by="expert"` says instead what each expert made of the row.
+        Without them, for each row's likeliest class over the second likeliest. One row gives an Evidence, more a list.
+        `names` are the names of the columns where the model was not fitted on a frame: a sequence, a vectorizer, or its
+        `vocabulary_`. Where experts are pooled, evidence of no single column is the item "together", and `by="expert"`
+        gives the evidence of each expert instead.
         """
         if by not in ("column", "expert"):
             raise ValueError(f"by is {by!r}: it must be 'column' or 'expert'")
         self._check_classes()
         rows = self._rows([X] if self._texts and isinstance(X, str | bytes) else X)
-        which = [None if label is None else self.model_.code_of(label) for label in (target, against)]
-        out: list[Evidence] = self._named(names).explain_each(rows, *which, by=by)
+        codes = [None if label is None else self.model_.code_of(label) for label in (target, against)]
+        out: list[Evidence] = self._model_with_names(names).explain_each(rows, *codes, by=by)
         if not out:
             raise ValueError(f"there is no {'text' if self._texts else 'row'} to explain")
         return out[0] if len(out) == 1 else out
 
     def top_evidence(self, n: int = 10, names: Any = None) -> Table:
-        """What speaks most for each class against the others, by itself, in decibans; `names` as in `explain`."""
+        """The strongest evidence for each class against the others, per item, in decibans; `names` as in `explain`."""
         self._check_classes()
-        found: Table = self._named(names).strongest_table(n)
-        return found
+        table: Table = self._model_with_names(names).strongest_table(n)
+        return table
 
     @available_if(is_generative("law of x to draw from"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def sample(
@@ -776,7 +781,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     ) -> tuple[Any, Array]:
         """Draw n rows and their classes: y from the class prior (or `given`), then x from its law (S18).
 
-        Rows come as they were learned: a table of the same kind, its categories as themselves, texts as strings.
+        Rows have the form of those learned: a table of the same kind with its own categories, texts as strings.
         `length` is the number of words of each row where rows are bags of words or texts; by default it is drawn about
         the class's mean.
         """
@@ -784,35 +789,35 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         for name, value in (("n", n), ("length", length)):
             if value is not None and value < 0:
                 raise ValueError(f"{name} is {value}: it must not be negative")
-        which = None if given is None else self.model_.code_of(given)
-        rows, codes = self.model_.sample(n, generator(random_state), which, length=length)
+        class_code = None if given is None else self.model_.code_of(given)
+        rows, codes = self.model_.sample(n, generator(random_state), class_code, length=length)
         return self._reader().native(rows, self.model_), self.classes_[codes]
 
     def _kept_rows(self) -> prediction_sets.LearnedRows | None:
-        """Rows to compare new ones with: all that the model keeps to choose by, or those that `fit` kept."""
-        if not self.__sklearn_is_fitted__() or (every := self.model_.every_row()) is None:
+        """Rows to compare new ones with: all rows, if the model keeps them to choose by, or those that `fit` kept."""
+        if not self.__sklearn_is_fitted__() or (all_rows := self.model_.every_row()) is None:
             return self.__dict__.get("_learned_rows_")
-        rows, labels, weight = every
+        rows, labels, weight = all_rows
         return prediction_sets.LearnedRows(Rows(rows, len(rows), "texts"), labels, weight)
 
     def _rows_to_keep(self, given: Any, X: Any) -> Any:
-        """Of the rows as they were given, and as they were read, those to compare new ones with; None: not any."""
+        """The rows to keep for comparisons, of the rows as given (`given`) and as read (`X`); None: none."""
         del X
         return given
 
-    # ------------------------------------------------------------------ judging
+    # ------------------------------------------------------------------ evaluating
 
     def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeaveOneOut | Tally:
         """Every row's posterior under the sums that never saw it, exactly and without refitting.
 
-        What was chosen (strengths, shapes, trees, reliabilities) is chosen without the row, or its fold, where that can
-        be known: by the sums of the others, if all that was learned is given, or in closed form. `how` says which.
+        Choices (strengths, shapes, trees, reliabilities) are made without the row, or its fold, where possible: from
+        the sums of the others, if all learned rows are given, or in closed form. The result's `how` says which.
 
-        The rows must be (some of) those the model has learned, with the same weights: others give numbers that mean
-        nothing, and cannot always be noticed. With many different weights, Bernoulli and Poisson models take a pass
-        over all features for each of them. A row so far out that rounding hides what is left without it is judged by
-        its class's other rows, learned anew, which must all be given. Of data in files, databases and clusters, the
-        answer is a `Tally`: sums over them all.
+        The rows must be (some of) those the model has learned, with the same weights: others give meaningless numbers,
+        and are not always detected. With many different weights, Bernoulli and Poisson models take a pass over all
+        features for each of them. A row so extreme that rounding hides what remains without it is scored by its class's
+        other rows, learned again, which must all be given. For data in files, databases and clusters, the result is a
+        `Tally`: sums over all rows.
         """
         source = self._engine(X, y)
         if source is not None:
@@ -820,11 +825,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
             return on_engines.leave_one_out(self, source, y, sample_weight)
         rows, codes, weight = self._learned_rows(X, y, sample_weight)
-        found: LeaveOneOut = self.model_.leave_one_out(rows, codes, weight, self.n_jobs)
-        return found
+        result: LeaveOneOut = self.model_.leave_one_out(rows, codes, weight, self.n_jobs)
+        return result
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of rows that are predicted right; y may be the name of the labels' column."""
+        """The accuracy; y may be the name of the column of labels."""
         source = self._engine(X, y)
         if source is not None:
             from deciban.estimators import on_engines
@@ -856,7 +861,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         prior, _ = bayes.adapt_prior(self.predict_proba(X), np.exp(self.model_.log_prior))
         return self.with_prior(prior)
 
-    # ------------------------------------------------------------------ looking inside
+    # ------------------------------------------------------------------ inspection
 
     @property
     def classes_(self) -> Array:
@@ -865,30 +870,30 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @property
     def class_count_(self) -> Floats:
-        """How much was learned of each class: the sum of its rows' weights."""
+        """The total weight of the rows of each class."""
         check_is_fitted(self)
         return attributes.as_learned(self, self.model_.weight)
 
     @property
     def n_unlabelled_(self) -> int:
-        """How many rows had no label, and were learned with one that was guessed."""
+        """The number of rows without a label, which were learned with a guessed one."""
         check_is_fitted(self)
         return int(self.model_.unlabelled)
 
     @property
     def n_incomplete_(self) -> int:
-        """How many rows had missing entries that had to be guessed from the others."""
+        """The number of rows with missing entries that were guessed from the others."""
         check_is_fitted(self)
         return int(getattr(self.model_, "incomplete", 0))
 
     @property
     def em_(self) -> em.Learned:
-        """The log-likelihood's way, where EM had something to find."""
+        """The course of the log-likelihood, where EM ran."""
         check_is_fitted(self)
-        found = getattr(self.model_, "filled_by", None)
-        if found is None:
+        learned = getattr(self.model_, "filled_by", None)
+        if learned is None:
             raise AttributeError("EM did not run: nothing was hidden, or the model was read from a file or merged")
-        return found  # type: ignore[no-any-return]  # of a JointModel
+        return learned  # type: ignore[no-any-return]  # of a JointModel
 
     @property
     def alpha_(self) -> Any:
@@ -898,19 +903,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @property
     def params(self) -> Table:
-        """The parameters as a table: a row an item, a column a class."""
+        """The parameters as a table: a row for each item, a column for each class."""
         self._check_classes()
         model = self.model_
         family, columns = model.joint.blocks[0].family, model.columns()
         names, _ = family.typical(model.params[0], columns)
         tables = family.table(model.params[0], columns)
         labels = [str(plain(c)) for c in model.classes]
-        header = ("item", *(f"{what}[{label}]" for what in tables for label in labels))
-        wide = np.vstack([tables[what] for what in tables]).T.tolist()
+        header = ("item", *(f"{parameter}[{label}]" for parameter in tables for label in labels))
+        wide = np.vstack([tables[parameter] for parameter in tables]).T.tolist()
         rows = [(name, *values) for name, values in zip(names, wide, strict=True)]
         return Table(f"{family.name} parameters", header, rows)
 
-    # ------------------------------------------------------------------ in other languages
+    # ------------------------------------------------------------------ export
 
     def to_sql(
         self,
@@ -924,20 +929,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """One SELECT that scores every row of a table inside a database, as `predict_proba` and `predict` would.
 
         A number that is NULL or NaN, and a category that is NULL, is missing. Where columns depend on each other and
-        a missing one cannot be left out (full and tied covariances), the row's answer is NULL; so it is where a
-        Classifier has Gaussians among its experts, and two values of the row were never seen while learning.
+        a missing one cannot be ignored (full and tied covariances), the row's score is NULL; also where a Classifier
+        has Gaussians among its experts and two values of the row were never learned.
 
         Parameters
         ----------
         table : str, or sequence of str
-            What the table is called; several names are those of its schema and itself.
+            The table's name; a sequence gives the names of its schema and itself.
         dialect : {"duckdb", "postgresql", "sqlite"}, default="duckdb"
         columns : sequence or {feature: column}, optional
-            What the features are called there, where not as in the table that was learned (or x0, x1, …).
+            The features' names in the database, where they differ from those learned (or x0, x1, …).
         output : {"proba", "label", "all"}, default="proba"
             A column of probabilities for each class, "proba_…", the likeliest class, "label", or both.
         keep : sequence of str, optional
-            Columns of the table that the answer is to have too, such as its key.
+            Columns of the table to keep in the result, such as its key.
 
         >>> from deciban import GaussianNB
         >>> model = GaussianNB().fit([[1.0], [2.0], [8.0], [9.0]], ["low", "low", "high", "high"])
@@ -978,10 +983,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return linear_form(self.model_)
 
     def to_logistic_regression(self) -> Any:
-        """A fitted LogisticRegression of scikit-learn's that gives the same probabilities, where the model is linear.
+        """A fitted LogisticRegression of scikit-learn's with the same probabilities, where the model is linear.
 
-        So are multinomial, complement, Poisson and Bernoulli models (of 0 and 1), and Gaussians with one covariance
-        for all classes whose parameters are plugged in (S5, S11, S14). It takes no missing values.
+        Linear are multinomial, complement, Poisson and Bernoulli models (of 0 and 1), and Gaussians with one covariance
+        for all classes whose parameters are plugged in (S5, S11, S14). It accepts no missing values.
 
         >>> from deciban import LinearDiscriminantAnalysis
         >>> X, y = [[0.0, 1.0], [1.0, 1.0], [3.0, 2.0], [5.0, 2.0], [4.0, 4.0]], ["a", "a", "b", "b", "b"]
@@ -993,10 +998,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
         return logistic_regression(self, self.linear_form())
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ saving
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one safe file; `deciban.load` reads it. Rows that are kept in memory are not in it."""
+        """Write the model to one safe file; `deciban.load` reads it. It contains none of the rows kept in memory."""
         check_is_fitted(self)
         self._check_parameters()
         self._check_savable()
@@ -1009,7 +1014,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         files.write_parts(path, document, tensors, about)
 
     def _check_savable(self) -> None:
-        """Parameters and model belong together; a model that is no joint law has its choices in itself."""
+        """Parameters must match the model; a model that is not a joint law contains its own choices."""
         if not isinstance(self.model_, JointModel):
             return
         choice = self._choice()
@@ -1018,19 +1023,21 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self._check_model(self.model_.with_joint(choice.current(self.model_)))
 
     def _parameters_out(self) -> dict[str, Any]:
-        """The parameters as a file can hold them."""
+        """The parameters in the form that a file holds."""
         return dict(self.get_params(deep=False))
 
     def _about(self) -> dict[str, Any]:
-        """What a file says of the estimator beside its parameters."""
-        counts = {name: getattr(self.model_, mine) for name, mine in COUNTS.items() if getattr(self.model_, mine)}
-        state = counts | {name: value for name, value in vars(self).items() if name in STATE}
+        """What a file contains about the estimator besides its parameters."""
+        counts = {
+            name: getattr(self.model_, field) for name, field in GUESSED_COUNTS.items() if getattr(self.model_, field)
+        }
+        state = counts | {name: value for name, value in vars(self).items() if name in SAVED_STATE}
         return {"n_features": int(self.n_features_in_), "names": list(self._names() or []), "state": state}
 
     def _restored(self, model: Any, about: dict[str, Any]) -> Any:
-        """The model that `save` kept, checked against the parameters as a fit would be; attributes are set."""
-        state = self._read_back(model, about, STATE)
-        counts = {mine: state.pop(name, 0) for name, mine in COUNTS.items()}
+        """The model that `save` wrote, checked against the parameters as a fit would be; attributes are set."""
+        state = self._restored_state(model, about, SAVED_STATE)
+        counts = {field: state.pop(name, 0) for name, field in GUESSED_COUNTS.items()}
         self._check_parameters()
         self.__dict__.update(state)
         choice = self._choice()
@@ -1043,41 +1050,41 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             raise ValueError("its state is not one of ours: what was guessed is no number of rows")
         return replace(model, choice=choice, least=self._least(), **counts)
 
-    def _read_back(self, model: Any, about: dict[str, Any], kept: tuple[str, ...]) -> dict[str, Any]:
-        """The state that `save` kept, checked; the numbers and names of features are set."""
+    def _restored_state(self, model: Any, about: dict[str, Any], allowed: tuple[str, ...]) -> dict[str, Any]:
+        """The state that `save` wrote, checked; the number and names of features are set."""
         self.n_features_in_ = int(about["n_features"])
         names, state = about["names"], about["state"]
-        held = sum(columns.size for columns in model.schema.blocks)
-        if not self._holds(held) or (names and len(names) != self.n_features_in_):
-            raise ValueError(f"it speaks of {self.n_features_in_} features, but holds {held}")
-        if set(state) - set(kept) or state.get("dtype_", "float64") not in ("float32", "float64"):
+        n_columns = sum(columns.size for columns in model.schema.blocks)
+        if not self._fits_columns(n_columns) or (names and len(names) != self.n_features_in_):
+            raise ValueError(f"it speaks of {self.n_features_in_} features, but holds {n_columns}")
+        if set(state) - set(allowed) or state.get("dtype_", "float64") not in ("float32", "float64"):
             raise ValueError(f"its state is not one of ours: {sorted(state)}")
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
         return dict(state)
 
-    def _holds(self, columns: int) -> bool:
-        """Whether a model of so many columns can be one of this many features."""
+    def _fits_columns(self, columns: int) -> bool:
+        """Whether a model of so many columns fits the number of features."""
         return columns == self.n_features_in_
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Whatever replaces the model drops the rows and scores that belonged to the one before."""
+        """A new model drops the rows and scores that belonged to the previous one."""
         if name == "model_":
-            for kept in (*prediction_sets.DROPPED, "calibration_"):
-                self.__dict__.pop(kept, None)
+            for dropped in (*prediction_sets.NOT_SAVED, "calibration_"):
+                self.__dict__.pop(dropped, None)
         super().__setattr__(name, value)
 
     def __copy__(self) -> Self:
-        """A copy in memory keeps what a pickle leaves out."""
+        """A copy in memory keeps what a pickle omits."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.__dict__.pop("_set_predictors", None)  # they belong to this one
+        other.__dict__.pop("_set_predictors", None)  # they belong to the original
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Rows stay where they are: a pickled model has none."""
+        """A pickled model contains no rows."""
         return {
-            name: value for name, value in dict(super().__getstate__()).items() if name not in prediction_sets.DROPPED
+            name: value for name, value in dict(super().__getstate__()).items() if name not in prediction_sets.NOT_SAVED
         }
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -1090,32 +1097,32 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if len(self.classes_) == 0:
             raise DecibanError("the model has no classes: nothing was learned yet, or everything was forgotten")
 
-    def _check_exact(self, so: str) -> None:
-        """Rows can be taken out of the sums."""
+    def _check_exact(self, consequence: str) -> None:
+        """Raise an error unless rows can be taken out of the sums."""
         if self.model_.why_inexact:
-            raise ForgetError(f"{self.model_.why_inexact}, {so}")
+            raise ForgetError(f"{self.model_.why_inexact}, {consequence}")
 
-    def _check_adds(self, so: str) -> None:
-        """Sums can be added to, where sums are all there is."""
+    def _check_adds(self, consequence: str) -> None:
+        """Raise an error unless the model consists of sums only, which can be added to."""
         frozen = getattr(self.model_, "frozen", None) if self.__sklearn_is_fitted__() else None
         if frozen:
-            raise DecibanError(f"{frozen}, and {so}: use shrinkage instead")
+            raise DecibanError(f"{frozen}, and {consequence}: use shrinkage instead")
 
     def _check_mergeable(self, other: Any) -> None:
-        """Two models add up if they speak of the same columns, and were told the same."""
+        """Two models can be added if they have the same columns and parameters."""
         mine, theirs = (getattr(model, "n_features_in_", None) for model in (self, other))
         if mine != theirs:
             raise SchemaError(f"cannot merge a model of {mine} features with one of {theirs}")
         for name in self.get_params(deep=False):
             mine, theirs = getattr(self, name), getattr(other, name)
-            if name not in self._apart and not np.array_equal(np.asarray(mine), np.asarray(theirs)):
+            if name not in self._may_differ and not np.array_equal(np.asarray(mine), np.asarray(theirs)):
                 raise SchemaError(f"cannot merge models whose {name} differs: {mine!r} and {theirs!r}")
 
     def _wants_loo(self) -> bool:
         return isinstance(self.alpha, str) and self.alpha == "loo"
 
     def _strength(self) -> Alpha:
-        """How strong the family's prior is; leave-one-out chooses once the rows are there."""
+        """The strength of the family's prior; for "loo", 1 until leave-one-out has chosen."""
         if isinstance(self.alpha, str):
             return 1.0 if self.alpha == "loo" else self.alpha
         return float(self.alpha)
@@ -1123,8 +1130,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def _block(self, family: Any) -> tuple[Block, ...]:
         return (Block(family, self._strength()),)
 
-    def _named(self, names: Any) -> Any:
-        """The model with its columns called by these names."""
+    def _model_with_names(self, names: Any) -> Any:
+        """The model with these names for its columns."""
         if names is None or not hasattr(self.model_, "named"):
             return self.model_
         if hasattr(names, "get_feature_names_out"):
@@ -1135,13 +1142,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             names = sorted(names, key=names.__getitem__)
         if isinstance(names, str):
             raise ValueError("names must be one name a column, not a string")
-        called = tuple(str(name) for name in names)
-        if len(called) != self.n_features_in_:
-            raise ValueError(f"names has {len(called)} entries, but there are {self.n_features_in_} features")
-        return self.model_.named(self._called(called))
+        column_names = tuple(str(name) for name in names)
+        if len(column_names) != self.n_features_in_:
+            raise ValueError(f"names has {len(column_names)} entries, but there are {self.n_features_in_} features")
+        return self.model_.named(self._names_by_block(column_names))
 
-    def _called(self, names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
-        """Names of every block's columns, given one a feature."""
+    def _names_by_block(self, names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
+        """The names of every block's columns, given one for each feature."""
         return (names,)
 
     def _read_prior(self, prior: Any) -> Floats:
@@ -1184,7 +1191,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
-        """Nothing is lost on error: the estimator is put back as it was."""
+        """Restore the estimator on error."""
         before = dict(vars(self))
         try:
             yield
@@ -1207,13 +1214,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return tags
 
 
-def what_is_counted(joint: Joint, schema: Schema) -> list[tuple[Measure, ...]]:
+def measures_of(joint: Joint, schema: Schema) -> list[tuple[Measure, ...]]:
     """T(x), block by block."""
     return [block.family.measures(columns) for block, columns in zip(joint.blocks, schema.blocks, strict=True)]
 
 
 def checked_weights(sample_weight: Any, n: int, some: bool) -> Floats:
-    """Weights of rows, none of them negative; `some` must be more than zero."""
+    """Weights of rows, none of them negative; with `some`, not all zero."""
     weight = read_weights(sample_weight, n)
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
@@ -1228,7 +1235,7 @@ def checked_weights(sample_weight: Any, n: int, some: bool) -> Floats:
 
 
 def check_known(labels: Labels, known: Array) -> None:
-    """Where the set of classes is closed, no label is new."""
+    """Raise an error for labels that are not among the known classes."""
     unknown = np.setdiff1d(labels.classes, known) if len(labels.classes) else labels.classes
     if len(unknown):
         raise ValueError(f"The target label(s) {unknown} in y do not exist in the initial classes {known}")

@@ -1,4 +1,4 @@
-"""Generative against discriminative: who wins with few rows, and who with many (S15)."""
+"""Generative against discriminative: which is better with few rows, and which with many (S15)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from deciban.reading.labels import read_labels
 from deciban.reading.native import as_array
 from deciban.results.comparison import MIN_ROWS_PER_CLASS, Comparison, learning_curves, taker
 
-POINTS = 8  # of a curve
-MOST_HELD_OUT = 20_000  # enough for a log loss to two or three digits
+N_SIZES = 8  # points of a learning curve
+MAX_HELD_OUT = 20_000  # rows: enough for two or three digits of a log loss
 
 
 def compare(
@@ -43,8 +43,8 @@ def compare(
     """Learning curves of a generative and a discriminative classifier on the same rows.
 
     A generative model learns P(x, y), a discriminative one P(y | x) alone. Where the generative model is true it
-    needs fewer rows; where it is wrong, enough rows make the discriminative one better (Ng & Jordan, 2001). Which
-    of the two a table is, and at how many rows they cross, is what this shows.
+    needs fewer rows; where it is wrong, enough rows make the discriminative one better (Ng & Jordan, 2001). This shows
+    which case a table is, and at how many rows the curves cross.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def compare(
     y : array-like of shape (n,)
         Labels, none of them missing; each class needs three rows.
     generative : classifier, default=None
-        None is `GaussianNB(alpha="loo")`. The prior is there because logistic regression has one too, its penalty:
-        without, a class whose few rows share a value has no variance there, and is certain of everything.
+        None is `GaussianNB(alpha="loo")`. It has a prior because logistic regression has one too, its penalty:
+        without it, a class whose few rows share a value has no variance there, and its predictions are certain.
     discriminative : classifier with `predict_proba`, default=None
         None is logistic regression on standardised columns, missing values replaced by the column's mean.
     sizes : sequence of int, default=None
@@ -65,7 +65,7 @@ def compare(
     test_size : float or int, default=1/3
         The share of rows held out in each repeat, 20,000 of them at most; or their number.
     random_state : int, RandomState, Generator or None, default=0
-        What draws the rows. The same number draws the same rows.
+        The random seed. The same seed draws the same rows.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def compare(
 
     Examples
     --------
-    Thirty independent columns, as naive Bayes has it; then ten of them share a cause, and are counted ten times:
+    Thirty independent columns, as naive Bayes assumes; then ten of them share a cause, which is counted ten times:
 
     >>> import numpy as np
     >>> from deciban.estimators.compare import compare
@@ -84,8 +84,8 @@ def compare(
     >>> compare(X, y, sizes=[120, 2000]).best(120)
     'GaussianNB'
     >>> X[:, :10] += 0.3 * rng.normal(size=(3000, 1))
-    >>> found = compare(X, y, sizes=[120, 2000])
-    >>> found.best(120), found.crossing
+    >>> comparison = compare(X, y, sizes=[120, 2000])
+    >>> comparison.best(120), comparison.crossing
     ('GaussianNB', 2000)
     """
     take, n = taker(X)
@@ -104,14 +104,14 @@ def compare(
 
 
 def compare_tables(X: Any, y: Any, kinds: Mapping[str, str], repeats: int = 5, random_state: Any = 0) -> Comparison:
-    """The same of `Classifier` and logistic regression on a table of mixed columns, `kinds` saying what they are.
+    """The same for `Classifier` and logistic regression on a table of mixed columns of these `kinds`.
 
-    For logistic regression categories become columns of zeros and ones, missing ones a category of their own, and
-    texts words weighed by how rare they are.
+    For logistic regression categories are one-hot encoded, missing ones a category of their own, and texts are TF-IDF
+    vectors.
     """
     frame = read_frame(X).select(kinds)
     table = as_array(frame.columns).astype(object)
-    places = {kind: [j for j, own in enumerate(kinds.values()) if own == kind] for kind in set(kinds.values())}
+    places = {kind: [j for j, other in enumerate(kinds.values()) if other == kind] for kind in set(kinds.values())}
     numbers = sorted(j for kind in ("number", "count", "date") for j in places.get(kind, []))
     texts = places.get("text", [])
     categories = [j for j in range(len(kinds)) if j not in {*numbers, *texts}]
@@ -126,7 +126,7 @@ def compare_tables(X: Any, y: Any, kinds: Mapping[str, str], repeats: int = 5, r
 
 
 def compare_texts(texts: Sequence[str], y: Any, repeats: int = 5, random_state: Any = 0) -> Comparison:
-    """The same of `TextClassifier` and logistic regression on words weighed by how rare they are."""
+    """The same for `TextClassifier` and logistic regression on TF-IDF vectors."""
     regression = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=10.0, max_iter=10_000))
     X = np.array(texts, dtype=object)
     return compare(X, y, TextClassifier(), regression, repeats=repeats, random_state=random_state)
@@ -154,7 +154,7 @@ def logistic_regression(sparse: bool) -> Pipeline:
 
 
 def scaled(sparse: bool) -> tuple[Any, Any]:
-    """Columns of mean 0 and variance 1, so that one penalty suits all; sparse ones are only scaled, to stay so."""
+    """Columns of mean 0 and variance 1, so that one penalty suits all; sparse ones are only scaled, to stay sparse."""
     return SimpleImputer(keep_empty_features=True), StandardScaler(with_mean=not sparse)
 
 
@@ -163,13 +163,13 @@ def rows_held_out(test_size: float, n: int) -> int:
         return int(test_size)
     if not 0.0 < test_size < 1.0:
         raise DecibanError(f"test_size is {test_size:g}: it must be a share between 0 and 1, or a number of rows")
-    return min(round(n * test_size), MOST_HELD_OUT)
+    return min(round(n * test_size), MAX_HELD_OUT)
 
 
 def default_sizes(most: int, d: int, k: int) -> list[int]:
-    """Eight sizes in even ratios. Few rows are about as many as columns, but few of what there is."""
+    """Eight sizes in even ratios. The least is about the number of columns, but a small part of the rows."""
     least = min(most, max(MIN_ROWS_PER_CLASS * k, min(d + 2, most // 32)))
-    return sorted(set(np.geomspace(least, most, POINTS).round().astype(int).tolist())) if most > 0 else []
+    return sorted(set(np.geomspace(least, most, N_SIZES).round().astype(int).tolist())) if most > 0 else []
 
 
 def width(rows: Any) -> int:

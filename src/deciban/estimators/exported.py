@@ -1,4 +1,4 @@
-"""An estimator's model in other languages: what its formula is, and as a logistic regression of scikit-learn's."""
+"""An estimator's model as a formula, for SQL and ONNX, and as a logistic regression of scikit-learn's."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 def formula_of(model: Estimator) -> Formula:
-    """What the model says of a row, in words that SQL and ONNX have too; an error says why it cannot be put so."""
+    """The model's score of a row as a formula for SQL and ONNX; an error says why there is none."""
     model._check_classes()
-    value: Any = model.model_
-    if isinstance(value, TableModel):
-        return formula_of_table(value)
-    if isinstance(value, ComponentModel):
-        formula = formula_of_joint(value.parts, ColumnReading(model._features(), {}, ()), None)
-        owner = value.owner.astype(np.int32)
-        return replace(formula, classes=value.classes, owner=owner, log_prior=value.log_prior)
-    if not isinstance(value, Model):
+    fitted: Any = model.model_
+    if isinstance(fitted, TableModel):
+        return formula_of_table(fitted)
+    if isinstance(fitted, ComponentModel):
+        formula = formula_of_joint(fitted.parts, ColumnReading(model._features(), {}, ()), None)
+        owner = fitted.owner.astype(np.int32)
+        return replace(formula, classes=fitted.classes, owner=owner, log_prior=fitted.log_prior)
+    if not isinstance(fitted, Model):
         raise DecibanError(
             f"a {type(model).__name__} reads texts, and neither SQL nor ONNX cuts them into words as it does: score "
             "texts with predict_proba"
@@ -44,17 +44,17 @@ def formula_of(model: Estimator) -> Formula:
     if isinstance(model, NearestCentroid) and model.metric == "manhattan":
         raise DecibanError("with metric='manhattan' there are no probabilities: fit with metric='euclidean'")
     kinds = dict(zip(model._features(), model.kinds_, strict=True)) if isinstance(model, NaiveBayes) else {}
-    nothing = ("",) if isinstance(model, NaiveBayes | TreeAugmentedNB) else ()
+    missing_texts = ("",) if isinstance(model, NaiveBayes | TreeAugmentedNB) else ()
     nearest = (
-        by_distance(value)
-        if isinstance(model, NearestCentroid) and np.ptp(value.log_prior) <= EQUAL_PRIOR_NATS
+        by_distance(fitted)
+        if isinstance(model, NearestCentroid) and np.ptp(fitted.log_prior) <= EQUAL_PRIOR_NATS
         else None
     )
-    return formula_of_joint(value, ColumnReading(model._features(), kinds, nothing), nearest)
+    return formula_of_joint(fitted, ColumnReading(model._features(), kinds, missing_texts), nearest)
 
 
 def columns_of(model: Estimator, columns: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
-    """{feature: what it is called elsewhere}, from such a mapping, or from names in the features' order."""
+    """{feature: name elsewhere}, from such a mapping, or from names in the features' order."""
     features = model._features()
     if columns is None:
         return {}
@@ -69,7 +69,7 @@ def columns_of(model: Estimator, columns: Mapping[str, str] | Sequence[str] | No
 
 
 def logistic_regression(model: Estimator, form: LinearForm) -> LogisticRegression:
-    """The same posterior, in scikit-learn's words: softmax of x·coef_ + intercept_, or of two classes its logistic."""
+    """The same posterior as scikit-learn's: softmax of x·coef_ + intercept_, or with two classes the logistic."""
     features = model._features()
     if len(form.classes) < 2:
         raise DecibanError("there is only one class, and a logistic regression takes two")
@@ -83,7 +83,7 @@ def logistic_regression(model: Estimator, form: LinearForm) -> LogisticRegressio
     out = LogisticRegression()
     if len(form.classes) == 2:
         out.coef_, out.intercept_ = weights[1:] - weights[:1], form.offsets[1:] - form.offsets[:1]
-    else:  # what all classes share changes nothing
+    else:  # a common shift changes nothing
         out.coef_, out.intercept_ = weights - weights.mean(axis=0), form.offsets - form.offsets.mean()
     out.classes_, out.n_features_in_ = form.classes.copy(), len(features)
     out.n_iter_ = np.zeros(1, dtype=np.int32)

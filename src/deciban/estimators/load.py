@@ -1,4 +1,4 @@
-"""Reading a model back."""
+"""Reading a saved model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deciban.storage import files
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that `save` wrote: it predicts, and goes on learning and forgetting, as before.
+    """Read a model that `save` wrote: it predicts, learns and forgets as before.
 
     >>> import tempfile, os
     >>> from deciban import MultinomialNB, load

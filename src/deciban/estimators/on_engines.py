@@ -1,7 +1,7 @@
-"""Estimators on engines: what each learns, expects and answers of rows that are not in memory.
+"""Estimators on engines: how each learns from and predicts rows that are not in memory.
 
-How that is added up over partitions is `engines.learn`, which knows no estimator; here is what an estimator says of
-rows, and what becomes of its own attributes.
+Summing over partitions is done by `engines.learn`, which knows no estimators; here are the sums of an estimator, and
+what happens to its attributes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from deciban.engines.learn import (
     ExpectedSums,
     InputSpec,
     PartitionTotal,
-    check_again,
+    check_rereadable,
     in_sample,
     sample_rows,
 )
@@ -49,23 +49,23 @@ def split_of(
     known: bool = False,
     labelled: bool = False,
 ) -> Split:
-    """The columns that were named, checked against those there are; `known`: the model has learned already.
+    """The columns that were named, checked against the schema; `known`: the model has learned already.
 
-    `labelled`: rows without a label are passed over, though the estimator would guess them.
+    `labelled`: rows without a label are skipped, even if the estimator could guess them.
     """
     texts = estimator._texts
-    takes = InputSpec(type(estimator).__name__, texts, estimator._strings, labelled or estimator._labelled_alone)
+    spec = InputSpec(type(estimator).__name__, texts, estimator._strings, labelled or estimator._skips_unlabelled)
     if known:
-        takes = replace(
-            takes,
+        spec = replace(
+            spec,
             columns=None if texts else estimator._names(),
             classes=estimator.classes_ if estimator._needs_labels else None,
             text=getattr(estimator, "text_", None) or (estimator.origin_ or {}).get("text"),
         )
-    return learn.split_of(takes, engine, y, sample_weight, text)
+    return learn.split_of(spec, engine, y, sample_weight, text)
 
 
-# ------------------------------------------------------------------ what is said of rows
+# ------------------------------------------------------------------ sums of partitions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,41 +79,43 @@ class Learn:
         return self.split.total(tables, self.template._batch)
 
     def keep(self, path: str, total: Any, note: dict[str, Any]) -> None:
-        """A checkpoint: a model file, with a note about how far it has come."""
-        noted = with_model(self.template, self.template.model_ + total)
-        noted.origin_ = {"checkpoint": note | {"columns": self._columns()}}
-        noted.save(path)
+        """Write a checkpoint: a model file, with a note about the rows so far."""
+        checkpoint = with_model(self.template, self.template.model_ + total)
+        checkpoint.origin_ = {"checkpoint": note | {"columns": self._columns()}}
+        checkpoint.save(path)
 
     def _columns(self) -> list[Any]:
-        """What is read as what: rows learned before and after must be read alike."""
+        """The columns and how they are read, which must be the same after a checkpoint."""
         return [self.split.target, self.split.weight, self.split.text, repr(self.split.mark), self.split.labelled]
 
     def kept(self, path: str) -> tuple[Any, dict[str, Any]]:
         from deciban.estimators.load import load
 
-        found = load(path)
-        if type(found) is not type(self.template) or not isinstance((found.origin_ or {}).get("checkpoint"), dict):
+        checkpoint = load(path)
+        if type(checkpoint) is not type(self.template) or not isinstance(
+            (checkpoint.origin_ or {}).get("checkpoint"), dict
+        ):
             raise DecibanError(f"{path!r} is not a checkpoint of a {type(self.template).__name__}: remove it")
-        note = found.origin_["checkpoint"]
-        found.origin_ = None
+        note = checkpoint.origin_["checkpoint"]
+        checkpoint.origin_ = None
         if note.get("columns") != self._columns():
             raise DecibanError(f"{path!r} is a checkpoint of other columns: remove it to start anew")
         try:
-            _ = self.template + found
+            _ = self.template + checkpoint
         except DecibanError as error:
             raise DecibanError(f"{path!r} is a checkpoint of another model ({error}): remove it") from None
-        return found.model_, note
+        return checkpoint.model_, note
 
 
 def expected(estimator: Any, hidden_weight: float, X: Any, y: Any, weight: Any) -> ExpectedSums:
     """A step of EM under the estimator's model."""
     missing = 0 if y is None else int(pc.sum(pc.is_null(y, nan_is_null=True)).as_py())
-    likely, stats = estimator._expected(X, y, weight, hidden_weight)
-    return ExpectedSums(likely, stats, missing)
+    log_likelihood, stats = estimator._expected(X, y, weight, hidden_weight)
+    return ExpectedSums(log_likelihood, stats, missing)
 
 
 def left_out(estimator: Any, X: Any, y: Any, weight: Any) -> Tally:
-    """Each row judged by the model without it."""
+    """Leave-one-out results of rows, as sums."""
     return Tally.of(estimator.leave_one_out(X, y, weight))
 
 
@@ -132,13 +134,13 @@ def fit(
     hidden: Hidden | None = None,
     clusters: int | None = None,
 ) -> Any:
-    """Learn all rows of an engine, forgetting everything learned before; `labelled`: only those that have a label."""
+    """Learn all rows of an engine, forgetting everything learned before; `labelled`: only those with a label."""
     split = replace(split_of(estimator, engine, y, sample_weight, text, labelled=labelled), mark=mark)
     if split.target is None and estimator._needs_labels and clusters is None:
         raise DecibanError("which column holds the labels? Give its name as y")
     hidden = estimator._hidden(None, clusters, 0) if hidden is None else hidden
     with estimator._unchanged_on_error():
-        estimator.model_ = estimator._learned_by(engine, split, hidden, clusters)
+        estimator.model_ = estimator._learned_on_engine(engine, split, hidden, clusters)
         if split.text is not None:
             estimator.text_ = split.text
     return estimator
@@ -146,21 +148,21 @@ def fit(
 
 def total_of(engine: Engine, template: Any, split: Split) -> Any:
     """The model of all rows of the engine, under the choices of an estimator that has learned nothing."""
-    alone = one_thread(template)
-    question = question_for(alone, split) if split.named and split.mark is None else None
+    single = one_thread(template)
+    question = question_for(single, split) if split.named and split.mark is None else None
     pushed = None if question is None else engine.pushed(question)
     if pushed is not None:
         counts = {"unlabelled": 0 if split.labelled else pushed.unlabelled, "incomplete": pushed.incomplete}
-        return replace(alone.model_, stats=pushed.stats, **counts)
+        return replace(single.model_, stats=pushed.stats, **counts)
     with bar(f"learning {engine.rows_named}", engine.size, engine.unit) as watch:
-        found = engine.collect(Learn(alone, split), watch)
-    if found is None:
+        total = engine.collect(Learn(single, split), watch)
+    if total is None:
         raise DecibanError(f"{engine.rows_named} has no rows: there is nothing to learn from")
-    return alone.model_ + found
+    return single.model_ + total
 
 
 def question_for(estimator: Any, split: Split) -> Question | None:
-    """What a database is asked for, where it can add up by itself what this model learns; None where it cannot."""
+    """The question for a database that can compute this model's sums itself; None where none can."""
     model, names = estimator.model_, estimator._names() or ()
     kinds = estimator._reader().kinds(names, model)
     if kinds is None or split.target is None:
@@ -169,20 +171,20 @@ def question_for(estimator: Any, split: Split) -> Question | None:
 
 
 def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, clusters: int | None) -> JointModel:
-    """A model that is a joint law: one pass; more where labels or entries are hidden, which EM finds."""
+    """A model that is a joint law: one pass; more where labels or entries are missing, for EM."""
     if clusters is not None:
-        check_again(type(estimator).__name__, engine)
+        check_rereadable(type(estimator).__name__, engine)
     X, y, weight = sample_rows(engine, split)
     if clusters is not None:
         if split.target is not None:
             raise DecibanError("clusters= is for y=None: with labels, their number is known")
         first = copy.copy(estimator).fit(X, None, weight, clusters=clusters, random_state=hidden.random_state)
-        take_over(estimator, first)
+        copy_state(estimator, first)
         learned, _ = learn_by_em(estimator, engine, split, first.model_, None, hidden.weight)
         return filled(first.model_, learned, round(learned.rows), 0)
     with in_sample(engine):
         template = estimator._template(X, y, weight)
-    take_over(estimator, with_model(template, total_of(engine, template, split)))
+    copy_state(estimator, with_model(template, total_of(engine, template, split)))
     if not len(estimator.model_.classes):
         raise DecibanError(
             "every label in column {column!r} is missing: at least one row of each class needs one, or say how many "
@@ -192,22 +194,22 @@ def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, cl
     estimator._check_model(estimator.model_)
     unlabelled, incomplete = estimator.model_.unlabelled, estimator.model_.incomplete
     estimator.model_ = replace(estimator.model_, unlabelled=0, incomplete=0)
-    estimator.model_ = estimator._rechoose(X, y, weight)
+    estimator.model_ = estimator._chosen_by_sample(X, y, weight)
     if unlabelled or incomplete:
-        check_again(type(estimator).__name__, engine)
+        check_rereadable(type(estimator).__name__, engine)
         known = start = estimator.model_
-        if incomplete:  # entries are guessed from the sample's first
+        if incomplete:  # start from entries guessed on the sample
             sampled = copy.copy(estimator).fit(X, y, weight, unlabelled_weight=hidden.weight)
             start = known.with_stats(sampled.model_.stats.embed(known.schema))
         learned, unlabelled = learn_by_em(estimator, engine, split, start, known.stats, hidden.weight)
         estimator.model_ = filled(known, learned, unlabelled, incomplete)
     estimator._check_fitted(estimator.model_)
-    found: JointModel = estimator.model_
-    return found
+    fitted: JointModel = estimator.model_
+    return fitted
 
 
 def learn_texts(estimator: Any, engine: Engine, split: Split, hidden: Hidden, clusters: int | None) -> Any:
-    """A model of texts: a sample says what is counted, and chooses by all sums. Without a label, rows say nothing."""
+    """A text model: a sample decides what is counted, and chooses given all sums. Rows without a label are ignored."""
     if clusters is not None:
         raise ValueError(f"{type(estimator).__name__} needs labels, and finds no clusters")
     del hidden
@@ -216,69 +218,71 @@ def learn_texts(estimator: Any, engine: Engine, split: Split, hidden: Hidden, cl
         raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
     with in_sample(engine):
         template = estimator._template(X, y, weight)
-    take_over(estimator, with_model(template, total_of(engine, template, split)))
-    return estimator._rechoose(X, y, weight)
+    copy_state(estimator, with_model(template, total_of(engine, template, split)))
+    return estimator._chosen_by_sample(X, y, weight)
 
 
 def filled(model: JointModel, learned: em.Learned, unlabelled: int, incomplete: int) -> JointModel:
-    """With what EM found, and of how many rows it found something."""
+    """The model after EM, with the numbers of rows that had something missing."""
     return replace(model, stats=learned.model.stats, unlabelled=unlabelled, incomplete=incomplete, filled_by=learned)
 
 
 def learn_mixture(
     estimator: Any, engine: Engine, split: Split, hidden_weight: float = 1.0
 ) -> tuple[em.Learned, int, tuple[Any, Any, Any]]:
-    """Mixtures: components are found on a sample, and EM goes on from there over all rows. The sample is given back."""
-    check_again(type(estimator).__name__, engine)
+    """Mixtures: EM on a sample finds the components, and continues over all rows. Returns the sample too."""
+    check_rereadable(type(estimator).__name__, engine)
     if getattr(engine, "checkpoint", None) is not None:
         raise DecibanError("checkpoint= is for what is learned in one pass: mixtures take many, so leave it out")
     X, y, weight = sample_rows(engine, split)
-    take_over(estimator, copy.copy(estimator).fit(X, y, weight))
+    copy_state(estimator, copy.copy(estimator).fit(X, y, weight))
     learned, unlabelled = learn_by_em(estimator, engine, split, estimator.model_, None, hidden_weight)
     return learned, unlabelled, (X, y, weight)
 
 
 def learn_step(estimator: Any, engine: Engine, y: Any, sample_weight: Any) -> Any:
-    """Mixtures learn more rows by one step of EM: their sums under the model so far."""
+    """The mixture after more rows, by one step of EM: plus their sums under the model so far."""
     split = split_of(estimator, engine, y, sample_weight, known=True)
-    found = engine.collect(PartitionTotal(partial(expected, one_thread(estimator), 1.0), split))
-    if found is not None and found.unlabelled and estimator._needs_labels:
-        raise DecibanError(f"{found.unlabelled:,} rows have no label: partial_fit adds rows whose class is known")
+    step = engine.collect(PartitionTotal(partial(expected, one_thread(estimator), 1.0), split))
+    if step is not None and step.unlabelled and estimator._needs_labels:
+        raise DecibanError(f"{step.unlabelled:,} rows have no label: partial_fit adds rows whose class is known")
     model = estimator.model_
-    return model if found is None else model.with_stats(model.stats + found.stats)
+    return model if step is None else model.with_stats(model.stats + step.stats)
 
 
 def with_model(estimator: Any, model: Any) -> Any:
-    """A copy that has learned something else."""
+    """A copy with another model."""
     other = copy.copy(estimator)
     other.model_ = model
     return other
 
 
-def take_over(estimator: Any, found: Any) -> None:
-    """What was found out by a copy, which had its own number of threads; nothing of before is left."""
-    for name in set(vars(estimator)) - set(vars(found)):
+def copy_state(estimator: Any, source: Any) -> None:
+    """Replace all state by that of a copy, except for its number of threads."""
+    for name in set(vars(estimator)) - set(vars(source)):
         del estimator.__dict__[name]
-    estimator.__dict__.update({name: value for name, value in vars(found).items() if name != "n_jobs"})
+    estimator.__dict__.update({name: value for name, value in vars(source).items() if name != "n_jobs"})
 
 
 def learn_by_em(
     estimator: Any, engine: Engine, split: Split, start: Any, known: Stats | None, hidden_weight: float
 ) -> tuple[em.Learned, int]:
-    """EM under the estimator's settings. `known` are the sums of rows that hide nothing.
+    """EM under the estimator's settings. `known` are the sums of rows with nothing missing.
 
-    How it went, and how many rows had no label.
+    Returns the course of EM, and how many rows had no label.
     """
-    alone = one_thread(estimator)
-    if isinstance(start, JointModel):  # EM climbs the likelihood of parameters, not of their average
+    single = one_thread(estimator)
+    if isinstance(
+        start, JointModel
+    ):  # EM maximises the likelihood of parameters, not that with parameters integrated out
         start = start.with_joint(plugged_in(start.joint))
 
-    def under(stats: Stats) -> Callable[[Any, Any, Any], ExpectedSums]:
-        alone.model_ = start.with_stats(stats)
-        return partial(expected, alone, hidden_weight)
+    def expect_under(stats: Stats) -> Callable[[Any, Any, Any], ExpectedSums]:
+        single.model_ = start.with_stats(stats)
+        return partial(expected, single, hidden_weight)
 
     first = Model(start.joint, start.stats)
-    learned, unlabelled = learn.learn_by_em(engine, split, first, under, known, **estimator._em_settings())
+    learned, unlabelled = learn.learn_by_em(engine, split, first, expect_under, known, **estimator._em_settings())
     warn_of_em(learned)
     return learned, unlabelled
 
@@ -292,13 +296,13 @@ def learn_more(
     classes: Any = None,
     labelled: bool = False,
 ) -> Any:
-    """What `partial_fit` adds: the rows of an engine, all of whose labels are known, or those that are `labelled`."""
+    """Learn more rows of an engine, as `partial_fit`: all of them have labels, or only those that do (`labelled`)."""
     first = not estimator.__sklearn_is_fitted__()
     declared = None if classes is None else np.unique(np.asarray(classes))
     if declared is not None and not first and not np.array_equal(declared, estimator.classes_):
         raise DecibanError(f"classes= is not the same as before, which was {estimator.classes_.tolist()}")
     mixture = isinstance(getattr(estimator, "model_", None), MixtureModel | ComponentModel)
-    if first and not estimator._batches_elsewhere:
+    if first and not estimator._first_batch_on_engine:
         if declared is not None:
             raise DecibanError(f"classes= is for rows in memory: a {type(estimator).__name__} finds them itself here")
         return fit(estimator, engine, y, sample_weight, text, labelled=labelled)
@@ -313,8 +317,8 @@ def learn_more(
                 template = estimator._template(X, y, weight, declared)
             batch = total_of(engine, template, split)
             check_exact(batch)
-            take_over(estimator, with_model(template, batch))
-            estimator.model_ = estimator._rechoose(X, y, weight)
+            copy_state(estimator, with_model(template, batch))
+            estimator.model_ = estimator._chosen_by_sample(X, y, weight)
         else:
             both = estimator.model_ + batch_of(estimator, engine, y, sample_weight, text, labelled)
             estimator._check_model(both)
@@ -330,7 +334,7 @@ def batch_of(
     text: str | None = None,
     labelled: bool = False,
 ) -> Any:
-    """The rows of an engine alone, under the choices of an estimator that has learned others."""
+    """The model of only the rows of an engine, under the choices of a fitted estimator."""
     split = split_of(estimator, engine, y, sample_weight, text, known=True, labelled=labelled)
     batch = total_of(engine, estimator.empty(), split)
     check_exact(batch)
@@ -345,54 +349,55 @@ def forget(
     text: str | None = None,
     labelled: bool = False,
 ) -> None:
-    """What `forget` takes away, of a model that is not a joint law: one table after the other, all of them or none."""
+    """Forget rows of an engine, of a model that is not a joint law: table by table, all of them or none."""
     split = split_of(estimator, engine, y, sample_weight, text, known=True, labelled=labelled)
     with estimator._unchanged_on_error():
         learn.one_by_one(engine, split, estimator.forget)
 
 
 def check_exact(batch: Any) -> None:
-    for count, what in (
+    for count, missing in (
         (batch.unlabelled, "no label"),
         (getattr(batch, "incomplete", 0), "a missing entry among columns that depend"),
     ):
         if count:
             raise DecibanError(
-                f"{count:,} rows have {what}: only fit, which goes over all rows again and again, finds what is hidden"
+                f"{count:,} rows have {missing}: only fit, which goes over all rows again and again, finds what "
+                "is hidden"
             )
 
 
-# ------------------------------------------------------------------ answering
+# ------------------------------------------------------------------ predicting
 
 
 def answer(estimator: Any, engine: Engine, method: str) -> Any:
-    """What a method says of all rows of an engine, in the engine's own kind of table; of a stream, an array."""
+    """A method's results for all rows of an engine, in the engine's own kind of table; an array for a stream."""
     estimator._check_classes()
     split = split_of(estimator, engine, None, known=True)
-    labels = estimator._answers() if method == "predict" else estimator.classes_
+    labels = estimator._possible_answers() if method == "predict" else estimator.classes_
     return learn.answer(engine, split, getattr(one_thread(estimator), method), method, labels)
 
 
 def one_thread(estimator: Any) -> Any:
-    """A copy that leaves other cores alone: partitions are what is shared out."""
-    alone = copy.copy(estimator)
-    alone.n_jobs = 1
-    return alone
+    """A copy that uses one thread: partitions run in parallel."""
+    single = copy.copy(estimator)
+    single.n_jobs = 1
+    return single
 
 
 def leave_one_out(estimator: Any, engine: Engine, y: Any, sample_weight: Any = None) -> Tally:
-    """How good the model is on all rows of an engine that it has learned, each left out."""
+    """Leave-one-out results of all rows of an engine that were learned, as sums."""
     estimator._check_classes()
     split = split_of(estimator, engine, y, sample_weight, known=True)
-    found: Tally = learn.total_over_rows(engine, split, partial(left_out, one_thread(estimator)))
-    return found
+    tally: Tally = learn.total_over_rows(engine, split, partial(left_out, one_thread(estimator)))
+    return tally
 
 
 def score(estimator: Any, engine: Engine, y: Any, sample_weight: Any = None) -> float:
-    """The share of an engine's rows that are predicted right."""
+    """The accuracy on an engine's rows."""
     estimator._check_classes()
     split = split_of(estimator, engine, y, sample_weight, known=True)
-    found: AccuracySums = learn.total_over_rows(
+    sums: AccuracySums = learn.total_over_rows(
         engine, split, partial(learn.accuracy_sums, one_thread(estimator).predict)
     )
-    return found.correct / found.rows if found.rows else float("nan")
+    return sums.correct / sums.rows if sums.rows else float("nan")

@@ -1,4 +1,4 @@
-"""Parameters that several estimators share: their constraints, and what they mean."""
+"""Parameters that several estimators share: their constraints and conversion."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def counted_prior(estimator: Any) -> str | Floats:
 
 
 def pseudo_counts(estimator: Any) -> float | str | Array:
-    """alpha as a number, a word, or an array that fits; scikit-learn's floor where `force_alpha` is off."""
+    """alpha as a number, a name, or a checked array; at least scikit-learn's minimum if not `force_alpha`."""
     if isinstance(estimator.alpha, str):
         return 1.0 if estimator.alpha == "loo" else estimator.alpha
-    asked = estimator.alpha
-    alpha: Any = asked if isinstance(asked, Real) else np.asarray(asked, dtype=np.float64)
+    given = estimator.alpha
+    alpha: Any = given if isinstance(given, Real) else np.asarray(given, dtype=np.float64)
     if np.size(alpha) == 0:
         raise ValueError("alpha is empty: give a number, one a feature, or one a class and feature")
     lowest = float(np.min(alpha))
@@ -70,22 +70,22 @@ def pseudo_counts(estimator: Any) -> float | str | Array:
     return alpha  # type: ignore[no-any-return]  # likewise
 
 
-def priors(asked: Any) -> str | Floats:
-    """`priors` as given; None counts them."""
-    if asked is None or isinstance(asked, str):
-        return str(asked or "empirical")
-    return np.asarray(asked, dtype=np.float64)
+def priors(given: Any) -> str | Floats:
+    """`priors` as given; None means the empirical frequencies."""
+    if given is None or isinstance(given, str):
+        return str(given or "empirical")
+    return np.asarray(given, dtype=np.float64)
 
 
-def normalised_priors(asked: Any) -> str | Floats:
+def normalised_priors(given: Any) -> str | Floats:
     """The same made to sum to one."""
-    found = priors(asked)
-    return found if isinstance(found, str) else np.asarray(found / found.sum())
+    prior = priors(given)
+    return prior if isinstance(prior, str) else np.asarray(prior / prior.sum())
 
 
-def check_priors(asked: Any) -> None:
-    """What is wrong with priors whatever the classes are."""
-    prior = priors(asked)
+def check_priors(given: Any) -> None:
+    """Raise an error for priors that are invalid for any classes."""
+    prior = priors(given)
     if isinstance(prior, str):
         return
     if prior.ndim != 1 or not np.isfinite(prior).all():
@@ -99,7 +99,7 @@ def check_priors(asked: Any) -> None:
 
 
 def as_guess(value: Any, name: str, d: int) -> float | tuple[float, ...] | None:
-    """What pseudo-rows look like: a number for all features, or one each."""
+    """A parameter of pseudo-rows: a number for all features, or one for each."""
     if value is None:
         return None
     array = np.asarray(value, dtype=np.float64)
@@ -111,7 +111,7 @@ def as_guess(value: Any, name: str, d: int) -> float | tuple[float, ...] | None:
 
 
 def as_covariance(value: Any, d: int) -> tuple[tuple[float, ...], ...] | None:
-    """The covariance that pseudo-rows have."""
+    """The covariance of pseudo-rows."""
     if value is None:
         return None
     array = np.asarray(value, dtype=np.float64)
@@ -123,7 +123,7 @@ def as_covariance(value: Any, d: int) -> tuple[tuple[float, ...], ...] | None:
 
 
 def as_pair(shrinkage: Any) -> tuple[float, float | str]:
-    """(tie, sphere) as a parameter says; zero where leave-one-out is to choose."""
+    """(tie, sphere) from the parameter; zero where leave-one-out chooses."""
     if shrinkage is None or (isinstance(shrinkage, str) and shrinkage == "loo"):
         return 0.0, 0.0
     if isinstance(shrinkage, str):
@@ -137,11 +137,11 @@ def as_pair(shrinkage: Any) -> tuple[float, float | str]:
 
 
 def prior_by_class(given: Any, classes: Array) -> str | Floats:
-    """The class prior that a person gave: "empirical" where none, "uniform", or a probability for each class."""
+    """The class prior: "empirical" if none is given, "uniform", or a probability for each class."""
     if given is None or isinstance(given, str):
         return given or "empirical"
     if len(classes) == 0:
-        return "empirical"  # there is nothing that it could be the prior of
+        return "empirical"  # there are no classes yet
     if isinstance(given, Mapping):
         if set(given) != set(classes.tolist()):
             raise ValueError(f"class_prior must name the classes {classes.tolist()}, not {list(given)}")

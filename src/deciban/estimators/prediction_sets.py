@@ -1,8 +1,8 @@
 """Prediction sets of any classifier: which rows new ones are compared with, and how.
 
-There are three ways. Full conformal, where the sums decide everything: a row is added to them, others are left out.
-Cross-conformal, for models that choose by looking at rows: refits, each without a fifth of them. And scores that were
-stored with the model, where no learned rows are at hand.
+There are three ways. Full conformal, where the sums determine everything: a row is added to them, others are left out.
+Cross-conformal, for models that make choices from rows: refits, each without a fifth of them. And scores stored with
+the model, where no learned rows are available.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from deciban.show import bar, plain
 
 WAYS = {"full": FULL, "cross": CROSS, "stored": STORED}
 FOLDS = 5
-COMPARED = 4096  # rows drawn at random that new ones are compared with, where the sums have the others
-KEPT_ROWS = 20_000  # rows that are kept for refits: all or none
-KEPT_ENTRIES = 1 << 22  # values of the rows that are kept
-FEW = 200  # rows drawn at random are kept if they are as many, or all
-DROPPED = ("_learned_rows_", "_set_predictors")  # kept in memory, and neither in files nor in pickles
+MAX_COMPARED_ROWS = 4096  # random rows to compare new ones with, where the sums contain the others
+MAX_KEPT_ROWS = 20_000  # rows kept for refits: all or none
+MAX_KEPT_ENTRIES = 1 << 22  # values of the kept rows
+MIN_KEPT_ROWS = 200  # random rows are kept only if there are this many, or all
+NOT_SAVED = ("_learned_rows_", "_set_predictors")  # attributes kept in memory, but not in files or pickles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class LearnedRows:
     rows: Rows
     labels: Labels
     weight: Floats | None = None
-    how: Mapping[str, Any] = field(default_factory=dict)  # more that `fit` was told
+    how: Mapping[str, Any] = field(default_factory=dict)  # further arguments of `fit`
 
     @property
     def size(self) -> int:
@@ -74,8 +74,8 @@ class LearnedRows:
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, rows=Rows.of(self.rows.take(rows)), labels=labels, weight=weight)
 
-    def whole_weights(self) -> None:
-        """A row of weight 2 is two rows; what half a row would be exchangeable with, nobody knows."""
+    def check_whole_weights(self) -> None:
+        """A row of weight 2 is two rows, but half a row is not exchangeable with others."""
         if self.weight is not None and (self.weight % 1.0).any():
             row = int(np.argmax(self.weight % 1.0 > 0))
             raise DecibanError(
@@ -85,15 +85,15 @@ class LearnedRows:
 
 
 class Compared(Protocol):
-    """Learned rows to compare new ones with."""
+    """Learned rows, prepared for comparisons with new ones."""
 
     @property
     def estimator(self) -> Any:
-        """Whose rows they are."""
+        """The estimator that learned them."""
 
     @property
     def model(self) -> Any:
-        """What it had learned when they were prepared."""
+        """Its model when they were prepared."""
 
     @property
     def way(self) -> str:
@@ -101,11 +101,11 @@ class Compared(Protocol):
 
     @property
     def rows(self) -> Floats:
-        """How many of each class, (k,)."""
+        """The number of rows of each class, (k,)."""
 
     @property
     def folds(self) -> int:
-        """How many refits."""
+        """The number of refits."""
 
     def p_values(self, X: Any, by_class: bool) -> Floats:
         """The p-value of every class for every new row, (n, k)."""
@@ -134,9 +134,9 @@ def calibrated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Strangenes
     if X is not None and estimator._engine(X, y) is not None:
         raise DecibanError("calibrate takes rows in memory: some of those learned, drawn at random, will do")
     learned = needed_rows(estimator) if X is None else as_learned(estimator, X, y, sample_weight)
-    rows = random_subset(np.flatnonzero(learned.labels.codes >= 0), COMPARED)
-    judged = learned.some(rows)
-    return Strangeness.of_judged(estimator.leave_one_out(judged.rows.X, judged.y, judged.weight)).thinned()
+    rows = random_subset(np.flatnonzero(learned.labels.codes >= 0), MAX_COMPARED_ROWS)
+    left_out = learned.some(rows)
+    return Strangeness.of_judged(estimator.leave_one_out(left_out.rows.X, left_out.y, left_out.weight)).thinned()
 
 
 # ------------------------------------------------------------------ what new rows are compared with
@@ -169,23 +169,23 @@ def compared_with(estimator: Any, rows: Any, way: str) -> Compared:
 
 
 def prepared(estimator: Any, learned: LearnedRows, way: str) -> Compared:
-    learned.whole_weights()
+    learned.check_whole_weights()
     if way == "full" or (way == "auto" and sums_decide(estimator.model_)):
         full = Full.of(estimator, learned)
-        if way == "full" or full.found.affordable:
+        if way == "full" or full.conformal.affordable:
             return full
     return Cross.of(estimator, learned)
 
 
 def chosen_by_rows(model: Any) -> str:
-    """What was chosen by looking at rows, so that one row more might change it."""
+    """What was chosen from rows, so that one more row might change it; "" if nothing."""
     if not isinstance(model, JointModel):
         return "how far its evidence is believed was found by looking at rows"
     return (model.choice.why(model) if model.choice is not None else "") or model.why_inexact
 
 
 def sums_decide(model: Any) -> bool:
-    """Whether the model is a fixed function of its sums, and rows are taken out of them at little cost."""
+    """Whether the model is a fixed function of its sums, and rows are cheap to take out."""
     if not isinstance(model, JointModel):
         return False
     quick = all(block.family.downdates(block.alpha) for block in model.joint.blocks)
@@ -206,23 +206,23 @@ def as_learned(estimator: Any, X: Any, y: Any, weight: Any = None) -> LearnedRow
 
 
 def keep(estimator: Any, X: Any, labels: Labels, weight: Floats | None, how: dict[str, Any]) -> None:
-    """Keep what `fit` was given, if it is small; where the sums decide, as many rows drawn at random."""
+    """Keep the rows given to `fit`, if they are small; where the sums decide, a random sample of them."""
     if X is None or labels.soft is not None or isinstance(X, Iterator):
         return
     learned = LearnedRows(Rows.of(X), labels, weight, how)
     n = learned.size
-    if n != len(labels.codes):  # rows of no weight were left out while reading
+    if n != len(labels.codes):  # rows of weight zero were left out while reading
         return
-    entries, every = learned.rows.entries, np.arange(n)
+    entries, kept = learned.rows.entries, np.arange(n)
     if sums_decide(estimator.model_):
-        most = min(COMPARED, KEPT_ENTRIES * n // max(1, entries))
-        if most < min(n, FEW) or (n > most and learned.weight is not None):
+        limit = min(MAX_COMPARED_ROWS, MAX_KEPT_ENTRIES * n // max(1, entries))
+        if limit < min(n, MIN_KEPT_ROWS) or (n > limit and learned.weight is not None):
             return
-        if n > most:
-            every = random_subset(every, most)
-    elif n > KEPT_ROWS or entries > KEPT_ENTRIES:
+        if n > limit:
+            kept = random_subset(kept, limit)
+    elif n > MAX_KEPT_ROWS or entries > MAX_KEPT_ENTRIES:
         return
-    estimator._learned_rows_ = learned.some(every)
+    estimator._learned_rows_ = learned.some(kept)
 
 
 def needed_rows(estimator: Any) -> LearnedRows:
@@ -250,7 +250,7 @@ class Full:
 
     estimator: Any
     model: Any
-    found: FullConformal
+    conformal: FullConformal
     way: str = FULL
     folds: int = 0
 
@@ -268,21 +268,21 @@ class Full:
 
     @property
     def rows(self) -> Floats:
-        return self.found.rows
+        return self.conformal.rows
 
     def p_values(self, X: Any, by_class: bool) -> Floats:
-        return self.found.p_values(self.estimator._rows(X).data, by_class)
+        return self.conformal.p_values(self.estimator._rows(X).data, by_class)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cross:
-    """Refits, each without a part of the rows, which it judges: new rows are compared with them as it sees both."""
+    """Refits, each without a fold of the rows: new rows are compared with that fold under the refit."""
 
     estimator: Any
     model: Any
     classes: Array
     models: tuple[Any, ...]
-    scores: tuple[Strangeness, ...]  # of the rows that each one has not seen
+    scores: tuple[Strangeness, ...]  # of the rows that each refit has not seen
     way: str = CROSS
 
     @classmethod
@@ -296,18 +296,18 @@ class Cross:
             codes = np.where(learned.weight > 0, codes, np.int32(-1))
         known = np.flatnonzero(codes >= 0)
         folds = min(FOLDS, len(known))
-        part = np.full(len(codes), -1)
-        part[known] = fold_of(learned.rows.digests()[known], codes[known], max(1, folds))
+        fold = np.full(len(codes), -1)
+        fold[known] = fold_of(learned.rows.digests()[known], codes[known], max(1, folds))
         models, scores = [], []
         with bar("refits", folds, "folds") as watch, quietly():
             for f in range(folds if folds > 1 else 0):
-                out = np.flatnonzero(part == f)
-                model = refitted(estimator, learned, np.flatnonzero(part != f))
-                log_proba = among(model.predict_log_proba(learned.rows.take(out)), model.classes_, classes)
-                own = strangeness(log_proba)[np.arange(len(out)), codes[out]]
-                weight = None if learned.weight is None else learned.weight[out]
+                held_out = np.flatnonzero(fold == f)
+                model = refitted(estimator, learned, np.flatnonzero(fold != f))
+                log_proba = in_classes(model.predict_log_proba(learned.rows.take(held_out)), model.classes_, classes)
+                own_scores = strangeness(log_proba)[np.arange(len(held_out)), codes[held_out]]
+                weight = None if learned.weight is None else learned.weight[held_out]
                 models.append(model)
-                scores.append(Strangeness.of(own, codes[out], len(classes), weight))
+                scores.append(Strangeness.of(own_scores, codes[held_out], len(classes), weight))
                 watch(f + 1)
         return cls(estimator, estimator.model_, classes, tuple(models), tuple(scores))
 
@@ -323,19 +323,19 @@ class Cross:
         return total
 
     def p_values(self, X: Any, by_class: bool) -> Floats:
-        if not self.models:  # of a single row there is nothing to be learned about another
+        if not self.models:  # a single row says nothing about another
             return np.ones((Rows.of(X).size, len(self.classes)))
         total = np.zeros((1, len(self.classes)))
         with quietly():
             for model, scores in zip(self.models, self.scores, strict=True):
-                log_proba = among(model.predict_log_proba(X), model.classes_, self.classes)
+                log_proba = in_classes(model.predict_log_proba(X), model.classes_, self.classes)
                 total = total + scores.at_least(thresholds(log_proba), by_class)
         return share(total, self.rows, by_class)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """Scores that the model carries with it."""
+    """Scores stored with the model."""
 
     estimator: Any
     model: Any
@@ -352,20 +352,20 @@ class Stored:
 
 
 def fold_of(digests: Array, codes: Array, folds: int) -> Array:
-    """A fold for every row, as many rows of each class in all of them, whatever the order of the rows.
+    """A fold for every row, stratified by class, independent of the order of the rows.
 
-    Rows are dealt out in the order of numbers that look random, made from what is in a row and how many like it went
-    before: so rows that are alike are spread at random, too.
+    Rows are assigned in the order of hashes of their content and of how many equal rows came before, so that equal rows
+    are spread at random, too.
     """
     order = np.lexsort((digests, codes))
-    again = np.ones(len(order), dtype=bool)
-    again[1:] = (digests[order][1:] != digests[order][:-1]) | (codes[order][1:] != codes[order][:-1])
-    first = np.flatnonzero(again)
-    times = np.empty(len(order), dtype=np.uint64)
-    times[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
-    dealt = np.lexsort((mix_bits(digests + mix_bits(times)), codes))
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (digests[order][1:] != digests[order][:-1]) | (codes[order][1:] != codes[order][:-1])
+    first = np.flatnonzero(is_new)
+    repeat = np.empty(len(order), dtype=np.uint64)
+    repeat[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
+    shuffled = np.lexsort((mix_bits(digests + mix_bits(repeat)), codes))
     out = np.empty(len(order), dtype=np.intp)
-    out[dealt] = np.arange(len(order)) % folds
+    out[shuffled] = np.arange(len(order)) % folds
     return out
 
 
@@ -378,8 +378,8 @@ def refitted(estimator: Any, learned: LearnedRows, rows: Array) -> Any:
         ) from error
 
 
-def among(log_proba: Floats, own: Array, classes: Array) -> Floats:
-    """Columns for all classes: one that a refit has seen no row of is impossible to it."""
+def in_classes(log_proba: Floats, own: Array, classes: Array) -> Floats:
+    """Columns for all classes: a class without rows in a refit has −∞."""
     if len(own) == len(classes):
         return log_proba
     out = np.full((len(log_proba), len(classes)), -np.inf)
@@ -389,7 +389,7 @@ def among(log_proba: Floats, own: Array, classes: Array) -> Floats:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """What is to be warned of, the fit of all rows has said."""
+    """Suppress warnings: the fit on all rows has issued them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

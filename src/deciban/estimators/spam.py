@@ -29,18 +29,18 @@ from deciban.text import fit, mail
 from deciban.text.graded import Graded
 
 CLASSES = np.array(["ham", "spam"])
-FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]*:")
-MAILS = (str, bytes, os.PathLike, Message, mail.Mail, Iterator, list, tuple)
-BATCH = 2000  # mails of a mailbox that are learned at a time
+HEADER_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]*:")
+MAIL_TYPES = (str, bytes, os.PathLike, Message, mail.Mail, Iterator, list, tuple)
+TRAIN_BATCH = 2000  # mails of a mailbox learned at a time
 
 
 class SpamFilter(Estimator):
-    """Ham, unsure or spam: whichever costs least on average, given the mail's words, pairs and header fields.
+    """Ham, unsure or spam: the answer of least expected cost, given the mail's words, pairs and header fields.
 
     Mails are raw messages (bytes or strings), `email` messages, paths of message files, or what `deciban.text.mail`
     reads. With p the probability of spam, "spam" costs (1 − p)·false_positive, "ham" p·false_negative and "unsure"
-    its own cost: by default a mail is spam above p = 0.99 and ham below 0.2. `leave_one_out` judges probabilities: its
-    accuracy is that of the likelier of ham and spam. To `score`, "unsure" is wrong.
+    its own cost: by default a mail is spam above p = 0.99 and ham below 0.2. `leave_one_out` evaluates probabilities:
+    its accuracy is that of the likelier of ham and spam. For `score`, "unsure" is wrong.
 
     Parameters
     ----------
@@ -49,14 +49,14 @@ class SpamFilter(Estimator):
     false_negative : float, default=1.0
         The cost of a spam among the wanted mail.
     unsure : float, default=0.2
-        The cost of having to look oneself.
+        The cost of an unsure answer: somebody has to look.
     headers : sequence of str or None, default=None
         The header fields that are read; None reads all. `deciban.text.mail.CONTENT_HEADERS` are those that the sender
         wrote: a filter on all of them also learns which lists and servers mail comes through.
     prior : mapping, optional
-        Pseudo-counts that a person puts in, {word: {"spam": n}}.
+        Pseudo-counts, {word: {"spam": n}}.
     n_features : int, default=None
-        Hashes items into so many buckets and keeps no words: nothing of a mail can be read from the filter.
+        Hash items into this many buckets and keep no words: no mail can be read from the filter.
     n_jobs : int, default=None
         Threads.
 
@@ -75,17 +75,17 @@ class SpamFilter(Estimator):
 
     model_: Graded
 
-    reliability = "loo"  # what a TextClassifier can be told, and a filter is not
+    reliability = "loo"  # parameters of TextClassifier that are fixed for a filter
     family = "multinomial"
     alpha = 1.0
     blocks = ("words", "pairs", "headers")
-    class_prior: Any = None  # until `with_prior` says more
+    class_prior: Any = None  # until `with_prior` sets it
     lowercase = True
 
     _texts: ClassVar[bool] = True
     _sparse: ClassVar[bool] = False
     _strings: ClassVar[bool] = True
-    _labelled_alone: ClassVar[bool] = True
+    _skips_unlabelled: ClassVar[bool] = True
     _unlabelled_weight: ClassVar[float] = 0.1
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "false_positive": [Interval(Real, 0, None, closed="neither")],
@@ -93,7 +93,7 @@ class SpamFilter(Estimator):
         "unsure": [Interval(Real, 0, None, closed="left")],
         "headers": [list, tuple, None],
         "prior": [dict, None],
-        "n_features": text_methods.BUCKETS,
+        "n_features": text_methods.N_FEATURES_CONSTRAINT,
         "n_jobs": [None, int, np.integer],
     }
 
@@ -119,9 +119,9 @@ class SpamFilter(Estimator):
     # ------------------------------------------------------------------ learning
 
     def train(self, mails: Any, label: str) -> Self:
-        """Learn mails of one kind: a list of them, or the path of an mbox, a Maildir or a folder of messages.
+        """Learn mails of one class: a list of them, or the path of an mbox, a Maildir or a folder of messages.
 
-        A mailbox is read and learned in pieces; the reliabilities are fitted at its end.
+        A mailbox is read and learned in batches; the reliabilities are fitted at the end.
         """
         check_labels([label])
         with self._unchanged_on_error():
@@ -131,12 +131,12 @@ class SpamFilter(Estimator):
                 empty = False
             if empty:
                 raise DecibanError(f"there is no mail to learn from in {mails!r}")
-            if self.model_.kept.stand_for(self.model_.weight):  # else what was fitted on more stays
+            if self.model_.kept.stand_for(self.model_.weight):  # otherwise keep those fitted on more mails
                 self.refit_reliability()
         return self
 
     def correct(self, mails: Any, label: str) -> Self:
-        """Mails that were learned as the other kind: they are forgotten as that, and learned as this."""
+        """Correct mails that were learned as the other class: forget them as that, and learn them as this."""
         check_labels([label])
         mails = list(self._reader().opened(as_path(mails)))
         other = "ham" if label == "spam" else "spam"
@@ -152,11 +152,11 @@ class SpamFilter(Estimator):
         return MailReader(self.lowercase, None if self.headers is None else tuple(self.headers))
 
     def _engine(self, X: Any, y: Any = None, engine: str | None = None) -> Any:
-        """Strings are mails, and paths are mailboxes: tables of mails say by themselves what they are."""
-        return super()._engine(X, y, engine) if is_engine(X) or not isinstance(X, MAILS) else None
+        """Strings are mails, and paths are mailboxes; tables of mails are recognised by their type."""
+        return super()._engine(X, y, engine) if is_engine(X) or not isinstance(X, MAIL_TYPES) else None
 
     def _split(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """One label may be that of all mails."""
+        """A single label applies to all mails."""
         if not isinstance(y, str):
             return X, y
         texts = self._reader().texts(X)
@@ -168,7 +168,7 @@ class SpamFilter(Estimator):
         return texts, labels, weight
 
     def _declared(self, classes: Any, first: bool) -> Array | None:
-        """There are two classes, whether or not both were seen."""
+        """There are two classes, even if only one was seen."""
         return super()._declared(CLASSES if classes is None and first else classes, first)
 
     def _learned(
@@ -177,30 +177,30 @@ class SpamFilter(Estimator):
         del closed  # there are two classes
         prior = fit.pseudo_counts(self.prior, CLASSES, self.lowercase)
         class_prior = prior_by_class(self.class_prior, CLASSES)
-        none = Graded.none(CLASSES, self.blocks, prior, True, class_prior, self.n_features)
+        empty_model = Graded.none(CLASSES, self.blocks, prior, True, class_prior, self.n_features)
         self.__dict__.pop("model_", None)
-        return fit.learn(none, X, labels.placed(CLASSES), weight, hidden, self.n_jobs)
+        return fit.learn(empty_model, X, labels.placed(CLASSES), weight, hidden, self.n_jobs)
 
-    _counted = text_methods.that_count
+    _rows_with_weight = text_methods.rows_with_weight
     _rows_to_keep = text_methods.rows_to_keep
-    _learned_by = text_methods.learned_by
+    _learned_on_engine = text_methods.learned_on_engine
     _template = text_methods.template
-    _rechoose = text_methods.rechoose
+    _chosen_by_sample = text_methods.chosen_by_sample
     refit_reliability = text_methods.refit_reliability
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        odd = [field for field in self.headers or () if not isinstance(field, str)]
-        if odd:
-            raise ValueError(f"headers holds {odd[0]!r}: fields of a header have names, such as 'subject'")
+        invalid = [field for field in self.headers or () if not isinstance(field, str)]
+        if invalid:
+            raise ValueError(f"headers holds {invalid[0]!r}: fields of a header have names, such as 'subject'")
 
-    # ------------------------------------------------------------------ answering
+    # ------------------------------------------------------------------ predicting
 
-    def _answers(self) -> Array:
+    def _possible_answers(self) -> Array:
         return MAIL_ANSWERS
 
-    def _answer(self, X: Any) -> Array:
-        """Of "ham", "unsure" and "spam" whichever costs least on average; unsure until both kinds were learned."""
+    def _predicted(self, X: Any) -> Array:
+        """Of "ham", "unsure" and "spam" the one of least expected cost; unsure until both classes were learned."""
         costs = (self.false_negative, self.unsure, self.false_positive)
         return mail_answers(self.predict_proba(X), costs, self.class_count_)
 
@@ -213,7 +213,7 @@ class SpamFilter(Estimator):
     def _has_density(self) -> bool:
         raise NotAvailableError(text_methods.NO_DENSITY)
 
-    # ------------------------------------------------------------------ looking inside and keeping
+    # ------------------------------------------------------------------ inspection and saving
 
     kept_ = text_methods.kept
     top_words = text_methods.top_words
@@ -231,19 +231,19 @@ class SpamFilter(Estimator):
 
 
 def check_labels(labels: Iterable[Any]) -> None:
-    odd = [label for label in labels if label not in ("ham", "spam")]
-    if odd:
-        raise ValueError(f"a mail is 'ham' or 'spam', not {odd[0]!r}")
+    invalid = [label for label in labels if label not in ("ham", "spam")]
+    if invalid:
+        raise ValueError(f"a mail is 'ham' or 'spam', not {invalid[0]!r}")
 
 
 def as_path(mails: Any) -> Any:
-    """A line that is no header field is the path of a mailbox. Only for what its owner trains on: mail itself is never
-    taken for a path."""
-    if isinstance(mails, str) and "\n" not in mails and not FIELD.match(mails):
+    """A line that is not a header field is the path of a mailbox. Only for training: mail to score is never taken for a
+    path."""
+    if isinstance(mails, str) and "\n" not in mails and not HEADER_FIELD.match(mails):
         return Path(mails).expanduser()
     return mails
 
 
 def in_batches(mails: Iterator[Any]) -> Iterator[list[Any]]:
-    while batch := list(islice(mails, BATCH)):
+    while batch := list(islice(mails, TRAIN_BATCH)):
         yield batch

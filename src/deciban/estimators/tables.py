@@ -29,38 +29,38 @@ from deciban.tables import views
 from deciban.tables.choose import choose, choose_by_sample
 from deciban.tables.model import TableModel
 
-TABLES = ("pandas", "polars", "pyarrow", "numpy", "dict")  # what rows can be given back as
+TABLES = ("pandas", "polars", "pyarrow", "numpy", "dict")  # forms in which rows can be returned
 
 
 class Classifier(Estimator):
-    """Any table in, labels out: numbers, categories, texts, dates and missing values, with laws it picks itself.
+    """Any table in, labels out: numbers, categories, texts, dates and missing values, with automatically chosen laws.
 
-    Several generative experts look at a row, each in its own way: columns one by one (naive Bayes), Gaussians over all
-    numbers, each class cut in pieces, columns given other columns, trees of splits. What they say is weighed by how
-    reliable it proved on rows left out, and added up:
+    Several generative experts score a row: columns one by one (naive Bayes), Gaussians over all numbers, several
+    clusters per class, columns given other columns, decision trees. Their evidence is weighted by how reliable it is on
+    rows left out, and added up:
 
         log P(y | x) = log π_y + b_y + Σ_m r_m F_m(x, y) + Σ_j δ_j F_j(x, y) − log Z,   r, δ ≥ 0
 
-    F_m is what expert m says and F_j what column j says by itself.
+    F_m is the evidence of expert m and F_j that of column j alone.
 
-    All that is learned are sums, so the model learns more rows, forgets rows, merges, and is left one row out exactly,
-    as long as what it chose (bins, trees, shapes, weights) is held; `fit` chooses anew.
+    All that is learned are sums, so learning more rows, forgetting rows, merging and leave-one-out are exact, as long
+    as the choices (bins, trees, shapes, weights) are kept; `fit` chooses anew.
 
     Parameters
     ----------
     schema : {column: kind}, optional
-        What columns are, where the guess is wrong: "number", "count", "category", "boolean", "text", "date",
-        "identifier", "constant" or "skip", the last three left out. `kinds_` says what was found, and why.
+        The kinds of columns, where the guess is wrong: "number", "count", "category", "boolean", "text", "date",
+        "identifier", "constant" or "skip", the last three left out. `kinds_` has the inferred kinds, and the reasons.
     class_prior : array-like, {class: p}, "uniform" or None, default=None
-        The class prior; None counts it.
+        The class prior; None is the empirical one.
     n_jobs : int, optional
-        Threads; None takes as many as there are processors, for tables that are worth it.
+        Threads; None takes as many as there are processors, for tables large enough to gain from them.
 
     Attributes
     ----------
     classes_ : the labels, sorted
     class_count_ : rows of each class
-    kinds_ : what each column is, and why
+    kinds_ : the kind of each column, and the reason
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
@@ -82,8 +82,8 @@ class Classifier(Estimator):
     model_: TableModel
 
     _strings: ClassVar[bool] = True
-    _labelled_alone: ClassVar[bool] = True
-    _batches_elsewhere: ClassVar[bool] = False
+    _skips_unlabelled: ClassVar[bool] = True
+    _first_batch_on_engine: ClassVar[bool] = False
     _unlabelled_weight: ClassVar[float] = 0.0
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "schema": [Mapping, None],
@@ -110,8 +110,8 @@ class Classifier(Estimator):
             raise ValueError("y must have one label a row, not a matrix of weights")
         return X, labels, weight
 
-    def _counted(self, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
-        return that_count(X, y, sample_weight, some)
+    def _rows_with_weight(self, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
+        return rows_with_weight(X, y, sample_weight, some)
 
     def _learned(
         self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
@@ -134,11 +134,11 @@ class Classifier(Estimator):
             raise SchemaError("cannot merge models whose class_prior differs")
 
     def fit_batches(self, X: Any, y: Any, batches: Iterable[tuple[Any, Any]]) -> Self:
-        """Learn rows that come in batches, more of them than memory holds; everything learned before is forgotten.
+        """Learn rows in batches, more of them than memory holds; everything learned before is forgotten.
 
-        X and y are a sample of the rows, which makes all choices as `fit` does; `batches` are all of the rows with
-        their labels, those of the sample too, and are gone through once. Classes and categories that the sample does
-        not have join as they come.
+        X and y are a sample of the rows, on which all choices are made as in `fit`; `batches` are all of the rows with
+        their labels, including the sample, and are read once. Classes and categories that the sample does not have are
+        added as they occur.
 
         >>> import numpy as np
         >>> from deciban import Classifier
@@ -152,14 +152,14 @@ class Classifier(Estimator):
         (30000, True)
         """
 
-        def collect(none: TableModel) -> TableModel:
-            model = none
-            for rows, own in batches:
-                part, labels, _ = self._read(rows, own, None, reset=False, classes=model.classes, least=0)
+        def collect(empty_model: TableModel) -> TableModel:
+            model = empty_model
+            for rows, batch_labels in batches:
+                frame, labels, _ = self._read(rows, batch_labels, None, reset=False, classes=model.classes, least=0)
                 if labels.any_missing:
                     raise DecibanError("row {row} of a batch has no label", row=int(np.argmax(labels.codes < 0)))
-                if part.size:
-                    model = model.learn(model.read(part), labels, None, self.n_jobs)
+                if frame.size:
+                    model = model.learn(model.read(frame), labels, None, self.n_jobs)
             return model
 
         with self._unchanged_on_error():
@@ -167,7 +167,7 @@ class Classifier(Estimator):
         return self
 
     def _chosen_on(self, X: Any, y: Any, collect: Callable[[TableModel], TableModel]) -> TableModel:
-        """What `collect` learns, under choices made on a sample."""
+        """The model of `collect`, under choices made on a sample."""
         self._validate_params()
         frame, labels, _ = self._read(X, y, None, reset=True)
         if labels.any_missing or frame.size == 0:
@@ -178,7 +178,7 @@ class Classifier(Estimator):
         with progress("ways to look at the table") as watch:
             return choose_by_sample(reader, rows, labels.codes, labels.classes, collect, prior, self.n_jobs, watch)
 
-    def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> TableModel:
+    def _learned_on_engine(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> TableModel:
         from deciban.engines import learn
         from deciban.estimators import on_engines
 
@@ -190,13 +190,13 @@ class Classifier(Estimator):
         if not len(y):
             raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
 
-        def collect(none: TableModel) -> TableModel:
-            found: TableModel = on_engines.total_of(engine, on_engines.with_model(self, none), split)
-            return found
+        def collect(empty_model: TableModel) -> TableModel:
+            total: TableModel = on_engines.total_of(engine, on_engines.with_model(self, empty_model), split)
+            return total
 
         return self._chosen_on(X, y, collect)
 
-    # ------------------------------------------------------------------ looking inside
+    # ------------------------------------------------------------------ inspection
 
     def summary(self) -> Summary:
         """What was chosen and why: columns, laws, and every candidate's leave-one-out log loss."""
@@ -205,13 +205,13 @@ class Classifier(Estimator):
 
     @property
     def kinds_(self) -> Table:
-        """What each column is, and why."""
+        """The kind of each column, and the reason."""
         check_is_fitted(self)
         return kinds_table(self.model_.reader.kinds)
 
     @property
     def params(self) -> Table:
-        """How far each expert is believed."""
+        """The weight of each expert."""
         check_is_fitted(self)
         weights = self.model_.pool.weights
         rows = [(e.name, e.settings, float(w)) for e, w in zip(self.model_.experts, weights, strict=False)]
@@ -219,7 +219,7 @@ class Classifier(Estimator):
         rows += [("column", name, float(w)) for name, w in extra if w > 0]
         return Table("weights of the evidence", ("expert", "setting", "weight"), rows)
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ saving
 
     def _parameters_out(self) -> dict[str, Any]:
         parameters = super()._parameters_out()
@@ -247,26 +247,26 @@ class Classifier(Estimator):
         self.table_kind_, guessed = str(about["table"]), int(about["n_guessed"])
         if guessed < 0:
             raise ValueError("fewer than no labels were guessed")
-        found: TableModel = replace(model, unlabelled=guessed)
-        return found
+        restored: TableModel = replace(model, unlabelled=guessed)
+        return restored
 
 
 def warn_of_labels(frame: Frame, labels: Labels) -> None:
-    """Say so where a column is the labels themselves: such a model knows the answer, and nothing else."""
+    """Warn if a column equals the labels: such a model learns nothing else."""
     known = np.flatnonzero(labels.codes >= 0)
-    truth = [str(plain(label)) for label in labels.classes]
+    label_names = [str(plain(label)) for label in labels.classes]
     for name, column in zip(frame.names, frame.columns, strict=True):
-        if isinstance(column, Levels) and len(truth) > 1 and set(map(str, column.levels)) >= set(truth):
-            place = {label: i for i, label in enumerate(truth)}
-            codes = np.array([*(place.get(str(level), -2) for level in column.levels), -2])[column.codes[known]]
+        if isinstance(column, Levels) and len(label_names) > 1 and set(map(str, column.levels)) >= set(label_names):
+            code_of = {label: i for i, label in enumerate(label_names)}
+            codes = np.array([*(code_of.get(str(level), -2) for level in column.levels), -2])[column.codes[known]]
             if np.array_equal(codes, labels.codes[known]):
                 warn(f"column {name!r} is the same as the labels: leave it out, or give its name as y", UserWarning)
 
 
-def that_count(X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
-    """The rows of some weight: others must not change anything, not even where numbers are cut.
+def rows_with_weight(X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
+    """The rows of positive weight: others must not change anything, not even the cuts of bins.
 
-    Whether there must be `some` with a label.
+    With `some`, at least one of them must have a label.
     """
     weight = None if sample_weight is None else np.asarray(sample_weight)
     if weight is None or weight.ndim != 1 or weight.all() or y is None or isinstance(X, Iterator):
@@ -274,7 +274,7 @@ def that_count(X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[
     X, y = split_target(X, y) if isinstance(y, str) else (X, y)
     given = Rows.of(X)
     if given.size != len(weight):
-        return X, y, sample_weight  # whose length is complained of where weights are read
+        return X, y, sample_weight  # reading the weights raises an error for their length
     rows, labels = np.flatnonzero(weight), read_labels(y, given.size)
     if some and labels.soft is None and len(labels.classes) and not (labels.codes[rows] >= 0).any():
         raise ValueError("sample_weight is zero in every row that has a label: at least one must count")

@@ -31,39 +31,39 @@ class TextClassifier(Estimator):
     """Texts in, labels out: learned in one pass, updated, forgotten and merged exactly, explained word by word.
 
     By default the evidence of words, pairs of words, header fields, and in short texts of gaps and characters is graded
-    by how much each item knows, and weighed by reliabilities that are fitted on exact leave-one-out evidence; so the
-    probabilities come calibrated. `reliability=None` is the plain model of one family on words, in one pass.
+    by how much is known of each item, and weighted by reliabilities that are fitted on exact leave-one-out evidence; so
+    the probabilities are calibrated. `reliability=None` is the plain model of one family on words, in one pass.
 
     Parameters
     ----------
     reliability : "loo" or None, default="loo"
-        How far evidence is believed: by leave-one-out, or as the family has it.
+        How evidence is weighted: by leave-one-out, or as the family has it.
     family : "multinomial", "bernoulli" or "complement", default="multinomial"
         The law of words where reliability is None (S3–S6, S8).
     alpha : float, "loo" or "empirical", default=1.0
-        Pseudo-counts of the family. With reliability, several strengths are weighed and this is not used.
+        Pseudo-counts of the family. With reliability, several strengths are combined and this is not used.
     blocks : "auto" or a sequence of "words", "pairs", "headers", "gaps", "characters", "repeats", default="auto"
-        What evidence is taken of where there is reliability. By itself: words and pairs; header fields if most of the
-        documents begin with lines "Name: …"; gaps (words two or three apart) and characters if texts are short; repeats
-        (words that come two, three or five times at least) where several words of a text do.
+        The kinds of evidence, with reliability. "auto": words and pairs; header fields if most of the documents begin
+        with lines "Name: …"; gaps (words two or three apart) and characters if texts are short; repeats (words that
+        occur at least two, three or five times) if several words of a text do.
     prior : mapping, optional
-        Pseudo-counts that a person puts in (S6, S19): {word: n} for all classes or {word: {class: n}}. With
-        reliability, n documents' worth. See `deciban.text.background` for those of a corpus.
+        Pseudo-counts (S6, S19): {word: n} for all classes or {word: {class: n}}. With reliability, of n documents. See
+        `deciban.text.background` for those of a corpus.
     class_prior : array-like of shape (k,), {class: p}, "uniform" or None, default=None
-        The class prior; None counts it.
+        The class prior; None is the empirical one.
     lowercase : bool, default=True
         Whether "Free" is "free".
     n_features : int, default=None
-        Hashes items into so many buckets, |MurmurHash3| mod n_features, and keeps no words: memory is bounded however
-        many texts there are, and nothing of them can be read from a model. Items in one bucket are one to the model:
-        with 2**20 few matter. By block of evidence; a model has only the buckets that it has seen.
+        Hash items into this many buckets, |MurmurHash3| mod n_features, and keep no words: memory is bounded however
+        many texts there are, and no text can be read from a model. Items in one bucket are the same to the model: with
+        2**20 buckets few collisions matter. Per block of evidence; a model has only the buckets that it has seen.
     n_jobs : int, default=None
         Threads; None is all cores where there is enough text to gain from them.
 
     Attributes
     ----------
     classes_ : the labels, sorted
-    class_count_ : how many documents of each were learned
+    class_count_ : the number of documents of each class
     reliability_ : the reliabilities, a table
     model_ : the model as a value
 
@@ -84,9 +84,9 @@ class TextClassifier(Estimator):
     _texts: ClassVar[bool] = True
     _sparse: ClassVar[bool] = False
     _strings: ClassVar[bool] = True
-    _labelled_alone: ClassVar[bool] = True
+    _skips_unlabelled: ClassVar[bool] = True
     _unlabelled_weight: ClassVar[float] = 0.1
-    _apart: ClassVar[tuple[str, ...]] = ("n_jobs", "blocks")
+    _may_differ: ClassVar[tuple[str, ...]] = ("n_jobs", "blocks")
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "reliability": [StrOptions({"loo"}), None],
@@ -96,7 +96,7 @@ class TextClassifier(Estimator):
         "prior": [Mapping, None],
         "class_prior": ["array-like", Mapping, StrOptions({"uniform"}), None],
         "lowercase": ["boolean"],
-        "n_features": text_methods.BUCKETS,
+        "n_features": text_methods.N_FEATURES_CONSTRAINT,
         "n_jobs": [None, int, np.integer],
     }
 
@@ -141,13 +141,13 @@ class TextClassifier(Estimator):
             raise ValueError("there are 0 documents: at least one is needed to learn from")
         if len(labels.classes) == 0:
             raise ValueError("every label is missing: at least one document of each class needs one")
-        none = self._none(X, labels.classes, closed)
+        empty_model = self._empty_model(X, labels.classes, closed)
         self.__dict__.pop("model_", None)
         self.lowercase_ = self.lowercase
-        return fit.learn(none, X, labels, weight, hidden, self.n_jobs)
+        return fit.learn(empty_model, X, labels, weight, hidden, self.n_jobs)
 
-    def _none(self, texts: Texts, classes: Array, closed: bool) -> Graded | Plain:
-        """The model that the parameters speak of, which has learned nothing."""
+    def _empty_model(self, texts: Texts, classes: Array, closed: bool) -> Graded | Plain:
+        """The model of the parameters, which has learned nothing."""
         prior = fit.pseudo_counts(self.prior, classes, self.lowercase, alnum=self.reliability is None)
         class_prior = prior_by_class(self.class_prior, classes)
         if self.reliability is not None:
@@ -158,11 +158,11 @@ class TextClassifier(Estimator):
         family, alpha, loo = FAMILIES[self.family], 1.0 if self._wants_loo() else self.alpha, self._wants_loo()
         return Plain.none(family, alpha, classes, prior, closed, class_prior, self.n_features, loo)
 
-    _counted = text_methods.that_count
+    _rows_with_weight = text_methods.rows_with_weight
     _rows_to_keep = text_methods.rows_to_keep
-    _learned_by = text_methods.learned_by
+    _learned_on_engine = text_methods.learned_on_engine
     _template = text_methods.template
-    _rechoose = text_methods.rechoose
+    _chosen_by_sample = text_methods.chosen_by_sample
     refit_reliability = text_methods.refit_reliability
 
     def _check_parameters(self) -> None:
@@ -172,7 +172,7 @@ class TextClassifier(Estimator):
                 "complement naive Bayes has no marginal likelihood to maximise: use alpha='loo' or a number"
             )
 
-    # ------------------------------------------------------------------ looking inside
+    # ------------------------------------------------------------------ inspection
 
     kept_ = text_methods.kept
     top_words = text_methods.top_words
@@ -186,7 +186,7 @@ class TextClassifier(Estimator):
             raise NotAvailableError(text_methods.NO_DENSITY)
         return True
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ saving
 
     _about = text_methods.about
 
@@ -198,10 +198,10 @@ class TextClassifier(Estimator):
 
     def _restored(self, model: Any, about: dict[str, Any]) -> Graded | Plain:
         self._check_parameters()
-        found = text_methods.restored(model, about, self.reliability is None, self.n_features)
+        restored = text_methods.restored(model, about, self.reliability is None, self.n_features)
         self.lowercase_ = self.lowercase
-        if not isinstance(found, Plain):
-            return found
-        if found.model.joint.blocks[0].family != FAMILIES[self.family]:
+        if not isinstance(restored, Plain):
+            return restored
+        if restored.model.joint.blocks[0].family != FAMILIES[self.family]:
             raise ValueError("its family is not the one that its parameters speak of")
-        return replace(found, chooses=self._wants_loo())
+        return replace(restored, chooses=self._wants_loo())

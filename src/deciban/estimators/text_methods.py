@@ -1,4 +1,4 @@
-"""Methods and attributes of estimators of texts, written once and taken over, as `attributes` are by the others."""
+"""Methods and attributes of text estimators, written once and assigned, as `attributes` are for the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from deciban.errors import DecibanError
-from deciban.estimators.prediction_sets import KEPT_ROWS
+from deciban.estimators.prediction_sets import MAX_KEPT_ROWS
 from deciban.reading.labels import read_labels
 from deciban.show import Table
 from deciban.text.common import RIDGES
@@ -22,27 +22,27 @@ from deciban.text.kept import Kept, chosen_by, rechosen
 from deciban.text.plain import Plain
 from deciban.text.tables import KNOTS, STRENGTHS
 
-BUCKETS = [Interval(Integral, 1, MAX_BUCKETS, closed="both"), None]  # what n_features may be
+N_FEATURES_CONSTRAINT = [Interval(Integral, 1, MAX_BUCKETS, closed="both"), None]  # constraint of n_features
 NO_DENSITY = "p(x) is what a plain generative model has: reliability=None and no complement family"
 
-# ------------------------------------------------------------------ looking inside
+# ------------------------------------------------------------------ inspection
 
 
 def top_words(self: Any, target: Any = None, n: int = 10) -> Table:
-    """The words that speak most for a class (or each) against the others, in decibans.
+    """The words of strongest evidence for a class (or each) against the others, in decibans.
 
-    That is what a word says on its own. With `n_features` words are not kept, and buckets are named, "#12345".
-    With reliability, a text's words are weighed beside each other before they are added up: `explain` says what
-    each of them came to there, which is less.
+    That is the evidence of a word alone. With `n_features` words are not kept, and buckets are named, "#12345".
+    With reliability, a text's words are weighted together before they are added up: `explain` gives what each of them
+    contributes there, which is less.
     """
     self._check_classes()
     only = None if target is None else self.model_.code_of(target)
-    found: Table = self.model_.strongest_table(n, "words", "word", only)
-    return found
+    table: Table = self.model_.strongest_table(n, "words", "word", only)
+    return table
 
 
 def _vocabulary(self: Any) -> dict[str, int]:
-    """The words that were learned, each with its number."""
+    """The learned words and their numbers."""
     check_is_fitted(self)
     model: Graded | Plain = self.model_
     if model.n_features is not None:
@@ -63,7 +63,7 @@ def _alpha(self: Any) -> Any:
 
 
 def _reliability(self: Any) -> Table:
-    """How far each part of the evidence is believed; parts that are not are left out."""
+    """The weight of each part of the evidence; parts of weight zero are left out."""
     check_is_fitted(self)
     if not isinstance(self.model_, Graded):
         raise AttributeError("a plain model believes its family: reliability is None")
@@ -72,8 +72,8 @@ def _reliability(self: Any) -> Table:
     rows = [
         (block, mu, kind, float(weight))
         for block in self.model_.sums.blocks
-        for mu, mine in zip(STRENGTHS, choice.weights(block), strict=True)
-        for kind, weight in zip(kinds, mine, strict=True)
+        for mu, weights in zip(STRENGTHS, choice.weights(block), strict=True)
+        for kind, weight in zip(kinds, weights, strict=True)
         if weight > 0
     ]
     rows += [
@@ -85,10 +85,10 @@ def _reliability(self: Any) -> Table:
 
 
 def _kept(self: Any) -> Kept:
-    """The documents that are kept in memory to choose by."""
+    """The documents kept in memory to choose by."""
     check_is_fitted(self)
-    found: Kept = self.model_.kept
-    return found
+    documents: Kept = self.model_.kept
+    return documents
 
 
 vocabulary = property(_vocabulary)
@@ -100,10 +100,9 @@ kept = property(_kept)
 
 
 def refit_reliability(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> Any:
-    """Fit the reliabilities anew (or alpha="loo"), by leave-one-out over documents that the model has learned.
+    """Fit the reliabilities again (or alpha="loo"), by leave-one-out over documents that the model has learned.
 
-    Without any given, over those that it kept: all of a few thousand, or as many of more. A model read from a file
-    has kept none.
+    By default over those that it kept: all, or a few thousand of them. A model read from a file has kept none.
     """
     check_is_fitted(self)
     self._check_exact("no document can be taken out exactly: fit again")
@@ -118,15 +117,15 @@ def refit_reliability(self: Any, X: Any = None, y: Any = None, sample_weight: An
     return self
 
 
-def that_count(self: Any, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
-    """Texts, labels and weights: what weighs nothing is not even looked at."""
+def rows_with_weight(self: Any, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
+    """Texts, labels and weights without those of weight zero."""
     del some
     weight = None if sample_weight is None else np.asarray(sample_weight)
     if weight is None or weight.ndim != 1 or weight.all() or y is None:
         return X, y, sample_weight
     texts = self._reader().texts(X)
     if len(texts) != len(weight):
-        return texts, y, sample_weight  # whose length is complained of where weights are read
+        return texts, y, sample_weight  # reading the weights raises an error for their length
     rows = np.flatnonzero(weight)
     labels = read_labels(y, len(texts))
     values = np.array([*labels.classes.tolist(), None], dtype=object)[labels.codes[rows]]
@@ -134,15 +133,15 @@ def that_count(self: Any, X: Any, y: Any, sample_weight: Any, some: bool = False
 
 
 def rows_to_keep(self: Any, given: Any, X: Any) -> Any:
-    """Texts as they were read, for a mail is not parsed again; and not twice, if they are kept to choose by."""
+    """Texts as they were read, so that mails are not parsed again; None if they are kept to choose by already."""
     del given
-    return None if len(X) > KEPT_ROWS or self.model_.every_row() is not None else X
+    return None if len(X) > MAX_KEPT_ROWS or self.model_.every_row() is not None else X
 
 
-# ------------------------------------------------------------------ learning where texts are
+# ------------------------------------------------------------------ learning on engines
 
 
-def learned_by(self: Any, engine: Any, split: Any, hidden: Any, clusters: int | None) -> Any:
+def learned_on_engine(self: Any, engine: Any, split: Any, hidden: Any, clusters: int | None) -> Any:
     """The model of all texts of an engine."""
     from deciban.estimators import on_engines
 
@@ -150,30 +149,30 @@ def learned_by(self: Any, engine: Any, split: Any, hidden: Any, clusters: int | 
 
 
 def template(self: Any, X: Any, y: Any, weight: Any, classes: Any = None) -> Any:
-    """A copy that has learned a sample, to choose by it, and forgotten it."""
+    """A copy that has made all choices on a sample, and has learned nothing."""
     part = copy.copy(self)
     part.__dict__.pop("model_", None)
     return (part.fit(X, y, weight) if classes is None else part.partial_fit(X, y, classes, weight)).empty()
 
 
-def rechoose(self: Any, X: Any, y: Any, weight: Any) -> Any:
-    """What leave-one-out chooses, by the texts of a sample: all of them were learned."""
+def chosen_by_sample(self: Any, X: Any, y: Any, weight: Any) -> Any:
+    """The model with what leave-one-out chooses by the texts of a sample, which were all learned."""
     if not self.model_.chooses:
         return self.model_
     texts, labels, weight = self._read(X, y, weight, reset=False, least=0)
     return chosen_by(self.model_, texts, labels, weight, self.n_jobs)
 
 
-# ------------------------------------------------------------------ keeping
+# ------------------------------------------------------------------ saving
 
 
 def about(self: Any) -> dict[str, Any]:
-    """What a file says of the estimator beside its parameters."""
+    """What a file contains about the estimator besides its parameters."""
     return {"n_unlabelled": self.model_.unlabelled}
 
 
 def restored(model: Any, about: dict[str, Any], plain: bool, n_features: int | None) -> Graded | Plain:
-    """The model that a file kept, checked against what the parameters speak of. It chooses by itself."""
+    """The model of a file, checked against the parameters, with automatic choices."""
     if isinstance(model, Plain) != plain:
         raise ValueError("its model is not the one that its parameters speak of")
     if model.n_features != n_features:
@@ -181,5 +180,5 @@ def restored(model: Any, about: dict[str, Any], plain: bool, n_features: int | N
     unlabelled = int(about["n_unlabelled"])
     if unlabelled < 0:
         raise ValueError("fewer than no documents were without a label")
-    found: Graded | Plain = replace(model, unlabelled=unlabelled, choosing=True)
-    return found
+    checked: Graded | Plain = replace(model, unlabelled=unlabelled, choosing=True)
+    return checked

@@ -1,4 +1,4 @@
-"""What scikit-learn checks of rows and labels before they are read: shapes, names, types."""
+"""scikit-learn's checks of rows and labels before they are read: shapes, names, types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deciban.reading.native import native_kind
 
 
 def matrix(estimator: Any, X: Any, *, reset: bool, least: int = 1, sparse: bool = True) -> Any:
-    """Rows of numbers; infinities show up in the sums, NaN is missing."""
+    """Rows of numbers; NaN is missing, and infinities are detected later, in the sums."""
     rows = validate_data(
         estimator,
         unmask(X),
@@ -32,7 +32,7 @@ def matrix(estimator: Any, X: Any, *, reset: bool, least: int = 1, sparse: bool 
 
 
 def objects(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Any:
-    """Rows of anything: each value keeps its kind."""
+    """Rows of any values, which keep their types."""
     rows = validate_data(
         estimator,
         unmask(mixed_rows(X) if isinstance(X, list | tuple) else X),
@@ -48,9 +48,9 @@ def objects(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Any:
 
 
 def table(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Frame:
-    """A table with the columns' names (x0, x1, … where they have none); `reset` remembers what the first is like."""
-    frame = None if is_array(X) else read_frame(X)  # first, so that a bad table is told in our own words
-    # A sparse matrix by keys (DOK) has the methods of a dictionary, and no names.
+    """A table with the columns' names (x0, x1, … where they have none); `reset` stores its names and kind."""
+    frame = None if is_array(X) else read_frame(X)  # first, so that a bad table raises our own error
+    # A sparse DOK matrix has the methods of a dictionary, but no names.
     kind = "numpy" if is_array(X) else "dict" if isinstance(X, Frame) else native_kind(X)
     named = has_names(X, kind)
     if is_array(X):
@@ -69,7 +69,7 @@ def table(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Frame:
     known = getattr(estimator, "feature_names_in_", None)
     if named and known is not None:
         return frame
-    if named != (known is not None) and not is_array(X):  # of arrays, scikit-learn has said so
+    if named != (known is not None) and not is_array(X):  # for arrays, scikit-learn has warned
         has, was = ("has", "without") if named else ("does not have", "with")
         warn(f"X {has} feature names, but {type(estimator).__name__} was fitted {was} feature names", UserWarning)
     if len(frame.names) != estimator.n_features_in_:
@@ -82,7 +82,7 @@ def table(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Frame:
 
 
 def is_array(X: Any) -> bool:
-    """Whether scikit-learn's checks know what X is."""
+    """Whether scikit-learn's checks apply to X."""
     return sp.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.names is None)
 
 
@@ -94,7 +94,7 @@ def has_names(X: Any, kind: str) -> bool:
 
 
 def mixed_rows(X: Any) -> Any:
-    """A list of rows as it is where it holds anything but numbers: NumPy would make strings of the numbers."""
+    """A list of rows as objects if it contains strings: NumPy would turn the numbers into strings."""
     array = np.asarray(X) if not any(sp.issparse(row) for row in X) else X
     if getattr(array, "dtype", None) is None or array.dtype.kind not in "US":
         return X
@@ -108,20 +108,20 @@ def one_column(y: Any) -> Any:
 
 
 def warn_of_em(learned: em.Learned) -> None:
-    """Where EM came to its last step before it converged, say so."""
+    """Warn if EM did not converge."""
     if not learned.converged and not learned.interrupted:
         warn(f"EM did not converge in {len(learned.log_likelihood)} steps", ConvergenceWarning)
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Where draws come from: NumPy's new generators as they are, whatever else scikit-learn takes as a seed."""
+    """A random generator: NumPy's new generators as they are, or from anything scikit-learn accepts as a seed."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(0, 2**31 - 1, size=4))
 
 
 def plain_rows(X: Matrix) -> Matrix:
-    """Rows in a form that means what it says: native numbers, and each sparse entry stored once, where it can be."""
+    """Rows in canonical form: native byte order, and each sparse entry stored once."""
     if sp.issparse(X):
         check_sparse(X)
         if not X.has_canonical_format:
@@ -133,10 +133,10 @@ def plain_rows(X: Matrix) -> Matrix:
 
 
 def check_sparse(X: Matrix) -> None:
-    """The kernels go where the indices point, so they must point inside."""
+    """The kernels do not check indices, so they must be in range."""
     ends, length = X.indptr, X.shape[1] if X.format == "csr" else X.shape[0]
-    sound = ends[0] == 0 and ends[-1] <= min(len(X.indices), len(X.data)) and not (np.diff(ends) < 0).any()
-    if not sound or (len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < length):
+    valid = ends[0] == 0 and ends[-1] <= min(len(X.indices), len(X.data)) and not (np.diff(ends) < 0).any()
+    if not valid or (len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < length):
         raise DecibanError("X is a sparse matrix whose indices point outside it: build it anew")
 
 

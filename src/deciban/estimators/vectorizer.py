@@ -25,14 +25,14 @@ from deciban.text.vectorizer import counting
 from deciban.text.vectorizer.counting import TermColumns, TermCounts
 from deciban.text.vectorizer.terms import Recipe
 
-# Patterns that say no more than "words of at least so many characters".
+# Patterns that only mean "words of at least so many characters".
 PLAIN_WORDS = re.compile(r"(?:\(\?u\))?(?:\\b)?((?:\\w)*)\\w\+(?:\\b)?")
-# Where a subclass has its own of these, terms are its affair.
+# If a subclass overrides one of these, terms are computed in Python.
 BUILDERS = (
     *("build_analyzer", "build_preprocessor", "build_tokenizer", "decode", "get_stop_words"),
     *("_word_ngrams", "_char_ngrams", "_char_wb_ngrams"),
 )
-ANALYSED = 1024  # documents that an analyzer in Python lists the terms of, before they are counted
+ANALYSER_BATCH = 1024  # documents analysed in Python at a time, before terms are counted
 
 
 class CountVectorizer(Base):  # type: ignore[misc]  # scikit-learn has no types
@@ -43,23 +43,23 @@ class CountVectorizer(Base):  # type: ignore[misc]  # scikit-learn has no types
     Arrow, or `Lines` of a file.
 
     What is learned is, for every term, how many documents have it and how often it occurs. `vocabulary_` is derived
-    from these sums, so that `partial_fit` on batches in any order, or `a + b`, is `fit` on everything; also where
-    `min_df`, `max_df` or `max_features` chose among the terms.
+    from these sums, so `partial_fit` on batches in any order, or `a + b`, equals `fit` on everything; also where
+    `min_df`, `max_df` or `max_features` select terms.
 
     Parameters
     ----------
     input, encoding, decode_error, strip_accents, lowercase, preprocessor, tokenizer, stop_words, token_pattern, \
 ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype : as in scikit-learn
     n_features : int, default=None
-        So many columns, and a term's is |MurmurHash3(term)| mod n_features, as in scikit-learn's HashingVectorizer
-        with alternate_sign=False and norm=None. Nothing is learned and nothing is kept: `transform` needs no `fit`, and
-        memory does not grow with the number of distinct terms.
+        The number of columns; a term's is |MurmurHash3(term)| mod n_features, as in scikit-learn's HashingVectorizer
+        with alternate_sign=False and norm=None. Nothing is learned: `transform` needs no `fit`, and memory does not
+        grow with the number of distinct terms.
     n_jobs : int, default=None
         Threads; None is all cores for text long enough to gain from them.
 
     Attributes
     ----------
-    vocabulary_ : dict of terms and their columns, made when first asked for
+    vocabulary_ : dict of terms and their columns, computed when first needed
     fixed_vocabulary_ : whether the parameter `vocabulary` gave it
 
     Examples
@@ -74,7 +74,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
     ['bird', 'cat', 'dog', 'the']
     """
 
-    # As in scikit-learn: what partial_fit takes first is the data, by whatever name.
+    # As in scikit-learn: the first argument of partial_fit is the data, whatever its name.
     __metadata_request__partial_fit: ClassVar[dict[str, Any]] = {"raw_documents": metadata_routing.UNUSED}
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -158,7 +158,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         return self._count(raw_documents)
 
     def partial_fit(self, raw_documents: Iterable[Any], y: Any = None) -> Self:
-        """Learn from more documents: what `fit` on all of them together would have learned."""
+        """Learn from more documents: the result is that of `fit` on all of them."""
         del y
         if not self._start(raw_documents):
             return self
@@ -192,7 +192,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         return merged
 
     def __copy__(self) -> Self:
-        """A copy that learns by itself."""
+        """A copy that learns independently."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         if "_tally" in vars(self):
@@ -220,7 +220,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         return self._derived().names()
 
     def _start(self, raw_documents: Any) -> bool:
-        """What scikit-learn checks before it fits, in its order; whether there is anything to learn."""
+        """scikit-learn's checks before fitting, in its order; returns whether there is anything to learn."""
         self._validate_params()
         check_not_a_string(raw_documents)
         self._validate_ngram_range()
@@ -270,7 +270,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
             self._chosen = vocabulary
 
     def _derived(self) -> TermColumns:
-        """The vocabulary of what was learned, made when first needed."""
+        """The vocabulary of the learned terms, computed when first needed."""
         if "_chosen" not in vars(self):
             if "_tally" not in vars(self):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute 'vocabulary_': fit first")
@@ -278,49 +278,51 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         return self._chosen
 
     def _choose(self, tally: TermCounts, ranks: list[Codes]) -> tuple[TermColumns, Codes]:
-        """The vocabulary of what was learned, and its columns by rank."""
+        """The vocabulary of the learned terms, and its columns by rank."""
         n = tally.documents
         least, most = (
             float(bound if isinstance(bound, Integral) else bound * n) for bound in (self.min_df, self.max_df)
         )
-        # The type in which scikit-learn adds counts up decides how ties are sorted.
+        # The type in which scikit-learn adds counts determines how ties are sorted.
         kind = sp.csr_array((1, 1), dtype=self.dtype).sum(axis=0).dtype
         once = self.binary or np.dtype(self.dtype) == bool
         columns = counting.choose(tally, ranks, least, most, self.max_features, once, kind)
         return counting.vocabulary_of(tally.terms, ranks, columns), columns
 
     def _read(self, raw_documents: Any) -> tuple[Recipe, Iterator[Any]]:
-        """What the terms are, and the documents: for the kernel, or as lists of the terms that Python found."""
+        """How terms are extracted, and the documents: for the kernel, or as lists of terms extracted in Python."""
         analyze = self.build_analyzer()  # with scikit-learn's errors and warnings
         recipe = self._recipe()
         if recipe.unit == "given":
             return recipe, in_lists(map(analyze, self._checked(raw_documents)))
         utf8 = self.decode_error == "strict" and codecs.lookup(self.encoding).name == "utf-8"
-        as_they_are = self.preprocessor is None and not self.strip_accents
-        if self.input == "content" and utf8 and as_they_are:
+        unprocessed = self.preprocessor is None and not self.strip_accents
+        if self.input == "content" and utf8 and unprocessed:
             return recipe, batches(raw_documents, self.lowercase, ends=recipe.unit == "char")
         decoded = map(self.decode, self._checked(raw_documents))
-        if as_they_are:
+        if unprocessed:
             return recipe, batches(decoded, self.lowercase)
         return recipe, batches(map(self.build_preprocessor(), decoded), lower=False)
 
     def _recipe(self) -> Recipe:
-        """What the kernel can read; everything else is given by Python."""
-        low, high = self.ngram_range
-        own = any(name in vars(self) or getattr(type(self), name) is not getattr(Base, name) for name in BUILDERS)
-        if own or callable(self.analyzer) or not 1 <= low <= high:
+        """How the kernel extracts terms; "given" where Python has to."""
+        min_n, max_n = self.ngram_range
+        overridden = any(
+            name in vars(self) or getattr(type(self), name) is not getattr(Base, name) for name in BUILDERS
+        )
+        if overridden or callable(self.analyzer) or not 1 <= min_n <= max_n:
             return Recipe("given")
-        high = min(high, np.iinfo(np.int32).max)
+        max_n = min(max_n, np.iinfo(np.int32).max)
         if self.analyzer != "word":
-            return Recipe(self.analyzer, low, high)
-        plain = PLAIN_WORDS.fullmatch(self.token_pattern or "")
-        if plain is None or self.tokenizer is not None:
+            return Recipe(self.analyzer, min_n, max_n)
+        match = PLAIN_WORDS.fullmatch(self.token_pattern or "")
+        if match is None or self.tokenizer is not None:
             return Recipe("given")
-        stop = frozenset(word for word in self.get_stop_words() or () if isinstance(word, str))
-        return Recipe("word", low, high, 1 + len(plain[1]) // len(r"\w"), stop)
+        stop_words = frozenset(word for word in self.get_stop_words() or () if isinstance(word, str))
+        return Recipe("word", min_n, max_n, 1 + len(match[1]) // len(r"\w"), stop_words)
 
     def _checked(self, raw_documents: Any) -> Iterator[Any]:
-        """The documents one by one; what is no text is refused, unless it is somebody else's business."""
+        """The documents one by one; what is not a text is an error, unless other code processes it."""
         texts = self.input == "content" and self.preprocessor is None and not callable(self.analyzer)
         for number, document in enumerate(as_texts(raw_documents)):
             if texts:
@@ -353,5 +355,5 @@ def has_capitals(term: str) -> bool:
 
 
 def in_lists(analysed: Iterator[Iterable[Any]]) -> Iterator[list[list[Any]]]:
-    while some := [list(terms) for terms in islice(analysed, ANALYSED)]:
-        yield some
+    while batch := [list(terms) for terms in islice(analysed, ANALYSER_BATCH)]:
+        yield batch

@@ -19,10 +19,10 @@ from deciban.schema import Columns
 
 @dataclass(frozen=True, slots=True)
 class CountReader(Reader):
-    """Counts, dense or sparse. `asker` is who is told that a value is negative, where that makes no sense."""
+    """Counts, dense or sparse. `positive`: a negative value is an error, which names the model `model_name`."""
 
     names: tuple[str, ...] | None
-    asker: str
+    model_name: str
     positive: bool
     binary: bool = False  # values are 0 and 1 already
 
@@ -40,7 +40,7 @@ class CountReader(Reader):
         return np.asarray(rows[0])
 
     def check(self, X: Matrix) -> None:
-        """Counts: neither negative nor infinite."""
+        """Counts are neither negative nor infinite."""
         values = X.data if issparse(X) else X
         if self.binary:
             check_binary(values)
@@ -50,16 +50,16 @@ class CountReader(Reader):
         if np.isinf(low) or np.isinf(high):
             raise_overflow(X, Columns(X.shape[1], self.names))
         if self.positive and low < 0:
-            raise DecibanError(f"Negative values in data passed to {self.asker} (input X): the least is {low:g}")
+            raise DecibanError(f"Negative values in data passed to {self.model_name} (input X): the least is {low:g}")
 
 
 def by_rows(X: Matrix) -> Matrix:
-    """Sparse rows one after the other."""
+    """Sparse rows in row order (CSR)."""
     return X.tocsr() if issparse(X) and X.format != "csr" else X
 
 
 def check_binary(values: Array) -> None:
     """Without a threshold, values are 0 and 1 already."""
     if not np.all((values == 0) | (values == 1) | (values != values)):
-        odd = values[(values != 0) & (values != 1) & (values == values)].flat[0]
-        raise DecibanError(f"binarize=None takes X to be 0 and 1 already, and it holds {odd:g}: give a threshold")
+        other = values[(values != 0) & (values != 1) & (values == values)].flat[0]
+        raise DecibanError(f"binarize=None takes X to be 0 and 1 already, and it holds {other:g}: give a threshold")

@@ -1,4 +1,4 @@
-"""Rows of any make as they were given: a table, a sparse matrix, or texts; some of them, or a number for each."""
+"""Rows as they were given, a table, a sparse matrix or texts: some of them, and a hash of each."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Rows:
         return cls(rows, len(rows), "table" if tabular else "texts")
 
     def take(self, rows: Array) -> Any:
-        """Some of the rows, of the same make; a copy."""
+        """Some of the rows, of the same type; a copy."""
         if isinstance(self.X, Frame) or hasattr(self.X, "strings"):
             return self.X.take(rows)
         if isinstance(self.X, Mapping):
@@ -67,12 +67,12 @@ class Rows:
         return self.X.strings() if hasattr(self.X, "strings") else self.X  # type: ignore[no-any-return]  # a list of them
 
     def frame(self) -> Frame | None:
-        """The columns of a table; None where there are none to look at one by one."""
+        """The columns of a table; None for texts and sparse matrices."""
         return read_frame(self.X) if self.make == "table" else None
 
     @property
     def entries(self) -> int:
-        """How many values there are; of texts, eight characters count as one."""
+        """The number of values; of texts, eight characters count as one."""
         if self.make == "sparse":
             return int(self.X.nnz)
         if self.make == "texts":
@@ -86,7 +86,7 @@ class Rows:
         return int(np.prod(self.X.shape))
 
     def digests(self) -> Array:
-        """A number for each row by what is in it, (n,) of 64 bits."""
+        """A hash of each row's content, (n,) of 64 bits."""
         if self.make == "texts":
             return mix_bits(np.array([checksum(text) for text in self.texts()], dtype=np.uint64))
         if self.make == "sparse":
@@ -100,7 +100,7 @@ class Rows:
 
 
 def as_list(X: Any) -> list[Any]:
-    """Texts of any make."""
+    """Texts of any type, as a list."""
     if (series := as_series(X)) is not None:
         return series.to_list()
     return list(X)
@@ -126,6 +126,6 @@ def checksum(text: Any) -> int:
 
 
 def bits(values: Array) -> Array:
-    """Numbers as 64 bits: one pattern for zero, and one for what is missing."""
+    """Numbers as 64 bits: one pattern for zero, and one for missing values."""
     numbers = np.asarray(values, dtype=np.float64) + 0.0
     return np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)

@@ -101,15 +101,15 @@ def prediction_set_function(
         note("note", promise(STORED, coverage, by_class, loaded.calibration_.rows))
         return lambda X: loaded.predict_set(X, coverage, by_class=by_class)
     from deciban.estimators.load import load
-    from deciban.estimators.prediction_sets import KEPT_ROWS
+    from deciban.estimators.prediction_sets import MAX_KEPT_ROWS
 
     estimator = load(path)
     learned = rows_for(estimator, rows, files)
-    table, all_here = learned.all_or_sample(KEPT_ROWS)
+    table, all_here = learned.all_or_sample(MAX_KEPT_ROWS)
     if not all_here and not estimator._sums_decide():
         raise DecibanError(
-            f"{{rows}} has more than {KEPT_ROWS:,} rows, too many to fit the model anew without a part of them: leave "
-            "out --rows",
+            f"{{rows}} has more than {MAX_KEPT_ROWS:,} rows, too many to fit the model anew without a part of them: "
+            "leave out --rows",
             rows=learned.name,
         )
     if not learned_before(estimator, learned):

@@ -79,10 +79,10 @@ class Dask(Engine):
         A Bag holds dicts, with a key for each column; or texts; or pairs of a text and its label. The columns of an
         Array are called x0, x1, …; an Array of one dimension holds texts.
     y : dask Series, Array or Bag, optional
-        Labels that are not a column of X, in the order of its rows. `target` says what their column is called: what
-        the Series is called, if it has a name; "label" beside texts; otherwise "y".
+        Labels that are not a column of X, in the order of its rows. `target` is the name of their column: that of
+        the Series, if it has one; "label" beside texts; otherwise "y".
     files : sequence of str, optional
-        What X was read from. Errors name the file, where there are as many of them as partitions.
+        What X was read from. Errors name the file, if there is one for each partition.
 
     >>> import pandas as pd, dask, dask.dataframe as dd
     >>> from deciban.engines.dask.engine import Dask

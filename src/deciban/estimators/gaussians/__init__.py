@@ -1,1 +1,1 @@
-"""Gaussians over all columns at once, one a class or several."""
+"""Gaussians over all columns, one or several for each class."""

@@ -1,4 +1,4 @@
-"""scikit-learn's `covariance_estimator`: it sees rows once, and its word stands."""
+"""scikit-learn's `covariance_estimator`, which sees the rows once; its estimates are kept."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from deciban.joint import Joint
 from deciban.matrix import has_missing
 from deciban.reading.labels import Labels
 
-LOOKED = "covariance_estimator looked at rows, not at sums"
+FROZEN_REASON = "covariance_estimator looked at rows, not at sums"
 
 
 def check(estimator: Any, no_estimator: str) -> None:
-    """What goes with which solver."""
+    """Raise an error for parameters that do not go with the solver."""
     if estimator.solver == "svd":
         if estimator.shrinkage is not None:
             raise NotImplementedError("shrinkage not supported with 'svd' solver. Take another solver.")
@@ -31,39 +31,39 @@ def check(estimator: Any, no_estimator: str) -> None:
 
 
 def covariances(estimator: Any, X: Any, labels: Labels, weight: Floats | None) -> tuple[Floats, Floats]:
-    """What it says of every class, (k, d, d), and how many rows each has."""
+    """Its covariance of every class, (k, d, d), and the number of rows of each."""
     if weight is not None or labels.any_missing or labels.soft is not None or has_missing(X):
         raise DecibanError(
             "covariance_estimator takes plain rows: no weights, missing labels or missing entries; use shrinkage "
             "instead"
         )
     k = len(labels.classes)
-    each = np.array([ask(estimator, X[labels.codes == c]) for c in range(k)])
-    return each, np.bincount(labels.codes, minlength=k).astype(float)
+    by_class = np.array([estimated_covariance(estimator, X[labels.codes == c]) for c in range(k)])
+    return by_class, np.bincount(labels.codes, minlength=k).astype(float)
 
 
-def ask(estimator: Any, rows: Array) -> Floats:
-    """What it says of some rows."""
+def estimated_covariance(estimator: Any, rows: Array) -> Floats:
+    """Its covariance of some rows."""
     try:
-        judge = clone(estimator.covariance_estimator)
+        fitted = clone(estimator.covariance_estimator)
     except TypeError:  # anything with fit and covariance_ does
-        judge = estimator.covariance_estimator
-    judge.fit(rows)
-    if not hasattr(judge, "covariance_"):
-        raise ValueError(f"{type(judge).__name__} does not have a covariance_ attribute")
-    found = np.asarray(judge.covariance_, dtype=np.float64)
-    if found.shape != (rows.shape[1], rows.shape[1]):
-        raise ValueError(f"covariance_ of {type(judge).__name__} has shape {found.shape}")
-    return found
+        fitted = estimator.covariance_estimator
+    fitted.fit(rows)
+    if not hasattr(fitted, "covariance_"):
+        raise ValueError(f"{type(fitted).__name__} does not have a covariance_ attribute")
+    covariance = np.asarray(fitted.covariance_, dtype=np.float64)
+    if covariance.shape != (rows.shape[1], rows.shape[1]):
+        raise ValueError(f"covariance_ of {type(fitted).__name__} has shape {covariance.shape}")
+    return covariance
 
 
 def nested(matrices: Floats) -> tuple[Any, ...]:
-    """Covariances as a family's settings have them."""
+    """Covariances as nested tuples, for a family's settings."""
     return tuple(tuple(map(tuple, m)) for m in matrices.tolist())
 
 
 def joint(estimator: Any, covariance: str, unit: float = 0.0) -> Joint:
-    """Gaussians over all columns, with covariances from the sums, or as the `covariance_estimator` has them."""
+    """Gaussians over all columns, with covariances from the sums, or from the `covariance_estimator`."""
     family = MultivariateGaussian(
         covariance=covariance,
         sphere=0.0 if estimator.shrinkage is None else estimator.shrinkage,
@@ -74,7 +74,7 @@ def joint(estimator: Any, covariance: str, unit: float = 0.0) -> Joint:
 
 
 def check_savable(self: Any) -> None:
-    """As of any other; and what is code is in no file."""
+    """The usual checks; and a `covariance_estimator` cannot be saved, since it is code."""
     if self.covariance_estimator is not None:
         raise ValueError("a covariance_estimator is code, which files do not hold: use shrinkage instead")
     Estimator._check_savable(self)

@@ -20,8 +20,8 @@ from deciban.joint import Joint
 class GaussianDiscriminant(Estimator):
     """Rows of a class are Gaussian: x | y ~ N(μ_y, Σ_y), with covariances of a chosen shape and strength.
 
-    Kept are n, Σ(x−p) and Σ(x−p)(x−p)ᵀ per class, whatever the shape. Linear and quadratic discriminant analysis,
-    nearest centroids and regularised analysis are all estimates from these sums.
+    The statistics are n, Σ(x−p) and Σ(x−p)(x−p)ᵀ per class, whatever the shape. Linear and quadratic discriminant
+    analysis, nearest centroids and regularised analysis are all estimates from these sums.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ class GaussianDiscriminant(Estimator):
         one (linear); "diag" and "tied_diag": axis-aligned; "spherical" and "tied_spherical": σ²I; "unit": the identity.
         Or one of Celeux and Govaert's fourteen by mclust's letters (EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE,
         EEV, VEV, EVV, VVV), or "bic" or "loo": the best of them by the Bayesian information criterion, or by exact
-        leave-one-out. `leave_one_out` judges every row under what other rows choose. Shapes other than "full" and
-        "tied" take an estimate from the sums for every row left out.
+        leave-one-out. `leave_one_out` scores every row under the choice of the other rows. Shapes other than "full" and
+        "tied" need a new estimate from the sums for every row left out.
     shrinkage : "loo", "auto", "oas", number, pair of numbers or None, default="loo"
         A number in [0, 1] moves every covariance towards a sphere of the same size. A pair (tie, sphere) first moves
-        each towards the shared one: regularised discriminant analysis. "loo" chooses the pair by exact leave-one-out,
-        and takes spheres to be round where columns are in units of their spread within classes (as `fit` finds it).
+        each towards the shared one: regularised discriminant analysis. "loo" chooses the pair by exact leave-one-out;
+        spheres are then round in units of the columns' standard deviations within classes (those of `fit`).
         "auto" is Ledoit and Wolf's number, "oas" Chen et al.'s. Shapes other than "full" and "tied" take a number
         or None, and "loo" leaves them as they are.
     priors : array-like of shape (k,), default=None
@@ -49,10 +49,10 @@ class GaussianDiscriminant(Estimator):
         None is the covariance that the classes have in common.
     predictive : bool, default=True
         Integrate means and covariances out instead of plugging their estimates in: multivariate Student-t, whose
-        probabilities are less sure of themselves where rows are few. With "full", "tied" and "diag"; other shapes are
+        probabilities are less extreme where rows are few. With "full", "tied" and "diag"; other shapes are
         plugged in.
     criterion : {"log_loss", "accuracy"}, default="log_loss"
-        What "loo" looks at.
+        The criterion of "loo".
     n_jobs : int, default=None
         Threads; None is all cores for data large enough to gain from them.
 
@@ -86,7 +86,7 @@ class GaussianDiscriminant(Estimator):
     """
 
     _prior_parameter: ClassVar[str] = "priors"
-    _real: ClassVar[bool] = True
+    _keeps_dtype: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "covariance": [StrOptions({*ALIASES, *SHAPES, "bic", "loo"})],
         "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto", "oas", "loo"}), "array-like", None],

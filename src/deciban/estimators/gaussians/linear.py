@@ -38,13 +38,13 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     priors : array-like of shape (k,), default=None
         The class prior, if it is known; otherwise n_y/n. It does not enter Σ.
     n_components : int, default=None
-        How many directions `transform` gives: at most min(k − 1, d).
+        The number of directions of `transform`: at most min(k − 1, d).
     store_covariance : bool, default=False
-        Whether `covariance_` is there with solver="svd".
+        Whether `covariance_` is available with solver="svd".
     tol : float, default=1e-4
-        Singular values below it are directions that `transform` leaves out.
+        `transform` leaves out directions with singular values below it.
     covariance_estimator : object with fit and covariance_, default=None
-        Estimates each class's covariance from its rows. What it says is kept as it is: such a model learns no more.
+        Estimates each class's covariance from its rows. The estimate is kept: such a model cannot learn more.
     n_jobs : int, default=None
         Threads; None is all cores for data large enough to gain from them.
 
@@ -63,7 +63,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     """
 
     _prior_parameter: ClassVar[str] = "priors"
-    _real: ClassVar[bool] = True
+    _keeps_dtype: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "solver": [StrOptions({"svd", "lsqr", "eigen"})],
         "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both"), None],
@@ -114,39 +114,39 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         if self.covariance_estimator is None:
             return ""
         X = self._reader().plain(X)
-        each, count = from_rows.covariances(self, X, labels, weight)
+        by_class, count = from_rows.covariances(self, X, labels, weight)
         if self.solver == "eigen":
-            self.total_ = from_rows.ask(self, X)
-        self.given_ = from_rows.nested((count[:, None, None] / count.sum() * each).sum(axis=0)[None])
-        return from_rows.LOOKED
+            self.total_ = from_rows.estimated_covariance(self, X)
+        self.given_ = from_rows.nested((count[:, None, None] / count.sum() * by_class).sum(axis=0)[None])
+        return from_rows.FROZEN_REASON
 
     def _joint(self) -> Joint:
         return from_rows.joint(self, "tied")
 
     def _check_fitted(self, model: Any) -> None:
         super()._check_fitted(model)
-        most = min(len(model.classes) - 1, model.columns().size)
-        if self.n_components is not None and len(model.classes) and self.n_components > most:
+        limit = min(len(model.classes) - 1, model.columns().size)
+        if self.n_components is not None and len(model.classes) and self.n_components > limit:
             raise ValueError(
                 f"n_components cannot be larger than min(n_features, n_classes - 1). It is {self.n_components}, and "
                 f"there are {model.columns().size} features and {len(model.classes)} classes."
             )
 
     def decision_function(self, X: Any) -> Floats:
-        """x·coef_ + intercept_: log p(x, y) but for what all classes share; with two classes the log-odds, (n,)."""
+        """x·coef_ + intercept_: log p(x, y) up to a constant per row; with two classes the log-odds, (n,)."""
         rows = self._rows(X).data[0]
         weights, offsets = self._linear()
         scores = rows @ weights.T + offsets
         gaps = incomplete(rows)
-        if gaps.any():  # what is left of a row is not linear in it: its log p(x, y) as it is
-            said = self._scores(X, "log_joint")[gaps]
-            scores[gaps] = said[:, 1:] - said[:, :1] if len(self.classes_) == 2 else said
+        if gaps.any():  # a row with missing entries has no linear form: its log p(x, y) itself
+            log_joint = self._scores(X, "log_joint")[gaps]
+            scores[gaps] = log_joint[:, 1:] - log_joint[:, :1] if len(self.classes_) == 2 else log_joint
         return np.asarray(scores.ravel() if len(self.classes_) == 2 else scores)
 
     def transform(self, X: Any) -> Floats:
-        """Rows along the directions that tell classes apart best, (n, n_components).
+        """Rows along the directions that separate classes best, (n, n_components).
 
-        Missing entries stand where they are expected, given those that are there.
+        Missing entries are replaced by their expected values given the others.
         """
         check_is_fitted(self)
         if self.solver == "lsqr":
@@ -160,25 +160,25 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     @property
     def _n_features_out(self) -> int:
-        most = min(len(self.classes_) - 1, self.n_features_in_, self._directions()[0].shape[1])
-        return int(most if self.n_components is None else min(self.n_components, most))
+        limit = min(len(self.classes_) - 1, self.n_features_in_, self._directions()[0].shape[1])
+        return int(limit if self.n_components is None else min(self.n_components, limit))
 
     def _linear(self) -> tuple[Floats, Floats]:
-        """Weights and offsets (S14), about the centre that scikit-learn's solvers take."""
+        """Weights and offsets (S14), about the centre that scikit-learn's solvers use."""
         self._check_classes()
-        found: tuple[Floats, Floats] = self.model_.cached("linear", self._find_linear)
-        return found
+        form: tuple[Floats, Floats] = self.model_.cached("linear", self._find_linear)
+        return form
 
     def _find_linear(self) -> tuple[Floats, Floats]:
         params = attributes.gaussian_params(self)
         assert params.roots is not None
-        two = len(self.classes_) == 2  # then the centre cancels, and one near the data costs no digits
+        two_classes = len(self.classes_) == 2  # then the centre cancels, and one near the data loses no digits
         root = params.roots.root[0]
-        centre = self._centre() if two or self.solver == "svd" else np.zeros(self.n_features_in_)
-        gap = params.mean - centre
-        weights = gap @ root.T @ root
-        offsets = -0.5 * (gap * weights).sum(axis=1) + self.model_.log_prior - weights @ centre
-        return (weights[1:] - weights[:1], offsets[1:] - offsets[:1]) if two else (weights, offsets)
+        centre = self._centre() if two_classes or self.solver == "svd" else np.zeros(self.n_features_in_)
+        deviation = params.mean - centre
+        weights = deviation @ root.T @ root
+        offsets = -0.5 * (deviation * weights).sum(axis=1) + self.model_.log_prior - weights @ centre
+        return (weights[1:] - weights[:1], offsets[1:] - offsets[:1]) if two_classes else (weights, offsets)
 
     def _centre(self) -> Floats:
         return np.asarray(np.exp(self.model_.log_prior) @ attributes.gaussian_params(self).mean)
@@ -208,7 +208,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     @property
     def scalings_(self) -> Array:
-        """Directions that tell classes apart, best first, in which Σ is the identity: (d, directions)."""
+        """Directions that separate classes, best first, in which Σ is the identity: (d, directions)."""
         return attributes.as_learned(self, self._directions()[0])
 
     @property
@@ -219,8 +219,8 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _directions(self) -> tuple[Floats, Floats]:
         self._check_classes()
         find = self._eigen_directions if self.solver == "eigen" else self._svd_directions
-        found: tuple[Floats, Floats] = self.model_.cached("directions", find)
-        return found
+        directions: tuple[Floats, Floats] = self.model_.cached("directions", find)
+        return directions
 
     def _svd_directions(self) -> tuple[Floats, Floats]:
         """Whiten the rows within classes, then rotate to the principal axes of the class means."""
@@ -238,7 +238,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         return white @ turn.T[:, :rank], share
 
     def _eigen_directions(self) -> tuple[Floats, Floats]:
-        """The directions in which the scatter of all rows is greatest beside that within classes."""
+        """The directions in which the scatter of all rows is greatest relative to that within classes."""
         params = attributes.gaussian_params(self)
         assert params.roots is not None
         root = params.roots.root[0]
@@ -257,9 +257,9 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         )
         moved = shift(stats.sums[0], columns.pivot - centre)
         sums = {name: array.sum(axis=0, keepdims=True) for name, array in moved.items()}
-        one = type(columns)(columns.size, pivot=centre[None])
+        centred_columns = type(columns)(columns.size, pivot=centre[None])
         family = MultivariateGaussian(sphere=0.0 if self.shrinkage is None else self.shrinkage)
         if self.covariance_estimator is not None:
             return np.asarray(self.total_)
-        found = family.moments(sums, one)
-        return np.asarray(family.covariances(found, sums)[1][0])
+        moments = family.moments(sums, centred_columns)
+        return np.asarray(family.covariances(moments, sums)[1][0])

@@ -1,4 +1,4 @@
-"""Mixtures of Gaussians: clusters of different places, spreads and sizes."""
+"""Mixtures of Gaussians: clusters of different means, covariances and sizes."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from deciban.reading.labels import Labels
 from deciban.schema import Columns, Schema
 from deciban.show import progress
 
-KEPT = ("dtype_", "converged_", "n_iter_", "lower_bound_", "lower_bounds_")  # what a file keeps beside the model
+SAVED_STATE = ("dtype_", "converged_", "n_iter_", "lower_bound_", "lower_bounds_")  # saved beside the model
 
 
 class GaussianMixture(Estimator):
     """A mixture of Gaussians, p(x) = Σ_m π_m N(x; μ_m, Σ_m), learned by EM (S16).
 
     Takes scikit-learn's parameters and has its attributes; unlike it, takes weights and missing values, learns in
-    batches, merges, and has all fourteen covariance shapes. A component that collapses is kept from doing harm by
-    `reg_covar`, or where that is 0 by one row's worth of the covariance common to all components.
+    batches, merges, and has all fourteen covariance shapes. A component that collapses is regularised by `reg_covar`,
+    or where that is 0 by one row's worth of the covariance common to all components.
 
     Parameters
     ----------
@@ -50,19 +50,19 @@ class GaussianMixture(Estimator):
     covariance_type : str, default="full"
         "full", "tied", "diag", "spherical", or another shape that `GaussianDiscriminant` knows.
     tol : float, default=1e-3
-        EM stops when a step gains less than this in log-likelihood a row.
+        EM stops when a step gains less than this in log-likelihood per row.
     reg_covar : float, default=1e-6
         Added to every variance.
     max_iter, n_init : int, default=100, 1
-        Steps of EM, and starts from which the best is taken.
+        Steps of EM, and starts, the best of which is kept.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
     weights_init, means_init, precisions_init : array-like, default=None
-        Where EM starts, as far as it is known.
+        Where EM starts.
     random_state : int, RandomState or None, default=None
     warm_start : bool, default=False
-        Go on from the last fit.
+        Continue from the last fit.
     verbose, verbose_interval : int, default=0, 10
-        Print every so many steps. A terminal shows progress in any case.
+        Print every `verbose_interval` steps. A terminal always shows progress.
     n_jobs : int, default=None
         Threads; None is all cores for data large enough to gain from them.
 
@@ -71,7 +71,7 @@ class GaussianMixture(Estimator):
     weights_, means_, covariances_, precisions_, precisions_cholesky_, converged_, n_iter_, lower_bound_,
     lower_bounds_ : as in scikit-learn
     em_ : em.Learned
-        The log-likelihood's way.
+        The course of the log-likelihood.
 
     Examples
     --------
@@ -84,9 +84,9 @@ class GaussianMixture(Estimator):
 
     _sparse: ClassVar[bool] = False
     _needs_labels: ClassVar[bool] = False
-    _real: ClassVar[bool] = True
-    _batches_elsewhere: ClassVar[bool] = False
-    _apart: ClassVar[tuple[str, ...]] = (
+    _keeps_dtype: ClassVar[bool] = True
+    _first_batch_on_engine: ClassVar[bool] = False
+    _may_differ: ClassVar[tuple[str, ...]] = (
         *("n_jobs", "tol", "max_iter", "n_init", "init_params", "weights_init", "means_init", "precisions_init"),
         *("random_state", "warm_start", "verbose", "verbose_interval"),
     )
@@ -152,7 +152,7 @@ class GaussianMixture(Estimator):
     def _read(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, **how: Any
     ) -> tuple[Array, Labels, Floats | None]:
-        """Rows and weights; labels are ignored, and components stand in their place."""
+        """Rows and weights; labels are ignored, and replaced by one class."""
         del y, how
         X = self._validated(X, reset=reset, least=2 if reset else 0)
         X = np.asarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
@@ -163,7 +163,7 @@ class GaussianMixture(Estimator):
             raise_overflow(X, Columns(X.shape[1], self._names()))
         if 0.0 < largest < 1.0 / MAX_VALUE:
             raise ValueError(f"the largest value is {largest:g}, which is too small to square: use another unit")
-        if weight is not None:  # a row of weight zero is as good as none
+        if weight is not None:  # rows of weight zero count as none
             X, labels, weight = X[weight > 0], labels.take(weight > 0), weight[weight > 0]
         if reset and X.shape[0] < self.n_components:
             raise ValueError(
@@ -178,51 +178,51 @@ class GaussianMixture(Estimator):
         """EM from `n_init` starts, the best of which is kept."""
         del labels, closed, hidden
         with progress("mixture") as watch:
-            return self._best(X, weight, watch)
+            return self._best_of_starts(X, weight, watch)
 
-    def _best(self, X: Array, weight: Floats | None, watch: Any = lambda *_: None) -> MixtureModel:
-        """EM over rows that were read already."""
-        again = self.warm_start and self.__sklearn_is_fitted__() and self._fits(self.model_, X.shape[1])
+    def _best_of_starts(self, X: Array, weight: Floats | None, watch: Any = lambda *_: None) -> MixtureModel:
+        """EM from several starts, over rows that were read already."""
+        warm = self.warm_start and self.__sklearn_is_fitted__() and self._fits_parameters(self.model_, X.shape[1])
         self._check_starts(X.shape[1])
         rng = check_random_state(self.random_state)
 
-        def attempt(number: int) -> em.Learned:
-            start = self.model_ if again else self._first(X, weight, rng)
-            return self._climb(X, start, weight, number, watch)
+        def attempt(i: int) -> em.Learned:
+            start = self.model_ if warm else self._start_model(X, weight, rng)
+            return self._run_em(X, start, weight, i, watch)
 
-        best = em.best_of(partial(attempt, number) for number in range(1 if again else self.n_init))
+        best = em.best_of(partial(attempt, i) for i in range(1 if warm else self.n_init))
         if not best.converged and not best.interrupted and self.max_iter > 0:
             warn(
                 "Best performing initialization did not converge. Try different init parameters, or increase "
                 "max_iter, tol, or check for degenerate data.",
                 ConvergenceWarning,
             )
-        return self._settled(best)
+        return self._set_results(best)
 
-    def _settled(self, best: em.Learned) -> MixtureModel:
+    def _set_results(self, best: em.Learned) -> MixtureModel:
         self.converged_, self.n_iter_ = best.converged, len(best.log_likelihood)
         self.lower_bounds_ = [total / best.rows for total in best.log_likelihood]
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -np.inf
         return MixtureModel(best.model.joint, best.model.stats, filled_by=best)
 
-    def _before(self, start: Model) -> float:
-        """How likely rows were when EM stopped, where it goes on from there."""
-        same = start is getattr(self, "model_", None)
-        return float(getattr(self, "lower_bound_", -np.inf)) if same else -np.inf
+    def _previous_bound(self, start: Model) -> float:
+        """The mean log-likelihood when EM stopped, where it continues from there; −∞ otherwise."""
+        continues = start is getattr(self, "model_", None)
+        return float(getattr(self, "lower_bound_", -np.inf)) if continues else -np.inf
 
-    def _more(self, X: Any, labels: Labels, weight: Floats | None) -> MixtureModel:
-        """One step of EM that shares rows out under the model so far, and adds them to its sums."""
-        if not self._fits(self.model_, self.n_features_in_):
+    def _with_more_rows(self, X: Any, labels: Labels, weight: Floats | None) -> MixtureModel:
+        """One step of EM that assigns rows under the model so far, and adds them to its sums."""
+        if not self._fits_parameters(self.model_, self.n_features_in_):
             raise ValueError("n_components or covariance_type has changed since the last fit: use fit")
         more: MixtureModel = self.model_.learn(self._reader().learn(X, self.model_, labels, weight), labels, weight)
         return more
 
-    def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> MixtureModel:
+    def _learned_on_engine(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> MixtureModel:
         from deciban.estimators.on_engines import learn_mixture
 
         del hidden, clusters
         self._validate_params()
-        return self._settled(learn_mixture(self, engine, split)[0])
+        return self._set_results(learn_mixture(self, engine, split)[0])
 
     def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
         del hidden_weight
@@ -230,16 +230,16 @@ class GaussianMixture(Estimator):
         return expect.expect([X], self.model_, None, None, weight, self.n_jobs)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from rows, then say which component each belongs to."""
+        """Learn from rows, then predict the component of each."""
         return self.fit(X, y, sample_weight).predict(X)
 
     def _check_model(self, model: Any) -> None:
-        """Components have no prior that could be given."""
+        """Nothing to check: components have no prior parameter."""
 
-    def _fits(self, model: Any, d: int) -> bool:
-        """Whether a model is one that the parameters speak of."""
+    def _fits_parameters(self, model: Any, d: int) -> bool:
+        """Whether a model has the family and size of the parameters."""
         family = model.joint.blocks[0].family
-        # Where EM took no step, the start is the model, and nothing was added to its variances.
+        # If EM took no step, the model is the start, without `reg_covar` in its variances.
         same = any(family == replace(self._family(), ridge=ridge) for ridge in (float(self.reg_covar), 0.0))
         return same and len(model.classes) == self.n_components and model.columns().size == d
 
@@ -247,13 +247,13 @@ class GaussianMixture(Estimator):
         return MultivariateGaussian(covariance=self.covariance_type, ridge=float(self.reg_covar))
 
     def _rows_to_keep(self, given: Any, X: Any) -> None:
-        """None: there are no classes, and so no sets of them."""
+        """None: there are no classes, and so no prediction sets."""
 
-    def _climb(self, X: Array, start: Model, weight: Floats | None, attempt: int, watch: Any) -> em.Learned:
+    def _run_em(self, X: Array, start: Model, weight: Floats | None, attempt: int, watch: Any) -> em.Learned:
         if self.verbose:
             print(f"Initialization {attempt}")  # noqa: T201 - asked for
 
-        def tell(step: int, total: float) -> None:
+        def report(step: int, total: float) -> None:
             watch(step, total)
             if self.verbose and step % self.verbose_interval == 0:
                 print(f"  Iteration {step}\t log-likelihood {total / rows:.5f} a row")  # noqa: T201
@@ -265,27 +265,27 @@ class GaussianMixture(Estimator):
             rows=rows,
             joint=Joint((Block(self._family(), 0.0),)),
             **self._em_settings(),
-            before=self._before(start) * rows,
-            watch=tell,
+            before=self._previous_bound(start) * rows,
+            watch=report,
         )
 
-    def _first(self, X: Array, weight: Floats | None, rng: np.random.RandomState) -> Model:
-        """Where EM starts: the sums of a first way to share the rows out, with what was said of them in its place."""
+    def _start_model(self, X: Array, weight: Floats | None, rng: np.random.RandomState) -> Model:
+        """The start of EM: the sums of an initial assignment of rows, or of the given parameters."""
         k, d = self.n_components, X.shape[1]
         joint = Joint((Block(self._family(), 0.0),))
         given = (self.weights_init, self.means_init, self.precisions_init)
         if all(value is not None for value in given):
             centre = leading_mean(X, np.arange(len(X)), np.zeros(d))
             schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.tile(centre, (k, 1))),))
-            zero = np.zeros((k, d))
-            params = MultivariateParams(zero, zero, np.zeros(k), np.zeros(d))
+            origin = np.zeros((k, d))
+            params = MultivariateParams(origin, origin, np.zeros(k), np.zeros(d))
         else:
-            zero = first_values(X)
-            near = filled_with_means(X - zero)
-            shares = self._shares(near, weight, rng)
-            centre = zero + (shares.T @ near) / np.maximum(shares.sum(axis=0), np.finfo(float).tiny)[:, None]
+            origin = first_values(X)
+            centred = filled_with_means(X - origin)
+            shares = self._shares(centred, weight, rng)
+            centre = origin + (shares.T @ centred) / np.maximum(shares.sum(axis=0), np.finfo(float).tiny)[:, None]
             schema = Schema(np.arange(k), (Columns(d, self._names(), pivot=np.ascontiguousarray(centre, dtype=float)),))
-            filled = np.where(np.isnan(X), near + zero, X) if np.isnan(X).any() else X
+            filled = np.where(np.isnan(X), centred + origin, X) if np.isnan(X).any() else X
             model = Model(joint, collect.collect([filled], joint, schema, shares, weight, self.n_jobs))
             if all(value is None for value in given):
                 return model
@@ -312,7 +312,7 @@ class GaussianMixture(Estimator):
         )
 
     def _shares(self, X: Array, weight: Floats | None, rng: np.random.RandomState) -> Floats:
-        """A first way to share rows out among components, (n, k)."""
+        """An initial assignment of rows to components, (n, k)."""
         n, k = len(X), self.n_components
         if self.init_params == "random":
             shares = rng.uniform(size=(n, k))
@@ -324,11 +324,11 @@ class GaussianMixture(Estimator):
         elif self.init_params == "k-means++":
             shares[kmeans_plusplus(X, k, sample_weight=weight, random_state=rng)[1], np.arange(k)] = 1.0
         else:
-            some = np.arange(n) if weight is None else np.flatnonzero(weight)
-            shares[rng.choice(some, size=k, replace=len(some) < k), np.arange(k)] = 1.0
+            weighted_rows = np.arange(n) if weight is None else np.flatnonzero(weight)
+            shares[rng.choice(weighted_rows, size=k, replace=len(weighted_rows) < k), np.arange(k)] = 1.0
         return shares
 
-    # ------------------------------------------------------------------ what the user says about the start
+    # ------------------------------------------------------------------ given starts
 
     def _check_starts(self, d: int) -> None:
         k = self.n_components
@@ -366,7 +366,7 @@ class GaussianMixture(Estimator):
             raise ValueError(f"'{kind} precision' should be positive")
         return np.asarray(1.0 / (given if kind == "diag" else np.tile(given[:, None], (1, d))))
 
-    # ------------------------------------------------------------------ answering
+    # ------------------------------------------------------------------ predicting
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The mean log-likelihood of rows."""
@@ -397,7 +397,7 @@ class GaussianMixture(Estimator):
         k, d = self.n_components, self.n_features_in_
         return parameters(self.covariance_type, k, d) + k * d + k - 1
 
-    # ------------------------------------------------------------------ looking inside, keeping
+    # ------------------------------------------------------------------ inspection and saving
 
     @property
     def weights_(self) -> Array:
@@ -416,37 +416,37 @@ class GaussianMixture(Estimator):
     @property
     def precisions_(self) -> Array:
         """Inverse covariances, in the form of `covariances_`."""
-        found = attributes.gaussian_params(self).roots
-        if found is None:
-            return attributes.as_learned(self, self._upper() ** 2)
-        inverse = found.root.swapaxes(-1, -2) @ found.root
+        roots = attributes.gaussian_params(self).roots
+        if roots is None:
+            return attributes.as_learned(self, self._precision_factors() ** 2)
+        inverse = roots.root.swapaxes(-1, -2) @ roots.root
         return attributes.as_learned(self, inverse[0] if self.covariance_type == "tied" else inverse)
 
     @property
     def precisions_cholesky_(self) -> Array:
         """Upper triangular P with P Pᵀ = Σ⁻¹, or 1/σ."""
-        return attributes.as_learned(self, self._upper())
+        return attributes.as_learned(self, self._precision_factors())
 
-    def _upper(self) -> Floats:
+    def _precision_factors(self) -> Floats:
         params = attributes.gaussian_params(self)
         if params.roots is None:
             deviation = 1.0 / np.sqrt(params.covariance)
             return deviation[:, 0] if self.covariance_type == "spherical" else deviation
         try:
             factor = np.linalg.inv(np.linalg.cholesky(params.covariance)).swapaxes(-1, -2)
-        except np.linalg.LinAlgError:  # directions were left out: there is a root, but no triangular one
+        except np.linalg.LinAlgError:  # singular: there is a root, but no triangular one
             factor = params.roots.root.swapaxes(-1, -2)
         return np.asarray(factor[0] if self.covariance_type == "tied" else factor)
 
     def _check_savable(self) -> None:
-        if not self._fits(self.model_, self.n_features_in_):
+        if not self._fits_parameters(self.model_, self.n_features_in_):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
 
     def _parameters_out(self) -> dict[str, Any]:
-        kept = super()._parameters_out()
+        stored = super()._parameters_out()
         for name in ("weights_init", "means_init", "precisions_init"):
-            kept[name] = None if kept[name] is None else np.asarray(kept[name], dtype=np.float64)
-        return seeded(kept)
+            stored[name] = None if stored[name] is None else np.asarray(stored[name], dtype=np.float64)
+        return seeded(stored)
 
     def _about(self) -> dict[str, Any]:
         state = {
@@ -460,16 +460,16 @@ class GaussianMixture(Estimator):
 
     def _restored(self, model: Any, about: dict[str, Any]) -> MixtureModel:
         self._validate_params()
-        state = self._read_back(model, about, KEPT)
-        if set(state) != set(KEPT):
-            raise ValueError(f"its state lacks {sorted(set(KEPT) - set(state))}")
+        state = self._restored_state(model, about, SAVED_STATE)
+        if set(state) != set(SAVED_STATE):
+            raise ValueError(f"its state lacks {sorted(set(SAVED_STATE) - set(state))}")
         bounds = state["lower_bounds_"]
         numbers = [state["lower_bound_"], state["n_iter_"], *(bounds if isinstance(bounds, list) else [None])]
         if not all(isinstance(number, int | float) for number in numbers):
             raise ValueError("how its likelihood rose is not told in numbers")
         if self.n_components != len(model.classes):
             raise ValueError("its sums do not fit its number of components")
-        if not self._fits(model, self.n_features_in_):
+        if not self._fits_parameters(model, self.n_features_in_):
             raise ValueError("its family is not the model's")
         self.__dict__.update(state)
         return MixtureModel(model.joint, model.stats)

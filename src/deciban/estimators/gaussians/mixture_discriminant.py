@@ -37,7 +37,7 @@ from deciban.reading.labels import Labels
 from deciban.schema import Columns, union_classes
 from deciban.show import Table, plain, progress
 
-MARGIN = 3.0  # nats over all rows: what one more component must gain, or choosing often enough is fitting noise
+MIN_GAIN_NATS = 3.0  # over all rows, for one more component: repeated choices would otherwise fit noise
 
 
 class MixtureDiscriminant(Estimator):
@@ -49,18 +49,18 @@ class MixtureDiscriminant(Estimator):
     Parameters
     ----------
     components : int, {class: int}, "bic" or "loo", default="bic"
-        How many components a class has. "bic" chooses for each class by the Bayesian information criterion; "loo" by
-        the log loss of leave-one-out with each row's component held, adding components while that falls.
+        The number of components of a class. "bic" chooses for each class by the Bayesian information criterion; "loo"
+        by the log loss of leave-one-out with each row's component fixed, adding components while that falls.
     max_components : int, default=6
-        As many as "bic" and "loo" try.
+        The greatest number that "bic" and "loo" try.
     covariance : str, default="full"
         The components' covariances, by the names that `GaussianDiscriminant` takes ("bic" and "loo" apart).
     shrinkage : "loo", number, pair of numbers or None, default="loo"
         How far the components' covariances move towards a shared one and towards a sphere, as in
-        `GaussianDiscriminant`; "loo" chooses by leave-one-out with each row's component held. Shapes other than "full"
+        `GaussianDiscriminant`; "loo" chooses by leave-one-out with each row's component fixed. Shapes other than "full"
         and "tied" take a number or None.
     predictive : bool, default=True
-        Integrate means and covariances out: Student-t, less sure of itself where a component has few rows. With "full",
+        Integrate means and covariances out: Student-t, less extreme where a component has few rows. With "full",
         "tied" and "diag".
     reg_covar : float, default=1e-6
         Added to every variance, while EM runs and where `shrinkage` is not "loo".
@@ -69,7 +69,7 @@ class MixtureDiscriminant(Estimator):
         Starts of each class's components, the best of which is kept.
     max_iter : int, default=200
     tol : float, default=1e-4
-        EM stops when a step gains less than this in log-likelihood a row.
+        EM stops when a step gains less than this in log-likelihood per row.
     priors : array-like of shape (k,), default=None
         The class prior, if it is known; otherwise n_y/n.
     random_state : int, RandomState or None, default=0
@@ -80,11 +80,11 @@ class MixtureDiscriminant(Estimator):
     ----------
     classes_, class_count_, priors_ : arrays
     n_components_ : dict
-        How many components each class has.
+        The number of components of each class.
     means_, covariances_, weights_ : arrays
         Of the components, whose classes are `component_classes_`.
     em_ : em.Learned
-        The log-likelihood's way.
+        The course of the log-likelihood.
 
     Examples
     --------
@@ -99,9 +99,9 @@ class MixtureDiscriminant(Estimator):
     """
 
     _prior_parameter: ClassVar[str] = "priors"
-    _real: ClassVar[bool] = True
-    _batches_elsewhere: ClassVar[bool] = False
-    _apart: ClassVar[tuple[str, ...]] = (
+    _keeps_dtype: ClassVar[bool] = True
+    _first_batch_on_engine: ClassVar[bool] = False
+    _may_differ: ClassVar[tuple[str, ...]] = (
         *("n_jobs", "components", "max_components", "shrinkage", "predictive", "init_params", "n_init", "max_iter"),
         *("tol", "random_state"),
     )
@@ -189,17 +189,17 @@ class MixtureDiscriminant(Estimator):
                 f"Number of priors must match number of classes: {len(np.asarray(self.priors))} priors, {k} classes"
             )
 
-    def _made(self, model: Any) -> bool:
-        """Whether a model's law is one that the parameters speak of."""
-        found, mine = model.joint.blocks[0].family, self._family()
-        return chosen_from(replace(mine, ridge=0.0), found) if self._chooses() else bool(found == mine)
+    def _fits_parameters(self, model: Any) -> bool:
+        """Whether a model's law is one of the parameters."""
+        family, own = model.joint.blocks[0].family, self._family()
+        return chosen_from(replace(own, ridge=0.0), family) if self._chooses() else bool(family == own)
 
     # ------------------------------------------------------------------ learning
 
     def _learned(
         self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
     ) -> ComponentModel:
-        """Every class's components by themselves, then EM over all of them; and how far their covariances move."""
+        """EM for every class separately, then over all components; then the shrinkage of their covariances."""
         if labels.soft is not None:
             raise ValueError("a mixture needs one label a row, not a matrix of weights")
         if hidden.clusters:
@@ -213,28 +213,32 @@ class MixtureDiscriminant(Estimator):
             raise_overflow(X, Columns(X.shape[1], self._names()))
         codes = labels.codes
         if weight is not None and not weight.all():
-            some = np.flatnonzero(weight)
-            X, codes, weight = X[some], codes[some], weight[some]
+            weighted_rows = np.flatnonzero(weight)
+            X, codes, weight = X[weighted_rows], codes[weighted_rows], weight[weighted_rows]
         rng = check_random_state(self.random_state)
         with progress("mixtures") as watch:
             parts = self._choose_parts(X, codes, labels.classes, weight, rng)
-            start = self._of(side_by_side(parts.values()), owners(parts), labels.classes, closed, self._family())
+            start = self._component_model(
+                side_by_side(parts.values()), owners(parts), labels.classes, closed, self._family()
+            )
             rows = Entries([X], start.schema.blocks)
             try:
                 model = start.fill(rows, codes, weight, hidden, self.n_jobs, watch, **self._em_settings())
-            except KeyboardInterrupt:  # before its first step: every class has its components already
+            except KeyboardInterrupt:  # before its first step: every class has components already
                 warn("interrupted: the components are those of each class by itself", InterruptedWarning)
                 total = float(len(codes) if weight is None else weight.sum())
                 learned = em.Learned(start.parts, [], False, total, interrupted=True)
                 model = replace(start, unlabelled=int((codes < 0).sum()), filled_by=learned)
-        found = model.filled_by
-        assert found is not None
-        if not found.converged and not found.interrupted:
+        course = model.filled_by
+        assert course is not None
+        if not course.converged and not course.interrupted:
             warn("EM did not converge: raise max_iter or tol", ConvergenceWarning)
         return self._shrunk(model, X, codes, weight)
 
-    def _of(self, stats: Stats, owner: Array, classes: Array, closed: bool, family: Family) -> ComponentModel:
-        """Components of these sums, under the parameters."""
+    def _component_model(
+        self, stats: Stats, owner: Array, classes: Array, closed: bool, family: Family
+    ) -> ComponentModel:
+        """The model of components with these sums, under the parameters."""
         return ComponentModel.of(
             Joint((Block(family, 0.0),)),
             stats,
@@ -246,21 +250,21 @@ class MixtureDiscriminant(Estimator):
         )
 
     def _shrunk(self, model: ComponentModel, X: Array, codes: Array, weight: Floats | None) -> ComponentModel:
-        """With covariances moved by the pair (tie, sphere) of least leave-one-out log loss, rows' components held."""
+        """The model with the shrinkage (tie, sphere) of least leave-one-out log loss, each row's component fixed."""
         family = self._family()
         if self._chooses():
             units = family.units(model.stats.sums[0], model.columns())
             ties = (0.0,) if self.covariance in ("tied", "EEE") else TIES
-            tried = [
+            candidates = [
                 replace(family, tie=tie, sphere=sphere, ridge=0.0, scale=units) for sphere in SPHERES for tie in ties
             ]
-            climbing = Model(self._plain_joint(), model.stats)
-            family = tried[int(np.argmin(self._held_losses(X, codes, weight, climbing, model.owner, tried)))]
-        made = self._of(model.stats, model.owner, model.classes, model.closed, family)
-        return replace(made, unlabelled=model.unlabelled, filled_by=model.filled_by)
+            em_model = Model(self._plain_joint(), model.stats)
+            family = candidates[int(np.argmin(self._held_losses(X, codes, weight, em_model, model.owner, candidates)))]
+        shrunk = self._component_model(model.stats, model.owner, model.classes, model.closed, family)
+        return replace(shrunk, unlabelled=model.unlabelled, filled_by=model.filled_by)
 
     def _plain_joint(self) -> Joint:
-        """The law while EM runs: parameters plugged in, and nothing moved."""
+        """The law while EM runs: parameters plugged in, without shrinkage."""
         return Joint((Block(MultivariateGaussian(covariance=self.covariance, ridge=float(self.reg_covar)), 0.0),))
 
     def _choose_parts(
@@ -268,35 +272,39 @@ class MixtureDiscriminant(Estimator):
     ) -> dict[int, Stats]:
         """Every class's components, as sums; a class without any weight has none."""
         parts: dict[int, Stats] = {}
-        asked, hurry = self._asked(classes), False
+        counts, interrupted = self._components_per_class(classes), False
         for c in range(len(classes)):
-            mine = codes == c if weight is None else (codes == c) & (weight > 0)
-            if not mine.any():
+            of_class = codes == c if weight is None else (codes == c) & (weight > 0)
+            if not of_class.any():
                 continue
-            most = 1 if hurry else self.max_components
-            tries: Any = range(1, most + 1) if asked[c] is None else (asked[c],)
+            limit = 1 if interrupted else self.max_components
+            candidates: Any = range(1, limit + 1) if counts[c] is None else (counts[c],)
             best: tuple[float, Stats] | None = None
-            for m in tries:
-                if m > int(mine.sum()):
+            for m in candidates:
+                if m > int(of_class.sum()):
                     break
-                found = self._try_class(X[mine], None if weight is None else weight[mine], m, rng, best is not None)
-                if found is None:
-                    hurry = True
+                learned = self._try_class(
+                    X[of_class], None if weight is None else weight[of_class], m, rng, best is not None
+                )
+                if learned is None:
+                    interrupted = True
                     break
-                score = self._bic(found, m)
+                score = self._bic(learned, m)
                 if best is None or score < best[0]:
-                    best = score, found.model.stats
-                if found.interrupted:
-                    hurry = True
+                    best = score, learned.model.stats
+                if learned.interrupted:
+                    interrupted = True
                     break
             if best is None:
-                raise ValueError(f"class {plain(classes[c])!r} has {int(mine.sum())} rows, fewer than its components")
+                raise ValueError(
+                    f"class {plain(classes[c])!r} has {int(of_class.sum())} rows, fewer than its components"
+                )
             parts[c] = best[1]
-        chooses = self.components == "loo" and not hurry
+        chooses = self.components == "loo" and not interrupted
         return self._choose_by_loo(X, codes, weight, rng, parts) if chooses else parts
 
-    def _asked(self, classes: Array) -> list[int | None]:
-        """How many components of each class: as asked, or None to choose."""
+    def _components_per_class(self, classes: Array) -> list[int | None]:
+        """The number of components of each class: as given, or None to choose."""
         if isinstance(self.components, dict):
             known = {plain(label) for label in classes}
             extra = [label for label in self.components if label not in known]
@@ -311,13 +319,13 @@ class MixtureDiscriminant(Estimator):
         return [int(self.components)] * len(classes)
 
     def _try_class(
-        self, X: Array, weight: Floats | None, m: int, rng: np.random.RandomState, spare: bool
+        self, X: Array, weight: Floats | None, m: int, rng: np.random.RandomState, has_others: bool
     ) -> em.Learned | None:
-        """More components for a class; None if that was interrupted (Ctrl-C) and there are some to `spare`."""
+        """m components for a class; None if interrupted (Ctrl-C) where the class has others already (`has_others`)."""
         try:
             return self._fit_class(X, weight, m, rng)
         except KeyboardInterrupt:
-            if not spare:
+            if not has_others:
                 raise
             warn("interrupted while more components were tried: those found before stay", InterruptedWarning)
             return None
@@ -337,17 +345,17 @@ class MixtureDiscriminant(Estimator):
         if self._names() is not None:
             mixture.feature_names_in_ = self.feature_names_in_
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # what counts is whether all classes together converge
-            found = mixture._best(X, weight).filled_by
-            assert found is not None
-            return found
+            warnings.simplefilter("ignore", ConvergenceWarning)  # only the final EM over all classes must converge
+            learned = mixture._best_of_starts(X, weight).filled_by
+            assert learned is not None
+            return learned
 
-    def _bic(self, found: em.Learned, m: int) -> float:
-        d = found.model.columns().size
-        if m > 1 and collapsed(found.model):
-            return float("inf")  # a likelihood without bound should not win a comparison
-        free = count_parameters(self.covariance, m, d) + m * d + m - 1
-        return -2.0 * found.log_likelihood[-1] + float(np.log(max(found.rows, 1.0))) * free
+    def _bic(self, learned: em.Learned, m: int) -> float:
+        d = learned.model.columns().size
+        if m > 1 and collapsed(learned.model):
+            return float("inf")  # an unbounded likelihood must not win
+        n_parameters = count_parameters(self.covariance, m, d) + m * d + m - 1
+        return -2.0 * learned.log_likelihood[-1] + float(np.log(max(learned.rows, 1.0))) * n_parameters
 
     def _choose_by_loo(
         self, X: Array, codes: Array, weight: Floats | None, rng: np.random.RandomState, parts: dict[int, Stats]
@@ -355,22 +363,22 @@ class MixtureDiscriminant(Estimator):
         """Add components to one class after another while the leave-one-out log loss falls."""
         least = self._held_loss(X, codes, weight, parts)
         for c in parts:
-            mine = codes == c if weight is None else (codes == c) & (weight > 0)
+            of_class = codes == c if weight is None else (codes == c) & (weight > 0)
             for m in range(2, self.max_components + 1):
-                if m > int(mine.sum()):
+                if m > int(of_class.sum()):
                     break
-                found = self._try_class(X[mine], None if weight is None else weight[mine], m, rng, True)
-                if found is None or found.interrupted:
+                learned = self._try_class(X[of_class], None if weight is None else weight[of_class], m, rng, True)
+                if learned is None or learned.interrupted:
                     return parts
-                tried = {**parts, c: found.model.stats}
-                loss = self._held_loss(X, codes, weight, tried)
-                if not loss < least - MARGIN / max(1, (codes >= 0).sum()):
+                candidate = {**parts, c: learned.model.stats}
+                loss = self._held_loss(X, codes, weight, candidate)
+                if not loss < least - MIN_GAIN_NATS / max(1, (codes >= 0).sum()):
                     break
-                least, parts = loss, tried
+                least, parts = loss, candidate
         return parts
 
     def _held_loss(self, X: Array, codes: Array, weight: Floats | None, parts: dict[int, Stats]) -> float:
-        """The log loss of leave-one-out with every row's component held as it is."""
+        """The log loss of leave-one-out with every row's component fixed."""
         model = Model(self._plain_joint(), side_by_side(parts.values()))
         return self._held_losses(X, codes, weight, model, owners(parts), [model.joint.blocks[0].family])[0]
 
@@ -381,56 +389,60 @@ class MixtureDiscriminant(Estimator):
         rows = np.flatnonzero(np.isin(codes, owner) & ~np.isnan(X).any(axis=1))
         log_joint = score.apply([X[rows]], model, "log_joint", self.n_jobs)
         log_joint[owner[None, :] != codes[rows][:, None]] = -np.inf
-        held = log_joint.argmax(axis=1).astype(np.int32)
-        w = None if weight is None else weight[rows]
-        stats = collect.collect([X[rows]], model.joint, model.schema, held, w, self.n_jobs)
+        component = log_joint.argmax(axis=1).astype(np.int32)
+        row_weight = None if weight is None else weight[rows]
+        stats = collect.collect([X[rows]], model.joint, model.schema, component, row_weight, self.n_jobs)
         quick = all(family.downdates(0.0) for family in families)
-        some = random_subset(np.arange(len(rows)), MAX_COMPARED_ROWS if quick else MAX_ROWS_WITHOUT_DOWNDATES)
-        rows, held, w = rows[some], held[some], None if w is None else w[some]
+        sampled = random_subset(np.arange(len(rows)), MAX_COMPARED_ROWS if quick else MAX_ROWS_WITHOUT_DOWNDATES)
+        rows, component, row_weight = (
+            rows[sampled],
+            component[sampled],
+            None if row_weight is None else row_weight[sampled],
+        )
         losses = []
         for family in families:
             law = Model(Joint((Block(family, 0.0),)), stats)
-            left = score.leave_one_out([X[rows]], law, held, w, self.n_jobs)
-            said = grouped(left, owner, int(codes.max()) + 1)[np.arange(len(rows)), codes[rows]]
-            said = np.maximum(np.nan_to_num(said, nan=-np.inf), np.log(np.finfo(float).tiny))
-            losses.append(float(-np.average(said, weights=w)) if len(rows) else 0.0)
+            log_joint_left_out = score.leave_one_out([X[rows]], law, component, row_weight, self.n_jobs)
+            own_log_joint = grouped(log_joint_left_out, owner, int(codes.max()) + 1)[np.arange(len(rows)), codes[rows]]
+            own_log_joint = np.maximum(np.nan_to_num(own_log_joint, nan=-np.inf), np.log(np.finfo(float).tiny))
+            losses.append(float(-np.average(own_log_joint, weights=row_weight)) if len(rows) else 0.0)
         return losses
 
-    def _more(self, X: Any, labels: Labels, weight: Floats | None) -> ComponentModel:
-        """One step of EM that shares each row out among its class's components; a new class has one component."""
+    def _with_more_rows(self, X: Any, labels: Labels, weight: Floats | None) -> ComponentModel:
+        """One step of EM that assigns each row to its class's components; a new class has one component."""
         model: ComponentModel = self.model_
-        if not self._made(model):
+        if not self._fits_parameters(model):
             raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
         if labels.soft is not None:
             raise DecibanError("partial_fit adds rows whose class is known")
-        every = union_classes(model.classes, labels.classes)
-        rows, codes = self._reader().score(X, model), labels.among(every)
-        stats, owner = model.stats, np.searchsorted(every, model.classes)[model.owner]
-        there = np.ones(len(codes), dtype=bool) if weight is None else weight > 0
-        codes = np.where(there, codes, -1)
-        for c in np.setdiff1d(np.unique(codes[there]), owner):
-            mine, rng = codes == c, check_random_state(self.random_state)
-            found = self._fit_class(rows.data[0][mine], None if weight is None else weight[mine], 1, rng)
-            stats, owner = side_by_side([stats, found.model.stats]), np.append(owner, c)
-            codes = np.where(mine, -1, codes)
+        all_classes = union_classes(model.classes, labels.classes)
+        rows, codes = self._reader().score(X, model), labels.among(all_classes)
+        stats, owner = model.stats, np.searchsorted(all_classes, model.classes)[model.owner]
+        has_weight = np.ones(len(codes), dtype=bool) if weight is None else weight > 0
+        codes = np.where(has_weight, codes, -1)
+        for c in np.setdiff1d(np.unique(codes[has_weight]), owner):
+            of_class, rng = codes == c, check_random_state(self.random_state)
+            learned = self._fit_class(rows.data[0][of_class], None if weight is None else weight[of_class], 1, rng)
+            stats, owner = side_by_side([stats, learned.model.stats]), np.append(owner, c)
+            codes = np.where(of_class, -1, codes)
         family = model.joint.blocks[0].family
-        grown = self._of(stats, owner, every, model.closed, family)
+        grown = self._component_model(stats, owner, all_classes, model.closed, family)
         known = np.flatnonzero(codes >= 0)
         if len(known):
-            each = None if weight is None else weight[known]
-            grown = grown.with_stats(stats + grown.expected(rows.take(known), codes[known], each, self.n_jobs)[1])
+            weights = None if weight is None else weight[known]
+            grown = grown.with_stats(stats + grown.expected(rows.take(known), codes[known], weights, self.n_jobs)[1])
         self._check_model(grown)
         return replace(grown, unlabelled=model.unlabelled)
 
-    def _joined(self, other: Any) -> ComponentModel:
-        """Between the laws that leave-one-out chose for each, by how much each has seen."""
+    def _merged_with(self, other: Any) -> ComponentModel:
+        """The merged model, with a law between those chosen for each, by how much each has learned."""
         both: ComponentModel = self.model_ + other.model_
         family = between(self.model_.parts, other.model_.parts)
-        return self._of(both.stats, both.owner, both.classes, both.closed, family)
+        return self._component_model(both.stats, both.owner, both.classes, both.closed, family)
 
-    # ------------------------------------------------------------------ rows that are not in memory
+    # ------------------------------------------------------------------ learning on engines
 
-    def _learned_by(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> ComponentModel:
+    def _learned_on_engine(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> ComponentModel:
         from deciban.estimators.on_engines import learn_mixture
 
         if clusters is not None:
@@ -441,8 +453,8 @@ class MixtureDiscriminant(Estimator):
         X, labels, weight = self._read(X, y, weight, reset=False)
         rows, codes = self._reader().floats(X), labels.among(self.classes_)
         if weight is not None and not weight.all():
-            some = np.flatnonzero(weight)
-            rows, codes, weight = rows[some], codes[some], weight[some]
+            weighted_rows = np.flatnonzero(weight)
+            rows, codes, weight = rows[weighted_rows], codes[weighted_rows], weight[weighted_rows]
         return self._shrunk(model, rows, codes, weight)
 
     def _expected(self, X: Any, y: Any, weight: Any, hidden_weight: float) -> tuple[float, Stats]:
@@ -454,27 +466,29 @@ class MixtureDiscriminant(Estimator):
                 "for a mixture of its own. Leave its rows out, or put the rows in random order"
             )
         rows, codes = self._reader().score(X, self.model_), labels.among(self.classes_)
-        each = np.where(codes < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight)
-        some = np.flatnonzero(each)
-        found: tuple[float, Stats] = self.model_.expected(rows.take(some), codes[some], each[some], self.n_jobs)
-        return found
+        weights = np.where(codes < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight)
+        weighted_rows = np.flatnonzero(weights)
+        expected: tuple[float, Stats] = self.model_.expected(
+            rows.take(weighted_rows), codes[weighted_rows], weights[weighted_rows], self.n_jobs
+        )
+        return expected
 
-    # ------------------------------------------------------------------ answering
+    # ------------------------------------------------------------------ predicting
 
     def top_evidence(self, n: int = 10, names: Any = None) -> Table:
-        """What speaks most for each component against the others, in decibans."""
+        """The strongest evidence for each component against the others, in decibans."""
         self._check_classes()
-        model, rows = self._named(names), []
+        model, rows = self._model_with_names(names), []
         for i, c in enumerate(model.owner):
             label = f"{plain(model.classes[c])} #{(model.owner[:i] == c).sum() + 1}"
             rows += [(label, name, db) for name, db in strongest(model.parts, i, n)]
         return Table("strongest evidence for each component", ("component", "item", "dB"), rows)
 
     def linear_form(self) -> LinearForm:
-        """Not one: a class of several components has no linear form. The error says so."""
+        """Raises an error: a class of several components has no linear form."""
         raise TypeError("a class of several components is not linear in x")
 
-    # ------------------------------------------------------------------ looking inside, keeping
+    # ------------------------------------------------------------------ inspection and saving
 
     @property
     def owner_(self) -> Array:
@@ -492,7 +506,7 @@ class MixtureDiscriminant(Estimator):
 
     @property
     def n_iter_(self) -> int:
-        """How many steps EM took."""
+        """The number of steps of EM."""
         return len(self.em_.log_likelihood)
 
     @property
@@ -509,12 +523,12 @@ class MixtureDiscriminant(Estimator):
 
     @property
     def n_components_(self) -> dict[Any, int]:
-        """How many components each class has."""
+        """The number of components of each class."""
         count = np.bincount(self.owner_, minlength=len(self.classes_))
         return {plain(label): int(m) for label, m in zip(self.classes_, count, strict=True)}
 
     def _check_savable(self) -> None:
-        if not self._made(self.model_):
+        if not self._fits_parameters(self.model_):
             raise ValueError("a parameter has changed since the model was fitted: fit it again before saving")
 
     def _parameters_out(self) -> dict[str, Any]:
@@ -526,18 +540,20 @@ class MixtureDiscriminant(Estimator):
 
     def _restored(self, model: Any, about: dict[str, Any]) -> ComponentModel:
         self._check_parameters()
-        state = self._read_back(model, about, ("dtype_", "n_unlabelled_"))
+        state = self._restored_state(model, about, ("dtype_", "n_unlabelled_"))
         unlabelled = state.pop("n_unlabelled_", 0)
         self.__dict__.update(state)
-        if not self._made(model):
+        if not self._fits_parameters(model):
             raise ValueError("its family is not the model's")
         self._check_model(model)
-        found = self._of(model.stats, model.owner, model.classes, model.closed, model.joint.blocks[0].family)
-        return replace(found, unlabelled=int(unlabelled))
+        restored = self._component_model(
+            model.stats, model.owner, model.classes, model.closed, model.joint.blocks[0].family
+        )
+        return replace(restored, unlabelled=int(unlabelled))
 
 
 def collapsed(model: Model) -> bool:
-    """Whether a component has too few rows for its columns, or hardly any spread in some direction of the class's."""
+    """Whether a component has too few rows, or hardly any variance in some direction, relative to the class."""
     params = model.params[0]
     if (params.weight < model.columns().size + 1).any():
         return True
@@ -545,8 +561,11 @@ def collapsed(model: Model) -> bool:
         params.covariance if params.roots is not None else params.covariance[:, :, None] * np.eye(params.mean.shape[1])
     )
     share = np.exp(model.log_prior)
-    gap = params.mean - share @ params.mean
-    whole = np.average(within, axis=0, weights=share if len(within) > 1 else None) + (share[:, None] * gap).T @ gap
+    deviation = params.mean - share @ params.mean
+    whole = (
+        np.average(within, axis=0, weights=share if len(within) > 1 else None)
+        + (share[:, None] * deviation).T @ deviation
+    )
     units = np.sqrt(np.outer(np.diagonal(whole), np.diagonal(whole)))
     units = np.where(units > 0, units, 1.0)
     return bool(np.linalg.eigvalsh(within / units).min() < 1e-4 * np.linalg.eigvalsh(whole / units).min())

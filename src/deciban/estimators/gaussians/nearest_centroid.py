@@ -22,12 +22,12 @@ from deciban.families import MultivariateGaussian
 from deciban.joint import Joint
 from deciban.reading.labels import Labels
 
-MEDIANS = "medians are not sums of the rows"
+FROZEN_REASON = "medians are not sums of the rows"
 
 
 def is_euclidean(model: Any) -> bool:
     if model.metric != "euclidean":
-        raise NotAvailableError(f"{MEDIANS}: with metric='manhattan' there is predict alone")
+        raise NotAvailableError(f"{FROZEN_REASON}: with metric='manhattan' there is predict alone")
     return True
 
 
@@ -41,10 +41,10 @@ class NearestCentroid(Estimator):
     Parameters
     ----------
     metric : {"euclidean", "manhattan"}, default="euclidean"
-        "manhattan" takes medians instead of means, which are not sums: it fits and predicts, and no more.
+        "manhattan" takes medians instead of means, which are not sums: the model can only fit and predict.
     shrink_threshold : float, default=None
         Centroids move towards the mean of all rows by this many of their standard errors; columns whose centroids all
-        arrive there drop out (Tibshirani et al. 2002).
+        reach it drop out (Tibshirani et al. 2002).
     priors : {"uniform", "empirical"} or array-like of shape (k,), default="uniform"
         The class prior.
     n_jobs : int, default=None
@@ -63,7 +63,7 @@ class NearestCentroid(Estimator):
     """
 
     _prior_parameter: ClassVar[str] = "priors"
-    _real: ClassVar[bool] = True
+    _keeps_dtype: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "metric": [StrOptions({"manhattan", "euclidean"})],
         "shrink_threshold": [Interval(Real, 0, None, closed="neither"), None],
@@ -109,7 +109,7 @@ class NearestCentroid(Estimator):
             raise DecibanError("metric='manhattan' takes medians of plain rows: no weights and no missing labels")
         rows = dense_rows(X)
         self.medians_ = np.array([np.median(rows[labels.codes == c], axis=0) for c in range(len(labels.classes))])
-        return MEDIANS
+        return FROZEN_REASON
 
     def _check_fitted(self, model: Any) -> None:
         super()._check_fitted(model)
@@ -120,9 +120,9 @@ class NearestCentroid(Estimator):
                 f"(n_samples = {model.stats.weight.sum():g})."
             )
 
-    def _check_adds(self, so: str) -> None:
+    def _check_adds(self, consequence: str) -> None:
         if self.metric == "manhattan":
-            raise DecibanError(f"{MEDIANS}: with metric='manhattan' the model {so}")
+            raise DecibanError(f"{FROZEN_REASON}: with metric='manhattan' the model {consequence}")
 
     def _restored(self, model: Any, about: dict[str, Any]) -> Any:
         medians = about["state"].pop("medians_", None)
@@ -132,9 +132,9 @@ class NearestCentroid(Estimator):
         if medians is None or np.shape(medians) != (len(model.classes), model.columns().size):
             raise ValueError("its medians do not fit its classes and features")
         self.medians_ = np.asarray(medians, dtype=np.float64)
-        return replace(model, frozen=MEDIANS)
+        return replace(model, frozen=FROZEN_REASON)
 
-    def _answer(self, X: Any) -> Array:
+    def _predicted(self, X: Any) -> Array:
         """The class of the nearest centroid, or with priors that are not equal the likeliest."""
         medians = self.medians_ if self.metric == "manhattan" else None
         return np.asarray(self.classes_[nearest(self.model_, self._rows(X).data, medians, self.n_jobs)])
@@ -147,7 +147,7 @@ class NearestCentroid(Estimator):
 
     @property
     def centroids_(self) -> Array:
-        """Centroids, (k, d), shrunken if asked for; medians with metric="manhattan"."""
+        """Centroids, (k, d), shrunken with `shrink_threshold`; medians with metric="manhattan"."""
         check_is_fitted(self)
         return self.medians_ if self.metric == "manhattan" else np.array(attributes.gaussian_params(self).mean)
 
@@ -158,13 +158,13 @@ class NearestCentroid(Estimator):
 
     @property
     def deviations_(self) -> Array:
-        """How many of its standard errors each centroid is away from the mean of all rows, after shrinking."""
-        found = gaussian_of(self.model_).moments(self.model_.stats.sums[0], self.model_.columns())
-        n = np.broadcast_to(found.weight, found.mean.shape)
-        deviation = np.sqrt(found.common)
+        """The distance of each centroid from the mean of all rows, in its standard errors, after shrinking."""
+        moments = gaussian_of(self.model_).moments(self.model_.stats.sums[0], self.model_.columns())
+        n = np.broadcast_to(moments.weight, moments.mean.shape)
+        deviation = np.sqrt(moments.common)
         with np.errstate(divide="ignore", invalid="ignore"):
             unit = np.sqrt(1.0 / n - 1.0 / n.sum(axis=0)) * (deviation + np.median(deviation))
-            return np.asarray((attributes.gaussian_params(self).mean - found.overall) / unit)
+            return np.asarray((attributes.gaussian_params(self).mean - moments.overall) / unit)
 
 
 for _name in (

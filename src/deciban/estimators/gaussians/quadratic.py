@@ -35,11 +35,11 @@ class QuadraticDiscriminantAnalysis(Estimator):
     reg_param : float, default=0.0
         Σ_y becomes (1 − reg_param)·Σ_y + reg_param·I.
     store_covariance : bool, default=False
-        Whether `covariance_` is there.
+        Whether `covariance_` is available.
     tol : float, default=1e-4
-        Accepted for scikit-learn's sake: singular classes are noticed and repaired without it.
+        Accepted for compatibility with scikit-learn: singular classes are detected and repaired without it.
     covariance_estimator : object with fit and covariance_, default=None
-        Estimates each class's covariance from its rows. What it says is kept as it is: such a model learns no more.
+        Estimates each class's covariance from its rows. The estimate is kept: such a model cannot learn more.
     n_jobs : int, default=None
         Threads; None is all cores for data large enough to gain from them.
 
@@ -57,7 +57,7 @@ class QuadraticDiscriminantAnalysis(Estimator):
     """
 
     _prior_parameter: ClassVar[str] = "priors"
-    _real: ClassVar[bool] = True
+    _keeps_dtype: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "solver": [StrOptions({"svd", "eigen"})],
         "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="both"), None],
@@ -110,14 +110,14 @@ class QuadraticDiscriminantAnalysis(Estimator):
             return ""
         X = self._reader().plain(X)
         self.given_ = from_rows.nested(from_rows.covariances(self, X, labels, weight)[0])
-        return from_rows.LOOKED
+        return from_rows.FROZEN_REASON
 
     def _joint(self) -> Joint:
         return from_rows.joint(self, "full", unit=float(self.reg_param) if self.solver == "svd" else 0.0)
 
     @property
     def covariance_(self) -> list[Array]:
-        """Covariances, one (d, d) a class."""
+        """Covariances, one (d, d) for each class."""
         check_is_fitted(self)
         if not self.store_covariance:
             raise AttributeError("covariance_ is there with store_covariance=True")
@@ -134,5 +134,5 @@ class QuadraticDiscriminantAnalysis(Estimator):
         return [attributes.as_learned(self, spread) for spread, _ in self._axes()]
 
     def _axes(self) -> list[tuple[Floats, Floats]]:
-        found = (np.linalg.eigh(matrix) for matrix in attributes.gaussian_params(self).covariance)
-        return [(np.maximum(spread[::-1], 0.0), axes[:, ::-1]) for spread, axes in found]
+        eigen = (np.linalg.eigh(matrix) for matrix in attributes.gaussian_params(self).covariance)
+        return [(np.maximum(spread[::-1], 0.0), axes[:, ::-1]) for spread, axes in eigen]

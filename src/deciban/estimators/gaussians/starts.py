@@ -1,4 +1,4 @@
-"""EM among real numbers: where it starts, k-means on columns of one scale, and what it is told."""
+"""EM for real numbers: its starts, from k-means on standardised columns, and its settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deciban._typing import Array, Floats
 def kmeans_shares(
     self: Any, rows: Any, k: int, weight: Floats | None
 ) -> Callable[[np.random.RandomState], Floats] | None:
-    """A way to draw clusters of rows, (n, k) each; sparse rows have none."""
+    """A function that draws clusters of rows, (n, k); None for sparse rows."""
     del self
     X = rows.data[0]
     if sp.issparse(X):
@@ -32,27 +32,27 @@ def kmeans_shares(
 
 
 def first_values(X: Array) -> Array:
-    """Each column's first value that is there, 0 where there is none. Differences from it are exact, and the same
-    wherever all values are moved by a constant: starts that are found on them do not hang on where zero is."""
-    there = np.isfinite(X)
-    first = X[np.argmax(there, axis=0), np.arange(X.shape[1])]
-    return np.asarray(np.where(there.any(axis=0), first, X.dtype.type(0)))
+    """Each column's first finite value, 0 where there is none. Differences from it are exact, and do not change if a
+    constant is added to all values: so starts do not depend on where zero is."""
+    is_finite = np.isfinite(X)
+    first = X[np.argmax(is_finite, axis=0), np.arange(X.shape[1])]
+    return np.asarray(np.where(is_finite.any(axis=0), first, X.dtype.type(0)))
 
 
 def filled_with_means(X: Array) -> Array:
-    """Missing entries as their column's mean, or 0 where a column has none: good enough for a start of EM."""
-    gone = np.isnan(X)
-    if not gone.any():
+    """Missing entries replaced by their column's mean, or 0 in an empty column: good enough for a start of EM."""
+    missing = np.isnan(X)
+    if not missing.any():
         return X
-    return np.where(gone, np.nanmean(np.where(gone.all(axis=0), 0.0, X), axis=0), X)
+    return np.where(missing, np.nanmean(np.where(missing.all(axis=0), 0.0, X), axis=0), X)
 
 
 def em_settings(self: Any) -> dict[str, Any]:
-    """What EM of a mixture is told: how long, and how exactly."""
+    """Settings of a mixture's EM: iterations and tolerance."""
     return {"max_iter": self.max_iter, "tolerance": self.tol}
 
 
 def seeded(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as a file holds them: a generator is no number, and is left out."""
+    """Parameters as a file holds them: a random generator is not a number, and is left out."""
     seed = parameters["random_state"]
     return parameters | {"random_state": seed if isinstance(seed, int | np.integer | None) else None}

@@ -19,9 +19,9 @@ from deciban.readers.counts import CountReader
 
 
 class BernoulliNB(Estimator):
-    """Naive Bayes for features that are there or not: p(x_j = 1 | y) = φ_jy (S8).
+    """Naive Bayes for features that are present or absent: p(x_j = 1 | y) = φ_jy (S8).
 
-    φ_jy = (n_jy + α)/(n_y + 2α). An absent feature is evidence too: it speaks with log (1 − φ_jy).
+    φ_jy = (n_jy + α)/(n_y + 2α). An absent feature is evidence too: its term is log (1 − φ_jy).
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class BernoulliNB(Estimator):
         Pseudo-counts: α rows with the feature and α without it. "empirical" and "loo" as in MultinomialNB.
     force_alpha, fit_prior, class_prior, n_jobs : as in MultinomialNB
     binarize : float or None, default=0.0
-        A feature is there if its value is above this; None means the values are 0 and 1 already.
+        A feature is present if its value is above this; None means the values are 0 and 1 already.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class BernoulliNB(Estimator):
         self.n_jobs = n_jobs
 
     class_log_prior_ = attributes.class_log_prior
-    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
+    _check_alpha = pseudo_counts  # scikit-learn's name for it
     feature_count_ = attributes.feature_count
 
     def _reader(self) -> CountReader:

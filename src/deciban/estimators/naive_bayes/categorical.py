@@ -25,7 +25,7 @@ class CategoricalNB(Estimator):
 
     Numbers are category codes 0, 1, 2, … as in scikit-learn. Anything else (strings, mixed objects, data frames of
     either) is taken as it is, no encoder needed. A category never seen has the probability of one known but never
-    counted; later batches may bring new ones. Missing entries (NaN, None) drop out.
+    counted; later batches may add new ones. Missing entries (NaN, None) are ignored.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class CategoricalNB(Estimator):
         "loo" as in MultinomialNB.
     force_alpha, fit_prior, class_prior, n_jobs : as in MultinomialNB
     min_categories : int or array-like of shape (d,), default=None
-        How many codes each column has at least.
+        The least number of codes of each column.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class CategoricalNB(Estimator):
         self.n_jobs = n_jobs
 
     class_log_prior_ = attributes.class_log_prior
-    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
+    _check_alpha = pseudo_counts  # scikit-learn's name for it
 
     def _reader(self) -> CategoryReader:
         return CategoryReader(self._names(), type(self).__name__, self._least())
@@ -96,7 +96,7 @@ class CategoricalNB(Estimator):
         return validation.plain_rows(rows)
 
     def _least(self) -> tuple[int, ...] | None:
-        """min_categories, one a column."""
+        """min_categories, one for each column."""
         if self.min_categories is None:
             return None
         least, d = np.asarray(self.min_categories), self.n_features_in_
@@ -110,7 +110,7 @@ class CategoricalNB(Estimator):
 
     @property
     def n_categories_(self) -> Array:
-        """How many categories each column has."""
+        """The number of categories of each column."""
         return np.array([len(values) for values in self.categories_], dtype=np.int64)
 
     @property

@@ -18,7 +18,7 @@ class ComplementNB(Estimator):
     w_yw = −log (Σ_{c≠y} n_cw + α_w)/Σ: the counts are total − class, so they add, subtract and merge like any others.
     The score is not a posterior of a generative model, so there is no p(x) and nothing to sample; a class prior does
     not enter it (`with_prior` changes nothing but the parameter), and missing labels are filled in by repeated scoring,
-    of which no likelihood rises.
+    which increases no likelihood.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class ComplementNB(Estimator):
 
     _reader = attributes.reader_of_counts
     class_log_prior_ = attributes.class_log_prior
-    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
+    _check_alpha = pseudo_counts  # scikit-learn's name for it
     feature_count_ = attributes.feature_count
     feature_log_prob_ = attributes.feature_log_prob
 

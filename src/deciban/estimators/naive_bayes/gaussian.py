@@ -21,8 +21,8 @@ from deciban.readers.numbers import NumberReader
 class GaussianNB(Estimator):
     """Naive Bayes for real numbers: x_j given y is Gaussian with its own mean and variance.
 
-    Kept are n, Σ(x−p) and Σ(x−p)² about a pivot p per class and column, so that means of a billion with deviations
-    of one lose no digits, batches add exactly, and rows can be taken back.
+    The statistics are n, Σ(x−p) and Σ(x−p)² about a pivot p per class and column, so that means of a billion with
+    deviations of one lose no digits, batches add exactly, and rows can be forgotten.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class GaussianNB(Estimator):
         Prior strength: this many pseudo-rows per class pull means and variances towards `prior_mean` and
         `prior_var`. "empirical" maximises the marginal likelihood, "loo" minimises exact leave-one-out log loss.
     prior_mean, prior_var : float or array-like of shape (d,), default=None
-        What the pseudo-rows look like; None is the column's mean and variance over all classes.
+        Mean and variance of the pseudo-rows; None is the column's mean and variance over all classes.
     predictive : bool, default=False
         Integrate means and variances out instead of plugging their estimates in: Student-t.
     n_jobs : int, default=None
@@ -59,7 +59,7 @@ class GaussianNB(Estimator):
     """
 
     _prior_parameter: ClassVar[str] = "priors"
-    _real: ClassVar[bool] = True
+    _keeps_dtype: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "priors": ["array-like", None],
         "var_smoothing": [Interval(Real, 0, None, closed="left")],

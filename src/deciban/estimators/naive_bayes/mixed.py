@@ -40,30 +40,30 @@ class NaiveBayes(Estimator):
     """Naive Bayes for a table of mixed columns: p(x | y) = Π_b p_b(x_b | y), a law for every column or group of them.
 
     A table is a pandas, Polars or Arrow frame, a mapping of columns, a list of dicts, or an array. Where columns have
-    names, later tables may have them in any order and others besides, which are left alone; one that is not there is
-    an error. `fit(table, "label")` takes the labels from a column of the table. Missing entries drop out; in a group
-    whose columns depend on each other, learning expects them by EM.
+    names, later tables may have them in any order, and additional ones, which are ignored; a missing one is an error.
+    `fit(table, "label")` takes the labels from a column of the table. Missing entries are ignored; in a group whose
+    columns depend on each other, EM fills them in while learning.
 
     Parameters
     ----------
     columns : dict, default=None
         {which: law}. Which columns: a name, an index, a tuple of these (one group), or a pattern such as "word_*"
-        (a group of the columns like it that no other key names; a column of that very name comes first).
-        A law is a word, a family from `deciban.families`, or a pair (law, alpha):
+        (a group of the matching columns that no other key names; a column of exactly this name comes first).
+        A law is a name, a family from `deciban.families`, or a pair (law, alpha):
 
-        - "gaussian", "poisson", "geometric" (how long something took), "bernoulli" (is it more than 0?),
-          "categorical": each column by itself;
+        - "gaussian", "poisson", "geometric" (waiting times), "bernoulli" (greater than 0 or not), "categorical": each
+          column separately;
         - "multinomial": the columns of a group are one bag of words;
         - "full", "tied", "diag" and the other shapes of GaussianDiscriminant: the columns of a group are Gaussian
           together;
         - "drop": the column is left out.
     rest : law, "auto" or "error", default="auto"
-        What becomes of columns that no key names. "auto": numbers and dates are Gaussian; strings, booleans and
+        The law of columns that no key names. "auto": numbers and dates are Gaussian; strings, booleans and
         categories are categorical.
     alpha : float, "empirical" or "loo", default=1.0
-        How strong the priors are: pseudo-counts of every category or word, pseudo-rows of every class otherwise.
+        The strength of the priors: pseudo-counts of every category or word, pseudo-rows of every class otherwise.
         "empirical" maximises the marginal likelihood, "loo" minimises exact leave-one-out log loss, both for each
-        block by itself: a group, or all columns of one law that were not given as a group.
+        block separately: a group, or all columns of one law that were not given as a group.
     class_prior : array-like of shape (k,) or "uniform", default=None
         The class prior, if it is known; otherwise n_y/n.
     n_jobs : int, default=None
@@ -75,7 +75,7 @@ class NaiveBayes(Estimator):
     blocks_ : Table
         The blocks: their columns, law, and prior strength.
     alpha_ : tuple
-        The prior strength in use, a block.
+        The prior strength in use, for each block.
     n_features_in_, feature_names_in_ : as in scikit-learn; the label's column is not among them
     model_ : Model
 
@@ -119,8 +119,8 @@ class NaiveBayes(Estimator):
     }
     _strings: ClassVar[bool] = True
 
-    kinds_: list[str]  # of each feature, one of KINDS: what rest="auto" goes by
-    table_kind_: str  # what samples are given as
+    kinds_: list[str]  # of each feature, one of KINDS; used by rest="auto"
+    table_kind_: str  # the type of table that samples are returned as
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class NaiveBayes(Estimator):
 
     class_prior_ = attributes.class_prior
 
-    # ------------------------------------------------------------------ the law, and how it reads
+    # ------------------------------------------------------------------ the law, and its reader
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -178,26 +178,27 @@ class NaiveBayes(Estimator):
     def _size(self, X: Any) -> int:
         return read_frame(X).size
 
-    def _called(self, names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
-        called = dict(zip(self._features(), names, strict=True))
-        return tuple(tuple(called[name] for name in columns.names or ()) for columns in self.model_.schema.blocks)
+    def _names_by_block(self, names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
+        new_name = dict(zip(self._features(), names, strict=True))
+        return tuple(tuple(new_name[name] for name in columns.names or ()) for columns in self.model_.schema.blocks)
 
     def _check_mergeable(self, other: Any) -> None:
-        """The columns may have come in another order."""
+        """The columns may be in another order."""
         mine, theirs = self._laws(), other._laws()
-        if apart := sorted(mine.keys() ^ theirs.keys()):
-            raise SchemaError(f"cannot merge models of different columns: only one of them has {listed(apart)}")
-        if apart := sorted(name for name in mine if mine[name] != theirs[name]):
-            one, two = mine[apart[0]], theirs[apart[0]]
+        if different := sorted(mine.keys() ^ theirs.keys()):
+            raise SchemaError(f"cannot merge models of different columns: only one of them has {listed(different)}")
+        if different := sorted(name for name in mine if mine[name] != theirs[name]):
+            own_law, other_law = mine[different[0]], theirs[different[0]]
             raise SchemaError(
-                f"cannot merge models of different laws: {apart[0]!r} is {one} in one and {two} in the other"
+                f"cannot merge models of different laws: {different[0]!r} is {own_law} in one and {other_law} in "
+                "the other"
             )
         super()._check_mergeable(other)
 
     def _laws(self) -> dict[str, str]:
-        """Each column's law, by its word."""
+        """The name of each column's law."""
         return {
-            name: law_word(block.family)
+            name: law_name(block.family)
             for block, columns in zip(self.model_.joint.blocks, self.model_.schema.blocks, strict=True)
             for name in columns.names or ()
         }
@@ -210,7 +211,7 @@ class NaiveBayes(Estimator):
         ]
         attributes.warn_of_repairs(model, repaired, "A prior or more rows would do without this.")
 
-    # ------------------------------------------------------------------ looking inside
+    # ------------------------------------------------------------------ inspection
 
     @property
     def alpha_(self) -> tuple[float, ...]:
@@ -220,18 +221,18 @@ class NaiveBayes(Estimator):
 
     @property
     def blocks_(self) -> Table:
-        """The blocks of columns: which columns, their law, and how strong its prior is."""
+        """The blocks of columns: their names, law, and strength of the prior."""
         check_is_fitted(self)
         rows: list[tuple[Any, ...]] = []
         for block, columns, alpha in zip(self.model_.joint.blocks, self.model_.schema.blocks, self.alpha_, strict=True):
-            rows.append((", ".join(columns.names or ()), law_word(block.family), alpha))
+            rows.append((", ".join(columns.names or ()), law_name(block.family), alpha))
         return Table("blocks", ("columns", "law", "alpha"), rows)
 
     @property
     def params(self) -> Table:
-        """The parameters as a table: a row for each item and parameter, a column a class, in the table's order."""
+        """The parameters as a table: a row per item and parameter, a column per class, in the table's order."""
         self._check_classes()
-        place = {name: j for j, name in enumerate(self._features())}
+        position = {name: j for j, name in enumerate(self._features())}
         rows: list[tuple[int, tuple[Any, ...]]] = []
         for b, block in enumerate(self.model_.joint.blocks):
             columns, params = self.model_.columns(b), self.model_.params[b]
@@ -240,15 +241,15 @@ class NaiveBayes(Estimator):
             tables = block.family.table(params, columns)
             for j, (start, stop) in enumerate(spans):
                 rows += [
-                    (place[columns.name(j)], (items[i], what, *table[:, i].tolist()))
+                    (position[columns.name(j)], (items[i], parameter, *table[:, i].tolist()))
                     for i in range(start, stop)
-                    for what, table in tables.items()
+                    for parameter, table in tables.items()
                 ]
         rows.sort(key=lambda row: row[0])
         labels = [str(plain(c)) for c in self.model_.classes]
         return Table("parameters", ("item", "parameter", *labels), [row for _, row in rows])
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ saving
 
     def _check_savable(self) -> None:
         if not self._same_columns(self.model_):
@@ -270,17 +271,17 @@ class NaiveBayes(Estimator):
             raise ValueError("its family is not the model's")
         return super()._restored(model, about)
 
-    def _holds(self, columns: int) -> bool:
+    def _fits_columns(self, columns: int) -> bool:
         return columns <= self.n_features_in_  # some may have been dropped
 
 
 def only_block(model: Model, block: int) -> Model:
-    """The model of one block alone."""
+    """The model of only one block."""
     schema = replace(model.schema, blocks=(model.columns(block),))
     stats = Stats(schema, model.stats.weight, (model.stats.sums[block],))
     return Model(replace(model.joint, blocks=(model.joint.blocks[block],)), stats)
 
 
-def law_word(family: Family) -> str:
-    """The word for a law."""
+def law_name(family: Family) -> str:
+    """The name of a law."""
     return family.covariance if isinstance(family, MultivariateGaussian) else family.name

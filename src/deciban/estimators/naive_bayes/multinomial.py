@@ -78,7 +78,7 @@ class MultinomialNB(Estimator):
 
     _reader = attributes.reader_of_counts
     class_log_prior_ = attributes.class_log_prior
-    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
+    _check_alpha = pseudo_counts  # scikit-learn's name for it
     feature_count_ = attributes.feature_count
     feature_log_prob_ = attributes.feature_log_prob
 

@@ -21,14 +21,14 @@ class PoissonNB(Estimator):
     """Naive Bayes for counts: x_j given y is Poisson with rate λ_jy.
 
     λ_jy = (Σ x_j + α·guess)/(n_y + α): α pseudo-rows with `guess` events each, a Gamma prior. Unlike in a bag of
-    words, how much happened in all is evidence too.
+    words, the total number of events is evidence too.
 
     Parameters
     ----------
     alpha : float, array of shape (d,) or (k, d), "empirical" or "loo", default=1.0
-        How many pseudo-rows. "empirical" and "loo" as in MultinomialNB.
+        The number of pseudo-rows. "empirical" and "loo" as in MultinomialNB.
     guess : float, default=1.0
-        Events in a pseudo-row: what is believed of a feature before any data.
+        Events in a pseudo-row: the expectation for a feature without data.
     force_alpha, fit_prior, class_prior, n_jobs : as in MultinomialNB
     predictive : bool, default=False
         Integrate the rates out instead of plugging their estimates in: the negative binomial.
@@ -79,7 +79,7 @@ class PoissonNB(Estimator):
 
     _reader = attributes.reader_of_counts
     class_log_prior_ = attributes.class_log_prior
-    _check_alpha = pseudo_counts  # under the name that scikit-learn has for it
+    _check_alpha = pseudo_counts  # scikit-learn's name for it
     feature_count_ = attributes.feature_count
 
     def _joint(self) -> Joint:

@@ -28,12 +28,12 @@ from deciban.schema import Bins, is_forest
 class TreeAugmentedNB(Estimator):
     """Naive Bayes in which a column may depend on one other: P(x | y) = Π_j P(x_j | x_parent(j), y) (S21).
 
-    The columns' parents make the tree of greatest information given the class, without the edges that tell no more
-    than chance would. It sees what naive Bayes counts twice, and costs about as little. Any table will do: strings,
-    categories, booleans, and numbers, which are cut into intervals without looking at labels. Whole numbers of at most
-    ten distinct values are taken for categories. Missing entries are summed over: what is there has the probability
-    that the tree gives it, whatever the rest. A value never seen has that of one known but never counted, and beside it
-    all values of a column that hangs on it are alike.
+    The columns' parents are the tree of greatest mutual information given the class, without edges that could be due to
+    chance. It models dependences that naive Bayes counts twice, at little more cost. Any table will do: strings,
+    categories, booleans, and numbers, which are binned without looking at labels. Integers of at most ten distinct
+    values are categories. Missing entries are summed over: a row has the marginal probability of its other entries. A
+    value never seen has the probability of one known but never counted, and given it all values of a child column are
+    equally likely.
 
     The tree and the intervals are chosen by `fit` or the first batch, and then kept: later batches, `forget` and
     `a + b` add and subtract counts under them. Models with trees of their own do not merge: see `parents`.
@@ -45,17 +45,17 @@ class TreeAugmentedNB(Estimator):
         θ_(v|u) = (n_uv + α)/(n_u + α|V|). Otherwise as in CategoricalNB.
     parents : array-like of shape (d,) or dict, default=None
         The tree, where it is known, or that of a model to merge with (`parents_`): each column's parent, −1 for none;
-        or {column: parent} by name or place, for the columns that have one.
+        or {column: parent} by name or position, for the columns that have one.
     bins : int or list, default=None
-        Into how many intervals of about equal weight numbers are cut; a value that is as frequent as that has its
-        own. None is the fourth root of the number of rows. A list has each column's cuts, or None where they are to
-        be chosen (`cuts_`).
+        The number of intervals of about equal weight for numbers; a value as frequent as an interval has its own.
+        None is the fourth root of the number of rows. A list has each column's cuts (`cuts_`), or None where they are
+        to be chosen.
     fit_prior, class_prior, n_jobs : as in MultinomialNB
 
     Attributes
     ----------
     parents_ : each column's parent, −1 for none
-    structure_ : the tree as a table, with what its edges tell in bits; it has a `plot()`
+    structure_ : the tree as a table, with the information of its edges in bits; it has a `plot()`
     cuts_ : list of each column's cuts, None where it has categories
     categories_ : list of each column's categories, which are intervals where it has cuts
     classes_, class_count_, class_log_prior_, alpha_, model_ : as in MultinomialNB
@@ -69,7 +69,7 @@ class TreeAugmentedNB(Estimator):
 
     Examples
     --------
-    Neither of two coins tells who threw them, but whether they agree does.
+    Neither of two coins shows who threw them, but whether they agree does.
 
     >>> from deciban import TreeAugmentedNB
     >>> X = [["heads", "heads"], ["tails", "tails"], ["heads", "tails"], ["tails", "heads"]] * 5
@@ -85,7 +85,11 @@ class TreeAugmentedNB(Estimator):
 
     _strings: ClassVar[bool] = True
     _poor_score: ClassVar[bool] = True
-    _apart: ClassVar[tuple[str, ...]] = ("n_jobs", "parents", "bins")  # the schemas tell whether trees and cuts differ
+    _may_differ: ClassVar[tuple[str, ...]] = (
+        "n_jobs",
+        "parents",
+        "bins",
+    )  # the schemas show whether trees and cuts differ
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **{name: rule for name, rule in COUNT_CONSTRAINTS.items() if name != "force_alpha"},
         "parents": [None, "array-like", dict],
@@ -125,7 +129,7 @@ class TreeAugmentedNB(Estimator):
 
     def _validated(self, X: Any, *, reset: bool, least: int = 1) -> Frame:
         kind = native_kind(X)
-        if kind == "pandas":  # scikit-learn looks at names, and not at values
+        if kind == "pandas":  # scikit-learn checks names, but not values
             validate_data(self, X, reset=reset, skip_check_array=True)
             return check_size(read_frame(X), least)
         if kind != "numpy":
@@ -148,28 +152,28 @@ class TreeAugmentedNB(Estimator):
         return frame
 
     def _given_parents(self) -> tuple[int, ...] | None:
-        """parents= as places, one a column."""
+        """parents= as positions, one for each column."""
         if self.parents is None:
             return None
         d = self.n_features_in_
         if isinstance(self.parents, Mapping):
-            found = [-1] * d
-            for column, on in self.parents.items():
-                found[self._place(column)] = -1 if on is None else self._place(on)
+            parents = [-1] * d
+            for column, parent in self.parents.items():
+                parents[self._position(column)] = -1 if parent is None else self._position(parent)
         else:
             array = np.asarray(self.parents)
             if array.shape != (d,) or array.dtype.kind not in "iu":
                 raise ValueError(f"parents must be {d} whole numbers, one a column, or a dict; got {self.parents!r}")
-            found = array.tolist()
-        if not is_forest(found):
+            parents = array.tolist()
+        if not is_forest(parents):
             raise ValueError(
                 f"parents is {self.parents!r}: each column hangs on another, 0 to {d - 1}, or on none (−1), and never "
                 "on itself or in a circle"
             )
-        return tuple(found)
+        return tuple(parents)
 
-    def _place(self, column: Any) -> int:
-        """Where a column stands that is named, or counted from 0."""
+    def _position(self, column: Any) -> int:
+        """The position of a column given by name or by index."""
         names = self._names() or ()
         if column in names:
             return names.index(column)
@@ -178,7 +182,7 @@ class TreeAugmentedNB(Estimator):
         raise ValueError(f"parents= names the column {column!r}, which is not there: {list(names) or 'count from 0'}")
 
     def _given_cuts(self) -> list[Any] | None:
-        """bins= where it has the cuts of every column."""
+        """bins= if it is a list of the columns' cuts; None otherwise."""
         if self.bins is None or isinstance(self.bins, Integral):
             return None
         d = self.n_features_in_
@@ -197,7 +201,7 @@ class TreeAugmentedNB(Estimator):
 
     @property
     def structure_(self) -> Structure:
-        """The tree, with what was counted so far of what its edges tell."""
+        """The tree, with the information of its edges in the rows so far."""
         check_is_fitted(self)
         return structure(self.model_)
 
