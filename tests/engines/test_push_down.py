@@ -120,7 +120,7 @@ def matrix(table, columns):
             out[:, j] = numbers if known is None else known.codes(numbers)
         else:
             place = {value: code for code, value in enumerate(known)}
-            out[:, j] = [-1 if stored_tables.is_gone(v) else place.get(v, -1) for v in values]
+            out[:, j] = [-1 if stored_tables.is_missing(v) else place.get(v, -1) for v in values]
     return out
 
 
@@ -527,7 +527,7 @@ def test_any_small_table(put, rows, weighted, whole):
 
 
 def gap(*values):
-    return any(map(stored_tables.is_gone, values))
+    return any(map(stored_tables.is_missing, values))
 
 
 # ---------------------------------------------------------------------- databases that are not here
