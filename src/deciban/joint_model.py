@@ -27,8 +27,8 @@ from deciban.joint import Joint, Model
 from deciban.learner import AS_LABELLED, Hidden, Learner
 from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
-from deciban.results.evaluation import EXACT, HELD
 from deciban.results.evidence import Evidence
+from deciban.results.ways import EXACT, HELD
 from deciban.schema import Columns, Schema
 from deciban.show import plain
 from deciban.storage import files

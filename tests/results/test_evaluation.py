@@ -15,7 +15,8 @@ from rich.console import Console
 from sklearn import metrics
 
 from deciban import DecibanError, GaussianNB, LeaveOneOut, MultinomialNB
-from deciban.results.evaluation import CROSS_FITTED, EXACT, Evaluation, Judged, evaluate
+from deciban.results.evaluation import Evaluation, Judged, evaluate
+from deciban.results.ways import CROSS_FITTED, EXACT
 
 HAM_SPAM = np.array(["ham", "spam"])
 BY_HAND = Evaluation(HAM_SPAM, np.log([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), np.array([0, 0, 1, 1]))

@@ -18,7 +18,8 @@ from deciban.matrix import marks
 from deciban.measure import RESIDUE
 from deciban.pool import Folds
 from deciban.priors import search
-from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD, Judged, average, likeliest
+from deciban.results.evaluation import Judged, average, likeliest
+from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.show import Table
 
 MAX_COMPARED_ROWS = 2000  # a log loss averaged over so many rows is enough to compare candidates

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from email.message import Message
 from typing import Any, ClassVar
 
 from deciban._typing import Floats
@@ -55,6 +54,8 @@ class MailReader(TextReader):
 
     def opened(self, mails: Any) -> Iterator[Any]:
         """The mails of a mailbox, a list, a column, or a single one."""
+        from email.message import Message  # takes longer than to answer a text
+
         from deciban.text import mail
 
         if isinstance(mails, os.PathLike):

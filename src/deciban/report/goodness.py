@@ -28,7 +28,8 @@ from deciban.report.markup import (
 )
 from deciban.report.rows import Material
 from deciban.report.svg import Plane, heat_map, thinned
-from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD, Evaluation, Judged
+from deciban.results.evaluation import Evaluation, Judged
+from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.show import plain
 
 MAX_CLASSES_WRITTEN = 12  # in a confusion matrix of numbers

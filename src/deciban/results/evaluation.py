@@ -19,11 +19,6 @@ MAX_CLASSES_IN_MATRIX = 10  # with more, the most confused pairs are shown inste
 MAX_PAIRS_SHOWN = 12  # of most confused classes
 MAX_CLASSES_IN_DICT = 200  # with more, the confusion matrix is too large
 
-# How a row is judged as if the model had never seen it.
-EXACT = "leave-one-out"  # exact: the model's sums without the row
-CROSS_FITTED = "cross-fitted leave-one-out"  # also with choices made without the row, or its fold
-HELD = "leave-one-out, choices held"  # with choices that the row had a part in
-
 
 class Reliability(NamedTuple):
     """Per group of rows: mean confidence (`said`), accuracy (`found`), weight, and the standard error of `found`."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deciban._typing import Array, Floats
-from deciban.results.evaluation import HELD, Judged
+from deciban.results.evaluation import Judged
+from deciban.results.ways import HELD
 from deciban.schema import find, union_classes
 from deciban.show import Result, Table, plain
 

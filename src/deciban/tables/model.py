@@ -25,8 +25,8 @@ from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
 from deciban.reading.labels import Labels
 from deciban.reading.table import TableColumns
-from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
 from deciban.results.evidence import Evidence
+from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.schema import find, union_classes
 from deciban.show import plain
 from deciban.tables.encode import Cuts, EncodedRows, Encoding, Known

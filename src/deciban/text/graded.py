@@ -39,7 +39,7 @@ from deciban.pool import (
     cross_fit,
 )
 from deciban.reading.labels import Labels
-from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
+from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.text import views
 from deciban.text.common import CommonItems, ItemVectors, RidgeGaussians, ridges
 from deciban.text.documents import Texts

@@ -25,7 +25,7 @@ from deciban.joint import Block, Joint, Model
 from deciban.learner import AS_LABELLED, Hidden, Learner, without_a_class
 from deciban.priors import Alpha
 from deciban.reading.labels import Labels
-from deciban.results.evaluation import CROSS_FITTED, EXACT, HELD
+from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.schema import Columns, Schema
 from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence, with_text
