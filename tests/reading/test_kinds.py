@@ -185,7 +185,7 @@ def test_given_kinds():
         ([True, False], "text", "column 'a' does not hold strings"),
         ([1, 2, 3], "boolean", "column 'a' has 3 different values"),
         ([1, 2, 3], "date", "column 'a' holds numbers, not dates"),
-        (["2020-01-01", "soon"], "date", "column 'a' holds 'soon' in row 1, which is not an ISO date"),
+        (["2020-01-01", "soon"], "date", "column 'a' holds 'soon' in row 1, which is not a date"),
         (["1", "inf"], "number", "column 'a' holds inf in row 1: infinite numbers"),
     ],
 )
@@ -204,7 +204,7 @@ def test_columns_converted_to_their_kind():
     with pytest.warns(UserWarning, match=r"column 'a': 1 value is not a number \('x' in row 3\), and taken as missing"):
         numbers = as_kind(strings, "number", "a")
     np.testing.assert_array_equal(numbers.values, [1.0, 2.5, np.nan, np.nan])
-    with pytest.warns(UserWarning, match=r"3 values are not an ISO date"):
+    with pytest.warns(UserWarning, match=r"3 values are not a date"):
         assert as_kind(strings, "date", "a").dates == "days"
     days = as_kind(read_frame({"a": ["1970-01-02", "1970-01-01T12:00:00+00:00"]})["a"], "date")
     assert days.values.tolist() == [1.0, 0.5]

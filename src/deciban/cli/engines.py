@@ -26,16 +26,24 @@ class FileOptions:
     delimiter: str | None = None
     encoding: str = "utf-8"
     missing: Sequence[str] | None = None
+    decimal: str | None = None
 
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments of `deciban.sources.open_source`."""
         return {**vars(self), "missing": self.missing or None}
 
-    def open(self, paths: Sequence[str], jobs: int | None = None, checkpoint: str | None = None) -> Stream:
-        """An engine over the rows of files."""
-        from deciban.engines.stream import stream
+    def open(
+        self,
+        paths: Sequence[str],
+        jobs: int | None = None,
+        checkpoint: str | None = None,
+        strings: Sequence[str] = (),
+    ) -> Stream:
+        """An engine over the rows of files; `strings` are columns that a model reads as strings."""
+        from deciban.engines.stream import read_as_strings, stream
 
-        return stream(list(paths), checkpoint=checkpoint, n_jobs=jobs, **self.keywords())
+        types = read_as_strings(strings) if strings else {}
+        return stream(list(paths), checkpoint=checkpoint, n_jobs=jobs, **self.keywords(), **types)
 
 
 @dataclass(frozen=True)

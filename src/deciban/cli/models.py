@@ -33,7 +33,8 @@ def rows_for(
     model: Any, paths: list[str], files: FileOptions, target: str | None = None, labelled: bool = True
 ) -> ModelRows:
     """The columns of files that a model uses; labels come from its training target unless another is named."""
-    engine, origin = files.open(paths), origin_of(model)
+    origin = origin_of(model)
+    engine = files.open(paths, strings=[*written_columns(model), *origin.get("formats", {})])
     columns, kind = engine.schema.names, engine.source.kind
     text = None
     if kind_of(model) in TEXT_MODELS:
@@ -44,11 +45,18 @@ def rows_for(
             text = columns[0]
     if not labelled:
         target_column = target or origin.get("target")
-        return split_columns(engine, target_column if target_column in columns else None, text, labelled=False)
+        target_column = target_column if target_column in columns else None
+        return split_columns(engine, target_column, text, labelled=False, formats=origin.get("formats"))
     target = target or (LABEL if kind != "table" else None) or origin.get("target")
     if target is None:
         raise DecibanError("name the column of {rows} that holds the classes, with --target", rows=engine.rows_named)
-    return split_columns(engine, target, text, model.classes_)
+    return split_columns(engine, target, text, model.classes_, formats=origin.get("formats"))
+
+
+def written_columns(model: Any) -> tuple[str, ...]:
+    """The columns whose strings the model itself reads as numbers or dates."""
+    reader = getattr(getattr(model, "model", None) or getattr(model, "model_", None), "reader", None)
+    return () if reader is None else reader.written
 
 
 def learned_before(model: Any, rows: ModelRows) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -77,15 +77,28 @@ class ModelRows:
 
 
 def split_columns(
-    engine: Stream, target: str | None, text: str | None = None, classes: Array | None = None, labelled: bool = True
+    engine: Stream,
+    target: str | None,
+    text: str | None = None,
+    classes: Array | None = None,
+    labelled: bool = True,
+    formats: Mapping[str, Any] | None = None,
 ) -> ModelRows:
-    """Rows split into labels and inputs, or texts; the columns must exist."""
+    """Rows split into labels and inputs, or texts; the columns must exist.
+
+    `formats` are how strings write numbers and dates, as a model file keeps them.
+    """
     from deciban.engines.split import Split
 
     for column in (target, text):
         check_column(engine, column)
     engine.source.hashes = labelled  # a model remembers which files it has learned
-    return ModelRows(engine, Split(target, text=text, labelled=labelled, classes=classes if labelled else None))
+    split = Split(target, text=text, labelled=labelled, classes=classes if labelled else None)
+    if formats:
+        from deciban.reading.convert import format_from_dict
+
+        split = replace(split, formats={name: format_from_dict(about) for name, about in formats.items()})
+    return ModelRows(engine, split)
 
 
 def check_column(engine: Any, column: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -23,10 +23,13 @@ ENGINE_OF_PACKAGE = {  # by the package of their tables
 ARROW_READERS = ("RecordBatchReader", "RecordBatchFileReader", "RecordBatchStreamReader", "Scanner")
 
 
-def engine_of(X: Any, y: Any = None, engine: str | None = None, texts: bool = False) -> Any:
+def engine_of(
+    X: Any, y: Any = None, engine: str | None = None, texts: bool = False, strings: Sequence[str] = ()
+) -> Any:
     """The engine for these rows; None where they are in memory, as arrays and frames are.
 
-    Strings are paths unless they may be something else: for a model of `texts`, they may be texts.
+    Strings are paths unless they may be something else: for a model of `texts`, they may be texts. `strings` are the
+    columns of files that are to be read as strings, since the model knows how they write numbers.
     """
     if engine is not None and engine not in ENGINES:
         raise DecibanError(f"engine is {engine!r}: it must be one of {', '.join(map(repr, ENGINES))}")
@@ -41,7 +44,7 @@ def engine_of(X: Any, y: Any = None, engine: str | None = None, texts: bool = Fa
         raise DecibanError("which table of the database? Give deciban.table(connection, name), or a URL in its place")
     module = importlib.import_module(f"deciban.engines.{ENGINE_MODULES[name]}")
     if name == "stream":
-        return module.stream(X)
+        return module.stream(X, **(module.read_as_strings(strings) if strings and is_paths(X) else {}))
     if is_paths(X):
         return module.from_paths([os.fspath(path) for path in ([X] if isinstance(X, str | os.PathLike) else X)])
     if name == "dask":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,12 @@ from deciban._typing import Array
 from deciban.engines.base import Sum, sum_of_parts
 from deciban.errors import numbered
 from deciban.sources.column_types import as_texts
+
+if TYPE_CHECKING:
+    from deciban.reading.convert import Format
+    from deciban.reading.kinds import Conventions
+
+MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,11 +35,15 @@ class Split:
     columns: tuple[str, ...] | None = None  # those that were learned; None: all others
     mark: Any = None  # a label that means a missing label
     classes: Array | None = None  # of the model: labels are read as its type of label
+    formats: Mapping[str, Format] = field(default_factory=dict)  # how strings write numbers, where the model needs them
 
     def inputs(self, table: pa.Table) -> Any:
         """The inputs of the model."""
         if self.text is not None:
             return as_texts(table[self.text])
+        for name, form in self.formats.items():
+            if name in table.column_names:
+                table = table.set_column(table.column_names.index(name), name, converted(table[name], name, form))
         if self.columns is not None:
             table = table.select(self.columns)
         else:
@@ -80,3 +90,28 @@ class Split:
                 return compute(*rows)
 
         return sum_of_parts(part(table) for table in tables if table.num_rows)
+
+
+def converted(column: pa.ChunkedArray, name: str, form: Format) -> pa.Array:
+    """Strings as the numbers or moments they are; what is neither is missing, with a warning."""
+    from deciban.reading.columns import Numbers, read_column
+    from deciban.reading.convert import as_kind
+    from deciban.reading.dates import DateFormat
+
+    strings, _ = read_column(column, name)
+    kind = "date" if isinstance(form, DateFormat) else "number"
+    numbers = as_kind(strings, kind, name, format=form)
+    assert isinstance(numbers, Numbers)
+    if kind == "number":
+        return pa.array(numbers.values, mask=numbers.missing)
+    microseconds = np.round(np.nan_to_num(numbers.values) * MICROSECONDS_PER_DAY).astype(np.int64)
+    return pa.array(microseconds, mask=numbers.missing).cast(pa.timestamp("us"))
+
+
+def formats_of(inputs: pa.Table, conventions: Conventions | None = None) -> dict[str, Format]:
+    """How the strings of a table write numbers and dates, for models that would take them for categories."""
+    from deciban.reading.frames import read_frame
+    from deciban.reading.kinds import UNKNOWN, infer
+
+    kinds = infer(read_frame(inputs), None, conventions or UNKNOWN)
+    return {kind.name: kind.format for kind in kinds if kind.format is not None}

@@ -30,6 +30,8 @@ from deciban.threads import threads
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deciban.reading.kinds import Conventions
+
 Result = TypeVar("Result")
 
 TABLE_ROWS = 1 << 16  # rows of a table
@@ -62,7 +64,7 @@ def stream(
         Least number of seconds between two checkpoints: tables that were begun are summed first.
     n_jobs : int, optional
         Threads that sum; None takes as many as there are processors.
-    how : what `open_source` takes besides: format, delimiter, encoding, missing, types
+    how : what `open_source` takes besides: format, delimiter, encoding, missing, types, decimal
 
     >>> import pyarrow as pa
     >>> from deciban import GaussianNB, stream
@@ -100,6 +102,7 @@ class Stream(Engine):
         self.once, self.named, self.target = tables.once, tables.named, tables.target
         self.size, self.unit, self.rows_named = tables.size, tables.unit, tables.name
         self.rows_read = 0  # in the last pass, so far
+        self.conventions: Conventions | None = None  # how strings write numbers and dates, where that is known
         if not every >= 0:
             raise DecibanError(f"every is {every}: it must be seconds, 0 or more")
         if self.checkpoint is not None and not os.path.isdir(os.path.dirname(self.checkpoint) or "."):
@@ -514,6 +517,13 @@ def as_table(item: Any) -> tuple[pa.Table, bool, str | None]:
     if hasattr(item, "__arrow_c_stream__"):
         return pa.table(item), True, None
     raise EngineError(f"rows come as frames, arrays, or pairs (X, y), not as {type(item).__name__}")
+
+
+def read_as_strings(columns: Iterable[str]) -> dict[str, Any]:
+    """What `open_source` takes to read these columns as strings."""
+    import pyarrow as pa
+
+    return {"types": dict.fromkeys(columns, pa.string())}
 
 
 def tables_of(rows: Any, how: dict[str, Any] | None = None) -> TableSource:

@@ -96,6 +96,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     _texts: ClassVar[bool] = False  # whether rows are texts
     _sparse: ClassVar[bool] = True  # whether sparse rows are accepted
     _strings: ClassVar[bool] = False  # whether values may be strings
+    _strings_are_categories: ClassVar[bool] = False  # and so numbers in files must be read as such beforehand
     _positive: ClassVar[bool] = False  # whether values must not be negative
     _keeps_dtype: ClassVar[bool] = False  # whether attributes have the type of the data
     _poor_score: ClassVar[bool] = False  # whether it scores poorly on scikit-learn's examples
@@ -190,7 +191,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             The engine that reads files; by default "stream", or the engine of X.
         """
         hidden = self._hidden(unlabelled_weight, clusters, random_state)
-        source = self._engine(X, y, engine)
+        source = self._engine(X, y, engine, anew=True)
         if source is not None:
             from deciban.estimators import on_engines
 
@@ -530,9 +531,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     # ------------------------------------------------------------------ reading
 
-    def _engine(self, X: Any, y: Any = None, engine: str | None = None) -> Any:
-        """The engine for rows that are not in memory; None for those that are."""
-        return engine_of(X, y, engine, self._texts)
+    def _engine(self, X: Any, y: Any = None, engine: str | None = None, anew: bool = False) -> Any:
+        """The engine for rows that are not in memory; None for those that are. `anew`: nothing is known of them."""
+        return engine_of(X, y, engine, self._texts, strings=() if anew else self._read_as_strings())
+
+    def _read_as_strings(self) -> tuple[str, ...]:
+        """The columns of files whose strings were learned as numbers or dates."""
+        return tuple((self.origin_ or {}).get("formats", ()))
 
     def _validated(self, X: Any, *, reset: bool, least: int = 1) -> Any:
         """Rows of any type as the reader takes them, after scikit-learn's checks of shape and names."""

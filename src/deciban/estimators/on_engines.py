@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -30,12 +30,14 @@ from deciban.engines.learn import (
     in_sample,
     sample_rows,
 )
-from deciban.engines.split import Split
+from deciban.engines.split import Split, formats_of
+from deciban.engines.stream import Stream
 from deciban.errors import DecibanError
 from deciban.estimators.validation import warn_of_em
 from deciban.joint import Model
 from deciban.joint_model import JointModel, plugged_in
 from deciban.learner import Hidden
+from deciban.reading.convert import format_from_dict
 from deciban.results.tally import Tally
 from deciban.show import bar, one_line
 
@@ -62,7 +64,14 @@ def split_of(
             classes=estimator.classes_ if estimator._needs_labels else None,
             text=getattr(estimator, "text_", None) or (estimator.origin_ or {}).get("text"),
         )
-    return learn.split_of(spec, engine, y, sample_weight, text)
+    split = learn.split_of(spec, engine, y, sample_weight, text)
+    if not estimator._strings_are_categories or not isinstance(engine, Stream):
+        return split
+    kept = (estimator.origin_ or {}).get("formats", {})
+    if known:
+        return replace(split, formats={name: format_from_dict(about) for name, about in kept.items()})
+    sample = engine.sample(learn.SAMPLE_ROWS)
+    return replace(split, formats=formats_of(split.inputs(sample), engine.conventions))
 
 
 # ------------------------------------------------------------------ sums of partitions
@@ -143,7 +152,15 @@ def fit(
         estimator.model_ = estimator._learned_on_engine(engine, split, hidden, clusters)
         if split.text is not None:
             estimator.text_ = split.text
+        keep_formats(estimator, split)
     return estimator
+
+
+def keep_formats(estimator: Any, split: Split) -> None:
+    """Remember how files wrote numbers and dates, so that new files are read alike."""
+    if split.formats:
+        formats = {name: asdict(form) for name, form in split.formats.items()}
+        estimator.origin_ = {**(estimator.origin_ or {}), "formats": formats}
 
 
 def total_of(engine: Engine, template: Any, split: Split) -> Any:
@@ -319,6 +336,7 @@ def learn_more(
             check_exact(batch)
             copy_state(estimator, with_model(template, batch))
             estimator.model_ = estimator._chosen_by_sample(X, y, weight)
+            keep_formats(estimator, split)
         else:
             both = estimator.model_ + batch_of(estimator, engine, y, sample_weight, text, labelled)
             estimator._check_model(both)

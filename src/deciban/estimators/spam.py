@@ -151,9 +151,9 @@ class SpamFilter(Estimator):
     def _reader(self) -> MailReader:
         return MailReader(self.lowercase, None if self.headers is None else tuple(self.headers))
 
-    def _engine(self, X: Any, y: Any = None, engine: str | None = None) -> Any:
+    def _engine(self, X: Any, y: Any = None, engine: str | None = None, anew: bool = False) -> Any:
         """Strings are mails, and paths are mailboxes; tables of mails are recognised by their type."""
-        return super()._engine(X, y, engine) if is_engine(X) or not isinstance(X, MAIL_TYPES) else None
+        return super()._engine(X, y, engine, anew) if is_engine(X) or not isinstance(X, MAIL_TYPES) else None
 
     def _split(self, X: Any, y: Any) -> tuple[Any, Any]:
         """A single label applies to all mails."""

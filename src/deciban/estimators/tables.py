@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Floats
-from deciban.errors import DecibanError, SchemaError, warn
+from deciban.errors import DataWarning, DecibanError, SchemaError, warn
 from deciban.estimators import validation
 from deciban.estimators.base import Estimator
 from deciban.estimators.parameters import prior_by_class
@@ -20,7 +20,7 @@ from deciban.readers.tables import TableReader
 from deciban.reading.columns import Levels
 from deciban.reading.frames import Frame, split_target
 from deciban.reading.given import Rows, take_values
-from deciban.reading.kinds import kinds_table
+from deciban.reading.kinds import Conventions, kinds_table
 from deciban.reading.labels import Labels, read_labels
 from deciban.reading.table import TableColumns
 from deciban.results.summary import Summary
@@ -51,6 +51,12 @@ class Classifier(Estimator):
     schema : {column: kind}, optional
         The kinds of columns, where the guess is wrong: "number", "count", "category", "boolean", "text", "date",
         "identifier", "constant" or "skip", the last three left out. `kinds_` has the inferred kinds, and the reasons.
+    decimal, thousands : str, optional
+        What separates decimals ("." or ",") and thousands (",", ".", " ", "'" or "") in strings that are numbers, such
+        as "$1,234.50" or "1.234,50 €". By default the values of the table decide; give them where values can mean two
+        things, as "1,234" can.
+    day_first : bool, optional
+        Whether in dates such as "5/12/2019" the day comes first. By default the values of each column decide.
     class_prior : array-like, {class: p}, "uniform" or None, default=None
         The class prior; None is the empirical one.
     n_jobs : int, optional
@@ -87,12 +93,27 @@ class Classifier(Estimator):
     _unlabelled_weight: ClassVar[float] = 0.0
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "schema": [Mapping, None],
+        "decimal": [StrOptions({".", ","}), None],
+        "thousands": [StrOptions({"", ",", ".", " ", "'"}), None],
+        "day_first": ["boolean", None],
         "class_prior": ["array-like", Mapping, StrOptions({"uniform"}), None],
         "n_jobs": [None, int, np.integer],
     }
 
-    def __init__(self, *, schema: Any = None, class_prior: Any = None, n_jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        schema: Any = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
+        day_first: bool | None = None,
+        class_prior: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
         self.schema = schema
+        self.decimal = decimal
+        self.thousands = thousands
+        self.day_first = day_first
         self.class_prior = class_prior
         self.n_jobs = n_jobs
 
@@ -123,11 +144,24 @@ class Classifier(Estimator):
         if hidden.clusters:
             raise ValueError("Classifier needs labels: to find clusters, use NaiveBayes or GaussianMixture")
         warn_of_labels(X, labels)
-        reader = TableColumns.of(X, self.schema)
+        reader = self._columns_of(X)
         prior = prior_by_class(self.class_prior, labels.classes)
         how = (prior, closed, self.n_jobs, hidden.weight)
         with progress("ways to look at the table") as watch:
             return choose(reader, reader.read(X), labels.codes, labels.classes, weight, *how, watch)
+
+    def _read_as_strings(self) -> tuple[str, ...]:
+        return self.model_.reader.written if self.__sklearn_is_fitted__() else ()
+
+    def _columns_of(self, frame: Frame) -> TableColumns:
+        """The columns' kinds. A warning says which values could be read in another way."""
+        reader = TableColumns.of(frame, self.schema, Conventions(self.decimal, self.thousands, self.day_first))
+        for kind in reader.used:
+            if kind.doubt:
+                decided_by = "day_first" if kind.kind == "date" else "decimal"
+                message = f"column {{column!r}}: {{doubt}}; {decided_by}= decides"
+                warn(DataWarning(message, column=kind.name, doubt=kind.doubt))
+        return reader
 
     def _check_mergeable(self, other: Any) -> None:
         if not np.array_equal(np.asarray(self.class_prior), np.asarray(other.class_prior)):
@@ -173,7 +207,7 @@ class Classifier(Estimator):
         if labels.any_missing or frame.size == 0:
             raise DecibanError("the sample that makes the choices needs rows, and the label of every row")
         warn_of_labels(frame, labels)
-        reader = TableColumns.of(frame, self.schema)
+        reader = self._columns_of(frame)
         prior, rows = prior_by_class(self.class_prior, labels.classes), reader.read(frame)
         with progress("ways to look at the table") as watch:
             return choose_by_sample(reader, rows, labels.codes, labels.classes, collect, prior, self.n_jobs, watch)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -15,8 +15,10 @@ import numpy as np
 from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.reading.columns import Column, Levels, Numbers
-from deciban.reading.convert import MISSING_NAMES, as_kind, date, is_missing_word, number
+from deciban.reading.convert import MISSING_NAMES, Format, as_kind, date, days_of_digits, is_missing_word, number
+from deciban.reading.dates import DateFormat, infer_dates
 from deciban.reading.frames import Frame, no_such_column
+from deciban.reading.numerals import SEPARATORS, Look, NumberFormat, common_decimal, look, written
 from deciban.show import Table
 
 __all__ = ["LEFT_OUT", "ColumnKind", "Kind", "as_kind", "infer", "kinds_table"]
@@ -26,6 +28,7 @@ LEFT_OUT = ("constant", "identifier", "skip")  # kinds that are useless for new 
 
 MIN_ROWS_OF_IDENTIFIERS = 20  # with fewer rows all values may differ by chance
 MIN_DISTINCT_SHARE = 0.95  # of the values differ: they identify rows
+MIN_DATES = 3  # different ones, for whole numbers such as 20211231 to be dates
 MAX_SPAN = 2.0  # all-different integers that fill half of their range or more were assigned, not measured
 MIN_WORDS_OF_TEXT, MIN_CHARACTERS_OF_TEXT = (
     3.0,
@@ -50,17 +53,52 @@ UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]") 
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """A column's kind and the reason; how many different values it has, and how many are missing."""
+    """A column's kind and the reason; how many different values it has, and how many are missing.
+
+    `format` is how strings write numbers or dates, where they are not plain. `doubt` says what could be read otherwise.
+    """
 
     name: str
     kind: Kind
     why: str
     distinct: int
     missing: int
+    format: Format | None = None
+    doubt: str = ""
 
 
-def infer(frame: Frame, given: Mapping[str, str] | None = None) -> tuple[ColumnKind, ...]:
+@dataclass(frozen=True, slots=True)
+class Conventions:
+    """How a table writes numbers and dates, as far as that is known: it decides where values can mean two things."""
+
+    decimal: str | None = None
+    thousands: str | None = None
+    day_first: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("decimal", self.decimal), ("thousands", self.thousands)):
+            if value is not None and value not in SEPARATORS:
+                raise DecibanError(
+                    "{name} is {value!r}: it is one of {choices}",
+                    name=name,
+                    value=value,
+                    choices=", ".join(map(repr, (".", ",") if name == "decimal" else tuple(SEPARATORS))),
+                )
+        if self.decimal is not None and self.decimal not in (".", ","):
+            raise DecibanError("decimal is {value!r}: it is '.' or ','", value=self.decimal)
+        if self.decimal is not None and self.decimal == self.thousands:
+            raise DecibanError("decimal and thousands are both {value!r}: they must differ", value=self.decimal)
+
+
+UNKNOWN = Conventions()  # all is inferred from the values
+
+
+def infer(
+    frame: Frame, given: Mapping[str, str] | None = None, conventions: Conventions = UNKNOWN
+) -> tuple[ColumnKind, ...]:
     """The kind of each column: as `given` by name, otherwise inferred from its values.
+
+    What separates decimals is a matter of the whole table: where one column leaves it open, others decide.
 
     >>> from deciban.reading.frames import read_frame
     >>> table = read_frame({"age": [31, 4, 31], "weight": ["70.5", "?", "81"], "smokes": ["yes", "no", "no"]})
@@ -78,10 +116,26 @@ def infer(frame: Frame, given: Mapping[str, str] | None = None) -> tuple[ColumnK
                 kind=kind,
                 kinds=", ".join(get_args(Kind)),
             )
+    looks = {
+        name: look(_strings(column))
+        for name, column in zip(frame.names, frame.columns, strict=True)
+        if isinstance(column, Levels) and given.get(name, "number") in ("number", "count")
+    }
+    if conventions.decimal is None:
+        conventions = replace(conventions, decimal=common_decimal(looks.values()))
     return tuple(
-        _as_given(column, name, cast("Kind", given[name])) if name in given else _inferred(column, name)
+        _as_given(column, name, cast("Kind", given[name]), looks.get(name), conventions)
+        if name in given
+        else _inferred(column, name, looks.get(name), conventions)
         for name, column in zip(frame.names, frame.columns, strict=True)
     )
+
+
+def _strings(column: Levels) -> list[str]:
+    """The different strings of a column that are not words for a missing number; none where it holds something else."""
+    if column.declared or not all(isinstance(level, str) for level in column.levels):
+        return []
+    return [level for level in cast("tuple[str, ...]", column.levels) if not is_missing_word(level)]
 
 
 def kinds_table(kinds: Sequence[ColumnKind]) -> Table:
@@ -90,29 +144,41 @@ def kinds_table(kinds: Sequence[ColumnKind]) -> Table:
     return Table("columns", ("column", "kind", "distinct", "missing", "why"), rows, most=max(60, len(rows)))
 
 
-def _as_given(column: Column, name: str, kind: Kind) -> ColumnKind:
+def _as_given(column: Column, name: str, kind: Kind, seen: Look | None, conventions: Conventions) -> ColumnKind:
     """The kind that was given, if the values allow it."""
-    column = as_kind(column, kind, name, strict=True)
-    distinct, missing = _distinct(column), int(column.missing.sum())
+    form: tuple[Format, str] | None = None
+    if isinstance(column, Levels):
+        if kind in ("number", "count"):
+            seen = seen or look(text for text in _strings(column) if written(text))  # what is none is named below
+            if seen is not None and not seen.is_plain(conventions.decimal):
+                form = seen.format(conventions.decimal, conventions.thousands)
+        elif kind == "date":
+            form = infer_dates(_strings(column), conventions.day_first)
+    read = as_kind(column, kind, name, strict=True, format=form[0] if form else None)
+    distinct, missing = _distinct(read), int(read.missing.sum())
     problem, where = "", {}
-    if kind == "text" and (isinstance(column, Numbers) or not all(isinstance(v, str) for v in column.levels)):
-        problem = "" if missing == len(column) else "does not hold strings"
+    if kind == "text" and (isinstance(read, Numbers) or not all(isinstance(v, str) for v in read.levels)):
+        problem = "" if missing == len(read) else "does not hold strings"
     elif kind == "boolean" and distinct > 2:
         problem = f"has {distinct:,} different values"
-    elif kind == "count" and isinstance(column, Numbers):
-        wrong = np.flatnonzero((column.values < 0) | (column.values != np.floor(column.values)) & ~column.missing)
+    elif kind == "count" and isinstance(read, Numbers):
+        wrong = np.flatnonzero((read.values < 0) | (read.values != np.floor(read.values)) & ~read.missing)
         if wrong.size:
-            problem, where = "holds {value:g} in row {row}", {"row": wrong[0], "value": float(column.values[wrong[0]])}
+            problem, where = "holds {value:g} in row {row}", {"row": wrong[0], "value": float(read.values[wrong[0]])}
     if problem:
         message = f"column {{column!r}} {problem}, and so cannot be of kind {kind!r}: give another kind, or none"
         raise DecibanError(message, column=name, **where)
-    return ColumnKind(name, kind, "given", distinct, missing)
+    return ColumnKind(name, kind, "given", distinct, missing, *(form or ()))
 
 
-def _inferred(column: Column, name: str) -> ColumnKind:
+def _inferred(column: Column, name: str, seen: Look | None, conventions: Conventions) -> ColumnKind:
     """The kind inferred from the values."""
-    kind, why = _levels_kind(column, name) if isinstance(column, Levels) else _numbers_kind(column, name)
-    read, n = as_kind(column, kind, name), len(column)
+    form: tuple[Format, str] | None = None
+    if isinstance(column, Levels):
+        kind, why, form = _levels_kind(column, name, seen, conventions)
+    else:
+        kind, why = _numbers_kind(column, name)
+    read, n = as_kind(column, kind, name, format=form[0] if form else None), len(column)
     distinct, missing = _distinct(read), int(read.missing.sum())
     if distinct == 0:
         kind, why = "constant", "every value is missing" if n else "there are no rows"
@@ -123,7 +189,7 @@ def _inferred(column: Column, name: str) -> ColumnKind:
         kind, distinct, missing = "category", _distinct(read), int(read.missing.sum())
         why = f"one value, missing in {missing:,} of {n:,} rows: whether it is there can tell"
         why = why if distinct == 1 else f"{distinct:,} distinct values in {n:,} rows"
-    return ColumnKind(name, kind, why, distinct, missing)
+    return ColumnKind(name, kind, why, distinct, missing, *(form or ()))
 
 
 def _numbers_kind(column: Numbers, name: str, what: str = "") -> tuple[Kind, str]:
@@ -134,6 +200,8 @@ def _numbers_kind(column: Numbers, name: str, what: str = "") -> tuple[Kind, str
     if not values.size or not np.array_equal(values, np.floor(values)):
         return "number", f"{what or 'numbers'} with fractions"
     distinct = _distinct(column)
+    if column.whole and distinct >= MIN_DATES and not np.isnan(days_of_digits(values)).any():
+        return "date", f"{what or 'whole numbers'} that are dates, such as {values[0]:.0f}"
     if column.whole and (reason := _why_identifier(values, distinct, name)):
         return "identifier", reason
     if column.whole and distinct < len(values) and _has_word(name, CODE_WORDS):
@@ -166,23 +234,41 @@ def _why_identifier(values: Array, distinct: int, name: str) -> str:
     return ""
 
 
-def _levels_kind(column: Levels, name: str) -> tuple[Kind, str]:
-    """The kind of strings, booleans, and categories by type."""
+def _levels_kind(
+    column: Levels, name: str, seen: Look | None, conventions: Conventions
+) -> tuple[Kind, str, tuple[Format, str] | None]:
+    """The kind of strings, booleans, and categories by type; and how they write numbers or dates."""
     levels = [level for level in column.levels if not is_missing_word(level, MISSING_NAMES)]
     if all(isinstance(level, bool) for level in levels):
-        return "boolean", "booleans by type"
+        return "boolean", "booleans by type", None
     if column.declared or not all(isinstance(level, str) for level in levels):
-        return "category", f"categories by type, {len(levels):,} of them"
+        return "category", f"categories by type, {len(levels):,} of them", None
     names = cast("list[str]", levels)
     if any({v.strip().lower() for v in names} == pair for pair in BOOLEAN_WORDS):
-        return "boolean", f"{names[0]} or {names[1]}"
-    if _all_parse(names, number):
-        if _padded(names):
-            return _string_kind(column, names, "digits with leading zeros, which are codes rather than numbers")
-        return _numbers_kind(cast("Numbers", as_kind(column, "number", name)), name, "strings that are numbers")
+        return "boolean", f"{names[0]} or {names[1]}", None
+    if seen is not None and _padded(names):
+        return *_string_kind(column, names, "digits with leading zeros, which are codes rather than numbers"), None
+    if seen is not None and seen.is_plain(conventions.decimal) and _all_parse(names, number):
+        kind, why = _numbers_kind(cast("Numbers", as_kind(column, "number", name)), name, "strings that are numbers")
+        return kind, why, (DateFormat(), "") if kind == "date" else None
     if _all_parse(names, date):
-        return "date", "strings that are ISO dates"
-    return _string_kind(column, names, "")
+        return "date", "strings that are ISO dates", None
+    if dates := infer_dates(_strings(column), conventions.day_first):
+        return "date", f"strings that are dates, such as {_strings(column)[0].strip()!r}", dates
+    if seen is not None:
+        form, doubt = seen.format(conventions.decimal, conventions.thousands)
+        if _all_parse(names, lambda level: number(level, form)):
+            return *_written_kind(column, name, form), (form, doubt)
+    return *_string_kind(column, names, ""), None
+
+
+def _written_kind(column: Levels, name: str, form: NumberFormat) -> tuple[Kind, str]:
+    """The kind of numbers that are written with separators, units or words."""
+    example = next(text for text in _strings(column) if text.strip() not in form.words)
+    read = cast("Numbers", as_kind(column, "number", name, format=form))
+    kind, why = _numbers_kind(read, name, "strings that are numbers")
+    why += f", such as {example.strip()!r}"
+    return kind, f"{why}; {' and '.join(map(repr, form.words))} mean missing" if form.words else why
 
 
 def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]:

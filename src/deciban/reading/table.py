@@ -14,7 +14,7 @@ from deciban.errors import DecibanError
 from deciban.reading.columns import Column, Levels, Numbers
 from deciban.reading.convert import as_kind
 from deciban.reading.frames import Frame, read_frame
-from deciban.reading.kinds import LEFT_OUT, ColumnKind, infer
+from deciban.reading.kinds import LEFT_OUT, UNKNOWN, ColumnKind, Conventions, infer
 from deciban.reading.native import native_kind
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -28,8 +28,10 @@ class TableColumns:
     kinds: tuple[ColumnKind, ...]
 
     @classmethod
-    def of(cls, frame: Frame, given: Mapping[str, str] | None = None) -> TableColumns:
-        reader = cls(infer(frame, given))
+    def of(
+        cls, frame: Frame, given: Mapping[str, str] | None = None, conventions: Conventions = UNKNOWN
+    ) -> TableColumns:
+        reader = cls(infer(frame, given, conventions))
         names = reader.names
         twice = [name for name, times in Counter(names).items() if times > 1] if len(set(names)) < len(names) else []
         if twice:
@@ -42,6 +44,11 @@ class TableColumns:
     @property
     def used(self) -> tuple[ColumnKind, ...]:
         return tuple(kind for kind in self.kinds if kind.kind not in LEFT_OUT)
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The columns whose strings are numbers or dates in a format of their own."""
+        return tuple(kind.name for kind in self.used if kind.format is not None)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -78,7 +85,8 @@ class TableColumns:
         if absent:
             raise DecibanError("{problem}", column=absent[0], problem=self._absent(absent, frame.names))
         for kind in self.used:
-            column = as_kind(by_name[kind.name], kind.kind, kind.name, known=(known or {}).get(kind.name, ()))
+            levels = (known or {}).get(kind.name, ())
+            column = as_kind(by_name[kind.name], kind.kind, kind.name, known=levels, format=kind.format)
             if kind.kind == "date" and isinstance(column, Numbers):
                 columns |= dict(zip(derived_names(kind), (column, *calendar(column)), strict=True))
             else:

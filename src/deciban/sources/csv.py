@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from deciban.errors import DecibanError, FileError
+from deciban.reading.numerals import common_decimal, look
 from deciban.sources.blocks import MAX_RECORD_BYTES, QuotedCutter, RecordBlock
 from deciban.sources.column_types import (
     MAX_EXACT_INTEGER,
@@ -35,6 +36,7 @@ LEADING_ZEROS = r"^\s*[+-]?0\d"  # 007 is an identifier: as a number it would lo
 LONG_DIGITS = r"\d{16}"
 ALL_DIGITS = r"^\s*[+-]?\d+\s*$"
 END_OF_LINE = re.compile(rb"\r?\n|\r(?!\Z)")  # at the end, CR may be half of CRLF
+ROWS_FOR_DECIMAL = 1000  # enough to see what separates decimals
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 COMMENTS = re.compile(rb"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*")  # blank lines, and lines that begin with #
 
@@ -102,8 +104,10 @@ class Csv(Records):
         record_files: Sequence[CsvFile],
         missing: Sequence[str] | None,
         given: Mapping[str, pa.DataType],
+        decimal: str | None = None,
     ) -> None:
         super().__init__(name, record_files)
+        self._decimal = decimal
         self._missing = null_spellings(MISSING if missing is None else missing)
         self.columns = record_files[0].dialect.names
         for record_file in record_files[1:]:
@@ -114,7 +118,7 @@ class Csv(Records):
 
     def _infer(self) -> None:
         excerpts = self._excerpts(SAMPLE_ROWS, MAX_SAMPLE_BYTES)
-        types, self.whole = infer_types(excerpts, self.types, self._missing, self.columns)
+        types, self.whole = infer_types(excerpts, self.types, self._missing, self.columns, self._decimal)
         self.types = {column: types[column] for column in self.columns}
         if sum(len(excerpt.block.data) for excerpt in excerpts) <= MAX_SAMPLE_BYTES:
             self._sampled = SAMPLE_ROWS, self._tables(excerpts)
@@ -245,12 +249,17 @@ def read_csv(
 
 
 def infer_types(
-    excerpts: Sequence[Excerpt], given: Mapping[str, pa.DataType], missing: Sequence[str], columns: Sequence[str]
+    excerpts: Sequence[Excerpt],
+    given: Mapping[str, pa.DataType],
+    missing: Sequence[str],
+    columns: Sequence[str],
+    decimal: str | None = None,
 ) -> tuple[dict[str, pa.DataType], frozenset[str]]:
     """The types of all columns, inferred where not given, and the names of integer columns.
 
     Integers are read as floats, since fractions may follow. Those that floats cannot represent exactly, and those with
-    leading zeros, are identifiers: strings.
+    leading zeros, are identifiers: strings. Where a comma separates decimals, 1.200 is no fraction: such columns are
+    strings, which models read as the numbers they are.
     """
     types = dict(given)
     untyped = [column for column in columns if column not in types]
@@ -264,15 +273,22 @@ def infer_types(
     joined = {dialect: b"".join(parts) for dialect, parts in files.items()}
     tables = [read_untyped(data, dialect, untyped, missing) for dialect, data in joined.items() if data]
     kinds = {column: common_type(table.schema.field(column).type for table in tables) for column in untyped}
-    maybe_identifiers = [column for column in untyped if is_number(kinds[column]) and whole_or_large(tables, column)]
+    if decimal is None:
+        string_columns = [column for column in untyped if pa.types.is_string(kinds[column])]
+        decimal = common_decimal(look(distinct_strings(tables, column, ROWS_FOR_DECIMAL)) for column in string_columns)
+    numbers = [column for column in untyped if is_number(kinds[column])]
+    doubtful = [column for column in numbers if decimal == "," or whole_or_large(tables, column)]
     strings = [
-        read_csv(data, dialect, dict.fromkeys(maybe_identifiers, pa.string()), maybe_identifiers, missing)
+        read_csv(data, dialect, dict.fromkeys(doubtful, pa.string()), doubtful, missing)
         for dialect, data in joined.items()
-        if data and maybe_identifiers
+        if data and doubtful
     ]
-    identifiers = {
-        column for column in maybe_identifiers if any(are_identifiers(table.column(column)) for table in strings)
-    }
+    identifiers = {column for column in doubtful if any(are_identifiers(table.column(column)) for table in strings)}
+    if decimal == ",":
+        for column in doubtful:
+            seen = look(distinct_strings(strings, column))
+            if seen is not None and not seen.is_plain(decimal):
+                identifiers.add(column)
     integer_columns = frozenset(
         column for column in untyped if pa.types.is_integer(kinds[column]) and column not in identifiers
     )
@@ -289,6 +305,12 @@ def infer_types(
         else:
             types[column] = pa.string()
     return types, integer_columns
+
+
+def distinct_strings(tables: Sequence[pa.Table], column: str, rows: int | None = None) -> list[str]:
+    """The different strings of a column, in so many rows of each table."""
+    chunks = [chunk for table in tables for chunk in table.column(column).slice(0, rows).cast(pa.string()).chunks]
+    return [value for value in pc.unique(pa.chunked_array(chunks, pa.string())).to_pylist() if value is not None]
 
 
 def read_untyped(data: bytes, dialect: Dialect, columns: Sequence[str], missing: Sequence[str]) -> pa.Table:

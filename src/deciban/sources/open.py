@@ -70,6 +70,7 @@ def open_source(
     encoding: str = "utf-8",
     missing: Sequence[str] | None = None,
     types: Mapping[str, pa.DataType] | None = None,
+    decimal: str | None = None,
 ) -> Source:
     r"""Open files as one source of rows.
 
@@ -89,8 +90,10 @@ def open_source(
         missing.
     types : types of columns, by name; by default those of CSV and JSON are inferred from a sample. Unknown names are
         ignored.
+    decimal : what separates decimals in CSV, "." or ","; by default inferred from a sample.
 
     Numbers in CSV and JSON are float64, unless they are identifiers: those with leading zeros, and integers beyond 2⁵³.
+    Those written as 1,234 or $5 are strings, which `Classifier` reads as numbers.
     Strings are dictionary-encoded if a sample has at most a tenth as many distinct ones as rows.
 
     >>> import pathlib, tempfile
@@ -118,7 +121,7 @@ def open_source(
         from deciban.sources.texts import text_source
 
         return text_source(name, texts, encoding)
-    return open_tables(name, str(entries[0].format), files, delimiter, encoding, missing, types or {})
+    return open_tables(name, str(entries[0].format), files, delimiter, encoding, missing, types or {}, decimal)
 
 
 def keep_small_files(files: Sequence[InputFile]) -> None:
@@ -137,12 +140,13 @@ def open_tables(
     encoding: str,
     missing: Sequence[str] | None,
     types: Mapping[str, pa.DataType],
+    decimal: str | None,
 ) -> Source:
     """Open tables of one format. Readers are imported on demand."""
     if format == "csv":
         from deciban.sources.csv import Csv, CsvFile
 
-        return Csv(name, [CsvFile(file, encoding, delimiter) for file in files], missing, types)
+        return Csv(name, [CsvFile(file, encoding, delimiter) for file in files], missing, types, decimal)
     if format == "json":
         from deciban.sources.json import Json, JsonFile
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from deciban._typing import Array
 from deciban.errors import FileError
 from deciban.pool import Pool
+from deciban.reading.convert import Format, format_from_dict
 from deciban.reading.kinds import ColumnKind, Kind
 from deciban.reading.table import TableColumns
 from deciban.storage.arrays import CheckedArrays
@@ -57,7 +59,7 @@ def parts(model: TableModel) -> tuple[dict[str, Any], dict[str, Array]]:
         "closed": model.closed,
         "class_prior": encode(model.class_prior),
         "table": {
-            "kinds": [[k.name, k.kind, k.why, k.distinct, k.missing] for k in model.reader.kinds],
+            "kinds": [[k.name, k.kind, k.why, k.distinct, k.missing, *format_out(k)] for k in model.reader.kinds],
             "columns": columns,
             "experts": encode(experts),
             "left_out": left_out_kind(model.left_out),
@@ -89,7 +91,8 @@ def describe(coded: Coded) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def digest(model: TableModel) -> bytes:
     """A hash of all choices: the same before and after learning more."""
-    kinds, columns, experts = [[kind.name, kind.kind] for kind in model.reader.kinds], [], []
+    kinds = [[kind.name, kind.kind, *format_out(kind)[:1]] for kind in model.reader.kinds]
+    columns, experts = [], []
     chosen: dict[str, Array] = {"pool.weights": model.pool.weights}
     for j, coded in enumerate(model.encoding.columns):
         about, arrays = describe(coded)
@@ -112,7 +115,8 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableM
     classes, table = checked_classes(document["classes"]), document["table"]
     k = len(classes)
     kinds = tuple(
-        ColumnKind(str(n), known_kind(kind), str(why), int(a), int(b)) for n, kind, why, a, b in table["kinds"]
+        ColumnKind(str(n), known_kind(kind), str(why), int(a), int(b), *format_in(more))
+        for n, kind, why, a, b, *more in table["kinds"]
     )
     reader = TableColumns(kinds)
     encoding = Encoding(
@@ -152,6 +156,18 @@ def coded_as(reader: TableColumns) -> list[type[Coded]]:
         elif kind.kind != "text":
             coded.append(Cuts if kind.kind in ("number", "count") else Known)
     return coded
+
+
+def format_out(kind: ColumnKind) -> list[Any]:
+    """How a column writes numbers or dates, and what is in doubt of that; nothing where they are plain."""
+    return [] if kind.format is None else [asdict(kind.format), kind.doubt]
+
+
+def format_in(more: list[Any]) -> tuple[Format, str] | tuple[()]:
+    if not more:
+        return ()
+    about, doubt = more
+    return format_from_dict(about), str(doubt)
 
 
 def known_kind(kind: Any) -> Kind:

@@ -118,6 +118,7 @@ class NaiveBayes(Estimator):
         "n_jobs": [None, int, np.integer],
     }
     _strings: ClassVar[bool] = True
+    _strings_are_categories: ClassVar[bool] = True
 
     kinds_: list[str]  # of each feature, one of KINDS; used by rest="auto"
     table_kind_: str  # the type of table that samples are returned as

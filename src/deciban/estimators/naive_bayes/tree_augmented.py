@@ -84,6 +84,7 @@ class TreeAugmentedNB(Estimator):
     """
 
     _strings: ClassVar[bool] = True
+    _strings_are_categories: ClassVar[bool] = True
     _poor_score: ClassVar[bool] = True
     _may_differ: ClassVar[tuple[str, ...]] = (
         "n_jobs",
