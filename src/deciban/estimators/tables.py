@@ -28,6 +28,7 @@ from deciban.show import Table, plain, progress
 from deciban.tables import views
 from deciban.tables.choose import choose, choose_by_sample
 from deciban.tables.model import TableModel
+from deciban.tables.names_or_texts import with_kinds_decided
 
 TABLES = ("pandas", "polars", "pyarrow", "numpy", "dict")  # forms in which rows can be returned
 
@@ -144,7 +145,7 @@ class Classifier(Estimator):
         if hidden.clusters:
             raise ValueError("Classifier needs labels: to find clusters, use NaiveBayes or GaussianMixture")
         warn_of_labels(X, labels)
-        reader = self._columns_of(X)
+        reader = with_kinds_decided(self._columns_of(X), X, labels.codes, len(labels.classes), weight)
         prior = prior_by_class(self.class_prior, labels.classes)
         how = (prior, closed, self.n_jobs, hidden.weight)
         with progress("ways to look at the table") as watch:
@@ -207,7 +208,7 @@ class Classifier(Estimator):
         if labels.any_missing or frame.size == 0:
             raise DecibanError("the sample that makes the choices needs rows, and the label of every row")
         warn_of_labels(frame, labels)
-        reader = self._columns_of(frame)
+        reader = with_kinds_decided(self._columns_of(frame), frame, labels.codes, len(labels.classes))
         prior, rows = prior_by_class(self.class_prior, labels.classes), reader.read(frame)
         with progress("ways to look at the table") as watch:
             return choose_by_sample(reader, rows, labels.codes, labels.classes, collect, prior, self.n_jobs, watch)

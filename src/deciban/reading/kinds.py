@@ -40,6 +40,10 @@ MIN_WORDS_OF_FORM, MIN_LEVELS_OF_FORM, MIN_SHARE_OF_FORM = (
     0.1,
 )  # repeated texts, such as forms, are texts too
 
+MIN_WORDS_OF_NAMES, MIN_DISTINCT_OF_NAMES = 1.5, 0.2  # from which strings may be texts: words, or share of all rows
+MIN_DISTINCT_OF_TEXTS = 0.9  # of the values differ: none comes again often enough to be a category
+MAX_CODES = 0.5  # of the strings look like codes: they are no texts
+
 BOOLEAN_WORDS = ({"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 IDENTIFIERS = {"id", "ids", "uuid", "guid", "identifier", "rowid", "pk"}
 IDENTIFIERS_AT_END = IDENTIFIERS | {"key", "no", "nr", "serial"}
@@ -65,6 +69,7 @@ class ColumnKind:
     missing: int
     format: Format | None = None
     doubt: str = ""
+    maybe_text: bool = False  # names whose words may say more, or texts that come again: labels decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +194,9 @@ def _inferred(column: Column, name: str, seen: Look | None, conventions: Convent
         kind, distinct, missing = "category", _distinct(read), int(read.missing.sum())
         why = f"one value, missing in {missing:,} of {n:,} rows: whether it is there can tell"
         why = why if distinct == 1 else f"{distinct:,} distinct values in {n:,} rows"
-    return ColumnKind(name, kind, why, distinct, missing, *(form or ()))
+    maybe_text = isinstance(column, Levels) and _maybe_text(column, kind)
+    form_used, doubt = form or (None, "")
+    return ColumnKind(name, kind, why, distinct, missing, form_used, doubt, maybe_text)
 
 
 def _numbers_kind(column: Numbers, name: str, what: str = "") -> tuple[Kind, str]:
@@ -288,6 +295,19 @@ def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]
         return "identifier", f"{all_differ}{' and they look like codes' if code_like else ': they name rows'}"
     counted = f"{distinct:,} distinct values in {len(column):,} rows"
     return "category", f"{counted}; {why}" if why else counted
+
+
+def _maybe_text(column: Levels, kind: Kind) -> bool:
+    """Whether strings may be names or texts: names of several words, or nearly all different; texts that come again."""
+    names = _strings(column)
+    if len(names) < MIN_ROWS_OF_IDENTIFIERS or kind not in ("category", "identifier", "text"):
+        return False
+    if kind == "text":
+        return len(names) < MIN_DISTINCT_OF_TEXTS * len(column)
+    if np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > MAX_CODES:
+        return False
+    words, _ = _average(names, np.ones(len(names)))
+    return words >= MIN_WORDS_OF_NAMES or len(names) > MIN_DISTINCT_OF_NAMES * len(column)
 
 
 def _average(names: list[str], times: Array) -> tuple[float, float]:

@@ -333,9 +333,13 @@ def centred(evidence: Floats, max_nats: float) -> Floats:
     return np.asarray(np.clip(out, -max_nats, max_nats, out=out))
 
 
-def log_loss(evidence: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
-    """The mean of −log P(y) when evidence is added to the log prior."""
+def row_losses(evidence: Floats, log_prior: Floats, y: Codes) -> Floats:
+    """−log P(y) of each row when evidence is added to the log prior, (n,)."""
     scores = evidence + log_prior
     scores -= scores.max(axis=1, keepdims=True)
-    losses = np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y]
-    return float(losses.mean() if weight is None else np.average(losses, weights=weight))
+    return np.asarray(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y])
+
+
+def log_loss(evidence: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
+    """The mean of these."""
+    return float(np.average(row_losses(evidence, log_prior, y), weights=weight))
