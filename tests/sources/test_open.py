@@ -225,7 +225,7 @@ def test_standard_input_in_any_format(standard_input, data):
 def test_a_long_stream_is_read_once_and_not_kept(standard_input, monkeypatch):
     monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 1000)
     monkeypatch.setattr("deciban.sources.csv.SAMPLE_ROWS", 50)
-    monkeypatch.setattr("deciban.sources.csv.HEAD_BYTES", 1000)
+    monkeypatch.setattr("deciban.sources.csv_dialect.HEAD_BYTES", 1000)
     data = ("a,b\n" + "".join(f"{i},x\n" for i in range(20_000))).encode()
     stream = standard_input(data)
     source = open_source(["-"])

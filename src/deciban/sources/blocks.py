@@ -73,10 +73,11 @@ def unfinished_record_message(rest: bytes, cutter: Cutter, name: str, line: int)
 class LineCutter:
     """A record is a line."""
 
-    end = b"\n"
+    def __init__(self, end: bytes = b"\n") -> None:
+        self.end = end
 
     def cut(self, data: bytes) -> int:
-        return data.rfind(b"\n") + 1
+        return data.rfind(self.end) + 1
 
     def unclosed_at(self, data: bytes) -> int | None:
         del data

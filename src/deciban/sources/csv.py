@@ -4,58 +4,45 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from deciban.errors import DecibanError, FileError
+from deciban.errors import FileError
 from deciban.reading.numerals import common_decimal, look
-from deciban.sources.blocks import MAX_RECORD_BYTES, QuotedCutter, RecordBlock
+from deciban.sources.blocks import MAX_RECORD_BYTES, LineCutter, QuotedCutter, RecordBlock
 from deciban.sources.column_types import (
     MAX_EXACT_INTEGER,
     MISSING,
-    as_number,
     at_least_microseconds,
-    check_names,
     check_same_columns,
     common_type,
     string_type,
     type_in_words,
 )
 from deciban.sources.csv_cells import in_quotes, lines, string
+from deciban.sources.csv_dialect import Dialect, decoded_header, detected_dialect, detected_encoding, read_header
 from deciban.sources.input_file import ByteStream, InputFile
 from deciban.sources.records import MAX_SAMPLE_BYTES, SAMPLE_ROWS, Excerpt, Misread, OpenedRecords, RecordFile, Records
 
-DELIMITERS = ",;\t|"
-HEAD_BYTES = 1 << 16  # in which the delimiter is detected
 LEADING_ZEROS = r"^\s*[+-]?0\d"  # 007 is an identifier: as a number it would lose its zeros
 LONG_DIGITS = r"\d{16}"
 ALL_DIGITS = r"^\s*[+-]?\d+\s*$"
-END_OF_LINE = re.compile(rb"\r?\n|\r(?!\Z)")  # at the end, CR may be half of CRLF
 ROWS_FOR_DECIMAL = 1000  # enough to see what separates decimals
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
-COMMENTS = re.compile(rb"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*")  # blank lines, and lines that begin with #
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """Header and delimiter of a file."""
-
-    names: tuple[str, ...]
-    delimiter: str
 
 
 class CsvFile(RecordFile):
     """One CSV file."""
 
-    def __init__(self, file: InputFile, encoding: str, delimiter: str | None) -> None:
-        self._delimiter = delimiter
+    def __init__(
+        self, file: InputFile, encoding: str, delimiter: str | None = None, header: bool | None = None
+    ) -> None:
+        self._delimiter, self._header = delimiter, header
         self._dialect: Dialect | None = None
-        super().__init__(file, encoding)
+        super().__init__(file, detected_encoding(file, encoding))
 
     @property
     def dialect(self) -> Dialect:
@@ -65,22 +52,22 @@ class CsvFile(RecordFile):
     def _begin(self, stream: ByteStream) -> OpenedRecords:
         data, start, end = read_header(stream, self.name)
         end_of_line = b"\r" if data[end - 1 : end] == b"\r" else b"\n"
-        header = decoded_header(data[start:end], self.name, 1)
-        delimiter = self._delimiter or detected_delimiter(data[start:], self.file.name)
-        names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=delimiter)))
+        first_line = decoded_header(data[start:end], self.name, 1)
         if self._dialect is None:
-            check_header(names, header, self.name)
-            self._dialect, self._delimiter = Dialect(names, delimiter), delimiter
-            self.cutter = QuotedCutter(delimiter, end_of_line)
-        elif self._dialect.names != names:
+            self._dialect = detected_dialect(self.file, data[start:], first_line, self._delimiter, self._header)
+            quoted = self._dialect.quoted
+            self.cutter = QuotedCutter(self._dialect.delimiter, end_of_line) if quoted else LineCutter(end_of_line)
+        elif self._dialect.first_line != first_line:
             raise FileError(
                 "{file} has changed while it was read: its columns are others now. Read it again", file=self.name
             )
+        if not self._dialect.header:
+            end = start
         return OpenedRecords(data[end:], stream, 1 + data.count(end_of_line, 0, end))
 
     def may_begin_inside(self, block: RecordBlock) -> bool:
         """True if there are quotes: a line may end inside them, and which quote opens is known only from the start."""
-        return b'"' in block.data
+        return self.dialect.quoted and b'"' in block.data
 
     def count(self, block: RecordBlock) -> int:
         names = self.dialect.names
@@ -133,89 +120,6 @@ class Csv(Records):
             raise record_file.diagnosed(block, self.types, self._missing) from None
 
 
-# ---------------------------------------------------------------------- the header
-
-
-def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
-    """The first bytes, and the start and end of the header in them, after any comment lines."""
-    data = b""
-    while True:
-        more = stream.read(HEAD_BYTES)
-        data += more
-        if data.startswith(b"PK\x03\x04"):
-            raise FileError(
-                "{file} is a ZIP archive or a spreadsheet, not CSV: unpack it, or save it as CSV", file=name
-            )
-        if b"\0" in more:
-            raise FileError(
-                "{file} holds NUL bytes and so is not text: if it is a table of another format, name it so "
-                "(--format), and if it is text, give its encoding (--encoding)",
-                file=name,
-            )
-        comment = COMMENTS.match(data)
-        start = comment.end() if comment else 0
-        end = end_of_record(data, start)
-        if end or not more:
-            break
-        if len(data) > MAX_RECORD_BYTES:
-            raise FileError(
-                "the first line of {file} does not end within {most} MB: is this a table?",
-                file=name,
-                most=MAX_RECORD_BYTES >> 20,
-            )
-    if not data[start:].strip():
-        what = "is empty" if not data.strip() else "has nothing but comments"
-        raise FileError("{file} {problem}: a table begins with a line of column names", file=name, problem=what)
-    return data, start, end or len(data)
-
-
-def end_of_record(data: bytes, start: int) -> int:
-    """The position after the first line end outside quotes; 0 if there is none yet."""
-    for end in END_OF_LINE.finditer(data, start):
-        if data.count(b'"', start, end.start()) % 2 == 0:
-            return end.end()
-    return 0
-
-
-def decoded_header(data: bytes, name: str, line: int) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise FileError(not_utf_8_message(data, error, name, line)) from None
-
-
-def not_utf_8_message(data: bytes, error: UnicodeDecodeError, name: str, line: int) -> str:
-    line += data.count(b"\n", 0, error.start)
-    return (
-        f"line {line} of {name} is not UTF-8 (byte 0x{data[error.start]:02x}): give the encoding that it was written "
-        "in, as in --encoding latin-1"
-    )
-
-
-def detected_delimiter(data: bytes, name: str) -> str:
-    """The delimiter: the one that splits most rows into as many fields as the header."""
-    text = data[: data.rfind(b"\n", 0, HEAD_BYTES) + 1 or HEAD_BYTES].decode(errors="replace")
-    best_quality, chosen = (0.0, 0), "\t" if name.lower().endswith((".tsv", ".tab")) else ","
-    for delimiter in DELIMITERS:
-        widths = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
-        if widths and widths[0] > 1:
-            agreement = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
-            if agreement > best_quality:
-                best_quality, chosen = agreement, delimiter
-    return chosen
-
-
-def check_header(names: Sequence[str], header: str, name: str) -> None:
-    # A quoted number is meant as a name.
-    if '"' not in header and all(as_number(column) is not None for column in names):
-        raise DecibanError(
-            "the first line of {file} holds numbers ({value}), and should name the columns: put such a line first",
-            file=name,
-            value=", ".join(names[:3]) + (", …" if len(names) > 3 else ""),
-        )
-    check_names(names, name)
-
-
 # ---------------------------------------------------------------------- rows
 
 
@@ -236,7 +140,7 @@ def read_csv(
     return arrow_csv.read_csv(
         pa.BufferReader(data),
         arrow_csv.ReadOptions(column_names=list(dialect.names), use_threads=False, block_size=max(1024, len(data) + 1)),
-        arrow_csv.ParseOptions(delimiter=dialect.delimiter),
+        arrow_csv.ParseOptions(delimiter=dialect.delimiter, quote_char='"' if dialect.quoted else False),
         arrow_csv.ConvertOptions(
             column_types={name: types[name] for name in columns if name in types},
             include_columns=list(columns),
@@ -411,7 +315,7 @@ def field_count_message(fields: int, expected: int, delimiter: str) -> str:
 def records(block: RecordBlock, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """The records of a block, each with its line number, without blank lines; slow, for diagnosis only."""
     text = io.StringIO(block.data.decode(errors="replace").replace("\0", "\ufffd"), newline="")
-    reader = csv.reader(text, delimiter=dialect.delimiter)
+    reader = dialect.reader(text)
     limit = csv.field_size_limit(MAX_RECORD_BYTES)
     try:
         before = 0

@@ -71,6 +71,7 @@ def open_source(
     missing: Sequence[str] | None = None,
     types: Mapping[str, pa.DataType] | None = None,
     decimal: str | None = None,
+    header: bool | None = None,
 ) -> Source:
     r"""Open files as one source of rows.
 
@@ -91,6 +92,8 @@ def open_source(
     types : types of columns, by name; by default those of CSV and JSON are inferred from a sample. Unknown names are
         ignored.
     decimal : what separates decimals in CSV, "." or ","; by default inferred from a sample.
+    header : whether the first line of CSV names the columns; by default detected. Without it they are called column1,
+        column2, …
 
     Numbers in CSV and JSON are float64, unless they are identifiers: those with leading zeros, and integers beyond 2⁵³.
     Those written as 1,234 or $5 are strings, which `Classifier` reads as numbers.
@@ -121,7 +124,7 @@ def open_source(
         from deciban.sources.texts import text_source
 
         return text_source(name, texts, encoding)
-    return open_tables(name, str(entries[0].format), files, delimiter, encoding, missing, types or {}, decimal)
+    return open_tables(name, str(entries[0].format), files, delimiter, encoding, missing, types or {}, decimal, header)
 
 
 def keep_small_files(files: Sequence[InputFile]) -> None:
@@ -141,12 +144,13 @@ def open_tables(
     missing: Sequence[str] | None,
     types: Mapping[str, pa.DataType],
     decimal: str | None,
+    header: bool | None,
 ) -> Source:
     """Open tables of one format. Readers are imported on demand."""
     if format == "csv":
         from deciban.sources.csv import Csv, CsvFile
 
-        return Csv(name, [CsvFile(file, encoding, delimiter) for file in files], missing, types, decimal)
+        return Csv(name, [CsvFile(file, encoding, delimiter, header) for file in files], missing, types, decimal)
     if format == "json":
         from deciban.sources.json import Json, JsonFile
 

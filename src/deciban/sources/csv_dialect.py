@@ -1,0 +1,188 @@
+"""How a CSV file is written: encoding, delimiter, quotes, and whether its first line names the columns."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from deciban.errors import DataWarning, DecibanError, FileError, warn
+from deciban.sources.blocks import MAX_RECORD_BYTES
+from deciban.sources.column_types import as_number
+from deciban.sources.header import has_header, numbered_names, unique_names
+from deciban.sources.input_file import UTF_16, ByteStream, InputFile, compression, is_utf_8
+
+DELIMITERS = ",;\t|"
+HEAD_BYTES = 1 << 16  # examined to detect the delimiter and the header
+TAB_HEAD_BYTES = 1 << 20  # examined to see whether quotes mean anything where tabs separate fields
+END_OF_LINE = re.compile(rb"\r?\n|\r(?!\Z)")  # at the end, CR may be half of CRLF
+COMMENTS = re.compile(rb"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*")  # blank lines, and lines that begin with #
+OPEN_QUOTE = re.compile(rb'(?:\A|\t)"(?!(?:[^"]|"")*+"(?:\t|\Z))')  # opens a field that it does not close
+CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")  # of which text has none
+FALLBACK_ENCODING = "cp1252"  # what Windows programs write in western Europe and America
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Columns, delimiter and quotes of a file."""
+
+    names: tuple[str, ...]
+    delimiter: str
+    quoted: bool = True  # whether quotes enclose fields
+    header: bool = True  # whether the first line names the columns
+    first_line: str = field(default="", compare=False)
+
+    def reader(self, text: TextIO) -> Any:
+        """Python's own reader of such a file."""
+        return csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE)
+
+
+def detected_dialect(
+    file: InputFile, data: bytes, first_line: str, delimiter: str | None, header: bool | None
+) -> Dialect:
+    """The dialect of a file that begins with these bytes; what is given is not detected. Warns of what was assumed."""
+    name = file.name
+    delimiter = delimiter or detected_delimiter(data, name)
+    quoted = delimiter != "\t" or not has_loose_quotes(longest_head(file, data))
+    rows = list(Dialect((), delimiter, quoted).reader(io.StringIO(head_text(data), newline="")))
+    first = next(Dialect((), delimiter, quoted).reader(io.StringIO(first_line, newline="")))
+    if header is None:
+        quoted_number = any(as_number(cell) is not None and f'"{cell}"' in first_line for cell in first)
+        named = True if quoted and quoted_number else has_header([first, *rows[1:]])
+        if named is None:
+            raise DecibanError(
+                "the first line of {file} holds numbers ({value}): if it is a row and no header, say --no-header; "
+                "otherwise put a line of column names first",
+                file=name,
+                value=", ".join(first[:3]) + (", …" if len(first) > 3 else ""),
+            )
+        header = named
+        if not header:
+            warn(
+                DataWarning(
+                    "the first line of {file} looks like a row, so its columns are called column1 to column{count}; "
+                    "--header says that it names them",
+                    file=name,
+                    count=len(first),
+                )
+            )
+    if not header:
+        return Dialect(numbered_names(len(first)), delimiter, quoted, False, first_line)
+    names, notes = unique_names(first)
+    for note in notes:
+        warn(DataWarning("{file}: {note}", file=name, note=note))
+    return Dialect(names, delimiter, quoted, True, first_line)
+
+
+def detected_encoding(file: InputFile, encoding: str) -> str:
+    """The encoding, or the usual one of Windows where the first bytes are not UTF-8; a warning says so."""
+    if not is_utf_8(encoding) or not file.rereadable:
+        return encoding
+    head = file.peek(HEAD_BYTES)
+    if compression(head) is not None or head.startswith(UTF_16) or CONTROL.search(head):
+        return encoding
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError as error:
+        warn(
+            DataWarning(
+                f"{{file}} is not UTF-8 (byte 0x{head[error.start]:02x}), and is read as Windows-1252; if characters "
+                "come out wrong, give --encoding",
+                file=file.name,
+            )
+        )
+        return FALLBACK_ENCODING
+    return encoding
+
+
+def longest_head(file: InputFile, data: bytes) -> bytes:
+    """More of the first bytes than were read, where that is possible."""
+    more = file.peek(TAB_HEAD_BYTES) if file.rereadable else b""
+    return data if compression(more) else max(data, more, key=len)
+
+
+def has_loose_quotes(data: bytes) -> bool:
+    """Whether quotes are part of the texts: one opens a field and does not close it, and yet all lines are complete.
+
+    Files with tabs mostly have no need of quotes, and texts in them may begin with one.
+    """
+    lines = (data[: data.rfind(b"\n") + 1] or data).splitlines()
+    tabs = {line.count(b"\t") for line in lines if line}
+    return len(tabs) == 1 and any(OPEN_QUOTE.search(line) for line in lines)
+
+
+def head_text(data: bytes) -> str:
+    """The complete lines of the first bytes."""
+    return data[: data.rfind(b"\n", 0, HEAD_BYTES) + 1 or HEAD_BYTES].decode(errors="replace")
+
+
+def detected_delimiter(data: bytes, name: str) -> str:
+    """The delimiter: the one that splits most rows into as many fields as the header."""
+    text = head_text(data)
+    best_quality, chosen = (0.0, 0), "\t" if name.lower().endswith((".tsv", ".tab")) else ","
+    for delimiter in DELIMITERS:
+        widths = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+        if widths and widths[0] > 1:
+            agreement = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
+            if agreement > best_quality:
+                best_quality, chosen = agreement, delimiter
+    return chosen
+
+
+def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
+    """The first bytes, and the start and end of the header in them, after any comment lines."""
+    data = b""
+    while True:
+        more = stream.read(HEAD_BYTES)
+        data += more
+        if data.startswith(b"PK\x03\x04"):
+            raise FileError(
+                "{file} is a ZIP archive or a spreadsheet, not CSV: unpack it, or save it as CSV", file=name
+            )
+        if b"\0" in more:
+            raise FileError(
+                "{file} holds NUL bytes and so is not text: if it is a table of another format, name it so "
+                "(--format), and if it is text, give its encoding (--encoding)",
+                file=name,
+            )
+        comment = COMMENTS.match(data)
+        start = comment.end() if comment else 0
+        end = end_of_record(data, start)
+        if end or not more:
+            break
+        if len(data) > MAX_RECORD_BYTES:
+            raise FileError(
+                "the first line of {file} does not end within {most} MB: is this a table?",
+                file=name,
+                most=MAX_RECORD_BYTES >> 20,
+            )
+    if not data[start:].strip():
+        what = "is empty" if not data.strip() else "has nothing but comments"
+        raise FileError("{file} {problem}: a table begins with a line of column names", file=name, problem=what)
+    return data, start, end or len(data)
+
+
+def end_of_record(data: bytes, start: int) -> int:
+    """The position after the first line end outside quotes; 0 if there is none yet."""
+    for end in END_OF_LINE.finditer(data, start):
+        if data.count(b'"', start, end.start()) % 2 == 0:
+            return end.end()
+    return 0
+
+
+def decoded_header(data: bytes, name: str, line: int) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise FileError(not_utf_8_message(data, error, name, line)) from None
+
+
+def not_utf_8_message(data: bytes, error: UnicodeDecodeError, name: str, line: int) -> str:
+    line += data.count(b"\n", 0, error.start)
+    return (
+        f"line {line} of {name} is not UTF-8 (byte 0x{data[error.start]:02x}): give the encoding that it was written "
+        "in, as in --encoding latin-1"
+    )

@@ -1,0 +1,81 @@
+"""Whether the first line of a table names its columns, and names for columns that have none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from deciban.sources.column_types import MISSING, as_number
+
+MAX_ROWS = 1000  # enough to tell
+MIN_REPEATS, MIN_SHARE = 2, 0.01  # how often a cell of the first line comes again below it, if that is a row too
+
+
+def has_header(rows: Sequence[Sequence[str]]) -> bool | None:
+    """Whether the first of these rows names the columns; None where that cannot be told.
+
+    Where columns hold numbers, a first line without numbers in them names them. Otherwise names are what does not come
+    again below.
+
+    >>> has_header([["age", "job"], ["39", "clerk"], ["50", "clerk"]])
+    True
+    >>> has_header([["39", "clerk"], ["50", "cook"], ["28", "clerk"], ["31", "clerk"]])
+    False
+    >>> has_header([["2019", "2020"], ["5", "7"]]) is None
+    True
+    """
+    if not rows:
+        return None
+    first, rest = [cell.strip() for cell in rows[0]], rows[1 : MAX_ROWS + 1]
+    below = [[row[j].strip() for row in rest if j < len(row)] for j in range(len(first))]
+    numeric = [j for j, cells in enumerate(below) if all_numbers(cells)]
+    if any(as_number(first[j]) is None for j in numeric):
+        return True
+    if any(as_number(cell) is not None and not is_whole(cell) for cell in first):
+        return False  # nobody calls a column 5.1
+    enough = max(MIN_REPEATS, MIN_SHARE * len(rest))
+    names = [j for j in range(len(first)) if j not in numeric and first[j] and first[j] not in MISSING]
+    if any(Counter(below[j])[first[j]] >= enough for j in names):
+        return False
+    return None if all(as_number(cell) is not None for cell in first) else True
+
+
+def all_numbers(cells: Sequence[str]) -> bool:
+    """Whether cells are numbers or missing, and not all missing."""
+    present = [cell for cell in cells if cell not in MISSING]
+    return bool(present) and all(as_number(cell) is not None for cell in present)
+
+
+def is_whole(cell: str) -> bool:
+    return cell.lstrip("+-").isdigit()
+
+
+def numbered_names(count: int) -> tuple[str, ...]:
+    """Names for the columns of a table without a header."""
+    return tuple(f"column{number}" for number in range(1, count + 1))
+
+
+def unique_names(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Names with none empty and none twice, and what was changed, in words.
+
+    An unnamed first column is the index of a data frame, as pandas and R write it.
+
+    >>> unique_names(["", "a", "b", "a", ""])
+    (('index', 'a', 'b', 'a (2)', 'column5'), ["columns 2 and 4 are both called 'a': the second is called 'a (2)'"])
+    """
+    places: dict[str, int] = {}
+    notes: list[str] = []
+    taken = set(names)
+    for number, given in enumerate(names, 1):
+        name = given if given.strip() else "index" if number == 1 else f"column{number}"
+        if name in places:
+            first, again = places[name], 2
+            while f"{name} ({again})" in taken:
+                again += 1
+            notes.append(
+                f"columns {first} and {number} are both called {name!r}: the second is called '{name} ({again})'"
+            )
+            name = f"{name} ({again})"
+        places[name] = number
+        taken.add(name)
+    return tuple(places), notes
