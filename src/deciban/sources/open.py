@@ -35,8 +35,9 @@ ENDINGS = {
     ".jsonl": "json",
     ".ndjson": "json",
     ".json": "json",
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "spreadsheet"),
 }
-TABLES = ("csv", "parquet", "arrow", "json")
+TABLES = ("csv", "parquet", "arrow", "json", "spreadsheet")
 HOWS: dict[str, How] = {"texts": "file", "lines": "lines", "mail": "mail"}
 FORMATS = {  # names that users may give
     **{name: name for name in (*TABLES, *HOWS)},
@@ -45,6 +46,7 @@ FORMATS = {  # names that users may give
     "ipc": "arrow",
     "jsonl": "json",
     "ndjson": "json",
+    **dict.fromkeys(("xlsx", "xls", "ods"), "spreadsheet"),
     "txt": "lines",
     "mbox": "mail",
     "maildir": "mail",
@@ -72,19 +74,20 @@ def open_source(
     types: Mapping[str, pa.DataType] | None = None,
     decimal: str | None = None,
     header: bool | None = None,
+    sheet: str | None = None,
 ) -> Source:
     r"""Open files as one source of rows.
 
     Parameters
     ----------
     paths : files, patterns ("data/*.csv", "**" for all folders within), folders, or "-" for standard input.
-        Tables are CSV (also TSV, and separated by ; or |), Parquet, Arrow (IPC, Feather) and JSON lines or arrays of
-        objects; text formats also compressed (gzip, bzip2, Zstandard). A folder with only tables in it is all of them.
-        Texts are a folder with a folder of files for each class, or LABEL=PATH with a folder of files, a .txt file (a
-        document a line), an mbox, a Maildir or an .eml; without LABEL=, they have no labels. A path that exists is
-        never taken for LABEL=PATH.
-    format : "csv", "tsv", "parquet", "arrow", "json", "texts" (a document a file), "lines" (a document a line) or
-        "mail"; by default what the ending of the name says, or the first bytes.
+        Tables are CSV (also TSV, and separated by ; or |), Parquet, Arrow (IPC, Feather), JSON lines or arrays of
+        objects, and spreadsheets (.xlsx, .xls, .ods; they need python-calamine). CSV and JSON may be compressed (gzip,
+        bzip2, Zstandard). A folder with only tables in it is all of them. Texts are a folder with a folder of files for
+        each class, or LABEL=PATH with a folder of files, a .txt file (a document a line), an mbox, a Maildir or an
+        .eml; without LABEL=, they have no labels. A path that exists is never taken for LABEL=PATH.
+    format : "csv", "tsv", "parquet", "arrow", "json", "xlsx", "ods", "texts" (a document a file), "lines" (a document a
+        line) or "mail"; by default what the ending of the name says, or the first bytes.
     delimiter : what separates the fields of CSV; by default detected in the first lines.
     encoding : of text that is not UTF-8. UTF-16 is detected by its first bytes.
     missing : spellings of a missing value; by default, in CSV, ? NA N/A NaN nan null NULL None. An empty cell is always
@@ -94,6 +97,7 @@ def open_source(
     decimal : what separates decimals in CSV, "." or ","; by default inferred from a sample.
     header : whether the first line of CSV names the columns; by default detected. Without it they are called column1,
         column2, …
+    sheet : the sheet of spreadsheets; by default the first that has something in it.
 
     Numbers in CSV and JSON are float64, unless they are identifiers: those with leading zeros, and integers beyond 2⁵³.
     Those written as 1,234 or $5 are strings, which `Classifier` reads as numbers.
@@ -124,7 +128,9 @@ def open_source(
         from deciban.sources.texts import text_source
 
         return text_source(name, texts, encoding)
-    return open_tables(name, str(entries[0].format), files, delimiter, encoding, missing, types or {}, decimal, header)
+    return open_tables(
+        name, str(entries[0].format), files, delimiter, encoding, missing, types or {}, decimal, header, sheet
+    )
 
 
 def keep_small_files(files: Sequence[InputFile]) -> None:
@@ -145,6 +151,7 @@ def open_tables(
     types: Mapping[str, pa.DataType],
     decimal: str | None,
     header: bool | None,
+    sheet: str | None,
 ) -> Source:
     """Open tables of one format. Readers are imported on demand."""
     if format == "csv":
@@ -160,6 +167,10 @@ def open_tables(
         from deciban.sources.parquet import Parquet
 
         return Parquet(name, files, missing, types)
+    if format == "spreadsheet":
+        from deciban.sources.spreadsheet import Spreadsheet
+
+        return Spreadsheet(name, files, missing, types, sheet, header)
     from deciban.sources.arrow import Arrow
 
     return Arrow(name, files, missing, types)
@@ -274,6 +285,8 @@ def detected_format(file: InputFile) -> str:
         return "parquet"
     if beginning.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
+    if beginning.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        return "spreadsheet"
     if compression(beginning) is None and beginning.removeprefix(codecs.BOM_UTF8).lstrip().startswith((b"{", b"[")):
         return "json"
     return "csv"
