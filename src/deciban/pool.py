@@ -24,6 +24,7 @@ import numpy as np
 from deciban._kernel import pool as kernel
 from deciban._scipy import logsumexp
 from deciban._typing import Array, Codes, Floats
+from deciban.matrix import mix_bits
 
 DOUBT_ROWS = 3.0  # the ridge of every weight in pseudo-rows, in units of its vector's spread
 MIN_SPREAD_SHARE = 1e-3  # of the widest vector: a floor for the spread, since a vector may vary more on other rows
@@ -198,6 +199,9 @@ class LeftOut(Protocol):
     ) -> Floats:
         """b_k + Σ_g r_g F_gk, (n, k), of leave-one-out evidence (n, g, k) of rows of classes y."""
 
+    def marks(self, mark: Array, y: Codes) -> Array:
+        """The marks that `pooled` takes, of rows of classes y with these hashes."""
+
     def in_classes(self, places: Array) -> LeftOut:
         """For other classes: class c there is class places[c] here, or −1 if it is new."""
 
@@ -211,11 +215,28 @@ class LeftOut(Protocol):
         """Which weights it needs to score a row."""
 
 
+def distinct_marks(mark: Array, y: Codes) -> Array:
+    """A mark for each row from its hash, its class, and how many equal rows of that class came before it.
+
+    Folds by these marks put the copies of a row anywhere, whatever their classes. By the hash alone they would not: all
+    rows with the same values would be removed together, or those of one class and not of the other, and what is left
+    would say the contrary of what the rows say.
+    """
+    order = np.lexsort((mark, y))
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (mark[order][1:] != mark[order][:-1]) | (y[order][1:] != y[order][:-1])
+    first = np.flatnonzero(is_new)
+    copy = np.empty(len(order), dtype=np.uint64)
+    copy[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
+    which = (copy << np.uint64(32)) + y.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)  # so that none is 0
+    return mix_bits(mix_bits(mark) + mix_bits(which))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Folds:
     """The fold of a row, by its class and its mark: parts of equal size of every class.
 
-    A mark is a hash of the row, so that a fold does not depend on the order of the rows, and is reproducible.
+    A mark depends on what is in the row, so that a fold does not depend on the order of the rows, and is reproducible.
     """
 
     edges: Array  # (k, folds − 1) the marks at which each class's folds end
@@ -248,6 +269,10 @@ class ByFold:
 
     folds: Folds
     pools: tuple[Pool, ...]
+    by_copy: bool = True  # whether copies of a row have marks of their own; models of older versions have not
+
+    def marks(self, mark: Array, y: Codes) -> Array:
+        return distinct_marks(mark, y) if self.by_copy else mark
 
     def pooled(
         self, pool: Pool, evidence: Floats, y: Codes, mark: Array, log_prior: Floats, weight: Floats | None = None
@@ -261,7 +286,7 @@ class ByFold:
 
     def in_classes(self, places: Array) -> ByFold:
         folds = Folds(self.folds.edges[places], self.folds.first[places])  # any values will do for a new class
-        return ByFold(folds, tuple(pool.in_classes(places) for pool in self.pools))
+        return replace(self, folds=folds, pools=tuple(pool.in_classes(places) for pool in self.pools))
 
     def spread(self, places: Array, g: int) -> ByFold:
         return replace(self, pools=tuple(pool.spread(places, g) for pool in self.pools))
@@ -292,6 +317,10 @@ class ByForm:
     inverse: Floats  # H⁻¹ of these
     last: int  # the greatest mark of a row that was used in the fit
     times: float = 1.0
+
+    def marks(self, mark: Array, y: Codes) -> Array:
+        del y
+        return mark
 
     def pooled(
         self, pool: Pool, evidence: Floats, y: Codes, mark: Array, log_prior: Floats, weight: Floats | None = None

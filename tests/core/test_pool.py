@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 
+from deciban.matrix import mix_bits
 from deciban.pool import (
     DOUBT_ROWS,
     MIN_NATS_PER_DECADE,
@@ -24,6 +25,7 @@ from deciban.pool import (
     best_doubt,
     closed_fit,
     cross_fit,
+    distinct_marks,
     fit_pool,
     spreads,
 )
@@ -512,3 +514,32 @@ def test_the_spread_is_about_the_mean_over_classes():
     evidence = np.array([[[1.0, 3.0], [5.0, 5.0]], [[2.0, 2.0], [7.0, 7.0]]])
     assert spreads(evidence).tolist() == pytest.approx([np.sqrt(0.5), MIN_SPREAD_SHARE * np.sqrt(0.5)])
     assert spreads(np.full((2, 3, 2), 4.0)).tolist() == [1.0, 1.0, 1.0]
+
+
+# ------------------------------------------------------------------ folds of rows that are alike
+
+
+def test_copies_of_a_row_are_spread_over_folds_whatever_their_class():
+    """A fold that takes the copies of one class and leaves those of another turns the evidence around."""
+    rng = np.random.default_rng(0)
+    value = rng.integers(0, 7, 700).astype(np.uint64)
+    y = rng.integers(0, 2, 700).astype(np.int32)
+    mark = distinct_marks(mix_bits(value), y)
+    assert len(np.unique(mark)) == 700
+    fold = Folds.of(mark, y, 2, 3).which(mark, y)
+    assert np.bincount(fold).tolist() == pytest.approx([233, 233, 233], abs=3)
+    for v in range(7):
+        for c in range(2):
+            mine = (value == v) & (y == c)
+            assert np.bincount(fold[mine], minlength=3).min() > 0.15 * mine.sum()
+
+
+def test_marks_of_copies_do_not_depend_on_the_order_of_rows():
+    rng = np.random.default_rng(0)
+    value, y = rng.integers(0, 5, 60).astype(np.uint64), rng.integers(0, 3, 60).astype(np.int32)
+    order = rng.permutation(60)
+    before, after = (
+        sorted(zip(a.tolist(), b.tolist(), distinct_marks(a, b).tolist(), strict=True))
+        for a, b in ((value, y), (value[order], y[order]))
+    )
+    assert before == after

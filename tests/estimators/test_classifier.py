@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -202,8 +202,8 @@ def test_leave_one_out_is_close_to_cross_validation(real, name):
     model = Classifier().fit(X, y)
     own = np.searchsorted(model.classes_, y)
     alone = -model.leave_one_out(X, y).log_proba[np.arange(len(y)), own].mean()
-    losses = []
-    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(y, y):
+    losses = []  # of glass, one way to split differs from another by .03
+    for train, test in RepeatedStratifiedKFold(n_splits=5, n_repeats=6, random_state=0).split(y, y):
         fitted = Classifier().fit(some(X, train), y[train])
         losses += [log_loss(fitted, some(X, test), y[test])] * len(test)
     np.testing.assert_allclose(alone, np.mean(losses), atol=0.04)
@@ -231,7 +231,8 @@ def test_leave_one_out(world):
     for i in (0, 17):  # the expert of columns and the prior are those of a model that never saw the row
         less = pickle.loads(pickle.dumps(model)).forget(some(X, [i]), y[[i]])
         np.testing.assert_allclose(less.class_count_.sum(), 119)
-        np.testing.assert_allclose(less.predict_log_proba(some(X, [i]))[0], left_out.log_proba[i], atol=2.0)
+        # Only weights differ, which were fitted without the row's fold: probabilities by little, small ones by factors.
+        np.testing.assert_allclose(less.predict_proba(some(X, [i]))[0], np.exp(left_out.log_proba[i]), atol=0.1)
     with pytest.raises(ForgetError, match="class 'dog'"):
         model.leave_one_out(some(X, [0]), ["dog"])
     with pytest.raises(ForgetError, match="it learned"):

@@ -33,7 +33,7 @@ from deciban import (
 )
 from deciban.corollaries.leave_one_out import merged
 from deciban.matrix import marks
-from deciban.pool import Folds
+from deciban.pool import Folds, distinct_marks
 
 pytestmark = [
     pytest.mark.crossed(4),
@@ -241,9 +241,10 @@ def test_leave_one_out_of_what_was_chosen():
     for i in range(0, 60, 7):
         left = copy.deepcopy(model).forget(X[i : i + 1], y[i : i + 1])
         close(left_out.log_proba[i : i + 1], left.predict_log_proba(X[i : i + 1]))
-    left_out, mark = model.leave_one_out(X, y), marks([X])
+    left_out = model.leave_one_out(X, y)
     assert left_out.how == "cross-fitted leave-one-out"
     code = np.unique(y, return_inverse=True)[1].astype(np.int32)
+    mark = distinct_marks(marks([X]), code)
     fold = Folds.of(mark, code, 3).which(mark, code)
     for i in range(0, 60, 13):
         chosen = GD().fit(X[fold != fold[i]], y[fold != fold[i]]).model_.joint

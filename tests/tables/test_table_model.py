@@ -98,7 +98,8 @@ def test_left_out_is_the_evidence_of_each_expert_without_the_row(weighted):
     weight = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 60) if weighted else None
     model = chosen(frame, y, weight=weight)
     rows, w = model.encoding.rows(frame, marked=True), np.ones(60) if weight is None else weight
-    scores, fold = model.log_joint_without(frame, y, weight), model.left_out.folds.which(rows.mark, y)
+    scores = model.log_joint_without(frame, y, weight)
+    fold = model.left_out.folds.which(model.left_out.marks(rows.mark, y), y)
     for i in range(0, 60, 5):
         rest = np.delete(np.arange(60), i)
         less = model.sums_of(frame.take(rest), y[rest], None if weight is None else w[rest])
@@ -445,3 +446,19 @@ def test_whole_numbers_fill_their_bins_evenly():
     drawn = np.asarray(model.sample(20_000, random_state=0)[0]["x"], dtype=float)
     counts = np.bincount(drawn.astype(int))[1:]
     np.testing.assert_allclose(counts / 20_000, 0.25, atol=0.02)
+
+
+@pytest.mark.parametrize("n", [200, 500, 901])
+def test_rows_that_are_alike_teach_as_much_as_others(n):
+    """A table with few columns of few values: its rows come again and again, with either class."""
+    rng = np.random.default_rng(n)
+    y = rng.integers(0, 2, n)
+    age = np.floor(rng.normal(40 + 10 * y, 12))
+    age[rng.random(n) < 0.08] = np.nan
+    model = deciban.Classifier().fit({"age": age}, y)
+    new_y = rng.integers(0, 2, 4000)
+    new = -np.log(
+        model.predict_proba({"age": np.floor(rng.normal(40 + 10 * new_y, 12))})[np.arange(4000), new_y]
+    ).mean()
+    assert new < 0.65  # of log 2 = .693; what the true law has is .61
+    assert model.summary().loss == pytest.approx(new, abs=0.05)

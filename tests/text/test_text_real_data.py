@@ -187,7 +187,7 @@ def test_leave_one_out_on_real_texts(name, every):
     model = TextClassifier().fit(X, y)
     log_proba, choice = model.leave_one_out(X, y).log_proba, model.model_.choice
     codes = np.searchsorted(model.classes_, y)
-    fold = choice.left_out.folds.which(marks(X), codes)
+    fold = choice.left_out.folds.which(choice.left_out.marks(marks(X), codes), codes)
     for i in range(0, len(X), max(1, len(X) // 12)):
         left = copy.copy(model)  # under the reliabilities that its fold had no part in
         left.model_ = replace(model.model_, choice=replace(choice, pool=choice.left_out.pools[fold[i]]))

@@ -16,7 +16,7 @@ from deciban.families import Family
 from deciban.joint import Model
 from deciban.matrix import marks
 from deciban.measure import RESIDUE
-from deciban.pool import Folds
+from deciban.pool import Folds, distinct_marks
 from deciban.priors import search
 from deciban.results.evaluation import Judged, average, likeliest
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
@@ -174,7 +174,8 @@ def cross_fitted(
     The rows are all that the model has learned. `choose(rows)` returns a model with the law chosen on these rows alone,
     and with the sums of all rows under that law.
     """
-    mark, there = marks(data), np.ones(len(y), dtype=bool) if weight is None else weight > 0
+    mark = distinct_marks(marks(data), y)
+    there = np.ones(len(y), dtype=bool) if weight is None else weight > 0
     fold = Folds.of(mark[there], y[there], len(model.classes)).which(mark, y)
     out = np.empty((len(y), len(model.classes)))
     for f in np.unique(fold):

@@ -33,7 +33,7 @@ from deciban.corollaries.full_conformal import FullConformal
 from deciban.corollaries.leave_one_out import random_subset
 from deciban.errors import DecibanError
 from deciban.joint_model import JointModel
-from deciban.matrix import mix_bits
+from deciban.pool import distinct_marks
 from deciban.reading.given import Rows
 from deciban.reading.labels import Labels, read_labels, read_weights
 from deciban.schema import find
@@ -357,15 +357,9 @@ def fold_of(digests: Array, codes: Array, folds: int) -> Array:
     Rows are assigned in the order of hashes of their content and of how many equal rows came before, so that equal rows
     are spread at random, too.
     """
-    order = np.lexsort((digests, codes))
-    is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = (digests[order][1:] != digests[order][:-1]) | (codes[order][1:] != codes[order][:-1])
-    first = np.flatnonzero(is_new)
-    repeat = np.empty(len(order), dtype=np.uint64)
-    repeat[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
-    shuffled = np.lexsort((mix_bits(digests + mix_bits(repeat)), codes))
-    out = np.empty(len(order), dtype=np.intp)
-    out[shuffled] = np.arange(len(order)) % folds
+    shuffled = np.lexsort((distinct_marks(digests, codes), codes))
+    out = np.empty(len(shuffled), dtype=np.intp)
+    out[shuffled] = np.arange(len(shuffled)) % folds
     return out
 
 

@@ -404,13 +404,15 @@ def left_out_parts(left_out: LeftOut | None) -> dict[str, Array]:
 
 
 def left_out_kind(left_out: LeftOut | None) -> str | None:
-    return {ByFold: "folds", ByForm: "form"}.get(type(left_out))
+    if isinstance(left_out, ByFold):
+        return "folds of copies" if left_out.by_copy else "folds"
+    return None if left_out is None else "form"
 
 
 def read_left_out(kind: Any, tensors: Mapping[str, Array], g: int, k: int) -> LeftOut | None:
     """The inverse of `left_out_parts` for a pool of g weights and k classes, checked; older files have none."""
     arrays = {name.removeprefix("left_out."): array for name, array in tensors.items() if name.startswith("left_out.")}
-    if kind == "folds":
+    if kind in ("folds", "folds of copies"):
         edges, first = arrays["edges"], arrays["first"]
         folds = len(arrays["weights"])
         valid = edges.dtype == np.uint64 and edges.shape == (k, folds - 1) and folds > 1
@@ -420,7 +422,8 @@ def read_left_out(kind: Any, tensors: Mapping[str, Array], g: int, k: int) -> Le
         weights, offsets = checked(arrays, "weights", (folds, g)), checked(arrays, "offsets", (folds, k))
         if not valid or (weights < 0).any():
             raise FileError("what judges the rows it was chosen by is not in order")
-        return ByFold(Folds(edges, first), tuple(Pool(w, b) for w, b in zip(weights, offsets, strict=True)))
+        pools = tuple(Pool(w, b) for w, b in zip(weights, offsets, strict=True))
+        return ByFold(Folds(edges, first), pools, by_copy=kind != "folds")
     if kind == "form":
         weights, classes, last = arrays["set"], arrays["classes"], arrays["last"]
         m = len(weights) + len(classes)

@@ -19,7 +19,17 @@ from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import of_one_size
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.learner import Hidden
-from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM, Doubt, FoldPart, Folds, Pool, WeightPrior, closed_fit, cross_fit
+from deciban.pool import (
+    MIN_ROWS_FOR_CLOSED_FORM,
+    Doubt,
+    FoldPart,
+    Folds,
+    Pool,
+    WeightPrior,
+    closed_fit,
+    cross_fit,
+    distinct_marks,
+)
 from deciban.reading.frames import Frame
 from deciban.reading.table import TableColumns
 from deciban.schema import find
@@ -386,6 +396,7 @@ class Chooser:
             last = int(mark.max())
             chosen, _ = closed_fit(vectors, self.eval_y, log_prior, w, last, usual, (Doubt(1.0, 1.0),), 1.0)
         else:
+            mark = distinct_marks(mark, self.eval_y)
             folds = Folds.of(mark, self.eval_y, self.k, N_FOLDS)
             parts = self._fold_parts(model, some, folds.which(mark, self.eval_y), folds.count)
             chosen = cross_fit(vectors, self.eval_y, log_prior, w, folds, mark, parts, usual)

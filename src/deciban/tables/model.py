@@ -167,12 +167,13 @@ class TableModel(Learner):
             return np.asarray(out + self.pool.offsets + log_prior)
         used = self.left_out.used(self.pool)
         pool, left_out = self.pool.narrowed(used), self.left_out.narrowed(used)
+        mark = left_out.marks(rows.mark, y)
         out, step = np.empty(log_prior.shape), max(1, MAX_EVIDENCE_ENTRIES // max(1, len(used) * len(self.classes)))
         for start in range(0, len(rows), step):
             at = slice(start, start + step)
             w = None if weight is None else weight[at]
             evidence = self._vectors_without(rows.take(at), y[at], w, used)
-            out[at] = left_out.pooled(pool, evidence, y[at], rows.mark[at], log_prior[at], w) + log_prior[at]
+            out[at] = left_out.pooled(pool, evidence, y[at], mark[at], log_prior[at], w) + log_prior[at]
         return out
 
     def _vectors_without(self, rows: EncodedRows, y: Codes, weight: Floats | None, used: Array) -> Floats:

@@ -37,6 +37,7 @@ from deciban.pool import (
     best_doubt,
     closed_fit,
     cross_fit,
+    distinct_marks,
 )
 from deciban.reading.labels import Labels
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
@@ -438,6 +439,8 @@ class Graded(Learner):
         given, under weights fitted without it."""
         out, left_out = np.empty((len(own), len(self.classes))), self.effective_choice.left_out
         prior, row_prior = log_class_prior_without(self.class_prior, self.sums.weight, own, weight, self.sums.closed)
+        if left_out is not None and mark is not None:
+            mark = left_out.marks(mark, own)
         for at, rows in self._numbered(texts.batches(), n_jobs):
             check_known(at if weight is None else at[weight[at] > 0], at, rows)
             removed, mine = None if weight is None else weight[at], prior[row_prior[at]]
@@ -524,11 +527,12 @@ class Graded(Learner):
         log_prior = log_class_prior("empirical", self.sums.weight)
         weight_prior, doubts = unfitted.weight_prior(), CLOSED_FORM_DOUBTS
         if len(y) < NO_FOLD_FROM:
-            folds = Folds.of(mark, y, len(self.classes), 10 if len(y) < TEN_FOLDS_BELOW else 5)
-            fold = folds.which(mark, y)
+            distinct = distinct_marks(mark, y)
+            folds = Folds.of(distinct, y, len(self.classes), 10 if len(y) < TEN_FOLDS_BELOW else 5)
+            fold = folds.which(distinct, y)
             if len(y) < CLOSED_FORM_FROM:
                 parts = (unfitted._part(rows, y, w, fold == f, fold != f, n_jobs) for f in range(folds.count))
-                return unfitted.with_choice(cross_fit(evidence, y, log_prior, w, folds, mark, parts, weight_prior))
+                return unfitted.with_choice(cross_fit(evidence, y, log_prior, w, folds, distinct, parts, weight_prior))
             part = unfitted._part(rows, y, w, fold == 0, (fold == 1) | (fold == 2), n_jobs)  # enough to compare doubts
             doubts = (best_doubt(part, y, w, weight_prior, FOLD_DOUBTS),)
         chosen, _ = closed_fit(
