@@ -127,6 +127,9 @@ def test_codes_stay_codes():
     )
     assert [kind.kind for kind in seen.values()] == ["category", "category", "category", "category", "count"]
     assert "leading zeros" in seen["zip"].why
+    assert "codes rather than numbers" in seen["phone"].why
+    phones = kinds({"phone": [f"+1 415 555 {i:04d}" for i in range(60)]})["phone"]
+    assert (phones.kind, phones.maybe_text) == ("identifier", False)
 
 
 def test_dates_of_eight_digits():

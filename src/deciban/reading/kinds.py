@@ -51,6 +51,7 @@ CODE_WORDS = IDENTIFIERS | {"code", "zip", "zipcode", "postcode", "plz"}
 TIME_WORDS = {"year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "age", "date"}
 NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 CODE = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{12,}|\S+@\S+\.\S+|\S*\d\S*")
+DIGITS_ONLY = re.compile(r"[^\w]*\d[\d\W]*")  # telephone numbers, addresses of computers, versions
 PADDED = re.compile(r"0\d+")
 UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts without spaces between words
 
@@ -283,14 +284,16 @@ def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]
     place = {level: code for code, level in enumerate(column.levels)}
     times = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))[[place[v] for v in names]]
     present, distinct = int(times.sum()), len(names)
-    words, length = _average(names, times)
+    if not why and np.mean([bool(DIGITS_ONLY.fullmatch(v)) for v in names[:1000]]) > MAX_CODES:
+        why = "digits in groups, which are codes rather than numbers"
+    words, length = (0.0, 0.0) if why else _average(names, times)
     long = words >= MIN_WORDS_OF_TEXT or length > MIN_CHARACTERS_OF_TEXT
     if (long and distinct > present / 2) or (
         words >= MIN_WORDS_OF_FORM and distinct >= MIN_LEVELS_OF_FORM and distinct > MIN_SHARE_OF_FORM * present
     ):
         return "text", f"{words:.0f} words a value on average, {distinct:,} distinct in {present:,}"
     if present >= MIN_ROWS_OF_IDENTIFIERS and distinct >= MIN_DISTINCT_SHARE * present:
-        code_like = np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > 0.9
+        code_like = why or np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > 0.9
         all_differ = "every value is different" if distinct == present else "nearly every value is different"
         return "identifier", f"{all_differ}{' and they look like codes' if code_like else ': they name rows'}"
     counted = f"{distinct:,} distinct values in {len(column):,} rows"
@@ -304,7 +307,7 @@ def _maybe_text(column: Levels, kind: Kind) -> bool:
         return False
     if kind == "text":
         return len(names) < MIN_DISTINCT_OF_TEXTS * len(column)
-    if np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > MAX_CODES:
+    if np.mean([bool(CODE.fullmatch(v) or DIGITS_ONLY.fullmatch(v)) for v in names[:1000]]) > MAX_CODES:
         return False
     words, _ = _average(names, np.ones(len(names)))
     return words >= MIN_WORDS_OF_NAMES or len(names) > MIN_DISTINCT_OF_NAMES * len(column)
