@@ -55,6 +55,6 @@ def text_page():
     n = 80
     y = np.arange(n) % 2
     words = (["lunch", "noon", "<b>you</b>", LONG], ["cash", "prize", "<i>win</i>", "\u202ewin"])
-    texts = [" ".join(rng.choice(words[c], 5)) + "\nsecond line" for c in y]
+    texts = ["first line\n" + " ".join(rng.choice(words[c], 5)) for c in y]
     labels = np.array(["ham", "spam"])[y]
     return page(TextClassifier(n_jobs=1).fit(texts, labels), texts, labels, learned=True, curve=False)

@@ -147,7 +147,7 @@ def test_a_text_is_shown_with_its_evidence(text_page):
     assert "b" in parsed.tags
     example = parsed.text("example")
     assert "speaks for" in example
-    assert "second line" in example
+    assert "first line" in example
     assert "<mark" in text_page
     assert "<i>win</i>" not in text_page
     assert "\u202e" not in text_page

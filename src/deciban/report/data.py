@@ -241,11 +241,9 @@ def remembered_columns(material: Material) -> list[Markup]:
     known = known_kinds(material.model)
     if not known:
         return []
-    kinds = material.model.kinds_.to_dict()
-    missing_counts = dict(zip(kinds["column"], kinds["missing"], strict=True))
     lines = [
-        (data(name, 60), kind + (" (left out)" if kind in LEFT_OUT else ""), count(missing_counts[name]), why)
-        for name, (kind, why) in [*known.items()][:MAX_COLUMNS_LISTED]
+        (data(own.name, 60), own.kind + (" (left out)" if own.kind in LEFT_OUT else ""), count(own.missing), own.why)
+        for own in [*known.values()][:MAX_COLUMNS_LISTED]
     ]
     out = [heading("Columns"), table(("column", "kind", "missing", "why"), lines, "Columns as the model reads them")]
     if len(known) > MAX_COLUMNS_LISTED:

@@ -15,10 +15,9 @@ from deciban.reading.columns import Column, Levels
 from deciban.reading.convert import as_kind
 from deciban.reading.frames import Frame, split_target, target_values
 from deciban.reading.given import Rows
-from deciban.reading.kinds import LEFT_OUT, infer
+from deciban.reading.kinds import LEFT_OUT, ColumnKind, infer
 from deciban.reading.missing import is_missing
 from deciban.results.evaluation import Judged
-from deciban.show import Table
 
 MAX_ROWS_LOOKED_AT = 20_000  # of more rows, a random sample
 
@@ -128,22 +127,16 @@ def with_columns(material: Material) -> Material:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about values of another kind: the model has warned already
         for name, column in zip(frame.names, frame.columns, strict=True):
-            if name in known:
-                kind, why = known[name]
-            else:
-                (guess,) = infer(frame.select([name]))
-                kind, why = guess.kind, guess.why
-            read_columns.append(ReadColumn(name, kind, why, as_kind(column, kind, name)))
+            own = known[name] if name in known else infer(frame.select([name]))[0]
+            read = as_kind(column, own.kind, name, format=own.format)
+            read_columns.append(ReadColumn(name, own.kind, own.why, read))
     return replace(material, read_columns=tuple(read_columns))
 
 
-def known_kinds(model: Any) -> dict[str, tuple[str, str]]:
-    """The kind of each column and the reason, from the model's `kinds_`."""
-    kinds = getattr(model, "kinds_", None)
-    if not isinstance(kinds, Table):
-        return {}
-    listed = kinds.to_dict()
-    return {name: (kind, why) for name, kind, why in zip(listed["column"], listed["kind"], listed["why"], strict=True)}
+def known_kinds(model: Any) -> dict[str, ColumnKind]:
+    """What the model knows of each column."""
+    reader = getattr(getattr(model, "model_", None) or getattr(model, "model", None), "reader", None)
+    return {} if reader is None else {kind.name: kind for kind in reader.kinds}
 
 
 def positional(material: Material) -> bool:
