@@ -27,9 +27,8 @@ def furnish(folder, shop) -> None:
     (folder / "header.csv").write_text(TABLE)
     (folder / "other.csv").write_text("a,b\n1,2\n3,4\n")
     (folder / "ragged.csv").write_text(TABLE + "1,2,basic,true,2020-01-01,no\n1,2,basic\n")
-    (folder / "latin.csv").write_bytes(TABLE.encode() + "1,2,caf\xe9,true,2020-01-01,no\n".encode("latin-1"))
+    (folder / "latin.csv").write_bytes(TABLE.encode() + b"1,2,caf\xe9 \x81,true,2020-01-01,no\n")
     (folder / "unlabelled.csv").write_text(TABLE + "1,2,basic,true,2020-01-01,\n")
-    (folder / "twice.csv").write_text("a,a,leaves\n1,2,no\n")
     (folder / "numbers.csv").write_text("a,y\n" + "".join(f"{i},{i + 0.5}\n" for i in range(80)))
     for name in ("junk.csv", "junk.parquet", "junk.arrow", "junk.deciban"):
         (folder / name).write_bytes(rng.bytes(3000))
@@ -80,8 +79,8 @@ CASES = [
     "demo --folder good.csv",
     "bench extra",
     # data that cannot be read
-    *(f"train {bad} -t leaves -o new.deciban" for bad in (*BAD_TABLES, "header.csv", "twice.csv", "unlabelled.csv")),
-    *(f"compare {bad} -t leaves" for bad in (*BAD_TABLES, "header.csv", "twice.csv", "unlabelled.csv")),
+    *(f"train {bad} -t leaves -o new.deciban" for bad in (*BAD_TABLES, "header.csv", "unlabelled.csv")),
+    *(f"compare {bad} -t leaves" for bad in (*BAD_TABLES, "header.csv", "unlabelled.csv")),
     *(f"{name} churn.deciban {bad}" for name in WITH_MODEL_AND_DATA for bad in BAD_TABLES),
     *(f"{name} churn.deciban header.csv" for name in ("explain", "evaluate", "learn", "forget", "report")),
     *(f"{name} churn.deciban unlabelled.csv" for name in ("evaluate", "learn", "forget", "report")),

@@ -84,18 +84,26 @@ def detected_encoding(file: InputFile, encoding: str) -> str:
     head = file.peek(HEAD_BYTES)
     if compression(head) is not None or head.startswith(UTF_16) or CONTROL.search(head):
         return encoding
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError as error:
-        warn(
-            DataWarning(
-                f"{{file}} is not UTF-8 (byte 0x{head[error.start]:02x}), and is read as Windows-1252; if characters "
-                "come out wrong, give --encoding",
-                file=file.name,
-            )
+    position = first_undecodable(head, "utf-8")
+    if position is None or first_undecodable(head, FALLBACK_ENCODING) is not None:
+        return encoding
+    warn(
+        DataWarning(
+            f"{{file}} is not UTF-8 (byte 0x{head[position]:02x}), and is read as Windows-1252; if characters come "
+            "out wrong, give --encoding",
+            file=file.name,
         )
-        return FALLBACK_ENCODING
-    return encoding
+    )
+    return FALLBACK_ENCODING
+
+
+def first_undecodable(data: bytes, encoding: str) -> int | None:
+    """Where bytes stop being text of an encoding; a character cut at the end is no fault."""
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(data)
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
 
 
 def longest_head(file: InputFile, data: bytes) -> bytes:
