@@ -310,3 +310,9 @@ def test_five_thousand_columns():
     few, many = read_frame(X[:, :500]), read_frame(X)
     assert {own.kind for own in infer(many)} == {"number"}
     assert growth(lambda: infer(few), lambda: infer(many), 30) <= 30, "10, were it linear"
+
+
+def test_a_date_column_says_whether_the_day_or_the_month_comes_first():
+    written = (["23.12.2021", "05.01.2022"], ["12/23/2021", "1/5/2022"], ["5 Jan 2021", "6 Jan 2021"])
+    whys = [kind_of(values * 20).why for values in written]
+    assert ["day first" in whys[0], "month first" in whys[1], "first" in whys[2]] == [True, True, False]

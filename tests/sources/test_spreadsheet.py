@@ -145,3 +145,11 @@ def test_a_model_learns_and_answers_a_spreadsheet(tmp_path):
     path = write(tmp_path / "a.xlsx", {"One": rows})
     model = Classifier().fit(path, "class")
     assert model.score(path, "class") == 1.0
+
+
+def test_titles_above_a_table_and_empty_columns_are_left_out(tmp_path):
+    rows = [["Sales of the third quarter"], [], [None, "town", "n", None], [None, "Ghent", 3], [None, "Lyon", 4]]
+    path = write(tmp_path / "a.xlsx", {"One": rows})
+    with pytest.warns(DataWarning, match="one row above the table is taken for a title"):
+        rows = table(open_source([path])).to_pydict()
+    assert rows == {"town": ["Ghent", "Lyon"], "n": [3.0, 4.0]}

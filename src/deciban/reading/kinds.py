@@ -17,6 +17,7 @@ from deciban.errors import DecibanError
 from deciban.reading.columns import Column, Levels, Numbers
 from deciban.reading.convert import MISSING_NAMES, Format, as_kind, date, days_of_digits, is_missing_word, number
 from deciban.reading.dates import DateFormat, infer_dates
+from deciban.reading.dates import written as date_parts
 from deciban.reading.frames import Frame, no_such_column
 from deciban.reading.numerals import SEPARATORS, Look, NumberFormat, common_decimal, look, written
 from deciban.show import Table
@@ -262,12 +263,22 @@ def _levels_kind(
     if _all_parse(names, date):
         return "date", "strings that are ISO dates", None
     if dates := infer_dates(_strings(column), conventions.day_first):
-        return "date", f"strings that are dates, such as {_strings(column)[0].strip()!r}", dates
+        return (
+            "date",
+            f"strings that are dates, such as {_strings(column)[0].strip()!r}{_order(column, dates[0])}",
+            dates,
+        )
     if seen is not None:
         form, doubt = seen.format(conventions.decimal, conventions.thousands)
         if _all_parse(names, lambda level: number(level, form)):
             return *_written_kind(column, name, form), (form, doubt)
     return *_string_kind(column, names, ""), None
+
+
+def _order(column: Levels, form: DateFormat) -> str:
+    """What comes first in dates, where both the day and the month are numbers and the year is last."""
+    ordered = any(written is not None and not written.month for written in map(date_parts, _strings(column)[:100]))
+    return f", with the {form.order} first" if ordered else ""
 
 
 def _written_kind(column: Levels, name: str, form: NumberFormat) -> tuple[Kind, str]:
@@ -276,7 +287,9 @@ def _written_kind(column: Levels, name: str, form: NumberFormat) -> tuple[Kind, 
     read = cast("Numbers", as_kind(column, "number", name, format=form))
     kind, why = _numbers_kind(read, name, "strings that are numbers")
     why += f", such as {example.strip()!r}"
-    return kind, f"{why}; {' and '.join(map(repr, form.words))} mean missing" if form.words else why
+    if form.words:
+        why += f"; {' and '.join(map(repr, form.words))} {'means' if len(form.words) == 1 else 'mean'} missing"
+    return kind, why
 
 
 def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]:

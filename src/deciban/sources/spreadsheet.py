@@ -59,6 +59,7 @@ def read_sheet(file: InputFile, sheet: str | None, header: bool | None, missing:
     cells = [row for row in cells_of(file, sheet) if any(cell != "" for cell in row)]
     if not cells:
         raise FileError("{file} has no cells with anything in them: there is nothing to read", file=file.name)
+    cells = without_titles(cells, file.name) if header is not False else without_empty_columns(cells)
     width = max(len(row) for row in cells)
     cells = [[*row, *[""] * (width - len(row))] for row in cells]
     names = headings(file.name, cells, header)
@@ -68,6 +69,28 @@ def read_sheet(file: InputFile, sheet: str | None, header: bool | None, missing:
         cells = cells[1:]
     columns = zip(*cells, strict=True) if cells else [()] * width
     return pa.table([as_column(column, missing) for column in columns], names=list(names))
+
+
+def without_empty_columns(cells: list[list[Any]]) -> list[list[Any]]:
+    """The columns with anything in them."""
+    width = max(len(row) for row in cells)
+    filled = [i for i in range(width) if any(i < len(row) and row[i] != "" for row in cells)]
+    return [[row[i] if i < len(row) else "" for i in filled] for row in cells]
+
+
+def without_titles(cells: list[list[Any]], name: str) -> list[list[Any]]:
+    """The rows from the first with more than one cell on: a cell alone above a table is a title."""
+    start = next((i for i, row in enumerate(cells) if sum(cell != "" for cell in row) > 1), 0)
+    if start:
+        warn(
+            DataWarning(
+                "{file}: {count} above the table {verb} taken for a title and left out",
+                file=name,
+                count="one row" if start == 1 else f"{start} rows",
+                verb="is" if start == 1 else "are",
+            )
+        )
+    return without_empty_columns(cells[start:])
 
 
 def cells_of(file: InputFile, sheet: str | None) -> list[list[Any]]:
