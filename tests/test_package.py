@@ -68,4 +68,5 @@ def test_the_package_carries_its_types():
         "text",
         "conformal",
         "common",
+        "json",
     }

@@ -6,15 +6,17 @@ import bz2
 import csv
 import gzip
 import io
+from functools import partial
 
 import pyarrow as pa
 import pytest
+from effort import growth
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deciban.errors import DecibanError, FileError
 from deciban.sources import open_source
-from deciban.sources.column_types import CODES
+from deciban.sources.column_types import CODES, as_written, check_same_columns
 
 
 @pytest.fixture
@@ -338,3 +340,37 @@ def test_a_file_that_changes_its_columns_meanwhile(tmp_path, monkeypatch):
     path.write_text("x,z\n1,2\n")
     with pytest.raises(FileError, match="has changed"):
         rows(source)
+
+
+# ---------------------------------------------------------------------- wide files
+
+
+def test_too_many_columns_are_refused_before_they_are_read(opened, monkeypatch):
+    def read_csv(*_):
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr("deciban.sources.csv.read_csv", read_csv)
+    names = ",".join(f"c{j}" for j in range(100_000))
+    with pytest.raises(DecibanError) as error:
+        opened(names + "\n" + "1," * 99_999 + "1\n")
+    assert str(error.value).endswith(
+        " has 100,000 columns, and a file may have 65,536: leave some out, or give the numbers to a model in Python as "
+        "an array or a sparse matrix"
+    )
+
+
+def test_columns_of_wide_files_are_compared_in_time():
+    def compare(d):
+        names = [f"c{j}" for j in range(d)]
+        check_same_columns(names, names[::-1], "a.csv", "b.csv")
+
+    assert growth(partial(compare, 1000), partial(compare, 16_000), 60) <= 60, "16, were it linear"
+
+
+def test_columns_of_wide_tables_are_replaced_in_time():
+    def replace(d):
+        table = pa.table([pa.array(["x"]).dictionary_encode()] * d, names=[f"c{j}" for j in range(d)])
+        return as_written(table, ())
+
+    assert replace(3).to_pylist() == [{"c0": "x", "c1": "x", "c2": "x"}]
+    assert growth(partial(replace, 500), partial(replace, 8000), 60) <= 60, "16, were it linear"

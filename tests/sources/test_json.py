@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from deciban.errors import DecibanError
 from deciban.sources import open_source
 from deciban.sources.column_types import CODES
+from deciban.sources.json import ArrayLines
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def test_missing_values_can_be_named(opened):
         ('[{"a": 1}, {"a": ', "element 2 of a.json is not JSON"),
         ('[{"a": 1}] tail', "a.json goes on behind its array"),
         ('[{"a": 1}, {"a": [2]}]', "row 2 of a.json holds [2] under the key 'a'"),
-        ("[" * 100_000, "element 1 of a.json is not JSON"),
+        ("[" * 100_000, "element 1 of a.json holds objects or arrays within each other"),
     ],
     ids=lambda v: str(v)[:25],
 )
@@ -138,3 +140,160 @@ def test_a_later_line_that_does_not_fit_is_named(opened, monkeypatch, last, says
     with pytest.raises(DecibanError) as error:
         rows(opened('{"a": 1}\n' * 50_000 + last + "\n"))
     assert str(error.value).startswith(f"row 50001 of a.jsonl (line 50001) {says}")
+
+
+# ---------------------------------------------------------------------- nesting
+
+
+DEEP = {
+    "arrays": '{"a": ' + "[" * 20_000 + "]" * 20_000 + "}\n",
+    "objects": '{"a": ' + '{"a": ' * 20_000 + "1" + "}" * 20_000 + "}\n",
+    "unclosed": '{"a": ' + "[" * 200_000 + "\n",
+}
+PLAIN = '{"b": "[[{{"}\n'
+
+
+@pytest.mark.parametrize("deep", DEEP.values(), ids=DEEP)
+def test_deep_nesting_is_refused_and_named(opened, deep):
+    """Arrow's parser would overflow the stack, which ends the process."""
+    with pytest.raises(
+        DecibanError, match=r"^row 3 of a\.jsonl \(line 3\) holds objects or arrays within each other: "
+    ):
+        opened(PLAIN * 2 + deep + PLAIN)
+
+
+def test_deep_nesting_is_refused_in_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((PLAIN + DEEP["objects"]).encode())))
+    with pytest.raises(DecibanError, match=r"^row 2 of standard input \(line 2\) holds objects or arrays"):
+        open_source(["-"])
+
+
+def test_deep_nesting_is_refused_in_a_later_block(opened, monkeypatch):
+    monkeypatch.setattr("deciban.sources.json.SAMPLE_ROWS", 50)
+    monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 1 << 12)
+    source = opened(PLAIN * 2000 + DEEP["objects"].replace("a", "b") + PLAIN * 2000)
+    with pytest.raises(DecibanError, match=r"^row 2001 of a\.jsonl \(line 2001\) holds objects or arrays"):
+        rows(source)
+
+
+def test_deep_nesting_is_refused_in_an_array(opened):
+    for deep in DEEP["arrays"], DEEP["objects"]:
+        with pytest.raises(DecibanError, match=r"^element 2 of a\.json holds objects or arrays within each other: "):
+            opened(f"[{PLAIN}, {deep}]", "a.json")
+
+
+def test_deep_nesting_over_many_lines_is_refused(opened):
+    with pytest.raises(DecibanError, match=r"^row 2 of a\.jsonl \(line 2\) is not JSON"):
+        opened(PLAIN + '{"a":\n' + "[\n" * 20_000)
+
+
+# ---------------------------------------------------------------------- keys
+
+
+def test_a_new_key_in_every_row_is_refused(opened):
+    lines = "".join(f'{{"y": "p", "k{i}": {i}}}\n' for i in range(12_000))
+    with pytest.raises(DecibanError) as error:
+        opened(lines)
+    assert str(error.value) == (
+        "a.jsonl has 12,001 different keys in 12,000 rows, and a key names a column, of which there may be 10,000: if "
+        'keys are names or numbers of things, make them values, as in {"name": "x7", "amount": 3}'
+    )
+
+
+def test_rows_that_have_nearly_all_of_many_keys_are_a_wide_table(opened, monkeypatch):
+    monkeypatch.setattr("deciban.sources.json.MAX_SPARSE_KEYS", 20)
+    line = json.dumps({f"k{i}": i for i in range(40)}) + "\n"
+    assert len(opened(line * 3).columns) == 40
+    monkeypatch.setattr("deciban.sources.json.MAX_COLUMNS", 39)
+    with pytest.raises(
+        DecibanError, match=r"a\.jsonl has 40 different keys in 3 rows.*may be 39: leave some of them out"
+    ):
+        opened(line * 3)
+
+
+SPARSE = [
+    {"n": 5, "when": "2024-01-01 10:00:00"},
+    {"f": 3},
+    {"f": 0.5, "big": 2**60},
+    {"name": "x", "none": None},
+    {"big": 1, "when": "2024-01-01T10:00:00.5"},
+    {},
+    {"when": None, "name": "2024-01-01"},
+    {"n": 7},
+]
+
+
+def test_types_are_the_same_whatever_is_parsed_at_once(opened, monkeypatch):
+    lines = "".join(json.dumps(line) + "\n" for line in SPARSE)
+    whole = opened(lines)
+    expected = rows(whole)
+    monkeypatch.setattr("deciban.sources.json.MAX_BLOCK_CELLS", 6)  # a row at a time
+    source = opened(lines)
+    assert (source.columns, source.types, source.whole) == (whole.columns, whole.types, whole.whole)
+    assert rows(source) == expected
+    assert [batch.table.num_rows for batch in source.batches()] == [1] * 8
+
+
+def test_types_that_differ_are_refused_whatever_is_parsed_at_once(opened, monkeypatch):
+    monkeypatch.setattr("deciban.sources.json.MAX_BLOCK_CELLS", 1)
+    with pytest.raises(DecibanError, match=r"key 'a' of a\.jsonl holds 1 in one line and 'x' in another"):
+        opened('{"a": 1}\n{"a": "x"}\n')
+
+
+def test_rows_that_lack_most_keys_are_read_few_at_a_time(opened, monkeypatch):
+    monkeypatch.setattr("deciban.sources.json.MAX_BLOCK_CELLS", 4000)
+    monkeypatch.setattr("deciban.sources.base.MAX_SAMPLE_CELLS", 8000)
+    source = opened(json.dumps({f"k{i}": i for i in range(40)}) + "\n" + "{}\n" * 999)
+    assert [batch.table.num_rows for batch in source.batches()] == [100] * 10
+    assert source.sample().num_rows <= 200
+    monkeypatch.setattr("deciban.sources.json.SAMPLE_ROWS", 50)
+    with pytest.raises(DecibanError, match=r"^row 1001 of a\.jsonl \(line 1001\) has the key 'z'"):
+        rows(opened(json.dumps({f"k{i}": i for i in range(40)}) + "\n" + "{}\n" * 999 + '{"z": 1}\n'))
+
+
+def test_a_first_row_that_is_longer_than_the_others_is_in_the_sample(opened, monkeypatch):
+    monkeypatch.setattr("deciban.sources.json.SAMPLE_ROWS", 50)
+    long = json.dumps({f"k{i}": i for i in range(400)}) + "\n"
+    assert len(opened(long + "{}\n" * 5000).columns) == 400
+    assert len(opened(gzip.compress((long + "{}\n" * 5000).encode()), "a.jsonl.gz").columns) == 400
+
+
+# ---------------------------------------------------------------------- long elements of arrays
+
+
+class Reads:
+    """A stream that remembers how much was read at once."""
+
+    def __init__(self, data):
+        self.data, self.sizes = io.BytesIO(data), []
+
+    def read(self, size):
+        self.sizes.append(size)
+        return self.data.read(size)
+
+    def close(self):
+        pass
+
+
+def test_a_long_element_is_decoded_a_few_times(monkeypatch):
+    monkeypatch.setattr("deciban.sources.json.CHUNK_BYTES", 64)
+    stream = Reads(json.dumps([{"text": "x" * 100_000}]).encode())
+    assert len(ArrayLines(stream.read(64), stream, "a.json").read(1 << 20)) > 100_000
+    assert len(stream.sizes) < 20
+
+
+def test_an_element_that_is_wrong_is_named_before_the_rest_is_read(monkeypatch):
+    monkeypatch.setattr("deciban.sources.json.CHUNK_BYTES", 64)
+    stream = Reads(b'[{"a": 1}, {"a": nil}' + b', {"a": 1}' * 10_000 + b"]")
+    with pytest.raises(DecibanError, match=r"element 2 of a\.json is not JSON"):
+        ArrayLines(stream.read(64), stream, "a.json").read(1 << 20)
+    assert sum(stream.sizes) < 1000
+
+
+def test_an_element_that_does_not_end_is_refused(monkeypatch):
+    monkeypatch.setattr("deciban.sources.json.CHUNK_BYTES", 64)
+    monkeypatch.setattr("deciban.sources.json.MAX_RECORD_BYTES", 1 << 20)
+    stream = Reads(b'[{"a": 1}, {"a": "' + b"x" * (1 << 23))
+    with pytest.raises(DecibanError, match=r"element 2 of a\.json is longer than 1 MB: is this a table\?"):
+        ArrayLines(stream.read(64), stream, "a.json").read(1 << 20)
+    assert stream.data.tell() < 1 << 22

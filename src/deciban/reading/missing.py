@@ -58,7 +58,7 @@ def decoded(table: Any) -> Any:
     """An Arrow table with dictionary columns replaced by plain ones."""
     import pyarrow as pa
 
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
-    return table
+    if not any(pa.types.is_dictionary(kind) for kind in table.schema.types):
+        return table
+    columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+    return type(table).from_arrays(columns, names=table.schema.names)

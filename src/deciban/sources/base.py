@@ -15,6 +15,8 @@ from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.sources.input_file import InputFile, Pass, read_through
 
+SAMPLE_ROWS = 100_000
+MAX_SAMPLE_CELLS = 1 << 25  # of a sample: 256 MB of numbers
 SAMPLE_PLACES = 64  # spans that a sample is taken from
 EMPTY_DIGEST = hashlib.sha256().hexdigest()  # SHA-256 of an empty file
 
@@ -156,8 +158,14 @@ class Source(ABC):
         has = f"only {before:,} row{'' if before == 1 else 's'}" if before else "no rows"
         raise DecibanError("{file} has {has}: ask for another row, or look into another file", file=self.name, has=has)
 
-    def sample(self, rows: int = 100_000) -> pa.Table:
-        """All rows if there are at most `rows`; otherwise at most so many, from evenly spaced places."""
+    def sample(self, rows: int = SAMPLE_ROWS) -> pa.Table:
+        """All rows if there are at most `rows`; otherwise about so many, from evenly spaced places.
+
+        Of a table with many columns they are fewer, since they are held in memory.
+        """
+        return self._sample(max(1, min(rows, MAX_SAMPLE_CELLS // max(1, len(self.columns)))))
+
+    def _sample(self, rows: int) -> pa.Table:
         tables, total = [], 0
         for piece in self._peek():
             total += piece.table.num_rows

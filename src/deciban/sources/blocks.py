@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from deciban.sources.input_file import ByteStream, Pass
 
 BLOCK_BYTES = 1 << 22  # enough rows to amortise calls, few enough that several blocks fit in memory
 MAX_RECORD_BYTES = 1 << 28  # no table has longer records, but an unclosed quote may swallow the rest
-QUOTE = ord('"')
+QUOTE, NEWLINE = b'"\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,19 @@ def in_blocks(
             yield RecordBlock(rest, line, one_pass.read)
     finally:
         stream.close()
+
+
+def in_lines(block: RecordBlock, rows: int) -> Iterator[RecordBlock]:
+    """A block in which every record is a line, as blocks of at most `rows` lines."""
+    data, begin, line = block.data, 0, block.line
+    if data.count(b"\n") <= rows:
+        yield block
+        return
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == NEWLINE)[rows - 1 :: rows] + 1
+    for end in (*ends.tolist(), len(data)):
+        if begin < end:
+            yield RecordBlock(data[begin:end], line, block.read)
+        begin, line = end, line and line + rows
 
 
 def unfinished_record_message(rest: bytes, cutter: Cutter, name: str, line: int) -> str:

@@ -13,6 +13,7 @@ from deciban.errors import DecibanError
 from deciban.show import one_line
 from deciban.sources.csv_cells import strings
 
+MAX_COLUMNS = 1 << 16  # of a file; a column takes about a millisecond to be read, judged and learned
 MAX_EXACT_INTEGER = 2**53  # every integer up to here is exact as a float
 MAX_DISTINCT_SHARE = 0.1  # of the values, for strings read as codes: repeated names, not texts or row ids
 CODES = pa.dictionary(pa.int32(), pa.string())
@@ -121,8 +122,8 @@ def with_nulls(table: pa.Table, missing: Sequence[str] | None) -> pa.Table:
     """The table with nulls in place of the values that mean missing, in columns of strings or numbers."""
     if not missing:
         return table
-    for i, name in enumerate(table.column_names):
-        column = table.column(i)
+    changed = {}
+    for i, column in enumerate(table.columns):
         is_text = pa.types.is_string(column.type) or column.type == CODES
         if is_text:
             values = strings(missing, pa.string())
@@ -133,8 +134,14 @@ def with_nulls(table: pa.Table, missing: Sequence[str] | None) -> pa.Table:
         else:
             continue
         if pc.any(is_missing).as_py():
-            table = table.set_column(i, name, pc.if_else(is_missing, pa.nulls(1, column.type)[0], column))
-    return table
+            changed[i] = pc.if_else(is_missing, pa.nulls(1, column.type)[0], column)
+    return with_columns(table, changed)
+
+
+def with_columns(table: pa.Table, changed: Mapping[int, pa.ChunkedArray]) -> pa.Table:
+    """The table with others in the place of these columns, by number. (`set_column` copies the list of all columns.)"""
+    columns = [changed.get(i, column) for i, column in enumerate(table.columns)]
+    return pa.table(columns, names=table.column_names) if changed else table
 
 
 def as_number(text: str) -> float | None:
@@ -146,8 +153,9 @@ def as_number(text: str) -> float | None:
 
 def check_same_columns(expected: Sequence[str], actual: Sequence[str], first: str, file: str) -> None:
     """Refuse a file whose columns differ from those of the first."""
-    missing_columns = [name for name in expected if name not in set(actual)]
-    extra_columns = [name for name in actual if name not in set(expected)]
+    of_first, of_file = set(expected), set(actual)
+    missing_columns = [name for name in expected if name not in of_file]
+    extra_columns = [name for name in actual if name not in of_first]
     differences = [f"lacks {quoted_names(missing_columns)}"] if missing_columns else []
     differences += [f"has {quoted_names(extra_columns)} besides"] if extra_columns else []
     if differences:
@@ -165,7 +173,15 @@ def quoted_names(names: Sequence[str], max_names: int = 5) -> str:
 
 
 def check_names(names: Sequence[str], file: str) -> None:
-    """Refuse columns without a name, and duplicate names."""
+    """Refuse columns without a name, duplicate names, and more columns than can be read in a minute or so."""
+    if len(names) > MAX_COLUMNS:
+        raise DecibanError(
+            "{file} has {columns:,} columns, and a file may have {limit:,}: leave some out, or give the numbers to a "
+            "model in Python as an array or a sparse matrix",
+            file=file,
+            columns=len(names),
+            limit=MAX_COLUMNS,
+        )
     seen: dict[str, int] = {}
     for number, name in enumerate(names, 1):
         if not name.strip():
@@ -192,13 +208,13 @@ def check_names(names: Sequence[str], file: str) -> None:
 def as_written(table: pa.Table, whole: Collection[str]) -> pa.Table:
     """The same rows as they were written, since kinds of columns are inferred from that: codes as strings, and the
     columns `whole`, which are read as floats, as integers if they still are."""
-    for i, name in enumerate(table.column_names):
-        kind = table.schema.field(i).type
-        if pa.types.is_dictionary(kind):
-            table = table.set_column(i, name, table[name].cast(kind.value_type))
-        elif name in whole and pa.types.is_floating(kind) and all_whole(table[name].drop_null().to_numpy()):
-            table = table.set_column(i, name, table[name].cast(pa.int64()))
-    return table
+    changed = {}
+    for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if pa.types.is_dictionary(column.type):
+            changed[i] = column.cast(column.type.value_type)
+        elif name in whole and pa.types.is_floating(column.type) and all_whole(column.drop_null().to_numpy()):
+            changed[i] = column.cast(pa.int64())
+    return with_columns(table, changed)
 
 
 def all_whole(numbers: Array) -> bool:

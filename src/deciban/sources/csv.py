@@ -12,6 +12,7 @@ import pyarrow.csv as arrow_csv
 
 from deciban.errors import FileError
 from deciban.reading.numerals import common_decimal, look
+from deciban.sources.base import SAMPLE_ROWS
 from deciban.sources.blocks import MAX_RECORD_BYTES, LineCutter, QuotedCutter, RecordBlock
 from deciban.sources.column_types import (
     MAX_EXACT_INTEGER,
@@ -21,11 +22,12 @@ from deciban.sources.column_types import (
     common_type,
     string_type,
     type_in_words,
+    with_columns,
 )
 from deciban.sources.csv_cells import in_quotes, lines, string
 from deciban.sources.csv_dialect import Dialect, decoded_header, detected_dialect, detected_encoding, read_header
 from deciban.sources.input_file import ByteStream, InputFile
-from deciban.sources.records import MAX_SAMPLE_BYTES, SAMPLE_ROWS, Excerpt, Misread, OpenedRecords, RecordFile, Records
+from deciban.sources.records import MAX_SAMPLE_BYTES, Excerpt, Misread, OpenedRecords, RecordFile, Records
 
 LEADING_ZEROS = r"^\s*[+-]?0\d"  # 007 is an identifier: as a number it would lose its zeros
 LONG_DIGITS = r"\d{16}"
@@ -220,10 +222,8 @@ def distinct_strings(tables: Sequence[pa.Table], column: str, rows: int | None =
 def read_untyped(data: bytes, dialect: Dialect, columns: Sequence[str], missing: Sequence[str]) -> pa.Table:
     """A sample with the types that Arrow infers. Bytes that are not text are refused later, when all rows are read."""
     table = read_csv(data, dialect, {}, columns, missing)
-    for i, name in enumerate(columns):
-        if pa.types.is_binary(table.column(i).type):
-            table = table.set_column(i, name, pa.nulls(table.num_rows, pa.string()))
-    return table
+    nothing = pa.chunked_array([pa.nulls(table.num_rows, pa.string())])
+    return with_columns(table, {i: nothing for i, field in enumerate(table.schema) if pa.types.is_binary(field.type)})
 
 
 def is_number(kind: pa.DataType) -> bool:

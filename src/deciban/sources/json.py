@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
+from deciban._kernel.json import count_keys, nested_at
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
-from deciban.sources.blocks import LineCutter, RecordBlock
+from deciban.sources.base import SAMPLE_ROWS
+from deciban.sources.blocks import MAX_RECORD_BYTES, LineCutter, RecordBlock, in_lines
 from deciban.sources.column_types import (
+    MAX_COLUMNS,
     MAX_EXACT_INTEGER,
     at_least_microseconds,
     check_names,
+    common_type,
     conform,
     string_type,
     with_nulls,
 )
 from deciban.sources.csv import misfit_message, shortened
-from deciban.sources.input_file import CHUNK_BYTES, ByteStream, InputFile
-from deciban.sources.records import MAX_SAMPLE_BYTES, SAMPLE_ROWS, Misread, OpenedRecords, RecordFile, Records
+from deciban.sources.input_file import CHUNK_BYTES, ByteStream, InputFile, Pass
+from deciban.sources.records import MAX_SAMPLE_BYTES, Misread, OpenedRecords, RecordFile, Records
 
 BLANK = " \t\r\n"
+MAX_BLOCK_CELLS = 1 << 22  # of a table parsed at once: a row of two bytes, {}, has a cell for every key of the others
+MAX_SPARSE_KEYS = 10_000  # where rows have few of all keys each
+MIN_FILLED_SHARE = 0.01  # of cells: with less, rows have few of the keys
+MAX_KEYS_COUNTED = 1 << 20
+MAX_CUT_CHARACTERS = 16  # at the end of a chunk, where a number, a word or an escape may be cut off
 
 
 class JsonFile(RecordFile):
@@ -52,6 +62,15 @@ class JsonFile(RecordFile):
     def count(self, block: RecordBlock) -> int:
         return sum(1 for line in block.data.split(b"\n") if line.strip())
 
+    def first_rows(self, block: RecordBlock, rows: int) -> RecordBlock:
+        end = 0
+        for line in block.data.split(b"\n"):
+            if not rows:
+                break
+            end += len(line) + 1
+            rows -= bool(line.strip())
+        return replace(block, data=block.data[:end])
+
 
 class Json(Records):
     """Tables in JSON files."""
@@ -66,30 +85,30 @@ class Json(Records):
         super().__init__(name, record_files)
         self._missing = missing
         self._parsed_types: dict[str, pa.DataType] = {}
+        self._max_rows: int | None = None  # of a block, once keys are known
         self._infer(given)
 
     def _infer(self, given: Mapping[str, pa.DataType]) -> None:
         excerpts = self._excerpts(SAMPLE_ROWS, MAX_SAMPLE_BYTES)
-        data = b"\n".join(excerpt.block.data for excerpt in excerpts)
+        blocks = [excerpt.record_file.first_rows(excerpt.block, excerpt.rows).data for excerpt in excerpts]
+        data = b"\n".join(blocks)
+        n_keys = self._checked_key_count(data, sum(excerpt.rows for excerpt in excerpts))
         try:
-            table = with_nulls(read_json(data, None), self._missing)
+            sampled = self._sampled_values(data, MAX_BLOCK_CELLS // max(1, n_keys))
         except (pa.ArrowException, UnicodeError):
-            table = None
-        if table is None or any(pa.types.is_nested(field.type) for field in table.schema):
             before = 0
             for excerpt in excerpts:
                 problem = diagnose(excerpt.block, None)
                 if problem is not None:
-                    raise problem.in_file(excerpt.record_file, before)
+                    raise problem.in_file(excerpt.record_file, before) from None
                 before += excerpt.rows
-            raise self._mixed_types_error(data)
-        self.columns = tuple(table.column_names)
+            raise self._mixed_types_error(data) from None
+        self.columns = tuple(sampled)
         if not self.columns and data.strip():
             raise DecibanError("{file} holds objects without any key: a key names a column", file=self.name)
         check_names(self.columns, self.name)
         integer_columns = set()
-        for column in self.columns:
-            values = table.column(column)
+        for column, values in sampled.items():
             if pa.types.is_integer(values.type):
                 extremes = pc.min_max(values)
                 exact = max(abs(extremes["min"].as_py() or 0), abs(extremes["max"].as_py() or 0)) <= MAX_EXACT_INTEGER
@@ -101,10 +120,52 @@ class Json(Records):
                 self._parsed_types[column] = at_least_microseconds(values.type)
         self.whole = frozenset(integer_columns)
         self.types = {
-            column: given.get(column)
-            or (string_type([table.column(column)]) if parsed_type == pa.string() else parsed_type)
+            column: given.get(column) or (string_type([sampled[column]]) if parsed_type == pa.string() else parsed_type)
             for column, parsed_type in self._parsed_types.items()
         }
+        self._max_rows = max(1, MAX_BLOCK_CELLS // max(1, len(self.columns)))
+
+    def _checked_key_count(self, data: bytes, rows: int) -> int:
+        """How many different keys the objects have, unless they are too many for columns of a table."""
+        n_keys, n_values = count_keys(data, MAX_KEYS_COUNTED)
+        sparse = n_values < MIN_FILLED_SHARE * rows * n_keys
+        limit = MAX_SPARSE_KEYS if sparse else MAX_COLUMNS
+        if n_keys <= limit:
+            return n_keys
+        raise DecibanError(
+            "{file} has {keys} different keys in {rows:,} rows, and a key names a column, of which there may be "
+            "{limit:,}: {advice}",
+            file=self.name,
+            keys=f"{n_keys:,}" if n_keys < MAX_KEYS_COUNTED else f"more than {n_keys:,}",
+            rows=rows,
+            limit=limit,
+            advice='if keys are names or numbers of things, make them values, as in {"name": "x7", "amount": 3}'
+            if sparse
+            else "leave some of them out",
+        )
+
+    def _sampled_values(self, data: bytes, max_rows: int) -> dict[str, pa.ChunkedArray]:
+        """The values of every key, without nulls, by `max_rows` rows at a time: most rows may lack most keys."""
+        values: dict[str, list[pa.ChunkedArray]] = {}
+        for block in in_lines(RecordBlock(data, 0, 0), max(1, max_rows)):
+            table = with_nulls(read_json(block.data, None), self._missing)
+            for name, column in zip(table.column_names, table.columns, strict=True):
+                values.setdefault(name, []).append(column.drop_null())
+        return {name: joined(columns) for name, columns in values.items()}
+
+    def _blocks(self, record_file: RecordFile, one_pass: Pass) -> Generator[RecordBlock, None, None]:
+        return self._with_few_cells(super()._blocks(record_file, one_pass))
+
+    def _peeked_blocks(self, record_file: RecordFile) -> Generator[RecordBlock, None, None]:
+        return self._with_few_cells(super()._peeked_blocks(record_file))
+
+    def _with_few_cells(self, blocks: Generator[RecordBlock, None, None]) -> Generator[RecordBlock, None, None]:
+        """The same lines in blocks of at most as many rows as a table may have."""
+        try:
+            for block in blocks:
+                yield from (block,) if self._max_rows is None else in_lines(block, self._max_rows)
+        finally:
+            blocks.close()
 
     def _mixed_types_error(self, data: bytes) -> DecibanError:
         """The error where each line is valid but a key has values of different types."""
@@ -131,10 +192,25 @@ class Json(Records):
         return conform(with_nulls(table, self._missing), self.columns, self.types, record_file.name)
 
 
+def joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Values of a key as one column, of the type that Arrow would infer for all of them."""
+    kind = common_type(column.type for column in columns)
+    if kind == pa.string() and not all(is_text(column.type) for column in columns):
+        raise pa.ArrowInvalid("a key holds strings and others")
+    return pa.chunked_array([chunk for column in columns for chunk in column.cast(kind, safe=False).chunks], kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values were written as strings, as timestamps are too."""
+    return bool(pa.types.is_string(kind) or pa.types.is_timestamp(kind) or pa.types.is_null(kind))
+
+
 def read_json(data: bytes, schema: pa.Schema | None) -> pa.Table:
     """Parse objects into a table; without a schema, types are inferred."""
     if not data.isascii():
         data.decode()  # Arrow does not check
+    if nested_at(data) >= 0:
+        raise pa.ArrowInvalid("a value is nested")  # no cell is, and the parser overflows the stack if it is too deep
     if not data.strip():
         return (schema or pa.schema([])).empty_table()
     return arrow_json.read_json(
@@ -170,7 +246,9 @@ def line_problem(line: bytes, types: Mapping[str, pa.DataType] | None) -> tuple[
     except UnicodeDecodeError as error:
         byte = f"{line[error.start]:02x}"
         return "is not UTF-8 (byte 0x{value}): give its encoding, as in --encoding latin-1", {"value": byte}
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        return "holds objects or arrays within each other: a value is a number, a string, true, false or null", {}
+    except ValueError as error:
         problem = one_line(str(error))
         return 'is not JSON ({problem}): every line is an object, as in {"age": 31}', {"problem": problem}
     if not isinstance(value, KeyedValues):
@@ -244,16 +322,16 @@ class ArrayLines:
     def close(self) -> None:
         self._stream.close()
 
-    def _next_chunk(self) -> bytes:
+    def _next_chunk(self, size: int = CHUNK_BYTES) -> bytes:
         data, self._data = self._data, None
-        return self._stream.read(CHUNK_BYTES) if data is None else data
+        return self._stream.read(size) if data is None else data
 
     def _unroll(self) -> Iterator[bytes]:
         decoder, text, at, element = codecs.getincrementaldecoder("utf-8")(), "", 0, 0
         reader = json.JSONDecoder()
         expected = "["
         while True:
-            more = self._next_chunk()
+            more = self._next_chunk(max(CHUNK_BYTES, len(text) - at))  # what is decoded again grows, each time twofold
             try:
                 text, at = text[at:] + decoder.decode(more, not more), 0
             except UnicodeDecodeError:
@@ -278,8 +356,22 @@ class ArrayLines:
                     return
                 try:
                     value, at = reader.raw_decode(text, at)
-                except (ValueError, RecursionError):
-                    if more:
+                except RecursionError:
+                    raise DecibanError(
+                        "element {element} of {file} holds objects or arrays within each other: a value is a number, a "
+                        "string, true, false or null",
+                        element=element + 1,
+                        file=self._name,
+                    ) from None
+                except ValueError as error:
+                    if more and may_be_cut_off(error, text):
+                        if len(text) - at > MAX_RECORD_BYTES:
+                            raise DecibanError(
+                                "element {element} of {file} is longer than {limit} MB: is this a table?",
+                                element=element + 1,
+                                file=self._name,
+                                limit=MAX_RECORD_BYTES >> 20,
+                            ) from None
                         break
                     raise self._syntax_error(element, text[at:]) from None
                 if not isinstance(value, dict):
@@ -315,3 +407,10 @@ class ArrayLines:
             file=self._name,
             value=shortened(text[:40]),
         )
+
+
+def may_be_cut_off(error: ValueError, text: str) -> bool:
+    """Whether what could not be decoded may be the beginning of something valid."""
+    return isinstance(error, json.JSONDecodeError) and (
+        error.msg.startswith("Unterminated string") or error.pos >= len(text) - MAX_CUT_CHARACTERS
+    )

@@ -16,8 +16,7 @@ from deciban.sources.blocks import Cutter, RecordBlock, in_blocks
 from deciban.sources.input_file import ByteStream, InputFile, Pass, compression, is_utf_8, open_text
 from deciban.sources.read_ahead import map_in_order
 
-SAMPLE_ROWS = 100_000  # from which types are inferred
-MAX_SAMPLE_BYTES = 1 << 26  # of these rows
+MAX_SAMPLE_BYTES = 1 << 26  # of a sample from which types are inferred
 SLACK = 1.5  # factor on the expected bytes of the rows wanted from a place
 
 
@@ -72,6 +71,11 @@ class RecordFile(ABC):
     @abstractmethod
     def count(self, block: RecordBlock) -> int:
         """How many records a block has; Misread if it is not made of records."""
+
+    def first_rows(self, block: RecordBlock, rows: int) -> RecordBlock:
+        """A block without what follows its first `rows` records, or all of it where finding their end takes time."""
+        del rows
+        return block
 
     def blocks(self, one_pass: Pass) -> Generator[RecordBlock, None, None]:
         begun = self._begin(open_text(self.file, one_pass, self._encoding))
@@ -167,8 +171,8 @@ class Records(Source):
         del rows  # a block is a piece, whatever its number of rows
         for record_file in self.record_files:
             before = 0
-            blocks = self._replay.read() if self._replay else record_file.blocks(one_pass)
             try:
+                blocks = self._blocks(record_file, one_pass)
                 for block, table in map_in_order(blocks, partial(self._parse, record_file)):
                     yield Piece(table, record_file.name, block.read)
                     before += table.num_rows
@@ -186,6 +190,9 @@ class Records(Source):
                 yield Piece(table, record_file.name, block.read)
                 before += table.num_rows
 
+    def _blocks(self, record_file: RecordFile, one_pass: Pass) -> Generator[RecordBlock, None, None]:
+        return self._replay.read() if self._replay else record_file.blocks(one_pass)
+
     def _peeked_blocks(self, record_file: RecordFile) -> Generator[RecordBlock, None, None]:
         return self._replay.peek() if self._replay else record_file.blocks(Pass())
 
@@ -197,8 +204,8 @@ class Records(Source):
 
     # ------------------------------------------------------------------ samples
 
-    def sample(self, rows: int = SAMPLE_ROWS) -> pa.Table:
-        """All rows if there are at most `rows`; otherwise about so many, from evenly spaced places.
+    def _sample(self, rows: int) -> pa.Table:
+        """See `sample`; about so many rows, from evenly spaced places.
 
         Such a place is reached by seeking, and its records begin after the next line end. If that may be inside quotes,
         the files are scanned to find where records begin; so are compressed files. A stream gives its first rows.
@@ -213,7 +220,7 @@ class Records(Source):
         for excerpt in excerpts:
             before, record_file = before if excerpt.record_file is record_file else 0, excerpt.record_file
             try:
-                table = self._parse(record_file, excerpt.block)
+                table = self._parse(record_file, record_file.first_rows(excerpt.block, excerpt.rows))
             except Misread as error:
                 raise error.in_file(record_file, before) from None
             before += table.num_rows
@@ -247,10 +254,14 @@ class Records(Source):
             self.rows_expected = int((self.size or 0) / max(1.0, length))
         if max_bytes is not None:
             rows = max(1, min(rows, int(max_bytes / length)))
-        return self._excerpts_by_seeking(rows, length) or self._excerpts_by_scanning(rows, length)
+        first = 1 + max(excerpts[0].block.data.find(b"\n"), 0)  # which may be much longer than others
+        return self._excerpts_by_seeking(rows, length, first) or self._excerpts_by_scanning(rows, length, first)
 
-    def _excerpts_by_seeking(self, rows: int, length: float) -> list[Excerpt] | None:
-        """About `rows` records of this mean length; None if files are not seekable, or what is found does not parse."""
+    def _excerpts_by_seeking(self, rows: int, length: float, first: int) -> list[Excerpt] | None:
+        """About `rows` records of this mean length, among them the first, of length `first`.
+
+        None if files are not seekable, or what is found does not parse.
+        """
         if not all(record_file.seekable() for record_file in self.record_files):
             return None
         sizes = [max(0, (record_file.file.size or 0) - record_file.start) for record_file in self.record_files]
@@ -259,7 +270,8 @@ class Records(Source):
             for record_file, size in zip(self.record_files, sizes, strict=True):
                 if begin < size:
                     sufficient = begin + int(SLACK * length * wanted) + 1024
-                    block = RecordBlock(record_file.records_between(begin, min(end, size, sufficient)), 0, 0)
+                    stop = max(min(end, sufficient), first if begin == 0 else 0)
+                    block = RecordBlock(record_file.records_between(begin, min(stop, size)), 0, 0)
                     if record_file.may_begin_inside(block):
                         return None
                     try:
@@ -270,7 +282,7 @@ class Records(Source):
                 begin, end = begin - size, end - size
         return excerpts
 
-    def _excerpts_by_scanning(self, rows: int, length: float) -> list[Excerpt]:
+    def _excerpts_by_scanning(self, rows: int, length: float, first: int) -> list[Excerpt]:
         """The same by reading all, where the start of a record depends on everything before it.
 
         The length of the text is known only at the end. So an excerpt is taken at every step, and when there are twice
@@ -286,7 +298,8 @@ class Records(Source):
                 begin = 0
                 while next_start < before + len(block.data):
                     begin += record_file.cutter.cut(block.data[begin : next_start - before])
-                    data = block.data[begin : begin + min(step, int(SLACK * length * rows_per_place) + 1024)]
+                    enough = min(step, int(SLACK * length * rows_per_place) + 1024)
+                    data = block.data[begin : begin + (enough if next_start else max(enough, first))]
                     excerpts.append(
                         Excerpt(record_file, RecordBlock(data[: record_file.cutter.cut(data)], 0, 0), rows_per_place)
                     )

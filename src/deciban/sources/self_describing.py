@@ -44,8 +44,7 @@ class SelfDescribing(Source):
             self._sampled = self.sample()
             self.types |= {column: string_type([self._sampled.column(column)]) for column in names}
 
-    def sample(self, rows: int = 100_000) -> pa.Table:
-        """All rows if there are at most `rows`; otherwise at most so many, from evenly spaced places."""
+    def _sample(self, rows: int) -> pa.Table:
         if self._sampled is None or self._sampled.num_rows < rows:
             return self._read_sample(rows)
         some = np.concatenate([np.arange(start, end) for start, end in even_spans(self._sampled.num_rows, rows)])
@@ -53,7 +52,7 @@ class SelfDescribing(Source):
 
     def _read_sample(self, rows: int) -> pa.Table:
         """A sample from the files."""
-        return super().sample(rows)
+        return super()._sample(rows)
 
     def _peek(self) -> Iterator[Piece]:
         return self._pieces(ROWS_PER_LOOK, Pass())

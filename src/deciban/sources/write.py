@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
-from deciban.sources.column_types import as_number
+from deciban.sources.column_types import as_number, with_columns
 from deciban.sources.csv_cells import cells, lines, string, strings
 from deciban.sources.open import ENDINGS, FORMATS, TABLES
 
@@ -172,10 +172,14 @@ class Encoded:
 
 def decoded_dictionaries(table: pa.Table) -> pa.Table:
     """Dictionary columns decoded: the codes of one table are not those of the next."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
-    return table
+    return with_columns(
+        table,
+        {
+            i: column.cast(column.type.value_type)
+            for i, column in enumerate(table.columns)
+            if pa.types.is_dictionary(column.type)
+        },
+    )
 
 
 # ---------------------------------------------------------------------- formats
@@ -213,7 +217,8 @@ class CsvWriter(Writer):
     def _begin(self) -> None:
         self._check_column_types()
         # A name that is a number is quoted, so that the header is not taken for a row.
-        names = [f'"{name}"' if as_number(name) is not None else csv_cell(name) for name in self.schema.names]
+        names = cells(strings(self.schema.names, pa.string())).to_pylist()
+        names = [f'"{name}"' if as_number(name) is not None else name for name in names]
         if names:
             self._sink.write((self._delimiter.join(names) + "\n").encode())
 
@@ -224,10 +229,6 @@ class CsvWriter(Writer):
                 continue
             columns = [pc.fill_null(cells(column), nothing) for column in batch.columns]
             self._sink.write(lines(columns, self._delimiter))
-
-
-def csv_cell(text: str) -> str:
-    return str(cells(strings([text], pa.string()))[0].as_py())
 
 
 class JsonWriter(Writer):
