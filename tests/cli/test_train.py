@@ -14,6 +14,7 @@ import pyarrow.parquet
 import pytest
 
 import deciban as api
+from deciban.cli import model_choice
 from deciban.cli.model_choice import MODELS
 from deciban.cli.run import run
 
@@ -198,6 +199,29 @@ def test_a_schema_sets_kinds_of_columns(inside):
     columns = api.load(inside.folder / "t.deciban").summary().columns.to_dict()
     assert dict(zip(columns["column"], columns["kind"], strict=True))["age"] == "category"
     assert "joined" not in succeeded(inside("sample", "t.deciban", "--seed", 0)).out.splitlines()[0].split(",")
+
+
+def test_the_model_is_chosen_by_the_columns_that_it_depends_on(monkeypatch):
+    read = []
+
+    def used_kinds(X, schema):
+        read.extend(X.column_names)
+        return original(X, schema)
+
+    original = model_choice.used_kinds
+    monkeypatch.setattr(model_choice, "used_kinds", used_kinds)
+    text = [f"the text of message number {i}" for i in range(30)]
+    constant, number = [1] * 30, [i / 7 for i in range(30)]
+
+    def chosen(columns, schema=None):
+        read.clear()
+        return model_choice.choose_model("table", pa.table(columns), np.zeros(30), schema)
+
+    assert chosen({"a": constant, "b": number, "c": text, **{f"x{j}": number for j in range(50)}}) == "classifier"
+    assert read == ["a", "b", "c"]
+    assert chosen({"a": constant, "b": text, "c": constant}) == "text"
+    assert chosen({"a": number, "b": text}, ["a=skip"]) == "text"
+    assert chosen({"a": text, "b": text}) == "classifier"
 
 
 def test_a_name_that_was_not_asked_for_overwrites_nothing(inside):

@@ -439,3 +439,15 @@ def test_five_thousand_columns():
         assert len(read_frame(many).names) == 5000
         grown = growth(partial(read_frame, few), partial(read_frame, many), 30)
         assert grown <= 30, "10, were it linear"
+
+
+def test_columns_of_a_wide_table_are_found_by_name_in_no_more_time():
+    def select_all(frame):
+        return frame.select(reversed(frame.names))
+
+    few, many = (read_frame({f"c{j}": [1.0] for j in range(d)}) for d in (1000, 16_000))
+    assert growth(partial(select_all, few), partial(select_all, many), 60) <= 60, "16, were it linear"
+    assert select_all(many).names[0] == "c15999"
+    assert "c7" in many
+    with pytest.raises(DecibanError, match="there is no column 'd'"):
+        many.select(["c1", "d"])

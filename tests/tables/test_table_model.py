@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from effort import growth
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -15,7 +17,8 @@ from small_tables import random_frame, random_sample
 
 import deciban
 from deciban.bayes import DECIBANS
-from deciban.errors import ForgetError, SchemaError
+from deciban.errors import DecibanError, ForgetError, SchemaError
+from deciban.pool import Pool
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
 from deciban.reading.labels import Labels
@@ -24,8 +27,8 @@ from deciban.tables import choose as choosing
 from deciban.tables import density, views
 from deciban.tables import model as modelling
 from deciban.tables.choose import choose, grouped
-from deciban.tables.encode import Cuts
-from deciban.tables.experts.columns import centred
+from deciban.tables.encode import Cuts, choose_encoding
+from deciban.tables.experts.columns import BINNED, ColumnLaws, centred
 from deciban.tables.experts.gaussians import Shape
 from deciban.tables.files import parts
 from deciban.tables.model import MAX_EVIDENCE_NATS
@@ -299,6 +302,15 @@ def test_the_record_has_all_candidates_and_their_losses():
     assert [law[0] for law in record.laws] == list(model.encoding.names)
 
 
+def test_too_many_columns_of_text_are_refused(monkeypatch):
+    monkeypatch.setattr(choosing, "MAX_TEXT_COLUMNS", 3)
+    frame = {f"note {j}": [f"one two three four five {i} {j}" for i in range(30)] for j in range(4)}
+    message = "4 columns hold text, 'note 0' first, and at most 3 can be learned: join them into one column, or leave"
+    with pytest.raises(DecibanError, match=message):
+        deciban.Classifier().fit(frame, ["x", "y"] * 15)
+    deciban.Classifier(schema={"note 2": "skip"}).fit(frame, ["x", "y"] * 15)
+
+
 def test_few_weights_stand_for_many():
     weight = np.random.default_rng(0).random(1000)
     few = grouped(weight)
@@ -395,6 +407,22 @@ def test_the_strongest_evidence_is_that_of_single_columns(model):
         cell = table_[offsets[j] + code]
         evidence = cell[c] - np.delete(cell, c).mean()
         np.testing.assert_allclose(db, DECIBANS * model.column_weights[j] * evidence)
+
+
+def test_the_strongest_evidence_of_many_columns_is_found_in_time():
+    def strongest(d):
+        rng = np.random.default_rng(0)
+        names = tuple(f"x{j}" for j in range(d))
+        frame = Frame(names, tuple(Numbers(column) for column in rng.normal(size=(d, 8))), 8)
+        encoding = choose_encoding(frame)
+        empty = ColumnLaws((BINNED[0],) * d, encoding.offsets, np.zeros((2, encoding.offsets[-1])))
+        columns = empty.learned(encoding.rows(frame), np.arange(8, dtype=np.int32) % 2)
+        columns.centred_log_table()
+        pool = Pool(np.ones(1 + d), np.zeros(2))
+        model = modelling.TableModel(CLASSES[:2], np.full(2, 4.0), TableColumns(()), encoding, (columns,), pool)
+        return partial(views.strongest, model, 0, 5)
+
+    assert growth(strongest(200), strongest(3200), 60) <= 60, "16, were it linear"
 
 
 def test_the_density_of_columns(model):

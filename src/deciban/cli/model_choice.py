@@ -32,8 +32,12 @@ def choose_model(kind: str, X: Any, y: Array, schema: list[str] | None) -> str:
         return "spam"
     if kind != "table":
         return "text"
-    used = used_kinds(X, schema)
-    return "text" if used and set(used.values()) == {"text"} and len(used) == 1 else "classifier"
+    kinds: list[str] = []
+    for name in X.column_names:  # one by one, since most often the first two decide
+        kinds += used_kinds(X.select([name]), [one for one in schema or [] if one.rpartition("=")[0] == name]).values()
+        if len(kinds) > 1:
+            break
+    return "text" if kinds == ["text"] else "classifier"
 
 
 def used_kinds(X: Any, schema: list[str] | None) -> dict[str, str]:

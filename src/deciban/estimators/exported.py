@@ -79,7 +79,8 @@ def logistic_regression(model: Estimator, form: LinearForm) -> LogisticRegressio
             "each of them"
         )
     weights = np.zeros((len(form.classes), len(features)))
-    weights[:, [features.index(item) for item in form.items]] = form.weights
+    place = {name: j for j, name in enumerate(features)}
+    weights[:, [place[item] for item in form.items]] = form.weights
     out = LogisticRegression()
     if len(form.classes) == 2:
         out.coef_, out.intercept_ = weights[1:] - weights[:1], form.offsets[1:] - form.offsets[:1]

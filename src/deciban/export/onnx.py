@@ -168,7 +168,8 @@ class Graph:
         columns = [self.formula.inputs[i] for i in inputs]
         if not self.matrix:
             return self.side_by_side([self.input_name(one) for one in columns])
-        index = [self.formula.features.index(one.name) for one in columns]
+        place = {name: j for j, name in enumerate(self.formula.features)}
+        index = [place[one.name] for one in columns]
         every = list(range(len(self.formula.features)))
         return "X" if index == every else self.op("Gather", "X", self.integers(index), axis=1)
 

@@ -43,6 +43,10 @@ class Frame:
     columns: tuple[Column, ...]
     size: int
     notes: Mapping[str, str] = field(default_factory=dict)
+    _places: dict[str, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_places", {name: j for j, name in enumerate(self.names)})
 
     def __len__(self) -> int:
         return self.size
@@ -51,7 +55,7 @@ class Frame:
         return self.columns[self._place(name)]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names
+        return name in self._places
 
     def take(self, rows: Any) -> Frame:
         """Some rows: numbers of rows, a mask, or a slice."""
@@ -64,8 +68,8 @@ class Frame:
     def select(self, names: Iterable[str]) -> Frame:
         """Some columns, in the order of `names`."""
         names = tuple(names)
-        columns = tuple(map(self.__getitem__, names))
-        return Frame(names, columns, self.size, {k: v for k, v in self.notes.items() if k in names})
+        notes = {name: self.notes[name] for name in names if name in self.notes}
+        return Frame(names, tuple(map(self.__getitem__, names)), self.size, notes)
 
     def without(self, name: str) -> Frame:
         """All columns but one."""
@@ -73,10 +77,9 @@ class Frame:
         return self.select(other for other in self.names if other != name)
 
     def _place(self, name: str) -> int:
-        try:
-            return self.names.index(name)
-        except ValueError:
-            raise no_such_column(name, self.names) from None
+        if name not in self._places:
+            raise no_such_column(name, self.names)
+        return self._places[name]
 
 
 def read_frame(X: Any, names: Sequence[str] | None = None) -> Frame:

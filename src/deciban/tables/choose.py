@@ -17,6 +17,7 @@ import numpy as np
 
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.leave_one_out import of_one_size
+from deciban.errors import DecibanError
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.learner import Hidden
 from deciban.pool import (
@@ -67,6 +68,7 @@ PRIOR_WEIGHTS = {
     "trees": (0.19, 0.35, 0.48),
 }
 MAX_COLUMNS_WITH_OWN_WEIGHT = 100
+MAX_TEXT_COLUMNS = 200  # each is a model of texts, and takes about a tenth of a second even with few rows
 MAX_SCATTER_ENTRIES = 1 << 25  # in the scatters of all classes
 MAX_COLUMNS_FOR_PAIRS = 400  # with more columns or coordinates there are too many pairs of them
 CONTEXT_BINS = (5, 10)  # bins of numbers in contexts
@@ -96,6 +98,7 @@ def choose(
 
     Rows without a label help to choose bins and scales; `hidden_weight` is the weight of one beside a labelled row.
     """
+    check_text_columns(reader.texts)
     sampled = sample(frame.size)
     encoding = choose_encoding(frame.take(sampled) if len(sampled) < frame.size else frame, reader.texts)
     if len(sampled) < frame.size:
@@ -143,6 +146,7 @@ def choose_by_sample(
     `collect` gets the model with all choices made and nothing learned. It also learns the rows of the sample, so these
     are left out of the sums when they are used to fit the weights.
     """
+    check_text_columns(reader.texts)
     sampled = sample(frame.size)
     if len(sampled) < frame.size:
         frame, y = frame.take(sampled), y[sampled]
@@ -156,6 +160,18 @@ def choose_by_sample(
     model = collect(model)
     with own_threads():
         return chooser.in_classes(find(classes, model.classes), len(model.classes)).with_fitted_pool(model)
+
+
+def check_text_columns(names: tuple[str, ...]) -> None:
+    """Refuse more columns of text than can be learned in half a minute or so."""
+    if len(names) > MAX_TEXT_COLUMNS:
+        raise DecibanError(
+            "{columns:,} columns hold text, {column!r} first, and at most {limit} can be learned: join them into one "
+            "column, or leave some out, which is the kind 'skip'",
+            columns=len(names),
+            limit=MAX_TEXT_COLUMNS,
+            column=names[0],
+        )
 
 
 def sample(n: int) -> Array:

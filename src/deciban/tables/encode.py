@@ -374,7 +374,8 @@ def marks(codes: Codes, real: Floats, texts: tuple[list[str], ...]) -> Array:
 
 def choose_encoding(frame: Frame, texts: tuple[str, ...] = ()) -> Encoding:
     """Bins, scales and categories of a table's columns, from the rows given."""
-    pairs = [(name, column) for name, column in zip(frame.names, frame.columns, strict=True) if name not in texts]
+    left_out = set(texts)
+    pairs = [(name, column) for name, column in zip(frame.names, frame.columns, strict=True) if name not in left_out]
     columns = [choose_cuts(own, name) if isinstance(own, Numbers) else choose_known(own) for name, own in pairs]
     return Encoding(tuple(name for name, _ in pairs), tuple(with_fewer_coordinates(columns)), texts)
 

@@ -135,12 +135,11 @@ def strongest(model: TableModel, target: int, most: int) -> list[tuple[str, floa
     table, others = model.columns.centred_log_table(), np.flatnonzero(model.weight > 0)
     others = others[others != target]
     evidence = table[:, target] - (table[:, others].mean(axis=1) if len(others) else 0.0)
+    offsets = model.encoding.offsets
+    nats = np.repeat(model.column_weights, np.diff(offsets)) * evidence
     items = []
-    for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
-        start = int(model.encoding.offsets[j])
-        weight = model.column_weights[j]
-        items += [
-            (f"{name} = {coded.label(code)}", float(weight * evidence[start + code])) for code in range(coded.size)
-        ]
-    items.sort(key=lambda item: -item[1])
-    return [(item, nats * DECIBANS) for item, nats in items[:most] if nats > 0]
+    for cell in np.argsort(-nats, kind="stable")[:most]:
+        j = int(np.searchsorted(offsets, cell, side="right")) - 1
+        label = model.encoding.columns[j].label(int(cell - offsets[j]))
+        items.append((f"{model.encoding.names[j]} = {label}", float(nats[cell]) * DECIBANS))
+    return [(item, decibans) for item, decibans in items if decibans > 0]
