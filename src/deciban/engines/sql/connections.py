@@ -91,8 +91,8 @@ class Link:
         return attempt()
 
     def error_line(self, error: BaseException) -> str:
-        """An error in one line, with no password in it."""
-        message = str(error)
+        """An error in one line, with no password in it, and without the statement that PostgreSQL's drivers quote."""
+        message = getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
         for secret in self.secrets:
             message = message.replace(secret, "***")
         return one_line(message.strip()) or type(error).__name__
@@ -202,18 +202,41 @@ def transaction(raw: Any, database: SqlDialect, together: bool, write: bool, our
     if database.name == "postgresql" and status(raw) is not None:
         with postgresql_transaction(raw, write):
             yield
-    elif database.name == "sqlite" and (together or write) and not getattr(raw, "in_transaction", True):
-        raw.execute("BEGIN")
-        try:
+    elif database.name == "sqlite":
+        with sqlite_read_only(raw, ours and not write), sqlite_transaction(raw, together, write):
             yield
-        except BaseException:
-            raw.rollback()
-            raise
-        raw.commit() if write else raw.rollback()
-    else:  # a single SELECT opens none in SQLite; of other databases nothing is known
+    else:  # of other databases nothing is known
         yield
         if write and ours:
             raw.commit()
+
+
+@contextmanager
+def sqlite_transaction(raw: Any, together: bool, write: bool) -> Iterator[None]:
+    """A transaction, unless one is open or a single SELECT is all there is."""
+    if not (together or write) or getattr(raw, "in_transaction", True):
+        yield
+        return
+    raw.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        raw.rollback()
+        raise
+    raw.commit() if write else raw.rollback()
+
+
+@contextmanager
+def sqlite_read_only(raw: Any, nobody_writes: bool) -> Iterator[None]:
+    """A connection that nobody else uses meanwhile changes nothing: functions called in a SELECT might."""
+    was_read_only = not nobody_writes or bool(raw.execute("PRAGMA query_only").fetchone()[0])
+    if not was_read_only:
+        raw.execute("PRAGMA query_only = ON")
+    try:
+        yield
+    finally:
+        if not was_read_only:
+            raw.execute("PRAGMA query_only = OFF")
 
 
 def status(raw: Any) -> int | None:
@@ -230,15 +253,15 @@ def postgresql_transaction(raw: Any, write: bool) -> Iterator[None]:
     if state == ACTIVE:
         raise EngineError("the connection is busy with another statement: wait for it, or give another connection")
     nested, autocommit = state == INSIDE, bool(getattr(raw, "autocommit", False))
-    begin, undo, done = (
-        [f"SAVEPOINT {SAVEPOINT}"],
-        f"ROLLBACK TO SAVEPOINT {SAVEPOINT}",
-        f"RELEASE SAVEPOINT {SAVEPOINT}",
-    )
-    if not nested:  # inside an open transaction, a savepoint keeps an error from ending it
-        # Writing on the same connection meanwhile is an error, rather than rolled back in the end.
+    # Writing on the same connection while rows are read is an error, rather than rolled back in the end.
+    if nested:  # inside an open transaction, a savepoint keeps an error from ending it
+        begin = [f"SAVEPOINT {SAVEPOINT}"] + ["SET LOCAL transaction_read_only = on"] * (not write)
+        release = [f"RELEASE SAVEPOINT {SAVEPOINT}"]
+        undo = [f"ROLLBACK TO SAVEPOINT {SAVEPOINT}", *release]
+        done = release if write else undo  # which also ends its being read-only
+    else:
         read_only = [] if write else ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"]
-        begin, undo, done = ["BEGIN"] * autocommit + read_only, "ROLLBACK", "COMMIT" if write else "ROLLBACK"
+        begin, undo, done = ["BEGIN"] * autocommit + read_only, ["ROLLBACK"], ["COMMIT" if write else "ROLLBACK"]
     cursor = raw.cursor()
     try:
         for statement in begin:
@@ -246,12 +269,11 @@ def postgresql_transaction(raw: Any, write: bool) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            if not is_closed(raw):
-                cursor.execute(undo)
-                if nested:
-                    cursor.execute(done)
+            for statement in undo if not is_closed(raw) else ():
+                cursor.execute(statement)
             raise
-        cursor.execute(done)
+        for statement in done:
+            cursor.execute(statement)
     finally:
         with suppress(Exception):  # of a connection that has dropped
             cursor.close()

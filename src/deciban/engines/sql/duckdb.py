@@ -14,6 +14,7 @@ from deciban.dialects import DIALECTS
 from deciban.engines.base import Answer, thinned
 from deciban.engines.sql.fetched import OVERSAMPLING, TABLE_ROWS, Fetched
 from deciban.engines.sql.push_down import PushDown
+from deciban.engines.sql.queries import check_select, select_text
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line, without_secrets
 from deciban.sources.column_types import MISSING
@@ -101,6 +102,8 @@ class DuckDB(Fetched):
         if not isinstance(by, str):
             by = by.to_sql(table, "duckdb", keep=self._kept(by, keep), output=output)
         with self._as_engine_error():
+            by = select_text(by, "duckdb")
+            check_select(None, by, "duckdb")
             return DuckDB(self.relation.query(table, by), f"a SELECT over {self.rows_named}")
 
     def create(self, name: str) -> DuckDB:

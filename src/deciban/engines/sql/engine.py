@@ -16,6 +16,7 @@ from deciban.engines.sql.duckdb import DuckDB, duckdb, is_duckdbs
 from deciban.engines.sql.expressions import ROWS_ALIAS
 from deciban.engines.sql.fetched import TABLE_ROWS, Fetched
 from deciban.engines.sql.push_down import PushDown
+from deciban.engines.sql.queries import check_select, select_text
 from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line
 
@@ -23,7 +24,6 @@ MAX_TABLE_CELLS = 1 << 21  # rows are fetched as Python objects, which are large
 SAMPLE_PLACES = 64  # least number of places to sample from, where rows are numbered or in pages
 ROWS_PER_PAGE = 50  # a guess, where PostgreSQL has no statistics
 CURSOR_NUMBERS = count()
-NEWLINE = "\n"  # the last line of a SELECT may end in a comment
 QUERY_ALIAS = "rows of the query"  # the name of the inner SELECT's rows
 
 
@@ -51,7 +51,7 @@ def table(
     schema : str, optional
         The schema, if not given with the name.
     query : str, optional
-        A SELECT instead of a name.
+        A SELECT instead of a name: one statement that reads, or it is refused.
     dialect : str, optional
         "postgresql", "sqlite", "mysql", "snowflake", "bigquery" or "mssql", if the connection does not tell.
 
@@ -82,15 +82,17 @@ def duckdb_table(connection: Any, parts: tuple[str, ...], query: str | None) -> 
         if isinstance(connection, str):
             path = connection.removeprefix("duckdb:").removeprefix("///").partition("?")[0] or ":memory:"
             connection = duckdb().connect(path, read_only=path != ":memory:")
-        # Only a SELECT can be nested in another SELECT.
-        return DuckDB(connection.sql(f"SELECT * FROM {names or f'({trimmed(query)}{NEWLINE})'}"), rows_named)
+        if query is not None:
+            query = select_text(query, "duckdb")
+            check_select(None, query, "duckdb")
+        return DuckDB(connection.sql(f"SELECT * FROM {names or nested(query or '')}"), rows_named)
     except duckdb().Error as error:
         raise EngineError(f"{rows_named}: {one_line(str(error))}") from None
 
 
-def trimmed(query: str | None) -> str:
-    """A SELECT that can be nested in another."""
-    return (query or "").strip().rstrip(";").rstrip()
+def nested(query: str) -> str:
+    """A SELECT as a table of another; the bracket is on its own line, since the last one may end in a comment."""
+    return f"({query}\n)"
 
 
 def source_name(parts: Sequence[str]) -> str:
@@ -105,11 +107,11 @@ class Sql(Fetched):
 
     def __init__(self, link: Link, parts: tuple[str, ...], query: str | None = None) -> None:
         self.link, self.parts, self.rows_named = link, parts, source_name(parts)
-        self.query = None if query is None else trimmed(query)
+        self.query = None if query is None else select_text(query, link.database.name)
         if self.query is None:
             self.source = ".".join(link.database.identifier(part) for part in parts)
         else:
-            self.source = f"({self.query}\n)"  # on its own line: the last one may end in a comment
+            self.source = nested(self.query)
         self.columns = link.retry(self._read_columns)
         self._schema = pa.schema([(column.name, column.kind) for column in self.columns])
 
@@ -119,6 +121,8 @@ class Sql(Fetched):
 
     def _read_columns(self) -> list[column_types.TypedColumn]:
         with self.link.open(self.rows_named) as raw:
+            if self.query is not None:
+                check_select(cursor_of(raw), self.query, self.link.database.name)
             columns = column_types.columns_of(cursor_of(raw), self.link.database.name, self.source, self.parts)
         names = [column.name for column in columns]
         if duplicates := sorted({name for name in names if names.count(name) > 1}):
@@ -272,7 +276,7 @@ class Sql(Fetched):
         how = {"keep": self._kept(by, keep), "output": output}
         statement = by.to_sql(self.parts or QUERY_ALIAS, self.link.database.name, **how)
         if self.query is not None:
-            statement = f'WITH "{QUERY_ALIAS}" AS ({self.query}\n), {statement.removeprefix("WITH ")}'
+            statement = f'WITH "{QUERY_ALIAS}" AS {nested(self.query)}, {statement.removeprefix("WITH ")}'
         return Sql(self.link, (), statement)
 
     def create(self, name: str | Sequence[str]) -> Sql:
