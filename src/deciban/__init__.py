@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         InterruptedWarning,
         SchemaError,
         SingularWarning,
+        WriteError,
         ZeroEvidenceWarning,
     )
     from deciban.estimators.compare import compare
@@ -85,6 +86,7 @@ _MODULES = {
     "TextClassifier": "estimators.text",
     "TextEvidence": "text.evidence",
     "TreeAugmentedNB": "estimators.naive_bayes.tree_augmented",
+    "WriteError": "errors",
     "ZeroEvidenceWarning": "errors",
     "compare": "estimators.compare",
     "evaluate": "results.evaluation",
@@ -128,6 +130,7 @@ __all__ = [
     "TextClassifier",
     "TextEvidence",
     "TreeAugmentedNB",
+    "WriteError",
     "ZeroEvidenceWarning",
     "compare",
     "evaluate",

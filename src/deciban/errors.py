@@ -149,6 +149,23 @@ class FileError(DecibanError):
     """A file is damaged, of another kind, or from a later version."""
 
 
+class WriteError(FileError, OSError):
+    """A file could not be written, or not safely.
+
+    If `written` is False, nothing was lost: what was there before is unchanged. If it is True, the new file is in place
+    and is read from now on, but a power cut could bring the old one back; so do not learn the same rows again. `errno`
+    is that of the operating system.
+
+    >>> error = WriteError("cannot write {file!r}: {problem}", file="m.deciban", problem="the disk is full", errno=28)
+    >>> str(error), error.written, error.errno
+    ("cannot write 'm.deciban': the disk is full", False, 28)
+    """
+
+    def __init__(self, message: str = "", *, errno: int | None = None, written: bool = False, **fields: Any) -> None:
+        super().__init__(message, errno=errno, written=written, **fields)
+        self.errno, self.written = errno, written
+
+
 class EngineError(DecibanError):
     """A partition, a worker or a connection failed, also when retried: nothing was learned."""
 

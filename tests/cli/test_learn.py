@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 import subprocess
 
 import numpy as np
@@ -149,3 +152,39 @@ def test_two_that_learn_at_once_are_both_learned(times, shop, inside):
         assert sorted(one["after"] for one in documents) == [403 + 6 * i, 406 + 6 * i], "one after the other"
     assert api.load(model).class_count_.tolist() == [200 + 3 * times, 200 + 3 * times]
     assert set(folder_contents(inside.folder)) == {"a.csv", "b.csv", "spam.deciban"}
+
+
+@pytest.mark.parametrize(("verb", "done", "rows"), [("learn", "learned", 240), ("forget", "forgotten", 160)])
+def test_a_model_that_is_written_though_not_safely_is_changed_once(shop, inside, more, monkeypatch, verb, done, rows):
+    """A retry would learn twice: so it is a note, and no error."""
+
+    def fsync(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        return original(descriptor)
+
+    original = os.fsync
+    data = more if verb == "learn" else write_people(people(200)[:40], inside.folder / "some.csv")
+    model = copied_to(shop.churn, inside.folder)
+    monkeypatch.setattr(os, "fsync", fsync)
+    result = succeeded(inside(verb, model, data))
+    assert f"note: the rows are {done}: " in result.err
+    assert "is written, and in use from now on, but its folder cannot be flushed to disk" in result.err
+    assert api.load(model).class_count_.sum() == rows
+
+
+def test_a_full_disk_loses_nothing_and_is_named(shop, inside, more, monkeypatch):
+    def fsync(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    model = copied_to(shop.churn, inside.folder)
+    before = model.read_bytes()
+    monkeypatch.setattr(os, "fsync", fsync)
+    for command_line in (("learn", model, more), ("predict", model, more, "-o", "judged.csv")):
+        result = inside(*command_line)
+        assert result.code == 2
+        assert f"{command_line[-1] if command_line[0] == 'predict' else model}': No space left on device" in result.err
+        assert "nothing was lost" in result.err
+        assert "\n" not in result.err.strip()
+    assert model.read_bytes() == before
+    assert folder_contents(inside.folder).keys() == {model.name, more.name}

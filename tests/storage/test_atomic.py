@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import threading
 
 import pytest
 
+from deciban.errors import WriteError
 from deciban.storage import atomic
 from deciban.storage.atomic import exclusively, replace
 
@@ -98,6 +101,68 @@ def test_a_disk_that_takes_no_more(place):
     assert "too large" in done.stdout
     assert place.read_bytes() == b"old"
     assert folder_entries(place) == [place.name]
+
+
+def failing(call, fails, number):
+    """A system call that fails where `fails(arguments)` is true."""
+
+    def instead(*arguments):
+        if fails(*arguments):
+            raise OSError(number, os.strerror(number))
+        return call(*arguments)
+
+    return instead
+
+
+def is_folder(descriptor):
+    return stat.S_ISDIR(os.fstat(descriptor).st_mode)
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_an_error_before_the_new_file_is_in_place_says_that_nothing_was_lost(place, monkeypatch, call):
+    put(place, b"old")
+    monkeypatch.setattr(os, call, failing(getattr(os, call), lambda *_: True, errno.ENOSPC))
+    with pytest.raises(WriteError) as raised:
+        put(place)
+    assert str(raised.value) == (
+        f"cannot write {str(place)!r}: No space left on device; nothing was lost, and what was there before is "
+        "unchanged: make room on the disk, and write it again"
+    )
+    assert (raised.value.written, raised.value.errno, raised.value.file) == (False, errno.ENOSPC, str(place))
+    assert place.read_bytes() == b"old"
+    assert folder_entries(place) == [place.name]
+
+
+def test_an_error_after_the_new_file_is_in_place_says_so(place, monkeypatch):
+    put(place, b"old")
+    monkeypatch.setattr(os, "fsync", failing(os.fsync, is_folder, errno.EIO))
+    with pytest.raises(WriteError, match=r"is written, and in use from now on, .* do not repeat") as raised:
+        put(place)
+    assert (raised.value.written, raised.value.errno, raised.value.file) == (True, errno.EIO, str(place))
+    assert isinstance(raised.value, OSError)
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert (str(again), again.written, again.errno) == (str(raised.value), True, errno.EIO)
+    assert place.read_bytes() == b"new"
+    assert folder_entries(place) == [place.name]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_system_that_flushes_no_folders(place, monkeypatch, number):
+    monkeypatch.setattr(os, "fsync", failing(os.fsync, is_folder, number))
+    put(place)
+    assert place.read_bytes() == b"new"
+
+
+def test_a_folder_that_may_be_written_and_not_read(place, monkeypatch):
+    def open_file(path, flags, *mode):
+        if flags & os.O_DIRECTORY:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return original(path, flags, *mode)
+
+    original = os.open
+    monkeypatch.setattr(os, "open", open_file)
+    put(place)
+    assert place.read_bytes() == b"new"
 
 
 @as_others

@@ -8,7 +8,7 @@ from deciban.cli.engines import FileOptions
 from deciban.cli.models import origin_of, rows_for
 from deciban.cli.output_files import output_path, without_folders
 from deciban.cli.terminal import note, pluralize, print_line, show_json
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, WriteError
 from deciban.show import plain
 
 
@@ -36,7 +36,9 @@ def update(
             )
         name = without_folders(rows.name)
         estimator.origin_ = changed_origin(origin_of(estimator), rows.digests(), name, forget)
-        estimator.save(destination)
+        unsafe = save(estimator, destination)
+    if unsafe is not None:
+        note("note", f"the rows are {'forgotten' if forget else 'learned'}: {unsafe}")
     unlabelled = rows.engine.rows_read - changed
     if unlabelled:
         note("note", f"{pluralize(unlabelled, 'row')} without a label were left out")
@@ -48,6 +50,17 @@ def update(
     else:
         verb = "Forgot" if forget else "Learned"
         print_line(f"{verb} {pluralize(changed, 'row')}; {destination} has learned {pluralize(after, 'row')}.")
+
+
+def save(estimator: Any, path: str) -> WriteError | None:
+    """Write the model; the error, if it is written though not safely: the command must not be repeated."""
+    try:
+        estimator.save(path)
+    except WriteError as error:
+        if not error.written:
+            raise
+        return error
+    return None
 
 
 def changed_origin(origin: dict[str, Any], digests: list[str], name: str, forget: bool) -> dict[str, Any]:

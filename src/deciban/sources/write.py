@@ -22,6 +22,7 @@ from deciban.show import one_line
 from deciban.sources.column_types import as_number, with_columns
 from deciban.sources.csv_cells import cells, lines, string, strings
 from deciban.sources.open import ENDINGS, FORMATS, TABLES
+from deciban.storage.atomic import flush_folder, umask, write_errors
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 
@@ -311,7 +312,7 @@ def atomic_writer(path: Path) -> Iterator[Any]:
     except OSError as error:
         raise FileError("cannot write {file}: {problem}", file=name, problem=error.strerror) from None
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with write_errors(target), os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -320,15 +321,4 @@ def atomic_writer(path: Path) -> Iterator[Any]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    if hasattr(os, "O_DIRECTORY"):  # flush the folder's new entry, where folders can be opened
-        folder = os.open(target.parent, os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    flush_folder(target)

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from deciban.errors import WriteError
+
 try:
     import fcntl
 except ImportError:  # no such locks on this system: the last writer wins
@@ -61,7 +63,8 @@ def exclusively(path: str | os.PathLike[str], waiting: Callable[[], object] | No
 def replace(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Replace a file by what `write` writes, once it is on disk; until then, and on any error, the old file stays.
 
-    A symbolic link is followed, and its target replaced. Permissions are kept; a new file gets the default ones.
+    A WriteError says which it is: even then the new file may be there, with its name not yet safely on disk. A symbolic
+    link is followed, and its target replaced. Permissions are kept; a new file gets the default ones.
     """
     place = resolved(path)
     if not place.parent.is_dir():
@@ -70,7 +73,7 @@ def replace(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -
         raise IsADirectoryError(f"cannot write {str(place)!r}: it is a directory")
     if place.exists() and not place.is_file():  # a device, say
         raise OSError(f"cannot write {str(place)!r}: what stands there is not a regular file")
-    with locked_against_others(place):
+    with write_errors(place), locked_against_others(place):
         temporary = temporary_path(place)
         new = open_temporary(temporary)
         try:
@@ -92,7 +95,28 @@ def replace(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -
             os.close(new)
         else:
             holding.append(new)
-    flush_folder(place.parent)
+    flush_folder(place)
+
+
+@contextmanager
+def write_errors(place: Path) -> Iterator[None]:
+    """Turn errors of the disk into a WriteError; those about permissions and names say enough."""
+    try:
+        yield
+    except (PermissionError, FileNotFoundError, IsADirectoryError):
+        raise
+    except OSError as error:
+        if error.errno is None:  # our own
+            raise
+        advice = "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "see to the disk"
+        raise WriteError(
+            "cannot write {file!r}: {problem}; nothing was lost, and what was there before is unchanged: {advice}, and "
+            "write it again",
+            file=str(place),
+            problem=error.strerror,
+            advice=advice,
+            errno=error.errno,
+        ) from error
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:
@@ -212,11 +236,26 @@ def umask() -> int:
     return mask
 
 
-def flush_folder(folder: Path) -> None:
-    """Flush the folder's new entry to disk, where folders can be opened."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def flush_folder(place: Path) -> None:
+    """Flush the folder's new entry for a file to disk, where folders can be opened and flushed."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    try:
+        descriptor = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # one may write into a folder that one may not read
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
+            return  # this file system flushes no folders
+        raise WriteError(
+            "{file!r} is written, and in use from now on, but its folder cannot be flushed to disk ({problem}), so "
+            "that a power cut may bring back what was there before: see to the disk, and do not repeat what was done",
+            file=str(place),
+            problem=error.strerror,
+            errno=error.errno,
+            written=True,
+        ) from error
+    finally:
+        os.close(descriptor)
