@@ -306,7 +306,7 @@ class ComponentModel(Learner):
         cls, document: Mapping[str, Any], tensors: Mapping[str, Array], owner: Array, labels: Array, closed: bool
     ) -> ComponentModel:
         """Components and their classes from a file, checked."""
-        parts = files.rebuild(dict(document), dict(tensors))
+        parts = files.rebuild(document, tensors)
         check_owners(parts, owner, labels, closed)
         return cls(parts, owner, labels, closed)
 

@@ -331,7 +331,7 @@ class JointModel(Model, Learner):
 
     @classmethod
     def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Self:
-        model = files.rebuild(dict(document), dict(tensors))
+        model = files.rebuild(document, tensors)
         return cls(model.joint, model.stats)
 
 

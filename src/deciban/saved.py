@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ COUNT_MODELS = {
 }  # whether negative values are an error
 
 
-def unpack(about: dict[str, Any], document: dict[str, Any], tensors: dict[str, Array]) -> Learner:
+def unpack(about: dict[str, Any], document: dict[str, Any], tensors: Mapping[str, Array]) -> Learner:
     """The model that an estimator saved; modules of other models are not imported."""
     name = about["model"]
     if name in TABLE_MODELS:

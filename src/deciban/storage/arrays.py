@@ -10,6 +10,7 @@ import numpy as np
 from deciban._typing import Array
 from deciban.errors import FileError
 from deciban.storage.files import checked
+from deciban.storage.stored import described, part
 
 
 class CheckedArrays:
@@ -24,16 +25,17 @@ class CheckedArrays:
 
     def row(self, name: str) -> Array:
         """Finite numbers in one dimension, of any length."""
-        return self.floats(name, (len(self.tensors[self.prefix + name]),))
+        _, shape = described(self.tensors, self.prefix + name)
+        return self.floats(name, shape[:1])
 
     def whole(self, name: str, dtype: Any, *shape: int | None) -> Array:
         """Integers of a dtype; None in a shape is any size."""
-        array = self.tensors[self.prefix + name]
-        if array.dtype != dtype or array.ndim != len(shape):
-            raise FileError(f"{self.prefix + name} is {array.dtype}{array.shape}, expected {np.dtype(dtype)}")
-        if any(expected is not None and expected != size for expected, size in zip(shape, array.shape, strict=True)):
-            raise FileError(f"{self.prefix + name} has shape {array.shape}, expected {shape}")
-        return np.ascontiguousarray(array)
+        own_type, own_shape = described(self.tensors, self.prefix + name)
+        if own_type != dtype or len(own_shape) != len(shape):
+            raise FileError(f"{self.prefix + name} is {own_type}{own_shape}, expected {np.dtype(dtype)}")
+        if any(expected is not None and expected != size for expected, size in zip(shape, own_shape, strict=True)):
+            raise FileError(f"{self.prefix + name} has shape {own_shape}, expected {shape}")
+        return np.ascontiguousarray(self.tensors[self.prefix + name])
 
     def counts(self, name: str, *shape: int) -> Array:
         array = self.floats(name, shape)
@@ -41,10 +43,9 @@ class CheckedArrays:
             raise FileError(f"{self.prefix + name} has a negative count")
         return array
 
-    def all(self) -> dict[str, Array]:
+    def all(self) -> Mapping[str, Array]:
         """Every array of the part, unchecked."""
-        start = len(self.prefix)
-        return {name[start:]: array for name, array in self.tensors.items() if name.startswith(self.prefix)}
+        return part(self.tensors, self.prefix)
 
 
 def positive(value: Any, largest: float = np.finfo(np.float64).max) -> float:

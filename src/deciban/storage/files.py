@@ -29,7 +29,8 @@ from deciban.schema import Bins, Columns, Schema
 from deciban.show import one_line
 from deciban.storage import atomic, container
 from deciban.storage.atomic import exclusively
-from deciban.storage.packing import PIECES, pack, unpack
+from deciban.storage.packing import pack
+from deciban.storage.stored import StoredArrays, described, part
 
 __all__ = ["FORMAT", "MODELS", "damage", "exclusively", "read", "read_parts", "write_atomically", "write_parts"]
 
@@ -143,10 +144,10 @@ def damage(path: str | os.PathLike[str], how: str = "is damaged") -> Iterator[No
         raise FileError("{file!r} {how}: {why}", file=os.fsdecode(path), how=how, why=why) from None
 
 
-def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array], dict[str, Any]]:
+def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], StoredArrays, dict[str, Any]]:
     """A file's document, its arrays and its metadata, after checking format and checksum.
 
-    The file is memory-mapped while it is read, and everything is copied once: afterwards it may change.
+    The file is memory-mapped while it is read, and arrays are copied when they are asked for.
     """
     with damage(path, "is not a whole deciban model file"):
         file = container.open_file(path)
@@ -166,7 +167,10 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
             raise FileError("what it says of its kind of model is no name")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise FileError("the names of its columns are not strings")
-        return document, unpack_arrays(document, stored), about
+        packed = document.get("packed", {})
+        if not isinstance(packed, dict):
+            raise FileError("what it says of packed arrays is not a mapping by name")
+        return document, StoredArrays(stored, packed), about
 
 
 def check_format(document: Any) -> None:
@@ -181,17 +185,7 @@ def check_format(document: Any) -> None:
         raise FileError(f"its format is {version!r}, and this version reads {FORMAT}")
 
 
-def unpack_arrays(document: Mapping[str, Any], stored: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays unpacked, as copies."""
-    packed = document.get("packed", {})
-    arrays = {name: array.copy() for name, array in stored.items() if "/" not in name}
-    for name, how in packed.items():
-        pieces = {piece: stored[f"{name}/{piece}"] for piece in PIECES if f"{name}/{piece}" in stored}
-        arrays[name] = unpack(how, pieces)
-    return arrays
-
-
-def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
+def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Model:
     """The inverse of `parts`, with every part checked against the others."""
     classes = checked_classes(document["classes"])
     k = len(classes)
@@ -209,7 +203,7 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Model:
 
 
 def read_block(
-    b: int, description: Mapping[str, Any], tensors: dict[str, Array], k: int
+    b: int, description: Mapping[str, Any], tensors: Mapping[str, Array], k: int
 ) -> tuple[Block, Columns, Sums]:
     """A family, its columns and their sums."""
     family, size = rebuild_family(description["family"], description["settings"]), whole_number(description["size"])
@@ -368,9 +362,10 @@ def as_tuples(value: Any) -> Any:
 
 
 def checked(tensors: Mapping[str, Array], name: str, *shapes: tuple[int, ...]) -> Array:
+    dtype, shape = described(tensors, name)
+    if shape not in shapes or dtype != np.float64:
+        raise FileError(f"{name} is {dtype}{shape}, expected float64 of {' or '.join(map(str, shapes))}")
     array = tensors[name]
-    if array.shape not in shapes or array.dtype != np.float64:
-        raise FileError(f"{name} is {array.dtype}{array.shape}, expected float64 of {' or '.join(map(str, shapes))}")
     if not values_in_range(name, array):
         raise FileError(f"{name} holds a value that is not a number, or too large a one")
     return array
@@ -411,7 +406,7 @@ def left_out_kind(left_out: LeftOut | None) -> str | None:
 
 def read_left_out(kind: Any, tensors: Mapping[str, Array], g: int, k: int) -> LeftOut | None:
     """The inverse of `left_out_parts` for a pool of g weights and k classes, checked; older files have none."""
-    arrays = {name.removeprefix("left_out."): array for name, array in tensors.items() if name.startswith("left_out.")}
+    arrays = part(tensors, "left_out.")
     if kind in ("folds", "folds of copies"):
         edges, first = arrays["edges"], arrays["first"]
         folds = len(arrays["weights"])

@@ -4,13 +4,14 @@ An array is packed as up to three. `bits` marks the cells that are not the minim
 two or four bytes; the largest code is an escape for a value stored in `rest`, unchanged. Sums of text models are
 multiples of a small unit, so codes may be scaled by a power of two; ascending integers are stored as differences.
 
-A cell takes at least a bit, so an unpacked array is at most 64 times as large as the packed one.
+A cell takes at least a bit, so an unpacked array is at most 64 times as large as the packed one. Zeros are not written
+when it is unpacked, so that they take no memory where the system gives it out zeroed, page by page.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ WIDTHS = (np.uint8, np.uint16, np.uint32)
 MIN_BYTES = 1024  # of an array worth packing: its description takes some 300
 MAX_PLACES = 60  # of a common unit: numbers with more are not multiples of one
 SAMPLE_ENTRIES = 4096  # looked at to decide whether an array is worth trying
+BYTES_AT_A_TIME = 1 << 17  # of bits, when they are unpacked
 
 
 def pack(array: Array) -> tuple[dict[str, Any], dict[str, Array]] | None:
@@ -86,19 +88,25 @@ def integer_codes(values: Array, places: int) -> Array:
     return np.where(exact, codes, np.inf)
 
 
+def type_and_shape(how: Mapping[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The type and the shape of a packed array, by its description."""
+    shape = how["shape"]
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+        raise FileError("a packed array has no shape")
+    return np.dtype(KINDS[how["dtype"]]), tuple(shape)
+
+
 def unpack(how: Mapping[str, Any], parts: Mapping[str, Array]) -> Array:
     """The inverse of `pack`; the parts are checked against each other first."""
-    dtype, shape = np.dtype(KINDS[how["dtype"]]), how["shape"]
-    if not all(type(size) is int and size >= 0 for size in shape):
-        raise FileError("a packed array has no shape")
+    dtype, shape = type_and_shape(how)
     cells, small, rest, bits = math.prod(shape), parts["small"], parts["rest"], parts.get("bits")
     if small.dtype not in WIDTHS or rest.dtype != dtype or small.ndim != 1 or rest.ndim != 1:
         raise FileError("the parts of a packed array are not of their kinds")
     if bits is not None and (bits.dtype != np.uint8 or bits.shape != ((cells + 7) // 8,)):
         raise FileError("a packed array has bits for another number of cells")
-    nonzero = None if bits is None else np.unpackbits(bits, count=cells).view(np.bool_)
     large = small == np.iinfo(small.dtype).max
-    if len(small) != (cells if nonzero is None else np.count_nonzero(nonzero)) or len(rest) != large.sum():
+    n_stored = cells if bits is None else sum(len(at) for at in marked_cells(bits, cells))
+    if len(small) != n_stored or len(rest) != large.sum():
         raise FileError("the parts of a packed array are not as many as its cells")
     values = small.astype(dtype)
     least = dtype.type(0)
@@ -111,13 +119,22 @@ def unpack(how: Mapping[str, Any], parts: Mapping[str, Array]) -> Array:
         values += least
     if len(rest):
         values[large] = rest
-    if nonzero is not None:
-        full = np.full(cells, least, dtype=dtype)
-        full[nonzero] = values
+    if bits is not None:
+        full, done = np.full(cells, least, dtype=dtype) if least else np.zeros(cells, dtype=dtype), 0
+        for at in marked_cells(bits, cells):
+            full[at] = values[done : done + len(at)]
+            done += len(at)
         values = full
     if how.get("steps", False):
         np.cumsum(values, out=values)
     return values.reshape(shape)
+
+
+def marked_cells(bits: Array, cells: int) -> Iterator[Array]:
+    """The positions of ones, by a few of the bytes at a time: of all cells they would take as much as the array."""
+    for start in range(0, len(bits), BYTES_AT_A_TIME):
+        some = bits[start : start + BYTES_AT_A_TIME]
+        yield 8 * start + np.flatnonzero(np.unpackbits(some, count=min(8 * len(some), cells - 8 * start)))
 
 
 def checked_number(how: Mapping[str, Any], name: str, low: int, high: int) -> int:

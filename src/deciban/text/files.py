@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from deciban.storage.files import (
     left_out_parts,
     read_left_out,
 )
+from deciban.storage.stored import described, part
 from deciban.text.common import COMMON, RIDGES, CommonItems, SolvedSystem
 from deciban.text.common import MAX_COMMON_ITEMS as MOST_COMMON
 from deciban.text.graded import Graded, TextChoice
@@ -105,7 +108,7 @@ def common_parts(common: CommonItems) -> dict[str, Array]:
     return {f"common.{name}": array for name, array in tensors.items()} | lexicon_parts(common.items, "common.")
 
 
-def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Plain:
+def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded | Plain:
     """The inverse of `parts`."""
     if "text" in document:
         from deciban.families import Bernoulli, Complement, Multinomial  # here, for few models are plain
@@ -141,7 +144,7 @@ def rebuild(document: dict[str, Any], tensors: dict[str, Array]) -> Graded | Pla
     return Graded(sums, choice, prior, class_prior)
 
 
-def read_lexicon(tensors: dict[str, Array], repeats: bool) -> Lexicon:
+def read_lexicon(tensors: Mapping[str, Array], repeats: bool) -> Lexicon:
     lexicon = Lexicon(read_words(tensors, "words"), characters=read_words(tensors, "characters"))
     if not len(lexicon.words) or lexicon.words.strings(np.zeros(1, dtype=np.int32)) != [""]:
         raise FileError("its first word is not the mark of a text's ends")
@@ -152,7 +155,7 @@ def read_lexicon(tensors: dict[str, Array], repeats: bool) -> Lexicon:
     return lexicon
 
 
-def read_items(tensors: dict[str, Array], n_features: int | None, repeats: bool = True) -> Items:
+def read_items(tensors: Mapping[str, Array], n_features: int | None, repeats: bool = True) -> Items:
     """A set of items; older files have no repeats."""
     if n_features is None:
         return read_lexicon(tensors, repeats)
@@ -161,9 +164,9 @@ def read_items(tensors: dict[str, Array], n_features: int | None, repeats: bool 
     return HashedLexicon({block: sets.get(block, Buckets(n_features)) for block in BLOCKS})
 
 
-def read_common(tensors: dict[str, Array], n_features: int | None, weight: Array, ridges: Array) -> CommonItems:
+def read_common(tensors: Mapping[str, Array], n_features: int | None, weight: Array, ridges: Array) -> CommonItems:
     """The items that are modelled jointly: x is from 0 to 1, which bounds all its sums."""
-    own = {name.removeprefix("common."): array for name, array in tensors.items() if name.startswith("common.")}
+    own = part(tensors, "common.")
     items = read_items(own, n_features)
     block, number = of_kind(own, "block", np.int32), of_kind(own, "number", np.int32)
     d, k = len(block), len(weight)
@@ -192,7 +195,7 @@ def read_n_features(document: dict[str, Any]) -> int | None:
     return n_features
 
 
-def read_buckets(tensors: dict[str, Array], block: str, n_features: int) -> Buckets:
+def read_buckets(tensors: Mapping[str, Array], block: str, n_features: int) -> Buckets:
     numbers = of_kind(tensors, f"{block}.buckets", np.int32)
     if len(numbers) and not (0 <= numbers.min() and numbers.max() < n_features):
         raise FileError(f"the buckets of its {block} are not among the {n_features} there are")
@@ -216,7 +219,9 @@ def read_prior(encoded: Any, words: Vocabulary | Buckets | Items) -> dict[str, A
     return prior
 
 
-def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tuple[str, ...]) -> TextChoice | None:
+def read_choice(
+    document: Mapping[str, Any], tensors: Mapping[str, Array], blocks: tuple[str, ...]
+) -> TextChoice | None:
     if "choice" not in document:
         return None
     classes = checked_classes(document["choice"]["classes"])
@@ -234,20 +239,22 @@ def read_choice(document: dict[str, Any], tensors: dict[str, Array], blocks: tup
     factors = np.ones(len(classes)) if known is None else checked(tensors, "choice.factors", (len(classes),))
     if not (factors > 0).all() or len(np.unique(factors)) > MAX_CLASS_FACTORS:
         raise FileError("its factors of pseudo-counts are not a few numbers > 0")
-    own = {name.removeprefix("choice."): array for name, array in tensors.items() if name.startswith("choice.left_out")}
-    left_out = read_left_out(document["choice"].get("left_out"), own, len(weights), len(classes))
+    left_out = read_left_out(document["choice"].get("left_out"), part(tensors, "choice."), len(weights), len(classes))
     held = dict(zip(blocks, strengths, strict=True)), factors, ridges
     return TextChoice(*held, Pool(weights, offsets), classes, left_out)
 
 
-def read_words(tensors: dict[str, Array], block: str) -> Vocabulary:
+def read_words(tensors: Mapping[str, Array], block: str) -> Vocabulary:
+    n_bytes, n_words = (math.prod(described(tensors, f"{block}.{piece}")[1]) for piece in ("bytes", "ends"))
+    if n_words > n_bytes + 1:
+        raise FileError(f"its {block} are not distinct")
     return Vocabulary.from_buffers(
         of_kind(tensors, f"{block}.bytes", np.uint8), of_kind(tensors, f"{block}.ends", np.int64)
     )
 
 
 def read_pairs(
-    tensors: dict[str, Array], block: str, words: int, times: tuple[int, ...] | None = None
+    tensors: Mapping[str, Array], block: str, words: int, times: tuple[int, ...] | None = None
 ) -> PairVocabulary:
     """Pairs of words; or of a word and one of these numbers."""
     first, second = (of_kind(tensors, f"{block}.{side}", np.int32) for side in ("first", "second"))
@@ -262,10 +269,12 @@ def read_pairs(
     return pairs
 
 
-def read_cells(tensors: dict[str, Array], block: str, size: int, k: int) -> ItemSums:
+def read_cells(tensors: Mapping[str, Array], block: str, size: int, k: int) -> ItemSums:
+    if described(tensors, f"{block}.ptr")[1] != (size + 1,):
+        raise FileError(f"the sums of its {block} do not fit their number")
     ptr, cls = of_kind(tensors, f"{block}.ptr", np.int64), of_kind(tensors, f"{block}.cls", np.int32)
     val = checked(tensors, f"{block}.val", (len(cls),))
-    if len(ptr) != size + 1 or ptr[0] != 0 or ptr[-1] != len(cls) or (np.diff(ptr) < 0).any():
+    if ptr[0] != 0 or ptr[-1] != len(cls) or (np.diff(ptr) < 0).any():
         raise FileError(f"the sums of its {block} do not fit their number")
     rising = np.diff(cls, prepend=-1) > 0
     rising[ptr[:-1][np.diff(ptr) > 0]] = True
@@ -274,8 +283,8 @@ def read_cells(tensors: dict[str, Array], block: str, size: int, k: int) -> Item
     return ItemSums(ptr, cls, val)
 
 
-def of_kind(tensors: dict[str, Array], name: str, kind: Any) -> Array:
-    array = tensors[name]
-    if array.dtype != kind or array.ndim != 1:
-        raise FileError(f"{name} is {array.dtype}{array.shape}, expected a row of {np.dtype(kind)}")
-    return array
+def of_kind(tensors: Mapping[str, Array], name: str, kind: Any) -> Array:
+    dtype, shape = described(tensors, name)
+    if dtype != kind or len(shape) != 1:
+        raise FileError(f"{name} is {dtype}{shape}, expected a row of {np.dtype(kind)}")
+    return tensors[name]

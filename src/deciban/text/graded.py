@@ -487,7 +487,7 @@ class Graded(Learner):
     def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded:
         from deciban.text import files
 
-        model = files.rebuild(dict(document), dict(tensors))
+        model = files.rebuild(document, tensors)
         assert isinstance(model, cls)
         return model
 

@@ -330,7 +330,7 @@ class Plain(Learner):
     def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Plain:
         from deciban.text import files
 
-        model = files.rebuild(dict(document), dict(tensors))
+        model = files.rebuild(document, tensors)
         assert isinstance(model, cls)
         return model
 
