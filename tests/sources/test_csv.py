@@ -14,7 +14,7 @@ from effort import growth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deciban.errors import DecibanError, FileError
+from deciban.errors import DataWarning, DecibanError, FileError
 from deciban.sources import open_source
 from deciban.sources.column_types import CODES, as_written, check_same_columns
 
@@ -374,3 +374,11 @@ def test_columns_of_wide_tables_are_replaced_in_time():
 
     assert replace(3).to_pylist() == [{"c0": "x", "c1": "x", "c2": "x"}]
     assert growth(partial(replace, 500), partial(replace, 8000), 60) <= 60, "16, were it linear"
+
+
+def test_few_of_many_renamed_columns_are_reported(opened):
+    with pytest.warns(DataWarning) as caught:
+        source = opened(",".join(["a"] * 50) + "\n" + ",".join(["1.5"] * 50) + "\n")
+    assert len(source.columns) == 50
+    assert len(caught) == 11
+    assert str(caught[-1].message).endswith("39 more columns were renamed likewise")

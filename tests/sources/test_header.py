@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+from functools import partial
+
 import pytest
+from effort import growth
 
 from deciban.errors import DataWarning, DecibanError
 from deciban.sources import open_source
-from deciban.sources.header import has_header
+from deciban.sources.csv_dialect import read_header
+from deciban.sources.header import has_header, unique_names
 
 
 @pytest.fixture
@@ -115,3 +120,25 @@ def test_a_thousand_messages_with_loose_quotes_are_cut_into_lines(write, monkeyp
     source = open_source([write(text, "a.tsv")])
     assert len(rows(source)) == 1000
     assert source.sample(10).num_rows == 10
+
+
+def test_equal_names_of_a_wide_file_are_numbered_in_time():
+    def rename(d):
+        unique_names(["a"] * d)
+
+    assert growth(partial(rename, 1000), partial(rename, 16_000), 60) <= 60, "16, were it linear"
+    assert unique_names(["a", "a", "a (2)", "a", "b", "b"])[0] == ("a", "a (3)", "a (2)", "a (4)", "b", "b (2)")
+
+
+def test_a_wide_header_of_numbers_is_detected_in_time():
+    def detect(d):
+        has_header([[str(j) for j in range(d)], ["1"] * d])
+
+    assert growth(partial(detect, 1000), partial(detect, 16_000), 60) <= 60, "16, were it linear"
+
+
+def test_a_quote_that_is_never_closed_is_searched_in_time():
+    def search(lines):
+        read_header(io.BytesIO(b'"a,b\n' + b"1,2\n" * lines), "t.csv")
+
+    assert growth(partial(search, 50_000), partial(search, 800_000), 60) <= 60, "16, were it linear"

@@ -173,15 +173,8 @@ def quoted_names(names: Sequence[str], max_names: int = 5) -> str:
 
 
 def check_names(names: Sequence[str], file: str) -> None:
-    """Refuse columns without a name, duplicate names, and more columns than can be read in a minute or so."""
-    if len(names) > MAX_COLUMNS:
-        raise DecibanError(
-            "{file} has {columns:,} columns, and a file may have {limit:,}: leave some out, or give the numbers to a "
-            "model in Python as an array or a sparse matrix",
-            file=file,
-            columns=len(names),
-            limit=MAX_COLUMNS,
-        )
+    """Refuse columns without a name, duplicate names, and too many columns."""
+    check_column_count(len(names), file)
     seen: dict[str, int] = {}
     for number, name in enumerate(names, 1):
         if not name.strip():
@@ -200,6 +193,18 @@ def check_names(names: Sequence[str], file: str) -> None:
                 column=name,
             )
         seen[name] = number
+
+
+def check_column_count(count: int, file: str) -> None:
+    """Refuse more columns than can be read in a minute or so."""
+    if count > MAX_COLUMNS:
+        raise DecibanError(
+            "{file} has {columns:,} columns, and a file may have {limit:,}: leave some out, or give the numbers to a "
+            "model in Python as an array or a sparse matrix",
+            file=file,
+            columns=count,
+            limit=MAX_COLUMNS,
+        )
 
 
 # ---------------------------------------------------------------------- input of models

@@ -11,11 +11,12 @@ from typing import Any, TextIO
 
 from deciban.errors import DataWarning, DecibanError, FileError, warn
 from deciban.sources.blocks import MAX_RECORD_BYTES
-from deciban.sources.column_types import as_number
+from deciban.sources.column_types import as_number, check_column_count
 from deciban.sources.header import has_header, numbered_names, unique_names
 from deciban.sources.input_file import UTF_16, ByteStream, InputFile, compression, is_utf_8
 
 DELIMITERS = ",;\t|"
+MAX_NAMES_REPORTED = 10  # of columns that are renamed
 HEAD_BYTES = 1 << 16  # examined to detect the delimiter and the header
 TAB_HEAD_BYTES = 1 << 20  # examined to see whether quotes mean anything where tabs separate fields
 END_OF_LINE = re.compile(rb"\r?\n|\r(?!\Z)")  # at the end, CR may be half of CRLF
@@ -49,8 +50,11 @@ def detected_dialect(
     quoted = delimiter != "\t" or not has_loose_quotes(longest_head(file, data))
     rows = list(Dialect((), delimiter, quoted).reader(io.StringIO(head_text(data), newline="")))
     first = next(Dialect((), delimiter, quoted).reader(io.StringIO(first_line, newline="")))
+    check_column_count(len(first), name)
     if header is None:
-        quoted_number = any(as_number(cell) is not None and f'"{cell}"' in first_line for cell in first)
+        quoted_number = '"' in first_line and any(
+            as_number(cell) is not None and f'"{cell}"' in first_line for cell in first
+        )
         named = True if quoted and quoted_number else has_header([first, *rows[1:]])
         if named is None:
             raise DecibanError(
@@ -72,8 +76,11 @@ def detected_dialect(
     if not header:
         return Dialect(numbered_names(len(first)), delimiter, quoted, False, first_line)
     names, notes = unique_names(first)
-    for note in notes:
+    for note in notes[:MAX_NAMES_REPORTED]:
         warn(DataWarning("{file}: {note}", file=name, note=note))
+    if len(notes) > MAX_NAMES_REPORTED:
+        more = len(notes) - MAX_NAMES_REPORTED
+        warn(DataWarning("{file}: {more:,} more columns were renamed likewise", file=name, more=more))
     return Dialect(names, delimiter, quoted, True, first_line)
 
 
@@ -144,7 +151,7 @@ def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
     """The first bytes, and the start and end of the header in them, after any comment lines."""
     data = b""
     while True:
-        more = stream.read(HEAD_BYTES)
+        more = stream.read(max(HEAD_BYTES, len(data)))  # as much again, since all is searched again
         data += more
         if data.startswith(b"PK\x03\x04"):
             raise FileError(
@@ -175,8 +182,11 @@ def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
 
 def end_of_record(data: bytes, start: int) -> int:
     """The position after the first line end outside quotes; 0 if there is none yet."""
+    quotes, counted = 0, start
     for end in END_OF_LINE.finditer(data, start):
-        if data.count(b'"', start, end.start()) % 2 == 0:
+        quotes += data.count(b'"', counted, end.start())
+        counted = end.start()
+        if quotes % 2 == 0:
             return end.end()
     return 0
 

@@ -28,7 +28,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool | None:
         return None
     first, rest = [cell.strip() for cell in rows[0]], rows[1 : MAX_ROWS + 1]
     below = [[row[j].strip() for row in rest if j < len(row)] for j in range(len(first))]
-    numeric = [j for j, cells in enumerate(below) if all_numbers(cells)]
+    numeric = {j for j, cells in enumerate(below) if all_numbers(cells)}
     if any(as_number(first[j]) is None for j in numeric):
         return True
     if any(as_number(cell) is not None and not is_whole(cell) for cell in first):
@@ -65,13 +65,14 @@ def unique_names(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     """
     places: dict[str, int] = {}
     notes: list[str] = []
-    taken = set(names)
+    taken, numbers = set(names), Counter[str]()  # the next number of each name
     for number, given in enumerate(names, 1):
         name = given if given.strip() else "index" if number == 1 else f"column{number}"
         if name in places:
-            first, again = places[name], 2
+            first, again = places[name], max(2, numbers[name])
             while f"{name} ({again})" in taken:
                 again += 1
+            numbers[name] = again + 1
             notes.append(
                 f"columns {first} and {number} are both called {name!r}: the second is called '{name} ({again})'"
             )
