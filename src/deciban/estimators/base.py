@@ -3,14 +3,14 @@
 An estimator defines its parameters in `__init__`, how it reads rows (`_reader`) and what it learns (`_joint`, or
 `_learned` where that is not a joint law); the rest are attributes with scikit-learn's names. All state is `model_`, a
 value that keeps the contract of `learner`: it is replaced as a whole after learning, and unchanged after an error.
+Threads may share an estimator: see `changes`.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ClassVar, Self
@@ -32,6 +32,7 @@ from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines.dispatch import engine_of
 from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError
 from deciban.estimators import attributes, prediction_sets, validation
+from deciban.estimators.changes import changing, of_one_state
 from deciban.estimators.parameters import prior_by_class
 from deciban.estimators.validation import generator
 from deciban.joint import Block, Joint, Model
@@ -71,6 +72,7 @@ def also_on_engines(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], A
     """Let a method for rows in memory take rows of any engine too, one partition at a time, where they are."""
 
     @wraps(method)
+    @of_one_state
     def answer(self: Any, X: Any) -> Any:
         engine = self._engine(X)
         if engine is None:
@@ -198,20 +200,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             how = {"mark": unlabelled, "hidden": hidden, "clusters": clusters}
             on_engines.fit(self, source, y, sample_weight, text, **how)
             return self
-        with self._unchanged_on_error():
-            self._check_parameters()
+        with changing(self) as new:
+            new._check_parameters()
             if clusters is not None:
-                y = self._no_labels(X, y, clusters)
-            X, y, sample_weight = self._rows_with_weight(X, y, sample_weight, some=True)
-            given, y = self._split(X, y)
-            X, labels, weight = self._read(given, y, sample_weight, reset=True, mark=unlabelled)
+                y = new._no_labels(X, y, clusters)
+            X, y, sample_weight = new._rows_with_weight(X, y, sample_weight, some=True)
+            given, y = new._split(X, y)
+            X, labels, weight = new._read(given, y, sample_weight, reset=True, mark=unlabelled)
             if clusters is not None:
                 labels = labels.placed(np.arange(clusters))
-            self.model_ = self._learned(X, labels, weight, hidden=hidden)
-            self._check_fitted(self.model_)
+            new.model_ = new._learned(X, labels, weight, hidden=hidden)
+            new._check_fitted(new.model_)
             if clusters is None:
-                rows = self._rows_to_keep(given, X)
-                prediction_sets.keep(self, rows, labels, weight, {"unlabelled_weight": hidden.weight})
+                rows = new._rows_to_keep(given, X)
+                prediction_sets.keep(new, rows, labels, weight, {"unlabelled_weight": hidden.weight})
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -231,26 +233,26 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
             on_engines.learn_more(self, source, y, sample_weight, classes=classes)
             return self
-        with self._unchanged_on_error():
-            self._check_parameters()
-            first = not self.__sklearn_is_fitted__()
-            self._check_adds("cannot learn in batches")
-            declared = self._declared(classes, first)
-            X, y, sample_weight = self._rows_with_weight(X, y, sample_weight, some=first)
-            X, labels, weight = self._read(X, y, sample_weight, reset=first, classes=declared, least=0)
+        with changing(self) as new:
+            new._check_parameters()
+            first = not new.__sklearn_is_fitted__()
+            new._check_adds("cannot learn in batches")
+            declared = new._declared(classes, first)
+            X, y, sample_weight = new._rows_with_weight(X, y, sample_weight, some=first)
+            X, labels, weight = new._read(X, y, sample_weight, reset=first, classes=declared, least=0)
             if labels.any_missing:
                 raise DecibanError(
                     "row {row} of y has no label: partial_fit adds rows whose class is known; fit guesses missing "
                     "labels from all rows at once",
                     row=int(np.argmax(labels.codes < 0)),
                 )
-            known = declared if first else self.classes_
-            closed = declared is not None if first else bool(self.model_.closed)
+            known = declared if first else new.classes_
+            closed = declared is not None if first else bool(new.model_.closed)
             if known is not None and closed:
                 check_known(labels, known)
                 labels = labels.placed(known)
-            self.model_ = (
-                self._learned(X, labels, weight, closed=closed) if first else self._with_more_rows(X, labels, weight)
+            new.model_ = (
+                new._learned(X, labels, weight, closed=closed) if first else new._with_more_rows(X, labels, weight)
             )
         return self
 
@@ -262,27 +264,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         `decay` rows weigh less, which `sample_weight` must state. What was chosen with the rows (bins, trees,
         reliabilities) stays until `fit`.
         """
-        check_is_fitted(self)
-        self._check_exact("and rows cannot be subtracted: fit again without them")
         source = self._engine(X, y)
-        with self._unchanged_on_error():
+        with changing(self) as new:
+            check_is_fitted(new)
+            new._check_exact("and rows cannot be subtracted: fit again without them")
             if source is not None:
                 from deciban.estimators import on_engines
 
-                if isinstance(self.model_, JointModel):
-                    self.model_ = self._checked_remainder(
-                        self.model_ - on_engines.batch_of(self, source, y, sample_weight)
-                    )
+                if isinstance(new.model_, JointModel):
+                    batch = on_engines.batch_of(new, source, y, sample_weight)
+                    new.model_ = new._checked_remainder(new.model_ - batch)
                 else:  # table by table, so that an error names a row that was never learned
-                    on_engines.forget(self, source, y, sample_weight)
-                return self
-            X, labels, weight = self._read(*self._rows_with_weight(X, y, sample_weight), reset=False, least=0)
-            if labels.any_missing:
-                raise DecibanError("rows to forget need their labels")
-            if self.model_.closed and not len(np.setdiff1d(labels.classes, self.classes_)):
-                labels = labels.placed(self.classes_)
-            rows = self._reader().learn(X, self.model_, labels, weight)
-            self.model_ = self._checked_remainder(self.model_.forget(rows, labels, weight, self.n_jobs))
+                    on_engines.forget(new, source, y, sample_weight)
+            else:
+                new.model_ = new._without_rows(*new._rows_with_weight(X, y, sample_weight))
         return self
 
     def decay(self, half_life: float, rows: float = 1) -> Self:
@@ -308,12 +303,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             The number of rows since.
         """
         share = share_left(half_life, rows)  # checked even if nothing was learned yet, as before a stream's first batch
-        if self.__sklearn_is_fitted__():
-            self._check_adds("cannot decay")
-            if share < 1.0:
-                self.model_ = self.model_.scale(share)
+        with changing(self) as new:
+            if new.__sklearn_is_fitted__():
+                new._check_adds("cannot decay")
+                if share < 1.0:
+                    new.model_ = new.model_.scale(share)
         return self
 
+    @of_one_state
     def empty(self) -> Self:
         """A copy with the same choices that has learned nothing: to learn other rows, and be merged with `+`.
 
@@ -332,6 +329,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         other.model_ = self.model_.zero()
         return other
 
+    @of_one_state
     def __add__(self, other: Self) -> Self:
         """The model that learned what both did, under the choices that both made.
 
@@ -412,6 +410,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if batch.gaps(rows, weight, labels).any():
             model = self._filled(model, rows, labels.placed(model.classes), weight, AS_LABELLED)
         return model
+
+    def _without_rows(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """The model without rows that it has learned."""
+        X, labels, weight = self._read(X, y, sample_weight, reset=False, least=0)
+        if labels.any_missing:
+            raise DecibanError("rows to forget need their labels")
+        if self.model_.closed and not len(np.setdiff1d(labels.classes, self.classes_)):
+            labels = labels.placed(self.classes_)
+        rows = self._reader().learn(X, self.model_, labels, weight)
+        return self._checked_remainder(self.model_.forget(rows, labels, weight, self.n_jobs))
 
     def _filled(
         self, model: JointModel, rows: Any, labels: Labels, weight: Floats | None, hidden: Hidden
@@ -621,6 +629,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         scores: Array = self.model_.scores(rows, how, self.n_jobs)
         return scores
 
+    @of_one_state
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """log p(x, y) for every class, (n, k); where evidence is pooled, up to a constant per row."""
         return self._scores(X, "log_joint")
@@ -656,6 +665,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return is_generative("p(x)")(self)
 
     @available_if(lambda self: self._has_density())  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @of_one_state
     def score_samples(self, X: Any) -> Floats:
         """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned.
 
@@ -665,6 +675,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         rows = self._rows(X)
         return self._cast(self.model_.log_density(rows, self.n_jobs))
 
+    @of_one_state
     def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> Array:
         """The answers with the least expected cost (S20).
 
@@ -747,13 +758,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         X, y, sample_weight : rows that the model has learned, and their labels, optional
             By default those that `fit` kept.
         """
-        self.calibration_ = prediction_sets.calibrated(self, X, y, sample_weight)
+        with changing(self) as new:
+            new.calibration_ = prediction_sets.calibrated(new, X, y, sample_weight)
         return self
 
     def compared_with(self, rows: Any = None, way: str = "auto") -> prediction_sets.Compared:
         """What `predict_set` compares new rows with, prepared once for many calls."""
         return prediction_sets.compared_with(self, rows, way)
 
+    @of_one_state
     def explain(
         self, X: Any, target: Any = None, against: Any = None, names: Any = None, by: str = "column"
     ) -> Evidence | list[Evidence]:
@@ -774,6 +787,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             raise ValueError(f"there is no {'text' if self._texts else 'row'} to explain")
         return out[0] if len(out) == 1 else out
 
+    @of_one_state
     def top_evidence(self, n: int = 10, names: Any = None) -> Table:
         """The strongest evidence for each class against the others, per item, in decibans; `names` as in `explain`."""
         self._check_classes()
@@ -781,6 +795,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return table
 
     @available_if(is_generative("law of x to draw from"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @of_one_state
     def sample(
         self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
     ) -> tuple[Any, Array]:
@@ -812,6 +827,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     # ------------------------------------------------------------------ evaluating
 
+    @of_one_state
     def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeaveOneOut | Tally:
         """Every row's posterior under the sums that never saw it, exactly and without refitting.
 
@@ -845,6 +861,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     # ------------------------------------------------------------------ another class prior
 
+    @of_one_state
     def with_prior(self, prior: Any) -> Self:
         """The same model under another class prior: probabilities (a sequence or {class: p}), or "uniform".
 
@@ -861,6 +878,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return other
 
     @available_if(is_generative("posterior that a new prior would change"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @of_one_state
     def adapt_prior(self, X: Any) -> Self:
         """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
         prior, _ = bayes.adapt_prior(self.predict_proba(X), np.exp(self.model_.log_prior))
@@ -907,6 +925,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self.model_.alpha()
 
     @property
+    @of_one_state
     def params(self) -> Table:
         """The parameters as a table: a row for each item, a column for each class."""
         self._check_classes()
@@ -922,6 +941,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     # ------------------------------------------------------------------ export
 
+    @of_one_state
     def to_sql(
         self,
         table: str | Sequence[str] = "data",
@@ -961,6 +981,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         formula = formula_of(self)
         return to_sql(formula, table, dialect, columns=columns_of(self, columns), output=output, keep=keep)
 
+    @of_one_state
     def to_onnx(self, *, columns: Any = None) -> Any:
         """The model as an ONNX graph (an optional dependency): inputs of rows, outputs `label` and `probabilities`.
 
@@ -980,6 +1001,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         formula = formula_of(self)
         return to_onnx(formula, columns_of(self, columns), named=self._names() is not None)
 
+    @of_one_state
     def linear_form(self) -> LinearForm:
         """θ and θ_0: the model as a linear classifier, per class and per pair (S5)."""
         self._check_classes()
@@ -1005,6 +1027,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     # ------------------------------------------------------------------ saving
 
+    @of_one_state
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safe file; `deciban.load` reads it. It contains none of the rows kept in memory."""
         check_is_fitted(self)
@@ -1193,17 +1216,6 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if not np.isfinite(table).all():
             raise ValueError("costs must be finite numbers")
         return table
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Restore the estimator on error."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -33,6 +33,7 @@ from deciban.engines.learn import (
 from deciban.engines.split import Split, formats_of
 from deciban.engines.stream import Stream
 from deciban.errors import DecibanError
+from deciban.estimators.changes import changing
 from deciban.estimators.validation import warn_of_em
 from deciban.joint import Model
 from deciban.joint_model import JointModel, plugged_in
@@ -148,11 +149,11 @@ def fit(
     if split.target is None and estimator._needs_labels and clusters is None:
         raise DecibanError("which column holds the labels? Give its name as y")
     hidden = estimator._hidden(None, clusters, 0) if hidden is None else hidden
-    with estimator._unchanged_on_error():
-        estimator.model_ = estimator._learned_on_engine(engine, split, hidden, clusters)
+    with changing(estimator) as new:
+        new.model_ = new._learned_on_engine(engine, split, hidden, clusters)
         if split.text is not None:
-            estimator.text_ = split.text
-        keep_formats(estimator, split)
+            new.text_ = split.text
+        keep_formats(new, split)
     return estimator
 
 
@@ -314,33 +315,31 @@ def learn_more(
     labelled: bool = False,
 ) -> Any:
     """Learn more rows of an engine, as `partial_fit`: all of them have labels, or only those that do (`labelled`)."""
-    first = not estimator.__sklearn_is_fitted__()
-    declared = None if classes is None else np.unique(np.asarray(classes))
-    if declared is not None and not first and not np.array_equal(declared, estimator.classes_):
-        raise DecibanError(f"classes= is not the same as before, which was {estimator.classes_.tolist()}")
-    mixture = isinstance(getattr(estimator, "model_", None), MixtureModel | ComponentModel)
-    if first and not estimator._first_batch_on_engine:
-        if declared is not None:
-            raise DecibanError(f"classes= is for rows in memory: a {type(estimator).__name__} finds them itself here")
-        return fit(estimator, engine, y, sample_weight, text, labelled=labelled)
-    with estimator._unchanged_on_error():
-        if mixture:
-            estimator.model_ = learn_step(estimator, engine, y, sample_weight)
-            return estimator
-        if first:
-            split = split_of(estimator, engine, y, sample_weight, text, labelled=labelled)
+    with changing(estimator) as new:
+        first = not new.__sklearn_is_fitted__()
+        declared = None if classes is None else np.unique(np.asarray(classes))
+        if declared is not None and not first and not np.array_equal(declared, new.classes_):
+            raise DecibanError(f"classes= is not the same as before, which was {new.classes_.tolist()}")
+        if first and not new._first_batch_on_engine:
+            if declared is not None:
+                raise DecibanError(f"classes= is for rows in memory: a {type(new).__name__} finds them itself here")
+            fit(new, engine, y, sample_weight, text, labelled=labelled)
+        elif first:
+            split = split_of(new, engine, y, sample_weight, text, labelled=labelled)
             X, y, weight = sample_rows(engine, split)
             with in_sample(engine):
-                template = estimator._template(X, y, weight, declared)
+                template = new._template(X, y, weight, declared)
             batch = total_of(engine, template, split)
             check_exact(batch)
-            copy_state(estimator, with_model(template, batch))
-            estimator.model_ = estimator._chosen_by_sample(X, y, weight)
-            keep_formats(estimator, split)
+            copy_state(new, with_model(template, batch))
+            new.model_ = new._chosen_by_sample(X, y, weight)
+            keep_formats(new, split)
+        elif isinstance(new.model_, MixtureModel | ComponentModel):
+            new.model_ = learn_step(new, engine, y, sample_weight)
         else:
-            both = estimator.model_ + batch_of(estimator, engine, y, sample_weight, text, labelled)
-            estimator._check_model(both)
-            estimator.model_ = both
+            both = new.model_ + batch_of(new, engine, y, sample_weight, text, labelled)
+            new._check_model(both)
+            new.model_ = both
     return estimator
 
 
@@ -369,8 +368,8 @@ def forget(
 ) -> None:
     """Forget rows of an engine, of a model that is not a joint law: table by table, all of them or none."""
     split = split_of(estimator, engine, y, sample_weight, text, known=True, labelled=labelled)
-    with estimator._unchanged_on_error():
-        learn.one_by_one(engine, split, estimator.forget)
+    with changing(estimator) as new:
+        learn.one_by_one(engine, split, new.forget)
 
 
 def check_exact(batch: Any) -> None:

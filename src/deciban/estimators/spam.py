@@ -19,6 +19,7 @@ from deciban.engines.dispatch import is_engine
 from deciban.errors import DecibanError, ForgetError, NotAvailableError
 from deciban.estimators import text_methods
 from deciban.estimators.base import Estimator
+from deciban.estimators.changes import changing
 from deciban.estimators.parameters import prior_by_class
 from deciban.learner import AS_LABELLED, Hidden
 from deciban.readers.texts import MailReader
@@ -124,15 +125,15 @@ class SpamFilter(Estimator):
         A mailbox is read and learned in batches; the reliabilities are fitted at the end.
         """
         check_labels([label])
-        with self._unchanged_on_error():
+        with changing(self) as new:
             empty = True
-            for batch in in_batches(self._reader().opened(as_path(mails))):
-                self.partial_fit(batch, [label] * len(batch))
+            for batch in in_batches(new._reader().opened(as_path(mails))):
+                new.partial_fit(batch, [label] * len(batch))
                 empty = False
             if empty:
                 raise DecibanError(f"there is no mail to learn from in {mails!r}")
-            if self.model_.kept.stand_for(self.model_.weight):  # otherwise keep those fitted on more mails
-                self.refit_reliability()
+            if new.model_.kept.stand_for(new.model_.weight):  # otherwise keep those fitted on more mails
+                new.refit_reliability()
         return self
 
     def correct(self, mails: Any, label: str) -> Self:
@@ -140,12 +141,12 @@ class SpamFilter(Estimator):
         check_labels([label])
         mails = list(self._reader().opened(as_path(mails)))
         other = "ham" if label == "spam" else "spam"
-        with self._unchanged_on_error():
+        with changing(self) as new:
             try:
-                self.forget(mails, other)
+                new.forget(mails, other)
             except ForgetError as error:
                 raise ForgetError(f"there is nothing to correct, for it was not learned as {other}: {error}") from None
-            self.partial_fit(mails, label)
+            new.partial_fit(mails, label)
         return self
 
     def _reader(self) -> MailReader:

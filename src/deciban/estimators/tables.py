@@ -14,6 +14,7 @@ from deciban._typing import Floats
 from deciban.errors import DataWarning, DecibanError, SchemaError, warn
 from deciban.estimators import validation
 from deciban.estimators.base import Estimator
+from deciban.estimators.changes import changing
 from deciban.estimators.parameters import prior_by_class
 from deciban.learner import AS_LABELLED, Hidden
 from deciban.readers.tables import TableReader
@@ -186,19 +187,19 @@ class Classifier(Estimator):
         >>> int(model.class_count_.sum()), bool(np.mean(model.predict(X) == y) > 0.7)
         (30000, True)
         """
+        with changing(self) as new:
 
-        def collect(empty_model: TableModel) -> TableModel:
-            model = empty_model
-            for rows, batch_labels in batches:
-                frame, labels, _ = self._read(rows, batch_labels, None, reset=False, classes=model.classes, least=0)
-                if labels.any_missing:
-                    raise DecibanError("row {row} of a batch has no label", row=int(np.argmax(labels.codes < 0)))
-                if frame.size:
-                    model = model.learn(model.read(frame), labels, None, self.n_jobs)
-            return model
+            def collect(empty_model: TableModel) -> TableModel:
+                model = empty_model
+                for rows, batch_labels in batches:
+                    frame, labels, _ = new._read(rows, batch_labels, None, reset=False, classes=model.classes, least=0)
+                    if labels.any_missing:
+                        raise DecibanError("row {row} of a batch has no label", row=int(np.argmax(labels.codes < 0)))
+                    if frame.size:
+                        model = model.learn(model.read(frame), labels, None, new.n_jobs)
+                return model
 
-        with self._unchanged_on_error():
-            self.model_ = self._chosen_on(X, y, collect)
+            new.model_ = new._chosen_on(X, y, collect)
         return self
 
     def _chosen_on(self, X: Any, y: Any, collect: Callable[[TableModel], TableModel]) -> TableModel:

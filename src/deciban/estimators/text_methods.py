@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from deciban.errors import DecibanError
+from deciban.estimators.changes import changing
 from deciban.estimators.prediction_sets import MAX_KEPT_ROWS
 from deciban.reading.labels import read_labels
 from deciban.show import Table
@@ -104,16 +105,16 @@ def refit_reliability(self: Any, X: Any = None, y: Any = None, sample_weight: An
 
     By default over those that it kept: all, or a few thousand of them. A model read from a file has kept none.
     """
-    check_is_fitted(self)
-    self._check_exact("no document can be taken out exactly: fit again")
-    if not self.model_.chooses:
-        raise DecibanError("there is nothing to choose: reliability is None, and alpha is not 'loo'")
-    with self._unchanged_on_error():
+    with changing(self) as new:
+        check_is_fitted(new)
+        new._check_exact("no document can be taken out exactly: fit again")
+        if not new.model_.chooses:
+            raise DecibanError("there is nothing to choose: reliability is None, and alpha is not 'loo'")
         if X is None:
-            self.model_ = rechosen(self.model_, self.model_.kept, self.n_jobs)
+            new.model_ = rechosen(new.model_, new.model_.kept, new.n_jobs)
         else:
-            texts, labels, weight = self._read(X, y, sample_weight, reset=False, least=0)
-            self.model_ = chosen_by(self.model_, texts, labels, weight, self.n_jobs)
+            texts, labels, weight = new._read(X, y, sample_weight, reset=False, least=0)
+            new.model_ = chosen_by(new.model_, texts, labels, weight, new.n_jobs)
     return self
 
 

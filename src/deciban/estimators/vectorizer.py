@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval
 
 from deciban._typing import Array, Codes, Matrix
 from deciban.errors import DecibanError, SchemaError, warn
+from deciban.estimators.changes import lock_of
 from deciban.text.documents import as_texts, batches, check
 from deciban.text.vectorizer import counting
 from deciban.text.vectorizer.counting import TermColumns, TermCounts
@@ -163,16 +164,23 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         if not self._start(raw_documents):
             return self
         recipe, documents = self._read(raw_documents)
-        before = vars(self).get("_tally")
+        self._sums_so_far(recipe)  # checked before documents are read
+        tally = counting.learn(documents, recipe, self.n_jobs)
+        with lock_of(self):
+            before = self._sums_so_far(recipe)
+            if before is not None:
+                before.merge(tally)
+            self._learned(before or tally)
+        return self
+
+    def _sums_so_far(self, recipe: Recipe) -> TermCounts | None:
+        """What more documents are added to; None before the first."""
+        before: TermCounts | None = vars(self).get("_tally")
         if before is None and self.__sklearn_is_fitted__():
             raise DecibanError("vocabulary_ was given, without sums to learn on from: fit first")
         if before is not None and before.terms.recipe != recipe:
             raise SchemaError("parameters have changed since the first documents were learned: fit again")
-        tally = counting.learn(documents, recipe, self.n_jobs)
-        if before is not None:
-            before.merge(tally)
-        self._learned(before or tally)
-        return self
+        return before
 
     def __add__(self, other: Self) -> Self:
         """The vectorizer that learned what both did."""
@@ -195,8 +203,9 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         """A copy that learns independently."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
-        if "_tally" in vars(self):
-            other._learned(self._tally.copy())
+        with lock_of(self):
+            if "_tally" in vars(self):
+                other._learned(self._tally.copy())
         return other
 
     @property
@@ -264,18 +273,20 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
             self.__dict__.pop(name, None)
 
     def _learned(self, tally: TermCounts, vocabulary: TermColumns | None = None) -> None:
-        self._forget()
-        self._tally = tally
-        if vocabulary is not None:
-            self._chosen = vocabulary
+        with lock_of(self):
+            self._forget()
+            self._tally = tally
+            if vocabulary is not None:
+                self._chosen = vocabulary
 
     def _derived(self) -> TermColumns:
         """The vocabulary of the learned terms, computed when first needed."""
-        if "_chosen" not in vars(self):
-            if "_tally" not in vars(self):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute 'vocabulary_': fit first")
-            self._chosen = self._choose(self._tally, self._tally.ranks())[0]
-        return self._chosen
+        with lock_of(self):
+            if "_chosen" not in vars(self):
+                if "_tally" not in vars(self):
+                    raise AttributeError(f"{type(self).__name__!r} object has no attribute 'vocabulary_': fit first")
+                self._chosen = self._choose(self._tally, self._tally.ranks())[0]
+            return self._chosen
 
     def _choose(self, tally: TermCounts, ranks: list[Codes]) -> tuple[TermColumns, Codes]:
         """The vocabulary of the learned terms, and its columns by rank."""
