@@ -51,6 +51,20 @@ def test_predictions_are_written_in_every_format(ending, shop, inside):
     assert written["leaves"].tolist() == frame["leaves"].tolist()
 
 
+@pytest.mark.parametrize("command", ["predict", "sample"])
+def test_formulas_are_escaped_for_spreadsheets(command, inside):
+    rows = "".join(f"=cmd{i % 2},{i % 2}.5,{'+yes' if i % 2 else 'no'}\n" for i in range(40))
+    (inside.folder / "notes.csv").write_text("note,n,y\n" + rows)
+    succeeded(inside("train", "notes.csv", "--target", "y", "-o", "notes.deciban"))
+    arguments = ["notes.csv"] if command == "predict" else ["-n", "20", "--seed", "0"]
+    plain, escaped = (
+        succeeded(inside(command, "notes.deciban", *arguments, *option)).out for option in ([], ["--escape-formulas"])
+    )
+    assert "\n=cmd" in plain
+    assert ",+yes" in plain
+    assert escaped == plain.replace("=cmd", "'=cmd").replace("+yes", "'+yes")
+
+
 def test_predictions_for_programs_are_lines_of_json(shop, inside):
     rows = [
         json.loads(line) for line in succeeded(inside("predict", shop.spam, shop.messages, "--json")).out.splitlines()

@@ -108,6 +108,44 @@ def test_csv_is_plain_where_it_can_be(tmp_path):
     assert (tmp_path / "a.csv").read_text() == 'label,"1",ok\nspam,0.1,true\na b,,false\n"q""",3,\n'
 
 
+FORMULAS = [
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "=1,2",
+    "\uff1d1",
+    "-",
+    "--5",
+    "+a",
+]
+NO_FORMULAS = ["a=b", "-5", "+49.5", "-1.200,50", "1e-9", "-3%", "", " =1", "'=1", "x\n=1", "mail@example.org", None]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz"])
+def test_formulas_are_escaped_on_demand(tmp_path, ending, kind):
+    texts = pa.array([*FORMULAS, *NO_FORMULAS, "x"], pa.string()).cast(kind)
+    table = pa.table({"n": [-1.5] * len(texts), "=a": texts})
+    options = {"encoding": "utf-8", "missing": []}
+    for escape, mark in ((False, ""), (True, "'")):
+        write_rows(tmp_path / f"a.{ending}", [table, table.slice(0, 0)], escape=escape)
+        back = next(iter(open_source([tmp_path / f"a.{ending}"], **options).batches())).table
+        assert back.column_names == ["n", f"{mark}=a"]
+        assert back["n"].to_pylist() == [-1.5] * len(texts), "numbers are no texts"
+        expected = [mark + text for text in FORMULAS] + [text or None for text in NO_FORMULAS] + ["x"]
+        assert back[1].cast(pa.string()).to_pylist() == expected
+
+
+def test_formulas_of_other_formats_are_not_escaped(tmp_path):
+    with pytest.raises(DecibanError, match="no program runs those in parquet: leave out --escape-formulas"):
+        write_rows(tmp_path / "a.parquet", [pa.table({"a": ["=1"]})], escape=True)
+    assert not list(tmp_path.iterdir())
+
+
 def test_json_has_null_for_nothing_and_no_infinity(tmp_path):
     write_rows(tmp_path / "a.jsonl", [pa.table({"a": [float("nan"), None, 0.5]})])
     assert [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()] == [

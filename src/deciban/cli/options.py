@@ -22,6 +22,10 @@ Encoding = Annotated[str, typer.Option("--encoding", help="How text is written."
 Missing = Annotated[
     list[str] | None, typer.Option("--missing", help="What stands for a missing value (several times for several).")
 ]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option("--escape-formulas", help="Put ' before texts of CSV that a spreadsheet would run as formulas."),
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; as many as processors by default.")]
 LeaveOneOut = Annotated[
     bool | None,

@@ -21,6 +21,7 @@ from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.column_types import as_number, with_columns
 from deciban.sources.csv_cells import cells, lines, string, strings
+from deciban.sources.formulas import escape_formulas
 from deciban.sources.open import ENDINGS, FORMATS, TABLES
 from deciban.storage.atomic import flush_folder, umask, write_errors
 
@@ -32,12 +33,14 @@ def write_rows(
     tables: Iterable[pa.Table],
     *,
     format: str | None = None,  # noqa: A002 - what everybody calls it
+    escape: bool = False,
 ) -> int:
     """Write tables with the same columns one after the other; returns the number of rows.
 
     A file is written under a temporary name and renamed when complete; on an error the old one stays. The format
     follows the extension (.csv, .tsv, .jsonl, .parquet, .arrow, .feather; with .gz or .zst compressed). `None` and "-"
-    are standard output, as CSV unless `format` says otherwise; a closed pipe ends writing without an error.
+    are standard output, as CSV unless `format` says otherwise; a closed pipe ends writing without an error. `escape`
+    keeps spreadsheets from running strings of CSV as formulas, which then are not read back as they were.
 
     >>> import pyarrow as pa
     >>> write_rows("-", [pa.table({"label": ["spam", "so, so"], "p": [0.5, None]})])
@@ -48,6 +51,14 @@ def write_rows(
     """
     place = None if path is None or os.fspath(path) == "-" else Path(path)
     chosen, delimiter, packer = chosen_format(place, format)
+    if escape:
+        if chosen != "csv":
+            raise DecibanError(
+                "formulas are escaped in CSV and TSV, and no program runs those in {format}: leave out "
+                "--escape-formulas, or write .csv",
+                format=chosen,
+            )
+        tables = (escape_formulas(decoded_dictionaries(table)) for table in tables)
     if place is None:
         return to_standard_output(tables, chosen, delimiter)
     with atomic_writer(place) as file:

@@ -50,6 +50,7 @@ def predict(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     missing: options.Missing = None,
+    escape_formulas: options.EscapeFormulas = False,
     json: options.Json = False,
 ) -> None:
     """Say the class of every row, and how probable it is.
@@ -78,7 +79,7 @@ def predict(
         return
     with bar("judging", new.engine.size) as watch:
         tables = answers.tables(watch)
-        write_rows(output, tables, format="jsonl" if json and output is None else None)
+        write_rows(output, tables, format="jsonl" if json and output is None else None, escape=escape_formulas)
 
 
 def prediction_set_function(

@@ -27,6 +27,7 @@ def sample(
         str | None,
         typer.Option("--output", "-o", help="A file (.csv, .tsv, .parquet, .arrow, .jsonl); else the screen."),
     ] = None,
+    escape_formulas: options.EscapeFormulas = False,
     json: options.Json = False,
 ) -> None:
     """Draw rows as the model imagines them: a class, then a row of that class.
@@ -64,4 +65,4 @@ def sample(
     if output is None and not json and sys.stdout.isatty():
         show(screen_table(table, pluralize(n, "row") + " as the model imagines them", [target]))
         return
-    write_rows(output, [table], format="jsonl" if json and output is None else None)
+    write_rows(output, [table], format="jsonl" if json and output is None else None, escape=escape_formulas)
