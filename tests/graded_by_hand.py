@@ -7,56 +7,50 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
+from tokens_by_hand import runs, tokens
 
-TOKEN = re.compile(r"\w+|[^\w\s]+")
 HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*:")
 
 
 def items(text: str, block: str) -> set:
     """The distinct items of a text; a pair is a pair of strings, and "" is the mark of either end."""
-    tokens, fields = fields_of(text.lower()) if block == "headers" else (TOKEN.findall(text.lower()), [])
+    words, fields = fields_of(text) if block == "headers" else (tokens(text), [])
     if block == "words":
-        return set(tokens)
+        return set(words)
     if block == "pairs":
-        marked = ["", *tokens, ""]
-        return set(pairwise(marked)) if tokens else set()
+        marked = ["", *words, ""]
+        return set(pairwise(marked)) if words else set()
     if block == "headers":
-        return {(name, token) for name, token in zip(fields, tokens, strict=True) if name}
+        return {(name, word) for name, word in zip(fields, words, strict=True) if name}
     if block == "repeats":
-        return {(token, str(n)) for token, times in Counter(tokens).items() for n in (2, 3, 5) if times >= n}
+        return {(word, str(n)) for word, times in Counter(words).items() for n in (2, 3, 5) if times >= n}
     if block == "gaps":
-        return {(a, b) for gap in (2, 3) for a, b in zip(tokens, tokens[gap:], strict=False)}
-    return {run for token in set(tokens) for run in runs(token)}
-
-
-def runs(token: str) -> set:
-    """Runs of three to five characters of a word between blanks; a word shorter than that is one run."""
-    padded = f" {token} "
-    return {padded[i : i + n] for n in (3, 4, 5) for i in range(max(1, len(padded) - n + 1))}
+        return {(a, b) for gap in (2, 3) for a, b in zip(words, words[gap:], strict=False)}
+    return runs(text)
 
 
 def fields_of(text: str) -> tuple[list, list]:
     """The tokens, and the header field of each ("" in the body, and for a field's name itself with its colon)."""
-    tokens, names, field, inside = [], [], "", True
+    words, names, field, inside = [], [], "", True
     for number, line in enumerate(text.split("\n")):
         match = HEADER.match(line)
         value = line
         if inside and match:
-            field = match.group()[:-1]
+            field = match.group()[:-1].lower()
             value = line[len(field) + 1 :]
-            tokens += TOKEN.findall(match.group())
-            names += [""] * len(TOKEN.findall(match.group()))
+            words += tokens(match.group())
+            names += [""] * len(tokens(match.group()))
         elif inside and field and line[:1] in (" ", "\t"):
             pass
-        elif inside and number == 0 and line.startswith("from "):
-            tokens += TOKEN.findall(line)
-            names += [""] * len(TOKEN.findall(line))
+        elif inside and number == 0 and line.startswith("From "):
+            words += tokens(line)
+            names += [""] * len(tokens(line))
             continue
         else:
             inside, field = False, ""
-        tokens += TOKEN.findall(value)
-        names += [field] * len(TOKEN.findall(value))
-    return tokens, names
+        words += tokens(value)
+        names += [field] * len(tokens(value))
+    return words, names
 
 
 def presence(size: int) -> float:

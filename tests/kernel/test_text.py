@@ -737,6 +737,8 @@ def test_arguments_that_make_no_sense():
             kernel.characters(documents, 0, 1, words, True, low, high)
         with pytest.raises(ValueError, match="characters are asked for"):
             kernel.characters_of(words, 0, words, False, low, high)
+    with pytest.raises(ValueError, match="up to 17 letters are asked for; there are 16 at most"):
+        kernel.stretches(documents, 0, 1, words, True, 1, 17)
     with pytest.raises(ValueError, match="there are 0"):
         kernel.characters_of(words, 1, Vocabulary(), True, 1, 2)
     for size in (-1, 2**31):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokens_by_hand as by_hand
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.utils import murmurhash3_32
@@ -51,6 +52,12 @@ PIECES = [
     "at",
     "ice cream",
     "日本",
+    "日本語",
+    "ไม่ดี",
+    "한국어",
+    "р\u0430ypal",
+    "ｃａｓｈ",
+    "👩‍👩‍👧🇫🇷",
     "naïve",
     "!!",
     "?",
@@ -564,7 +571,7 @@ def test_leave_one_out_of_a_plain_model_is_that_of_its_counts(family, corpus, un
         reliability=None, family=family, class_prior="uniform" if uniform else None, n_jobs=1
     ).fit(X, y)  # fmt: skip
     log_proba = learned.leave_one_out(X, y).log_proba
-    vectorizer = CountVectorizer()
+    vectorizer = CountVectorizer(analyzer=by_hand.words)
     counts = vectorizer.fit_transform(X)
     kind = {"multinomial": MultinomialNB, "bernoulli": deciban.BernoulliNB, "complement": deciban.ComplementNB}[family]
     for i in range(len(X)):

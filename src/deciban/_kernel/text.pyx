@@ -12,7 +12,7 @@ import numpy as np
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -59,18 +59,33 @@ cdef extern from "text_sets.h":
     int pairs_take(PairSet*, const PairSet*, const int32_t*, int64_t) noexcept nogil
     int pairs_copy(PairSet*, const PairSet*) noexcept nogil
 
+cdef extern from "text_characters.h":
+    enum:
+        IS_REPLACED
+        IS_AWKWARD
+    uint16_t normal_forms[0x10000]
+    uint8_t normal_classes[0x10000]
+    void fill_characters() noexcept nogil
+    bint is_alone(uint32_t) noexcept nogil
+
 cdef extern from "text_loops.h":
     enum:
         RULE_WORDS
         RULE_PUNCTUATION
         RULE_SPACES
+        RULE_SCRIPTS
+        RULE_SCRIPT_WORDS
+    enum:
+        STRETCH
     ctypedef struct Text:
         const void* data
         int64_t size
-        uint8_t kind, ascii
+        uint8_t kind, ascii, normal
     ctypedef struct Page:
         uint8_t* text
         int64_t size
+    ctypedef struct Reading:
+        bint lower, scripts
     ctypedef struct Stream:
         int32_t* ids
         int32_t* fields
@@ -78,11 +93,19 @@ cdef extern from "text_loops.h":
     ctypedef struct Rule:
         int rule
         int64_t shortest, longest
+    ctypedef struct Lengths:
+        int64_t low, high, syllables_low, syllables_high
     ctypedef struct Counted:
         int64_t* counts
         int32_t* indices
         int64_t size
-    void fill_characters() noexcept nogil
+    enum:
+        IS_NORMAL
+        IS_NORMAL_ONE_BY_ONE
+        IS_NORMAL_IN_CONTEXT
+    void fill_steps() noexcept nogil
+    int normality(const Text*) noexcept nogil
+    void places_of_characters(const Text*, bint, int64_t*) noexcept nogil
     bint valid_utf8(const uint8_t*, int64_t, bint) noexcept nogil
     int64_t text_bytes(const Text*) noexcept nogil
     Text text_of_string(object)
@@ -90,12 +113,13 @@ cdef extern from "text_loops.h":
     Text text_of_bytes(const void*, int64_t) noexcept nogil
     bint text_is_valid(Text*) noexcept nogil
     bint lowers_in_context(const Text*) noexcept nogil
-    int page_read(Page*, const Text*, bint) noexcept nogil
+    int page_read(Page*, const Text*, Reading) noexcept nogil
     void page_free(Page*) noexcept nogil
-    int tokenize_texts(const Text*, const Text*, int64_t, bint, WordSet*, bint, Rule, bint, Stream*,
+    int tokenize_texts(const Text*, const Text*, int64_t, bint, WordSet*, bint, Rule, bint, bint, Stream*,
                        int64_t*) noexcept nogil
     int runs_of_texts(const Text*, int64_t, bint, WordSet*, bint, int64_t, int64_t, Stream*, int64_t*) noexcept nogil
-    int runs_of_words(const WordSet*, int64_t, WordSet*, bint, int64_t, int64_t, Stream*, int64_t*) noexcept nogil
+    int stretches_of_texts(const Text*, int64_t, bint, WordSet*, bint, int64_t, int64_t, Stream*, int64_t*) noexcept nogil
+    int runs_of_words(const WordSet*, int64_t, WordSet*, bint, Lengths, bint, Stream*, int64_t*) noexcept nogil
     int pair_streams(const int32_t*, const int64_t*, const int32_t*, const int64_t*, int64_t, int64_t, PairSet*, bint,
                      int32_t, Stream*, int64_t*) noexcept nogil
     int spread_stream(const int32_t*, const int64_t*, int64_t, const int32_t*, const int64_t*, int64_t, Stream*,
@@ -107,7 +131,8 @@ cdef extern from "text_loops.h":
 cdef enum:
     MOST = 0x7FFFFFFF  # items a set may hold, characters a length may ask for
 
-cdef dict RULES = {"words": RULE_WORDS, "punctuation": RULE_PUNCTUATION, "spaces": RULE_SPACES}
+cdef dict RULES = {"words": RULE_WORDS, "punctuation": RULE_PUNCTUATION, "spaces": RULE_SPACES,
+                   "scripts": RULE_SCRIPTS, "script words": RULE_SCRIPT_WORDS}
 
 
 cdef void start() except *:
@@ -118,9 +143,47 @@ cdef void start() except *:
     for i in range(4):
         secret[i] |= 1  # they are multiplied with: never zero
     fill_characters()
+    fill_steps()
 
 
 start()
+
+cdef bint normal_forms_filled = False
+
+
+cdef int fill_normal_forms() except -1:
+    """What NFKC makes of each character of the basic plane, if it can be replaced by itself."""
+    global normal_forms_filled
+    import unicodedata
+
+    cdef int c
+    cdef str old, new, parts
+    if normal_forms_filled:
+        return 0
+    awkward = set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))  # jamo, which go together by rule
+    for c in range(0x10000):
+        normal_forms[c] = c
+        if c < 0xA0 or 0x3400 <= c < 0xA000 or 0xAC00 <= c < 0xF900:
+            continue  # ASCII, ideographs, Hangul, surrogates and private use stay as they are
+        old = chr(c)
+        new = unicodedata.normalize("NFKC", old)
+        if new == old:
+            normal_classes[c] = unicodedata.combining(old)
+            parts = unicodedata.decomposition(old)
+            if parts and not parts.startswith("<"):
+                awkward.add(int(parts.split()[1], 16))  # what comes before it may become one with it
+        elif len(new) == 1 and ord(new) < 0x10000 and not unicodedata.combining(new) and new not in "\u0130\u03a3":
+            normal_forms[c], normal_classes[c] = ord(new), IS_REPLACED
+        else:
+            awkward.add(c)
+    for c in awkward:
+        if c < 0x10000:
+            normal_classes[c] = IS_AWKWARD
+    for c in range(0xA0, 0x10000):
+        if normal_classes[c] == IS_REPLACED and normal_classes[normal_forms[c]]:
+            normal_classes[c] = IS_AWKWARD
+    normal_forms_filled = True
+    return 0
 
 
 cdef class OwnedMemory:
@@ -186,6 +249,18 @@ cdef int check_range(Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size) except 
     return 0
 
 
+cdef Rule rule_of(str rule, int64_t shortest, int64_t longest) except *:
+    cdef Rule out
+    if rule not in RULES:
+        raise ValueError(f"rule is {rule!r}; it must be one of {', '.join(map(repr, RULES))}")
+    if shortest < 0 or longest < 0:
+        raise ValueError(f"lengths must not be negative: shortest is {shortest} and longest is {longest}")
+    out.rule = RULES[rule]
+    out.shortest = min(shortest, <int64_t> 1 << 60)
+    out.longest = longest
+    return out
+
+
 cdef int check_lengths(int64_t low, int64_t high) except -1:
     if not 1 <= low <= high:
         raise ValueError(f"runs of {low} to {high} characters are asked for; there must be one at least")
@@ -199,16 +274,17 @@ cdef const int32_t* first32(const int32_t[::1] view) noexcept nogil:
 cdef class Documents:
     """Texts as the kernel reads them: where each one's characters are, without copying them."""
     cdef Text* texts     # as they are read
-    cdef Text* sources   # as they were given: the same, unless some had to be lower-cased beforehand
+    cdef Text* sources   # as they were given: the same, unless some had to be replaced beforehand
     cdef Py_ssize_t count
     cdef readonly bint lower
     cdef object held     # what keeps the characters where they are
-    cdef list lowered
+    cdef list replaced
+    cdef bint in_normal_form
     cdef Py_buffer buffer
     cdef bint buffered
 
     def __cinit__(self):
-        self.lowered = []
+        self.replaced = []
 
     def __init__(self, texts, bint lower=True):
         if self.texts != NULL:
@@ -265,17 +341,13 @@ cdef class Documents:
                         break
                     contextual[i] = lower and lowers_in_context(self.texts + i)
             if bad >= 0:
-                refuse(self.bytes_of(bad), bad)
+                refuse((<const char*> self.texts[bad].data)[:self.texts[bad].size], bad)
             for i in range(self.count):
                 if contextual[i]:
                     self.lower_beforehand(i)
         finally:
             free(contextual)
         return 0
-
-    cdef bytes bytes_of(self, Py_ssize_t i):
-        """A document that is given in UTF-8."""
-        return (<const char*> self.texts[i].data)[:self.texts[i].size]
 
     cdef int reserve(self, Py_ssize_t count) except -1:
         self.texts = <Text*> calloc(count + 1, sizeof(Text))
@@ -287,17 +359,79 @@ cdef class Documents:
 
     cdef int lower_beforehand(self, Py_ssize_t i) except -1:
         """Holds and reads a copy that Python has lower-cased."""
-        cdef str lowered = (self.held[i] if self.texts[i].kind else self.bytes_of(i).decode("utf-8")).lower()
+        self.separate_sources()
+        self.replace(i, self.string_of(i).lower())
+        return 0
+
+    cdef int separate_sources(self) except -1:
+        """Lets texts be replaced without their sources."""
         if self.sources == self.texts:
             self.sources = <Text*> malloc((self.count + 1) * sizeof(Text))
             if self.sources == NULL:
                 self.sources = self.texts
                 raise MemoryError("there is not enough memory for these documents")
             memcpy(self.sources, self.texts, (self.count + 1) * sizeof(Text))
-        self.lowered.append(lowered)
-        string_ready(lowered)
-        self.texts[i] = text_of_string(lowered)
         return 0
+
+    cdef int replace(self, Py_ssize_t i, str text) except -1:
+        self.replaced.append(text)
+        string_ready(text)
+        self.texts[i] = text_of_string(text)
+        return 0
+
+    cdef str string_of(self, Py_ssize_t i):
+        """A document as it was given."""
+        cdef Text* source = self.sources + i
+        if source.kind == 0:
+            return (<const char*> source.data)[:source.size].decode("utf-8")
+        return self.held[i] if isinstance(self.held[i], str) else self.held[i].decode("ascii")
+
+    def normalised(self):
+        """The documents in Unicode's normal form NFKC, before they are lower-cased; themselves if they are in it."""
+        cdef Documents out
+        cdef uint8_t* states
+        cdef Py_ssize_t i
+        cdef uint8_t any_state = 0
+        cdef bint all_ascii = True
+        cdef str text
+        from unicodedata import normalize
+
+        if self.in_normal_form:
+            return self
+        for i in range(self.count):
+            all_ascii = all_ascii and self.sources[i].ascii
+        self.in_normal_form = all_ascii
+        if all_ascii:
+            return self
+        fill_normal_forms()
+        states = <uint8_t*> calloc(self.count + 1, 1)
+        if states == NULL:
+            raise MemoryError("there is not enough memory for these documents")
+        try:
+            with nogil:
+                for i in range(self.count):
+                    states[i] = normality(self.sources + i)
+                    any_state |= states[i]
+            if not any_state:
+                self.in_normal_form = True
+                return self
+            out = Documents.__new__(Documents)
+            out.held, out.lower, out.in_normal_form = self, self.lower, True
+            out.reserve(self.count)
+            memcpy(out.texts, self.sources, (self.count + 1) * sizeof(Text))
+            out.separate_sources()
+            memcpy(out.texts, self.texts, (self.count + 1) * sizeof(Text))
+            for i in range(self.count):
+                if states[i] == IS_NORMAL_ONE_BY_ONE:
+                    out.texts[i].normal = True
+                elif states[i] == IS_NORMAL_IN_CONTEXT:
+                    text = normalize("NFKC", self.string_of(i))
+                    out.replace(i, text)
+                    if self.lower and lowers_in_context(out.texts + i):
+                        out.replace(i, text.lower())
+            return out
+        finally:
+            free(states)
 
     def __dealloc__(self):
         if self.sources != self.texts:
@@ -402,7 +536,9 @@ cdef class Vocabulary(Shared):
         cdef int32_t[::1] out = np.empty(n, dtype=np.int32)
         cdef Page page
         cdef Text text
+        cdef Reading as_given
         cdef object string
+        as_given.lower = as_given.scripts = False
         for i in range(n):
             string = given[i]
             if not isinstance(string, str):
@@ -416,7 +552,7 @@ cdef class Vocabulary(Shared):
                 if text.ascii:
                     out[i] = <int32_t> check(words_number(&self.set, <const uint8_t*> text.data, text.size, grow))
                 else:
-                    check(page_read(&page, &text, False))
+                    check(page_read(&page, &text, as_given))
                     out[i] = <int32_t> check(words_number(&self.set, page.text, page.size, grow))
         finally:
             self.leave(grow)
@@ -741,25 +877,18 @@ def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vo
     number of its name in `words`, in lower case; names, colons and the text below are in none, −1.
     """
     cdef Stream stream
-    cdef Rule wanted
+    cdef Rule wanted = rule_of(rule, shortest, longest)
     cdef int64_t[::1] indptr
     cdef int failed
     cdef int32_t* fields
     check_range(start, stop, documents.count)
-    if rule not in RULES:
-        raise ValueError(f"rule is {rule!r}; it must be one of {', '.join(map(repr, RULES))}")
-    if shortest < 0 or longest < 0:
-        raise ValueError(f"lengths must not be negative: shortest is {shortest} and longest is {longest}")
-    wanted.rule = RULES[rule]
-    wanted.shortest = min(shortest, <int64_t> 1 << 60)
-    wanted.longest = longest
     indptr = np.empty(stop - start + 1, dtype=np.int64)
     memset(&stream, 0, sizeof(Stream))
     words.enter(grow)
     try:
         with nogil:
             failed = tokenize_texts(documents.texts + start, documents.sources + start, stop - start, documents.lower,
-                                    &words.set, grow, wanted, headers, &stream, &indptr[0])
+                                    &words.set, grow, wanted, headers, False, &stream, &indptr[0])
         check(failed)
         ids = stream_array(&stream)
         fields = stream.fields
@@ -768,6 +897,47 @@ def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vo
     finally:
         words.leave(grow)
         stream_free(&stream)
+
+
+def locate(str text not None, Vocabulary words not None, str rule not None, int64_t longest=0):
+    """The numbers of a text's tokens, and where each begins and ends: the text is read as it is, capitals and all."""
+    cdef Stream stream
+    cdef Rule wanted = rule_of(rule, 1, longest)
+    cdef Text given
+    cdef int64_t[::1] indptr = np.empty(2, dtype=np.int64), begin
+    cdef int64_t[:, ::1] spans
+    cdef int failed
+    cdef Py_ssize_t i
+    string_ready(text)
+    given = text_of_string(text)
+    if given.size > MOST // 4:
+        raise OverflowError(f"the text has {given.size:,} characters; {MOST // 4:,} are read at most")
+    memset(&stream, 0, sizeof(Stream))
+    words.enter(True)
+    try:
+        with nogil:
+            failed = tokenize_texts(&given, &given, 1, False, &words.set, True, wanted, False, True, &stream, &indptr[0])
+        check(failed)
+        spans = np.empty((stream.size, 2), dtype=np.int64)
+        begin = np.empty(given.size + 1, dtype=np.int64)
+        for i in range(stream.size):
+            spans[i, 0] = stream.fields[i]
+            if i and spans[i, 0] == spans[i - 1, 0]:  # what is noted of the token before it
+                spans[i, 1] = spans[i - 1, 1]
+            else:
+                spans[i, 1] = spans[i, 0] + word_size(&words.set, stream.ids[i])
+        places_of_characters(&given, rule in ("scripts", "script words"), &begin[0])
+        first = np.searchsorted(begin, spans[:, 0], side="right") - 1
+        ids = stream_array(&stream)
+        return ids, np.stack([first, np.searchsorted(begin, spans[:, 1], side="left")], axis=1)
+    finally:
+        words.leave(True)
+        stream_free(&stream)
+
+
+def stands_alone(str token not None):
+    """Whether a token of the rule "scripts" is a letter of a script without spaces between words."""
+    return len(token) > 0 and is_alone(ord(token[0]))
 
 
 def pair_up(const int32_t[::1] left not None, const int64_t[::1] left_indptr not None, const int32_t[::1] right not None,
@@ -821,12 +991,46 @@ def characters(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, 
         stream_free(&stream)
 
 
-def characters_of(Vocabulary words not None, Py_ssize_t start, Vocabulary grams not None, bint grow, int64_t low, int64_t high):
-    """For each word from `start` on, the runs of `low` to `high` characters of the word with a blank on both sides."""
+def stretches(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vocabulary grams not None, bint grow,
+              int64_t low, int64_t high):
+    """The stream of the runs of `low` to `high` letters of scripts without spaces between words."""
     cdef Stream stream
     cdef int64_t[::1] indptr
     cdef int failed
+    check_range(start, stop, documents.count)
     check_lengths(low, high)
+    if high > STRETCH:
+        raise ValueError(f"runs of up to {high} letters are asked for; there are {STRETCH} at most")
+    indptr = np.empty(stop - start + 1, dtype=np.int64)
+    memset(&stream, 0, sizeof(Stream))
+    grams.enter(grow)
+    try:
+        with nogil:
+            failed = stretches_of_texts(documents.texts + start, stop - start, documents.lower, &grams.set, grow, low, high,
+                                        &stream, &indptr[0])
+        check(failed)
+        return stream_array(&stream), np.asarray(indptr)
+    finally:
+        grams.leave(grow)
+        stream_free(&stream)
+
+
+def characters_of(Vocabulary words not None, Py_ssize_t start, Vocabulary grams not None, bint grow, int64_t low, int64_t high,
+                  syllables=None):
+    """For each word from `start` on, the runs of `low` to `high` characters of the word with a blank on both sides.
+
+    With `syllables`, the shortest and the longest run in words of Hangul, words are those of the rule "scripts": marks
+    count with the character that they are on, and what stands alone by that rule has no runs.
+    """
+    cdef Stream stream
+    cdef Lengths lengths
+    cdef int64_t[::1] indptr
+    cdef bint scripts = syllables is not None
+    cdef int failed
+    lengths.low, lengths.high = low, high
+    lengths.syllables_low, lengths.syllables_high = syllables or (low, high)
+    check_lengths(low, high)
+    check_lengths(lengths.syllables_low, lengths.syllables_high)
     memset(&stream, 0, sizeof(Stream))
     words.enter(False)
     try:
@@ -836,7 +1040,7 @@ def characters_of(Vocabulary words not None, Py_ssize_t start, Vocabulary grams 
                 raise ValueError(f"words from {start} on are asked for, and there are {words.set.size}")
             indptr = np.empty(words.set.size - start + 1, dtype=np.int64)
             with nogil:
-                failed = runs_of_words(&words.set, start, &grams.set, grow, low, high, &stream, &indptr[0])
+                failed = runs_of_words(&words.set, start, &grams.set, grow, lengths, scripts, &stream, &indptr[0])
             check(failed)
             return stream_array(&stream), np.asarray(indptr)
         finally:

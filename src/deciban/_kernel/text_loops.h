@@ -1,14 +1,13 @@
 /* From texts to numbers: characters are read and lower-cased, runs of them found, and the runs looked up.
  *
  * A text of any width becomes a Page: its characters in UTF-8, and two rows of bits, one bit a byte, that say which
- * bytes belong to word characters and which to anything but white space. Sixty-four ASCII characters are done at a
- * time, others one by one. What a token is can then be told from the bits alone: one loop for all widths and rules. */
+ * bytes belong to word characters and which to anything but white space; by the rule of scripts also a third one, where
+ * a token begins though both are as before. Sixty-four ASCII characters are done at a time, others one by one. What a
+ * token is can then be told from the bits alone: one loop for all widths and rules. */
 #ifndef DECIBAN_TEXT_LOOPS_H
 #define DECIBAN_TEXT_LOOPS_H
 
-#include <Python.h>
-
-#include "text_sets.h"
+#include "text_characters.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -16,110 +15,8 @@
 
 enum { BLOCK = 64, BATCH = 32, SLOW = 16 /* characters of up to four bytes: at most a block */ };
 enum { UTF8 = 0 };
-enum { RULE_WORDS = 0, RULE_PUNCTUATION = 1, RULE_SPACES = 2 };
-
-/* ---- characters ---- */
-
-#define IS_WORD 0x40000000u
-#define IS_SPACE 0x80000000u
-#define LOWER_BITS 0x1FFFFFu
-
-static uint32_t basic_characters[0x10000]; /* the lower-case character, and what kind it is; filled at import */
-
-static uint32_t character(Py_UCS4 c) {
-    const uint32_t kind = c == '_' || Py_UNICODE_ISALNUM(c) ? IS_WORD : Py_UNICODE_ISSPACE(c) ? IS_SPACE : 0;
-    return kind | (uint32_t)Py_UNICODE_TOLOWER(c);
-}
-
-static void fill_characters(void) {
-    for (Py_UCS4 c = 0; c < 0x10000; c++) basic_characters[c] = character(c);
-}
-
-/* Writes a character in UTF-8, a surrogate as if it were a character; returns how many bytes it took. */
-static inline int write_character(uint8_t *to, uint32_t c) {
-    if (c < 0x80) {
-        to[0] = (uint8_t)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (uint8_t)(0xC0 | c >> 6);
-        to[1] = (uint8_t)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        to[0] = (uint8_t)(0xE0 | c >> 12);
-        to[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-        to[2] = (uint8_t)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    to[0] = (uint8_t)(0xF0 | c >> 18);
-    to[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
-    to[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-    to[3] = (uint8_t)(0x80 | (c & 0x3F));
-    return 4;
-}
-
-/* Reads a character of UTF-8 that has been checked. Memory that others can write to may have changed since: whatever it
- * holds, nothing outside is read, and no more than twice as much is written as was read. */
-static inline uint32_t read_character(const uint8_t *from, int64_t n, int64_t *at) {
-    const uint8_t *p = from + *at;
-    const int64_t left = n - *at;
-    const uint32_t c = p[0];
-    if (c < 0x80 || left < 2 || c < 0xC0) {
-        *at += 1;
-        return c & 0x7F;
-    }
-    if (c < 0xE0 || left < 3) {
-        *at += 2;
-        return (c & 0x1F) << 6 | (p[1] & 0x3F);
-    }
-    if (c < 0xF0 || left < 4) {
-        *at += 3;
-        return (c & 0x0F) << 12 | (uint32_t)(p[1] & 0x3F) << 6 | (p[2] & 0x3F);
-    }
-    *at += 4;
-    const uint32_t out =
-        (c & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
-    return out < 0x110000 ? out : 0xFFFD;
-}
-
-/* How many characters these bytes are. */
-static inline int64_t count_characters(const uint8_t *text, int64_t size) {
-    int64_t out = 0;
-    for (int64_t i = 0; i < size; i++) out += (text[i] & 0xC0) != 0x80;
-    return out;
-}
-
-/* Where the next `count` characters end, or the text does. */
-static inline int64_t skip_characters(const uint8_t *text, int64_t size, int64_t at, int64_t count) {
-    while (count > 0 && at < size) {
-        at++;
-        while (at < size && (text[at] & 0xC0) == 0x80) at++;
-        count--;
-    }
-    return at;
-}
-
-/* Whether these bytes are UTF-8, by the table of well-formed sequences of the Unicode standard. */
-static bool valid_utf8(const uint8_t *text, int64_t size, bool surrogates) {
-    int64_t i = 0;
-    while (i < size) {
-        const uint8_t c = text[i];
-        if (c < 0x80) {
-            i += i + 8 <= size && !(eight_bytes(text + i) & 0x8080808080808080u) ? 8 : 1;
-            continue;
-        }
-        const int more = c >= 0xC2 && c <= 0xDF ? 1 : c >= 0xE0 && c <= 0xEF ? 2 : c >= 0xF0 && c <= 0xF4 ? 3 : 0;
-        if (!more || size - i <= more) return false;
-        const uint8_t low = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80;
-        const uint8_t high = c == 0xED && !surrogates ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
-        if (text[i + 1] < low || text[i + 1] > high) return false;
-        for (int k = 2; k <= more; k++)
-            if (text[i + k] < 0x80 || text[i + k] > 0xBF) return false;
-        i += 1 + more;
-    }
-    return true;
-}
+enum { STRETCH = 16 }; /* letters in a run of those that stand alone, at most */
+enum { RULE_WORDS = 0, RULE_PUNCTUATION = 1, RULE_SPACES = 2, RULE_SCRIPTS = 3, RULE_SCRIPT_WORDS = 4 };
 
 /* ---- texts ---- */
 
@@ -128,6 +25,7 @@ typedef struct {
     int64_t size;  /* in units: bytes of UTF-8, or characters */
     uint8_t kind;  /* bytes a character, or UTF8 */
     uint8_t ascii; /* known to hold nothing else */
+    uint8_t normal; /* characters are replaced by their normal forms */
 } Text;
 
 static inline int64_t text_bytes(const Text *text) { return text->size * (text->kind ? text->kind : 1); }
@@ -135,7 +33,7 @@ static inline int64_t text_bytes(const Text *text) { return text->size * (text->
 /* A string as it lies in memory. */
 static Text text_of_string(PyObject *string) {
     const Text out = {PyUnicode_DATA(string), PyUnicode_GET_LENGTH(string), (uint8_t)PyUnicode_KIND(string),
-                      (uint8_t)PyUnicode_IS_ASCII(string)};
+                      (uint8_t)PyUnicode_IS_ASCII(string), false};
     return out;
 }
 
@@ -149,7 +47,7 @@ static int string_ready(PyObject *string) {
 }
 
 static Text text_of_bytes(const void *data, int64_t size) {
-    const Text out = {data, size, UTF8, false};
+    const Text out = {data, size, UTF8, false, false};
     return out;
 }
 
@@ -183,6 +81,43 @@ static bool lowers_in_context(const Text *text) {
     return any;
 }
 
+enum { IS_NORMAL, IS_NORMAL_ONE_BY_ONE, IS_NORMAL_IN_CONTEXT };
+
+/* What it takes to bring a text into its normal form. */
+static int normality(const Text *text) {
+    uint8_t last = 0; /* combining class of the character before */
+    bool replaced = false;
+    if (text->ascii) return IS_NORMAL;
+#define LOOK(UNIT, NOT_ASCII, CHARACTER)                                                                               \
+    for (int64_t i = 0; i < text->size;) {                                                                             \
+        const int64_t width = sizeof(UNIT), eight = 8 / width;                                                         \
+        if (i + eight <= text->size && !(eight_bytes((const uint8_t *)text->data + i * width) & NOT_ASCII)) {          \
+            i += eight;                                                                                                \
+            last = 0;                                                                                                  \
+            continue;                                                                                                  \
+        }                                                                                                              \
+        const uint8_t own = normal_class(CHARACTER);                                                                   \
+        if (LIKELY(own == 0 || own == IS_REPLACED)) {                                                                  \
+            replaced |= own != 0;                                                                                      \
+            last = 0;                                                                                                  \
+        } else {                                                                                                       \
+            if (own == IS_AWKWARD || own < last) return IS_NORMAL_IN_CONTEXT; /* or marks in another order */          \
+            last = own;                                                                                                \
+        }                                                                                                              \
+    }
+    if (text->kind == UTF8) {
+        LOOK(uint8_t, 0x8080808080808080u, read_character(text->data, text->size, &i))
+    } else if (text->kind == 1) {
+        LOOK(uint8_t, 0x8080808080808080u, ((const uint8_t *)text->data)[i++])
+    } else if (text->kind == 2) {
+        LOOK(uint16_t, 0xFF80FF80FF80FF80u, ((const uint16_t *)text->data)[i++])
+    } else {
+        LOOK(uint32_t, 0xFFFFFF80FFFFFF80u, ((const uint32_t *)text->data)[i++])
+    }
+#undef LOOK
+    return replaced ? IS_NORMAL_ONE_BY_ONE : IS_NORMAL;
+}
+
 /* ---- pages ---- */
 
 typedef struct {
@@ -198,7 +133,13 @@ typedef struct {
     int64_t words_room;
     uint64_t *solid; /* bit i: byte i does not belong to white space */
     int64_t solid_room;
-    bool wide; /* not all of it is ASCII */
+    uint64_t *cuts; /* bit i: a token begins at byte i, whatever the others say; of use if `scripts` */
+    int64_t cuts_room;
+    uint64_t *alone; /* bit i: byte i belongs to a letter that is a token; of use if `scripts` */
+    int64_t alone_room;
+    bool wide;    /* not all of it is ASCII */
+    bool scripts; /* read by the rule of scripts, and there is more than ASCII */
+    bool mixed;   /* there are letters that look like Latin ones */
     Span *spans; /* header fields: what starts at or after spans[i].start is in spans[i].field */
     int64_t spans_room;
     int64_t span_count;
@@ -208,6 +149,8 @@ static void page_free(Page *page) {
     free(page->text);
     free(page->words);
     free(page->solid);
+    free(page->cuts);
+    free(page->alone);
     free(page->spans);
     memset(page, 0, sizeof *page);
 }
@@ -249,13 +192,51 @@ static inline void read_block(const uint8_t *from, uint8_t *to, bool lower, uint
     }
 }
 
+/* How texts are read. */
+typedef struct {
+    bool lower, scripts;
+} Reading;
+
+/* The character before, marks not counted, and whether it takes the next one with it: JOINS is added then. */
+enum { JOINS = 8, STATES = 16 };
+
+enum { TAKES_WORD = 16, TAKES_SOLID = 32, TAKES_CUT = 64, TAKES_ALONE = 128 };
+
+/* Which bits a character sets by the rule of scripts, and below TAKES_WORD what it is to the next one. */
+static int step_of(uint32_t before, uint32_t kind) {
+    const bool joins = before & JOINS;
+    bool joined = true, joins_next;
+    before &= JOINS - 1;
+    if (kind >= KIND_MARK && before != KIND_SPACE) {
+        joins_next = (kind == KIND_STACKER && before == KIND_ALONE) || (kind == KIND_JOINER && before == KIND_PICTOGRAPH);
+        kind = before;
+    } else {
+        if (kind >= KIND_MARK) kind = KIND_OTHER;
+        joined = joins && kind == before;
+        joins_next = kind == KIND_REGIONAL && !joined;
+        joined |= kind == before && kind < KIND_ALONE;
+    }
+    return (int)kind | (joins_next ? JOINS : 0) | (kind == KIND_LETTER || kind == KIND_ALONE ? TAKES_WORD : 0) |
+           (kind == KIND_SPACE ? 0 : TAKES_SOLID) | (joined ? 0 : TAKES_CUT) | (kind == KIND_ALONE ? TAKES_ALONE : 0);
+}
+
+static uint8_t steps[STATES][KIND_HIDDEN]; /* filled at import */
+
+static void fill_steps(void) {
+    for (uint32_t before = 0; before < STATES; before++)
+        for (uint32_t kind = 0; kind < KIND_HIDDEN; kind++) steps[before][kind] = (uint8_t)step_of(before, kind);
+}
+
 #define NEXT_UNIT(from, n, i) ((uint32_t)(from)[(*(i))++])
 
 /* Fills the page from units of one width. */
 #define DEFINE_READ(NAME, UNIT, NEXT)                                                                                  \
-    static void NAME(Page *page, const UNIT *from, int64_t n, bool lower) {                                            \
+    static ALWAYS_INLINE void NAME(Page *page, const UNIT *from, int64_t n, bool lower, bool normal,                   \
+                                   const bool scripts) {                                                               \
         int64_t at = 0, i = 0;                                                                                         \
-        uint64_t words, solid;                                                                                         \
+        uint64_t words, solid, cuts, alone_;                                                                           \
+        uint32_t before = KIND_SPACE;                                                                                  \
+        bool mixed = false;                                                                                            \
         while (i < n) {                                                                                                \
             uint8_t block[BLOCK];                                                                                      \
             UNIT any = 0;                                                                                              \
@@ -270,53 +251,88 @@ static inline void read_block(const uint8_t *from, uint8_t *to, bool lower, uint
             if (any < 0x80) {                                                                                          \
                 read_block(block, page->text + at, lower, &words, &solid);                                             \
                 i += taken;                                                                                            \
+                if (scripts) {                                                                                         \
+                    const int last = (int)taken - 1;                                                                   \
+                    cuts = (before & (JOINS - 1)) >= KIND_ALONE, alone_ = 0;                                           \
+                    before = words >> last & 1 ? KIND_LETTER : solid >> last & 1 ? KIND_OTHER : KIND_SPACE;            \
+                }                                                                                                      \
             } else {                                                                                                   \
-                words = solid = 0;                                                                                     \
+                words = solid = cuts = alone_ = 0;                                                                     \
                 taken = 0;                                                                                             \
                 for (int k = 0; k < SLOW && i < n; k++) {                                                              \
-                    const uint32_t c = NEXT(from, n, &i), known = c < 0x10000 ? basic_characters[c] : character(c);    \
+                    uint32_t c = NEXT(from, n, &i);                                                                    \
+                    if (normal) c = normal_form(c);                                                                    \
+                    const uint32_t known = known_character(c);                                                         \
+                    if (scripts && kind_of(known) == KIND_HIDDEN) continue;                                            \
                     const int size = write_character(page->text + at + taken, lower ? known & LOWER_BITS : c);         \
                     const uint64_t own = (((uint64_t)1 << size) - 1) << taken;                                         \
-                    words |= known & IS_WORD ? own : 0;                                                                \
-                    solid |= known & IS_SPACE ? 0 : own;                                                               \
+                    if (scripts) {                                                                                     \
+                        const uint32_t step = steps[before][kind_of(known)];                                           \
+                        before = step & (STATES - 1);                                                                  \
+                        words |= step & TAKES_WORD ? own : 0;                                                          \
+                        solid |= step & TAKES_SOLID ? own : 0;                                                         \
+                        cuts |= (uint64_t)(step & TAKES_CUT ? 1 : 0) << taken;                                         \
+                        alone_ |= step & TAKES_ALONE ? own : 0;                                                        \
+                        mixed |= is_look_alike(c);                                                                     \
+                    } else {                                                                                           \
+                        words |= known & IS_WORD ? own : 0;                                                            \
+                        solid |= known & IS_SPACE ? 0 : own;                                                           \
+                    }                                                                                                  \
                     taken += size;                                                                                     \
                 }                                                                                                      \
                 page->wide = true;                                                                                     \
             }                                                                                                          \
             put_bits(page->words, at, words);                                                                          \
             put_bits(page->solid, at, solid);                                                                          \
+            if (scripts) put_bits(page->cuts, at, cuts), put_bits(page->alone, at, alone_);                            \
             at += taken;                                                                                               \
         }                                                                                                              \
         page->size = at;                                                                                               \
+        page->mixed = mixed;                                                                                           \
     }
 
-DEFINE_READ(read_narrow, uint8_t, NEXT_UNIT)
-DEFINE_READ(read_utf8, uint8_t, read_character)
-DEFINE_READ(read_two, uint16_t, NEXT_UNIT)
-DEFINE_READ(read_four, uint32_t, NEXT_UNIT)
+/* For each width, with and without the rule of scripts; apart, so that each loop has the registers for itself. */
+#define DEFINE_READS(NAME, UNIT, NEXT)                                                                                 \
+    DEFINE_READ(NAME, UNIT, NEXT)                                                                                      \
+    static NEVER_INLINE void NAME##_by_script(Page *page, const Text *text, bool lower) {                              \
+        NAME(page, text->data, text->size, lower, text->normal, true);                                                 \
+    }                                                                                                                  \
+    static NEVER_INLINE void NAME##_by_spaces(Page *page, const Text *text, bool lower) {                              \
+        NAME(page, text->data, text->size, lower, text->normal, false);                                                \
+    }
+
+DEFINE_READS(read_narrow, uint8_t, NEXT_UNIT)
+DEFINE_READS(read_utf8, uint8_t, read_character)
+DEFINE_READS(read_two, uint16_t, NEXT_UNIT)
+DEFINE_READS(read_four, uint32_t, NEXT_UNIT)
 
 /* The page of a text; NO_MEMORY if there is not enough. */
-static int page_read(Page *page, const Text *text, bool lower) {
+static int page_read(Page *page, const Text *text, Reading how) {
     /* Two also where all was ASCII when it was looked at: memory that others can write to may have changed since. */
     const int64_t most = text->kind <= 1 ? 2 : text->kind == 2 ? 3 : 4;
     if (text->size > INT64_MAX / 8) return NO_MEMORY;
     const int64_t room = text->size * most + BLOCK + PADDING, bits = room / 64 + 3;
+    page->scripts = how.scripts && !text->ascii;
     if (!make_room((void **)&page->text, &page->room, room, 1) ||
         !make_room((void **)&page->words, &page->words_room, bits, sizeof *page->words) ||
-        !make_room((void **)&page->solid, &page->solid_room, bits, sizeof *page->solid))
+        !make_room((void **)&page->solid, &page->solid_room, bits, sizeof *page->solid) ||
+        (page->scripts && (!make_room((void **)&page->cuts, &page->cuts_room, bits, sizeof *page->cuts) ||
+                           !make_room((void **)&page->alone, &page->alone_room, bits, sizeof *page->alone))))
         return NO_MEMORY;
     page->words[0] = page->solid[0] = 0;
     page->wide = false;
     page->span_count = 0;
-    if (text->kind == UTF8) read_utf8(page, text->data, text->size, lower);
-    else if (text->kind == 1) read_narrow(page, text->data, text->size, lower);
-    else if (text->kind == 2) read_two(page, text->data, text->size, lower);
-    else read_four(page, text->data, text->size, lower);
+    if (page->scripts) page->cuts[0] = page->alone[0] = 0;
+    if (text->kind == UTF8) (page->scripts ? read_utf8_by_script : read_utf8_by_spaces)(page, text, how.lower);
+    else if (text->kind == 1) (page->scripts ? read_narrow_by_script : read_narrow_by_spaces)(page, text, how.lower);
+    else if (text->kind == 2) (page->scripts ? read_two_by_script : read_two_by_spaces)(page, text, how.lower);
+    else (page->scripts ? read_four_by_script : read_four_by_spaces)(page, text, how.lower);
     /* A last block was filled up with blanks: the bits past the end must be zero, where every run ends. */
     const int64_t last = page->size >> 6;
     const uint64_t inside = ((uint64_t)1 << (page->size & 63)) - 1;
     page->words[last] &= inside;
     page->solid[last] &= inside;
+    if (page->scripts) page->cuts[last] &= inside, page->alone[last] &= inside;
     memset(page->text + page->size, 0, PADDING);
     return 0;
 }
@@ -485,19 +501,52 @@ typedef struct {
     int64_t shortest, longest; /* characters; longest 0: any */
 } Rule;
 
-/* Asks for every token of the page. A bit that differs from the one before it is where a run begins or ends. */
-static int find_tokens(const Page *page, Rule rule, Asking *asking) {
-    const bool both = rule.rule == RULE_PUNCTUATION;
+/* Whether a run of so many bytes has enough characters; punctuation always has, and letters that stand alone. */
+static bool long_enough(const Page *page, Rule rule, bool both, int64_t start, int64_t size) {
+    const uint64_t bit = (uint64_t)1 << (start & 63);
+    if (both && (!(page->words[start >> 6] & bit) || (page->scripts && page->alone[start >> 6] & bit))) return true;
+    return page->wide && skip_characters(page->text + start, size, 0, rule.shortest - 1) < size;
+}
+
+/* What follows a word that has both Latin letters and letters that look like them. No token has a blank in it. */
+#define MIXED_SCRIPTS "\xE2\x9F\xA8mixed scripts\xE2\x9F\xA9"
+static const char mixed_scripts[sizeof MIXED_SCRIPTS - 1 + PADDING] = MIXED_SCRIPTS;
+
+static bool mixes_scripts(const uint8_t *text, int64_t size) {
+    bool latin = false, look_alike = false;
+    for (int64_t at = 0; at < size;) {
+        const uint32_t c = read_character(text, size, &at);
+        latin |= is_latin(c);
+        look_alike |= is_look_alike(c);
+    }
+    return latin && look_alike;
+}
+
+/* Asks for what follows such a word, if this is one. */
+static NEVER_INLINE int ask_whether_mixed(Asking *asking, const uint8_t *text, int64_t size, int32_t noted) {
+    if (!mixes_scripts(text, size)) return 0;
+    return ask(asking, (const uint8_t *)mixed_scripts, sizeof MIXED_SCRIPTS - 1, noted);
+}
+
+/* Asks for every token of the page. A bit that differs from the one before it is where a run begins or ends. With
+ * `places` it is noted where each begins instead of its field. */
+static ALWAYS_INLINE int find_tokens_of(const Page *page, Rule rule, const bool scripts, const bool places,
+                                        Asking *asking) {
+    const bool both = rule.rule == RULE_PUNCTUATION || rule.rule == RULE_SCRIPTS;
     /* Fewer bytes than this may be too few characters of a word: four bytes are one at least. */
     const int64_t doubtful = rule.rule == RULE_SPACES || rule.shortest <= 1 ? 0 : rule.shortest * (page->wide ? 4 : 1);
-    const uint64_t *taken = rule.rule == RULE_WORDS ? page->words : page->solid;
+    const bool words_only = rule.rule == RULE_WORDS || rule.rule == RULE_SCRIPT_WORDS;
+    const uint64_t *taken = words_only ? page->words : page->solid;
     uint64_t last = 0, last_word = 0;
     int64_t start = -1, span = 0, limit = page->span_count ? page->spans[0].start : INT64_MAX;
     int32_t field = UNKNOWN;
     for (int64_t base = 0; base <= page->size; base += 64) {
-        const uint64_t inside = taken[base >> 6], word = page->words[base >> 6];
+        const uint64_t word = page->words[base >> 6];
+        uint64_t inside = taken[base >> 6];
+        if (scripts && words_only) inside &= ~page->alone[base >> 6];
         uint64_t edges = inside ^ (inside << 1 | last);
         if (both) edges |= word ^ (word << 1 | last_word);
+        if (scripts) edges |= page->cuts[base >> 6];
         last = inside >> 63;
         last_word = word >> 63;
         while (edges) {
@@ -507,18 +556,17 @@ static int find_tokens(const Page *page, Rule rule, Asking *asking) {
             if (start >= 0) {
                 const uint8_t *text = page->text + start;
                 int64_t size = at - start;
-                bool long_enough = true;
-                if (size < doubtful)
-                    long_enough = (both && !(page->words[start >> 6] >> (start & 63) & 1)) ||
-                                  (page->wide && skip_characters(text, size, 0, rule.shortest - 1) < size);
-                if (long_enough) {
+                if (size >= doubtful || long_enough(page, rule, both, start, size)) {
                     if (rule.longest && size > rule.longest)
                         size = page->wide ? skip_characters(text, size, 0, rule.longest) : rule.longest;
                     while (start >= limit) {
                         field = page->spans[span++].field;
                         limit = span < page->span_count ? page->spans[span].start : INT64_MAX;
                     }
-                    const int failed = ask(asking, text, size, field);
+                    const int32_t noted = places ? (int32_t)start : field;
+                    int failed = ask(asking, text, size, noted);
+                    if (scripts && page->mixed && both && !failed)
+                        failed = ask_whether_mixed(asking, text, size, noted);
                     if (failed) return failed;
                 }
             }
@@ -528,23 +576,53 @@ static int find_tokens(const Page *page, Rule rule, Asking *asking) {
     return answer(asking);
 }
 
+static NEVER_INLINE int find_tokens_by_spaces(const Page *page, Rule rule, Asking *asking) {
+    return find_tokens_of(page, rule, false, false, asking);
+}
+
+static NEVER_INLINE int find_tokens_by_script(const Page *page, Rule rule, Asking *asking) {
+    return find_tokens_of(page, rule, true, false, asking);
+}
+
+static NEVER_INLINE int find_places(const Page *page, Rule rule, Asking *asking) {
+    return find_tokens_of(page, rule, page->scripts, true, asking);
+}
+
+static int find_tokens(const Page *page, Rule rule, bool places, Asking *asking) {
+    return (places ? find_places : page->scripts ? find_tokens_by_script : find_tokens_by_spaces)(page, rule, asking);
+}
+
 /* The stream of the words of some texts. `sources` are the texts as they were given. */
 static int tokenize_texts(const Text *texts, const Text *sources, int64_t count, bool lower, WordSet *words, bool grow,
-                          Rule rule, bool headers, Stream *out, int64_t *indptr) {
+                          Rule rule, bool headers, bool places, Stream *out, int64_t *indptr) {
     Page page = {0};
-    Asking asking = {.words = words, .out = out, .grow = grow, .fields = headers};
+    Asking asking = {.words = words, .out = out, .grow = grow, .fields = headers || places};
+    const Reading how = {lower, rule.rule == RULE_SCRIPTS || rule.rule == RULE_SCRIPT_WORDS};
     int failed = 0;
     indptr[0] = 0;
     for (int64_t i = 0; i < count; i++) out->total += text_bytes(texts + i);
     for (int64_t i = 0; i < count && !failed; i++) {
-        failed = page_read(&page, texts + i, lower);
+        failed = page_read(&page, texts + i, how);
         if (!failed && headers) failed = find_fields(&page, sources + i, words, grow);
-        if (!failed) failed = find_tokens(&page, rule, &asking);
+        if (!failed) failed = find_tokens(&page, rule, places, &asking);
         indptr[i + 1] = out->size;
         out->done += text_bytes(texts + i);
     }
     page_free(&page);
     return failed;
+}
+
+/* to[i] = the byte of the page where character i of a string begins, and in the end how many there are; the string is
+ * neither lower-cased nor brought into normal form. */
+static void places_of_characters(const Text *text, bool scripts, int64_t *to) {
+    int64_t at = 0;
+    for (int64_t i = 0; i < text->size; i++) {
+        uint8_t written[4];
+        const uint32_t c = unit(text, i);
+        to[i] = at;
+        at += scripts && kind_of(known_character(c)) == KIND_HIDDEN ? 0 : write_character(written, c);
+    }
+    to[text->size] = at;
 }
 
 /* ---- runs of characters ---- */
@@ -577,15 +655,30 @@ static void squeeze_spaces(Page *page) {
     memset(page->text + to, 0, PADDING);
 }
 
-/* Asks for the runs of n characters. */
-static int find_runs(const uint8_t *text, int64_t size, bool wide, int64_t n, Asking *asking) {
-    int64_t start = 0, stop = wide ? skip_characters(text, size, 0, n - 1) : n - 1;
-    if (stop >= size) return 0;
+enum { EACH_BYTE, EACH_CHARACTER, EACH_CLUSTER /* a character with its marks */ };
+
+/* Where the next of them end, or the text does. */
+static inline int64_t skip_units(const uint8_t *text, int64_t size, int64_t at, int64_t count, int each) {
+    if (each == EACH_BYTE) return at + count < size ? at + count : size;
+    if (each == EACH_CHARACTER) return skip_characters(text, size, at, count);
+    while (count-- > 0 && at < size) {
+        const bool blank = text[at] == ' '; /* marks that have no character to be on stand for themselves */
+        at = skip_characters(text, size, at, 1);
+        if (blank) continue;
+        for (int64_t next = at; next < size; at = next)
+            if (kind_of(known_character(read_character(text, size, &next))) < KIND_MARK) break;
+    }
+    return at;
+}
+
+/* Asks for the runs of n units. */
+static int find_runs(const uint8_t *text, int64_t size, int each, int64_t n, Asking *asking) {
+    int64_t start = 0, stop = skip_units(text, size, 0, n - 1, each);
     while (stop < size) {
-        stop = wide ? skip_characters(text, size, stop, 1) : stop + 1;
+        stop = skip_units(text, size, stop, 1, each);
         const int failed = ask(asking, text + start, stop - start, UNKNOWN);
         if (failed) return failed;
-        start = wide ? skip_characters(text, size, start, 1) : start + 1;
+        start = skip_units(text, size, start, 1, each);
     }
     return 0;
 }
@@ -598,10 +691,10 @@ static int runs_of_texts(const Text *texts, int64_t count, bool lower, WordSet *
     indptr[0] = 0;
     for (int64_t i = 0; i < count; i++) out->total += text_bytes(texts + i);
     for (int64_t i = 0; i < count && !failed; i++) {
-        failed = page_read(&page, texts + i, lower);
+        failed = page_read(&page, texts + i, (Reading){lower, false});
         if (!failed) squeeze_spaces(&page);
         for (int64_t n = low; n <= high && n <= page.size && !failed; n++)
-            failed = find_runs(page.text, page.size, page.wide, n, &asking);
+            failed = find_runs(page.text, page.size, page.wide ? EACH_CHARACTER : EACH_BYTE, n, &asking);
         if (!failed) failed = answer(&asking);
         indptr[i + 1] = out->size;
         out->done += text_bytes(texts + i);
@@ -610,9 +703,76 @@ static int runs_of_texts(const Text *texts, int64_t count, bool lower, WordSet *
     return failed;
 }
 
-/* For each word from `first` on: the runs of it with a blank on both sides. One that is not longer than n characters so
- * is listed once, whole, and then no more. */
-static int runs_of_words(const WordSet *words, int64_t first, WordSet *grams, bool grow, int64_t low, int64_t high,
+/* Asks for the runs of `low` to `high` letters that stand alone, next to each other. */
+static int find_stretches(const Page *page, int64_t low, int64_t high, Asking *asking) {
+    int64_t starts[STRETCH + 1], count = 0; /* of the last few letters; the stretch so far has `count` of them */
+    int64_t next = 0;
+    for (int64_t base = 0; base <= page->size; base += 64) {
+        const uint64_t inside = page->alone[base >> 6];
+        uint64_t edges = page->cuts[base >> 6];
+        if (base + 64 > page->size) edges |= (uint64_t)1 << (page->size - base);
+        while (edges) {
+            const int bit = __builtin_ctzll(edges);
+            const int64_t at = base + bit;
+            edges &= edges - 1;
+            for (int64_t n = low; n <= high && n <= count; n++) {
+                const int64_t start = starts[(next - n) % STRETCH];
+                const int failed = ask(asking, page->text + start, at - start, UNKNOWN);
+                if (failed) return failed;
+            }
+            if (inside >> bit & 1) starts[next++ % STRETCH] = at, count++;
+            else count = 0;
+        }
+    }
+    return answer(asking);
+}
+
+static int stretches_of_texts(const Text *texts, int64_t count, bool lower, WordSet *grams, bool grow, int64_t low,
+                              int64_t high, Stream *out, int64_t *indptr) {
+    Page page = {0};
+    Asking asking = {.words = grams, .out = out, .grow = grow};
+    int failed = 0;
+    indptr[0] = 0;
+    for (int64_t i = 0; i < count; i++) out->total += text_bytes(texts + i);
+    for (int64_t i = 0; i < count && !failed; i++) {
+        if (!texts[i].ascii) {
+            failed = page_read(&page, texts + i, (Reading){lower, true});
+            if (!failed) failed = find_stretches(&page, low, high, &asking);
+        }
+        indptr[i + 1] = out->size;
+        out->done += text_bytes(texts + i);
+    }
+    page_free(&page);
+    return failed;
+}
+
+/* Lengths of runs inside words: of letters, and of syllables, each of which is several letters. */
+typedef struct {
+    int64_t low, high, syllables_low, syllables_high;
+} Lengths;
+
+/* How many units a word has, and what it is: the kind of its first character, and whether there are syllables. */
+typedef struct {
+    int64_t units;
+    uint32_t kind;
+    bool syllabic;
+} Spelling;
+
+static Spelling spelling_of(const uint8_t *text, int64_t size) {
+    Spelling out = {0, KIND_LETTER, false};
+    for (int64_t at = 0; at < size;) {
+        const uint32_t c = read_character(text, size, &at), kind = kind_of(known_character(c));
+        if (out.units == 0) out.kind = kind;
+        out.units += out.units == 0 || kind < KIND_MARK;
+        out.syllabic |= c >= 0x900 && IN(syllables, c);
+    }
+    return out;
+}
+
+/* For each word from `first` on: the runs of it with a blank on both sides. One that is not longer than n units so is
+ * listed once, whole, and then no more. By the rule of scripts a unit is a character with its marks, and signs that are
+ * tokens by themselves have no runs. */
+static int runs_of_words(const WordSet *words, int64_t first, WordSet *grams, bool grow, Lengths lengths, bool scripts,
                          Stream *out, int64_t *indptr) {
     Asking asking = {.words = grams, .out = out, .grow = grow};
     uint8_t *text = NULL;
@@ -630,13 +790,21 @@ static int runs_of_words(const WordSet *words, int64_t first, WordSet *grams, bo
         memcpy(text + 1, word_text(words, i), (size_t)size - 2);
         text[size - 1] = ' ';
         memset(text + size, 0, PADDING);
-        const int64_t characters = count_characters(text, size);
+        int64_t units = count_characters(text, size), low = lengths.low, high = lengths.high;
+        int each = units < size ? EACH_CHARACTER : EACH_BYTE;
+        if (scripts && units < size) {
+            const Spelling spelling = spelling_of(text + 1, size - 2);
+            each = EACH_CLUSTER;
+            units = spelling.units + 2;
+            if (spelling.syllabic) low = lengths.syllables_low, high = lengths.syllables_high;
+            if (spelling.kind >= KIND_ALONE && spelling.kind <= KIND_REGIONAL) high = 0;
+        }
         for (int64_t n = low; n <= high && !failed; n++) {
-            if (characters <= n) {
+            if (units <= n) {
                 failed = ask(&asking, text, size, UNKNOWN);
                 break;
             }
-            failed = find_runs(text, size, characters < size, n, &asking);
+            failed = find_runs(text, size, each, n, &asking);
         }
         if (!failed) failed = answer(&asking);
         indptr[i - first + 1] = out->size;

@@ -18,6 +18,8 @@
 /* GNU C is taken for granted, as gcc and clang speak it. */
 #define FETCH(address) __builtin_prefetch(address)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define NEVER_INLINE __attribute__((noinline))
 
 enum { UNKNOWN = -1, NO_MEMORY = -2, TOO_MANY = -3, BAD_NUMBER = -4, REPEATED = -5 };
 enum { PADDING = 8 }; /* bytes that may be read past the end of a string */

@@ -28,6 +28,7 @@ from deciban.results.evidence import Evidence
 from deciban.scorer import MAIL_ANSWERS, mail_answers
 from deciban.text import fit, mail
 from deciban.text.graded import Graded
+from deciban.text.tokens import BY_SCRIPT
 
 CLASSES = np.array(["ham", "spam"])
 HEADER_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]*:")
@@ -176,7 +177,7 @@ class SpamFilter(Estimator):
         self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
     ) -> Any:
         del closed  # there are two classes
-        prior = fit.pseudo_counts(self.prior, CLASSES, self.lowercase)
+        prior = fit.pseudo_counts(self.prior, CLASSES, self.lowercase, BY_SCRIPT)
         class_prior = prior_by_class(self.class_prior, CLASSES)
         empty_model = Graded.none(CLASSES, self.blocks, prior, True, class_prior, self.n_features)
         self.__dict__.pop("model_", None)

@@ -23,6 +23,7 @@ from deciban.text import fit
 from deciban.text.documents import Texts
 from deciban.text.graded import Graded
 from deciban.text.plain import Plain
+from deciban.text.tokens import TokenRule
 
 FAMILIES: dict[str, Family] = {"multinomial": Multinomial(), "bernoulli": Bernoulli(), "complement": Complement()}
 
@@ -53,6 +54,9 @@ class TextClassifier(Estimator):
         The class prior; None is the empirical one.
     lowercase : bool, default=True
         Whether "Free" is "free".
+    normalise : bool, default=True
+        Whether texts are read in Unicode's normal form NFKC, in which letters and digits of full width, ligatures,
+        styled letters and accents typed apart are the usual ones.
     n_features : int, default=None
         Hash items into this many buckets, |MurmurHash3| mod n_features, and keep no words: memory is bounded however
         many texts there are, and no text can be read from a model. Items in one bucket are the same to the model: with
@@ -96,6 +100,7 @@ class TextClassifier(Estimator):
         "prior": [Mapping, None],
         "class_prior": ["array-like", Mapping, StrOptions({"uniform"}), None],
         "lowercase": ["boolean"],
+        "normalise": ["boolean"],
         "n_features": text_methods.N_FEATURES_CONSTRAINT,
         "n_jobs": [None, int, np.integer],
     }
@@ -110,6 +115,7 @@ class TextClassifier(Estimator):
         prior: Any = None,
         class_prior: Any = None,
         lowercase: bool = True,
+        normalise: bool = True,
         n_features: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -120,6 +126,7 @@ class TextClassifier(Estimator):
         self.prior = prior
         self.class_prior = class_prior
         self.lowercase = lowercase
+        self.normalise = normalise
         self.n_features = n_features
         self.n_jobs = n_jobs
 
@@ -129,6 +136,8 @@ class TextClassifier(Estimator):
     def _validated(self, X: Any, *, reset: bool, least: int = 1) -> Texts:
         if not reset and self.lowercase != self.lowercase_:
             raise ValueError("lowercase has changed since the model was fitted: its words are others. Fit it again")
+        if not reset and self.normalise != self.model_.rule.normalise:
+            raise ValueError("normalise has changed since the model was fitted: its words are others. Fit it again")
         texts: Texts = super()._validated(X, reset=reset, least=least)
         return texts
 
@@ -148,15 +157,16 @@ class TextClassifier(Estimator):
 
     def _empty_model(self, texts: Texts, classes: Array, closed: bool) -> Graded | Plain:
         """The model of the parameters, which has learned nothing."""
-        prior = fit.pseudo_counts(self.prior, classes, self.lowercase, alnum=self.reliability is None)
+        rule = TokenRule(normalise=bool(self.normalise))
+        prior = fit.pseudo_counts(self.prior, classes, self.lowercase, rule, plain=self.reliability is None)
         class_prior = prior_by_class(self.class_prior, classes)
         if self.reliability is not None:
-            blocks = fit.blocks_of(self.blocks, texts)
-            return Graded.none(classes, blocks, prior, closed, class_prior, self.n_features)
+            blocks = fit.blocks_of(self.blocks, texts, rule)
+            return Graded.none(classes, blocks, prior, closed, class_prior, self.n_features, rule)
         if prior and isinstance(self.alpha, str):
             raise ValueError("a prior by word needs alpha to be a number")
         family, alpha, loo = FAMILIES[self.family], 1.0 if self._wants_loo() else self.alpha, self._wants_loo()
-        return Plain.none(family, alpha, classes, prior, closed, class_prior, self.n_features, loo)
+        return Plain.none(family, alpha, classes, prior, closed, class_prior, self.n_features, loo, rule)
 
     _rows_with_weight = text_methods.rows_with_weight
     _rows_to_keep = text_methods.rows_to_keep
@@ -197,8 +207,12 @@ class TextClassifier(Estimator):
         }
 
     def _restored(self, model: Any, about: dict[str, Any]) -> Graded | Plain:
+        if "normalise" not in about["parameters"]:  # an older version, which did not
+            self.normalise = False
         self._check_parameters()
         restored = text_methods.restored(model, about, self.reliability is None, self.n_features)
+        if restored.rule.normalise != self.normalise:
+            raise ValueError("its texts are not read as its parameters say")
         self.lowercase_ = self.lowercase
         if not isinstance(restored, Plain):
             return restored

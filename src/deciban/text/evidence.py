@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deciban.results.evidence import Evidence
 from deciban.show import visible
+from deciban.text.tokens import Token
 
 ITEM_KINDS = {
     "words": "word",
@@ -20,7 +20,6 @@ ITEM_KINDS = {
     "repeats": "repeat",
 }
 PLURAL = ("word", "pair", "header", "gap", "repeat", "")
-TOKEN = re.compile(r"\w+|[^\w\s]+")
 MAX_CHARACTERS_SHOWN = 4000  # of a text
 WEAK, STRONG = 0.5, 6.0  # decibans: below the first a word is not coloured, from the second on it is bold
 
@@ -83,21 +82,22 @@ class TextEvidence(Evidence):
 
 def with_text(
     evidence: Evidence,
+    tokens: Iterable[Token],
     text: str,
     words: Mapping[str, float],
     pairs: Mapping[tuple[str, ...], float] | None = None,
-    lower: bool = True,
 ) -> TextEvidence:
-    """Evidence together with the text, given the evidence of each of its words and pairs of neighbours."""
-    matches = [(match.start(), match.end(), match.group()) for match in TOKEN.finditer(text)]
-    tokens = [(start, end, word.lower() if lower else word) for start, end, word in matches]
-    pairs = pairs or {}
+    """Evidence together with the text and its tokens, given the evidence of each word and pair of neighbours."""
+    tokens, pairs = list(tokens), pairs or {}
     marked = ["", *(word for _, _, word in tokens), ""]
-    spans = []
+    spans: list[tuple[int, int, float]] = []
     for i, (start, end, word) in enumerate(tokens):
         beside = pairs.get((marked[i], word), 0.0) + pairs.get((word, marked[i + 2]), 0.0)
         db = words.get(word, 0.0) + beside / 2.0
-        if db:
+        if db and spans and start < spans[-1][1]:  # several tokens of one character, or about one word
+            before = spans.pop()
+            spans.append((before[0], max(end, before[1]), before[2] + db))
+        elif db:
             spans.append((start, end, db))
     return TextEvidence(
         evidence.target, evidence.against, evidence.prior, evidence.items, evidence.probability, text, tuple(spans)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from deciban.text.items import BLOCKS, PAIRED, REPEAT_TIMES, Items, Lexicon
 from deciban.text.raw import PairVocabulary, Vocabulary
 from deciban.text.sums import ItemSums, TextSums
 from deciban.text.tables import MAX_CLASS_FACTORS, STRENGTHS, VECTORS
+from deciban.text.tokens import BY_SPACES, TokenRule
 
 if TYPE_CHECKING:
     from deciban.text.plain import Plain
@@ -44,7 +46,7 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     """A text model as a JSON document that describes it, and arrays."""
     if not isinstance(model, Graded):
         document, tensors = files.parts(model.model.with_joint(model.model.joint.with_alpha(1.0)))
-        described = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior))}
+        described = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior)), "rule": asdict(model.rule)}
         if isinstance(model.words, Buckets):
             tensors["words.buckets"], described["n_features"] = model.words.buckets(), model.words.n_features
         elif isinstance(model.words, Vocabulary):
@@ -67,6 +69,7 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
             "mass": sums.mass,
             "prior": encode(dict(model.prior)),
             "common": sums.common is not None,
+            "rule": asdict(model.rule),
         },
     }
     if model.n_features is not None:
@@ -121,7 +124,8 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded
         if len(words) != model.columns().size:
             raise FileError(f"it has {len(words)} words, but sums of {model.columns().size}")
         alpha = checked_alpha(decode(document["text"]["alpha"]), len(model.classes), len(words))
-        return Plain(words, model, alpha, read_prior(document["text"]["prior"], words))._with_pseudo_counts()
+        prior, rule = read_prior(document["text"]["prior"], words), read_rule(document["text"])
+        return Plain(words, model, alpha, prior, rule)._with_pseudo_counts()
     classes, about = checked_classes(document["classes"]), document["graded"]
     k, blocks = len(classes), tuple(about["blocks"])
     if "words" not in blocks or [block for block in BLOCKS if block in blocks] != list(blocks):
@@ -129,23 +133,30 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded
     weight = checked(tensors, "weight", (k,))
     if (weight < 0).any():
         raise FileError("a class has a negative weight")
-    n_features = read_n_features(about)
-    lexicon = read_items(tensors, n_features, "common" in about)
+    n_features, rule = read_n_features(about), read_rule(about)
+    lexicon = read_items(tensors, n_features, rule, "common" in about)
     cells = {block: read_cells(tensors, block, lexicon.size(block), k) for block in blocks}
     mass = {block: float(about["mass"][block]) for block in blocks}
     if not all(0 <= amount < np.inf for amount in mass.values()):
         raise FileError("the amount of a block is not a number ≥ 0")
     choice = read_choice(document, tensors, blocks)
     ridges = NO_RIDGES if choice is None else choice.ridges
-    common = read_common(tensors, n_features, weight, ridges) if flag(about.get("common", False)) else None
+    common = read_common(tensors, n_features, rule, weight, ridges) if flag(about.get("common", False)) else None
     sums = TextSums(classes, weight, lexicon, cells, mass, flag(document["closed"]), common)
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
     prior = read_prior(about["prior"], lexicon)
     return Graded(sums, choice, prior, class_prior)
 
 
-def read_lexicon(tensors: Mapping[str, Array], repeats: bool) -> Lexicon:
-    lexicon = Lexicon(read_words(tensors, "words"), characters=read_words(tensors, "characters"))
+def read_rule(document: Mapping[str, Any]) -> TokenRule:
+    """How texts are cut; older files do not say it."""
+    if "rule" not in document:
+        return BY_SPACES
+    return TokenRule(flag(document["rule"]["scripts"]), flag(document["rule"]["normalise"]))
+
+
+def read_lexicon(tensors: Mapping[str, Array], rule: TokenRule, repeats: bool) -> Lexicon:
+    lexicon = Lexicon(read_words(tensors, "words"), characters=read_words(tensors, "characters"), rule=rule)
     if not len(lexicon.words) or lexicon.words.strings(np.zeros(1, dtype=np.int32)) != [""]:
         raise FileError("its first word is not the mark of a text's ends")
     for block in PAIRED:
@@ -155,19 +166,21 @@ def read_lexicon(tensors: Mapping[str, Array], repeats: bool) -> Lexicon:
     return lexicon
 
 
-def read_items(tensors: Mapping[str, Array], n_features: int | None, repeats: bool = True) -> Items:
+def read_items(tensors: Mapping[str, Array], n_features: int | None, rule: TokenRule, repeats: bool = True) -> Items:
     """A set of items; older files have no repeats."""
     if n_features is None:
-        return read_lexicon(tensors, repeats)
+        return read_lexicon(tensors, rule, repeats)
     known = [block for block in BLOCKS if repeats or block != "repeats"]
     sets = {block: read_buckets(tensors, block, n_features) for block in known}
-    return HashedLexicon({block: sets.get(block, Buckets(n_features)) for block in BLOCKS})
+    return HashedLexicon({block: sets.get(block, Buckets(n_features)) for block in BLOCKS}, rule)
 
 
-def read_common(tensors: Mapping[str, Array], n_features: int | None, weight: Array, ridges: Array) -> CommonItems:
+def read_common(
+    tensors: Mapping[str, Array], n_features: int | None, rule: TokenRule, weight: Array, ridges: Array
+) -> CommonItems:
     """The items that are modelled jointly: x is from 0 to 1, which bounds all its sums."""
     own = part(tensors, "common.")
-    items = read_items(own, n_features)
+    items = read_items(own, n_features, rule)
     block, number = of_kind(own, "block", np.int32), of_kind(own, "number", np.int32)
     d, k = len(block), len(weight)
     if len(number) != d or not 0 < d <= MOST_COMMON or not np.isin(block, [BLOCKS.index(b) for b in COMMON]).all():

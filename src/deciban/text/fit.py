@@ -14,12 +14,12 @@ from deciban.learner import AS_LABELLED, Hidden
 from deciban.reading.labels import Labels
 from deciban.show import progress
 from deciban.text.documents import Texts
-from deciban.text.evidence import TOKEN
 from deciban.text.graded import Graded, Labelled
 from deciban.text.items import BLOCKS, choose_blocks
 from deciban.text.kept import MAX_KEPT_DOCUMENTS, Kept, marks, max_documents_to_fit_on, rechosen, smallest
-from deciban.text.plain import MIN_WORD_CHARACTERS, Plain
+from deciban.text.plain import Plain, plain_words
 from deciban.text.raw import Documents
+from deciban.text.tokens import MIXED_SCRIPTS, TokenRule
 
 
 def learn(
@@ -49,7 +49,7 @@ def learn(
 
 def learned_and_chosen(none: Graded, texts: Texts, labels: Labels, weight: Floats | None, n_jobs: int | None) -> Graded:
     """The model with all documents learned, and choices made on some of them; each is read once."""
-    learned, known = Kept.of(texts, labels, weight), np.flatnonzero(labels.codes >= 0)
+    learned, known = Kept.of(texts, labels, weight, none.rule), np.flatnonzero(labels.codes >= 0)
     eval_index = smallest([text for text, _, _ in learned.rows], max_documents_to_fit_on(labels.classes))
     mark, others_index = (
         marks(learned.rows[i][0] for i in eval_index),
@@ -67,10 +67,10 @@ def learned_and_chosen(none: Graded, texts: Texts, labels: Labels, weight: Float
     return replace(model, choosing=True, kept=learned.limited(MAX_KEPT_DOCUMENTS))
 
 
-def blocks_of(requested: Any, texts: Texts) -> tuple[str, ...]:
+def blocks_of(requested: Any, texts: Texts, rule: TokenRule) -> tuple[str, ...]:
     """The blocks of items to use: as given, checked, or chosen by the first documents."""
     if isinstance(requested, str):
-        return choose_blocks(next(texts.batches(), Documents([])))
+        return choose_blocks(next(texts.batches(), Documents([])), rule)
     blocks = tuple(requested)
     unknown = [block for block in blocks if block not in BLOCKS]
     if unknown or "words" not in blocks or len(set(blocks)) < len(blocks):
@@ -78,8 +78,10 @@ def blocks_of(requested: Any, texts: Texts) -> tuple[str, ...]:
     return tuple(block for block in BLOCKS if block in blocks)
 
 
-def pseudo_counts(given: Mapping[str, Any] | None, classes: Array, lower: bool, alnum: bool = False) -> dict[str, Any]:
-    """The given pseudo-counts by word, checked; with `alnum`, words are read as by `Plain`."""
+def pseudo_counts(
+    given: Mapping[str, Any] | None, classes: Array, lower: bool, rule: TokenRule, plain: bool = False
+) -> dict[str, Any]:
+    """The given pseudo-counts by word, checked; with `plain`, words are read as by `Plain`."""
     out: dict[str, Any] = {}
     for word, value in (given or {}).items():
         if not isinstance(word, str):
@@ -90,9 +92,10 @@ def pseudo_counts(given: Mapping[str, Any] | None, classes: Array, lower: bool, 
                 raise ValueError(f"prior[{word!r}] speaks of a class {label!r} that is not among {classes.tolist()}")
             if not isinstance(n, Real) or not 0 <= float(n) < 1e100:
                 raise ValueError(f"prior[{word!r}] has {n!r}: pseudo-counts are numbers ≥ 0")
-        read = word.lower() if lower else word
-        if not TOKEN.fullmatch(read) or (alnum and (len(read) < MIN_WORD_CHARACTERS or not read.isalnum())):
+        as_read = plain_words(word, lower, rule) if plain else rule.tokens(word, lower)
+        if len([token for token in as_read if token != MIXED_SCRIPTS]) != 1 or len(word.split()) != 1:
             raise ValueError(f"prior speaks of {word!r}, which is not one word as texts are read here")
+        read = as_read[0]
         if read in out:
             raise ValueError(f"prior speaks of {read!r} twice")
         out[read] = {c: float(n) for c, n in value.items()} if isinstance(value, Mapping) else float(value)

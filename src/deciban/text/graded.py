@@ -63,6 +63,7 @@ from deciban.text.sums import (
     sums_of,
 )
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Shares, Tables, class_factors
+from deciban.text.tokens import BY_SCRIPT, TokenRule
 
 MAX_EVIDENCE_ENTRIES = 1 << 25  # held at a time
 DISTINCT_WEIGHTS = 16  # with more of them, rows of about the same weight share one table of class shares
@@ -151,8 +152,9 @@ class Graded(Learner):
         closed: bool,
         class_prior: str | Floats,
         n_features: int | None = None,
+        rule: TokenRule = BY_SCRIPT,
     ) -> Graded:
-        lexicon = Lexicon() if n_features is None else HashedLexicon.none(n_features)
+        lexicon = Lexicon(rule=rule) if n_features is None else HashedLexicon.none(n_features, rule)
         return cls(TextSums.none(classes, blocks, closed, lexicon.fresh).with_words(prior), None, prior, class_prior)
 
     def zero(self) -> Graded:
@@ -162,6 +164,10 @@ class Graded(Learner):
     @property
     def n_features(self) -> int | None:
         return self.sums.lexicon.n_features
+
+    @property
+    def rule(self) -> TokenRule:
+        return self.sums.lexicon.rule
 
     @property
     def classes(self) -> Array:
@@ -183,7 +189,7 @@ class Graded(Learner):
     def batch(self, rows: Texts, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
         labels = labels.placed(self.classes) if self.closed else labels
         sums = self._collected(rows.batches(), labels.codes, labels.classes, weight, n_jobs)
-        kept = Kept.of(rows, labels, weight) if self.choosing else NONE_KEPT
+        kept = Kept.of(rows, labels, weight, self.rule) if self.choosing else NONE_KEPT
         return replace(self, sums=replace(sums, closed=self.closed), unlabelled=0, kept=kept)
 
     def learn(self, rows: Texts, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
@@ -717,7 +723,7 @@ def numbered(
     documents: Documents, lexicon: Items, blocks: Sequence[str], n_jobs: int | None
 ) -> Iterator[tuple[Array, dict[str, Rows]]]:
     """Documents as rows numbered by the lexicon (−1: unknown), in pieces, each with its document numbers."""
-    for part in read(documents, blocks, n_jobs, lexicon.fresh):
+    for part in read(documents, blocks, n_jobs, lexicon):
         to = lexicon.places(part.lexicon)
         for start, stop, rows in part.pieces:
             yield (

@@ -18,6 +18,7 @@ from deciban._typing import Array, Codes
 from deciban.errors import DecibanError
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows
 from deciban.text.raw import Documents, PairVocabulary, Vocabulary
+from deciban.text.tokens import BY_SCRIPT, TokenRule
 
 MAX_BUCKETS = 2**31 - 1  # hashes have 32 bits, of which the sign is dropped
 
@@ -92,17 +93,18 @@ class HashedLexicon(Items):
     """The buckets that have been seen, by block."""
 
     sets: dict[str, Buckets]
+    rule: TokenRule = BY_SCRIPT
 
     @classmethod
-    def none(cls, n_features: int) -> Self:
-        return cls({block: Buckets(n_features) for block in BLOCKS})
+    def none(cls, n_features: int, rule: TokenRule = BY_SCRIPT) -> Self:
+        return cls({block: Buckets(n_features) for block in BLOCKS}, rule)
 
     @property
     def n_features(self) -> int:
         return self.sets["words"].n_features
 
     def fresh(self) -> Self:
-        return self.none(self.n_features)
+        return self.none(self.n_features, self.rule)
 
     def size(self, block: str) -> int:
         return len(self.sets[block])
@@ -111,7 +113,7 @@ class HashedLexicon(Items):
         return not any(map(len, self.sets.values()))
 
     def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
-        spelled, out = Lexicon(), {}  # strings are not kept beyond this call
+        spelled, out = Lexicon(rule=self.rule), {}  # strings are not kept beyond this call
         for block, (ids, indptr) in spelled.streams(documents, start, stop, blocks).items():
             mine = self.sets[block]
             numbers = np.append(mine.number(hashes(spelled, block)), np.int32(-1))  # number −1 is in no bucket
@@ -120,7 +122,7 @@ class HashedLexicon(Items):
         return out
 
     def copy(self) -> Self:
-        return type(self)({block: mine.copy() for block, mine in self.sets.items()})
+        return type(self)({block: mine.copy() for block, mine in self.sets.items()}, self.rule)
 
     def merge(self, other: Self) -> dict[str, Codes]:
         return {block: mine.merge(other.sets[block]) for block, mine in self.sets.items()}
@@ -130,7 +132,7 @@ class HashedLexicon(Items):
 
     def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
         which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
-        return type(self)({block: mine.take(which[block]) for block, mine in self.sets.items()}), which
+        return type(self)({block: mine.take(which[block]) for block, mine in self.sets.items()}, self.rule), which
 
     def find(self, words: Iterable[str]) -> Codes:
         return self.sets["words"].find(words)
@@ -138,13 +140,13 @@ class HashedLexicon(Items):
     def with_words(self, words: Iterable[str]) -> Self:
         known = self.sets["words"].copy()
         known.add(words)
-        return self if len(known) == self.size("words") else type(self)({**self.sets, "words": known})
+        return self if len(known) == self.size("words") else type(self)({**self.sets, "words": known}, self.rule)
 
     def names(self, block: str, which: Codes) -> list[str]:
         return self.sets[block].strings(which)
 
     def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
-        spelled = Lexicon()
+        spelled = Lexicon(rule=self.rule)
         ids, _ = spelled.streams(document, 0, 1, (block,))[block]
         present = np.unique(ids[ids >= 0]).astype(np.int32)
         numbers = self.sets[block].place(hashes(spelled, block)[present])

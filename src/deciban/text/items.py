@@ -1,5 +1,8 @@
 """The items of a text: words, pairs of them, header fields, gaps, characters, repeats. Each item has a number.
 
+Words are tokens (see tokens.py). Characters are runs of them inside words; in scripts without spaces between words,
+where every letter is a token, runs of letters.
+
 Pairs, header fields and gaps are pairs of words, so they are stored as pairs of numbers, not as strings. A repeat is a
 word and its least number of occurrences.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -16,13 +19,15 @@ import numpy as np
 from deciban._kernel import text as kernel
 from deciban._typing import Array, Codes
 from deciban.text.raw import Documents, PairVocabulary, Vocabulary
+from deciban.text.tokens import BY_SCRIPT, MAX_WORD_CHARACTERS, TokenRule
 
 BLOCKS = ("words", "pairs", "headers", "gaps", "characters", "repeats")
 PAIRED = ("pairs", "headers", "gaps")  # those made of two words
 REPEAT_TIMES = (2, 3, 5)  # least numbers of occurrences for a repeat
 GAPS = (2, 3)  # distances between the words of a gap
 RUNS = (3, 5)  # the shortest and the longest run of characters
-MAX_WORD_CHARACTERS = 256  # longer words are cut, so that they cannot fill the memory
+SYLLABLE_RUNS = (2, 3)  # the same in words of syllables, such as Hangul's, which are several letters each
+UNSPACED_RUNS = (2, 4)  # the same of letters in scripts without spaces between words
 # Repeats help if documents have at least so many repeated words and at most so many distinct ones, on average.
 MIN_REPEATED_WORDS, MAX_WORDS_FOR_REPEATS = 5, 100
 MAX_WORDS_OF_SHORT_TEXT = 64  # distinct words of a short text, on average, for which gaps and characters help
@@ -32,6 +37,9 @@ ItemStream: TypeAlias = tuple[Codes, Array]  # numbers, one document after the o
 Rows: TypeAlias = tuple[Array, Codes]  # where each document's begin, and its distinct items, ascending
 
 
+NOT_SPELLED: ItemStream = (np.zeros(0, np.int32), np.zeros(1, np.int64))
+
+
 class Items(ABC):
     """A growing set of items, numbered by block in the order in which they were first seen."""
 
@@ -39,6 +47,11 @@ class Items(ABC):
     @abstractmethod
     def n_features(self) -> int | None:
         """The number of buckets, if items are hashed."""
+
+    @property
+    @abstractmethod
+    def rule(self) -> TokenRule:
+        """How texts are cut."""
 
     @abstractmethod
     def fresh(self) -> Self:
@@ -96,14 +109,15 @@ class Lexicon(Items):
     gaps: PairVocabulary = field(default_factory=PairVocabulary)
     characters: Vocabulary = field(default_factory=Vocabulary)
     repeats: PairVocabulary = field(default_factory=PairVocabulary)  # (word, how often at least)
-    spelled: ItemStream = field(default_factory=lambda: (np.zeros(0, np.int32), np.zeros(1, np.int64)))  # of each word
+    spelled: ItemStream = NOT_SPELLED  # the characters of each word
+    rule: TokenRule = BY_SCRIPT
 
     @property
     def n_features(self) -> None:
         return None
 
     def fresh(self) -> Self:
-        return type(self)()
+        return type(self)(rule=self.rule)
 
     def size(self, block: str) -> int:
         return len(getattr(self, block))
@@ -120,13 +134,14 @@ class Lexicon(Items):
 
     def streams(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, ItemStream]:
         """The items of each document, by block, some of them more than once; new ones are added."""
+        documents = self.rule.prepared(documents)  # at once if they are
         ids, indptr, fields = kernel.tokenize(
             documents,
             start,
             stop,
             self.words,
             True,
-            "punctuation",
+            self.rule.name,
             longest=MAX_WORD_CHARACTERS,
             headers="headers" in blocks,
         )
@@ -145,6 +160,9 @@ class Lexicon(Items):
             if "characters" in blocks:
                 self._spell()
                 out["characters"] = kernel.spread(distinct, begin, *self.spelled)
+                if self.rule.scripts:
+                    unspaced = kernel.stretches(documents, start, stop, self.characters, True, *UNSPACED_RUNS)
+                    out["characters"] = interleaved(out["characters"], unspaced)
             if "repeats" in blocks:
                 out["repeats"] = self._repeated(times, distinct, begin)
         return {block: out[block] for block in blocks}
@@ -162,11 +180,12 @@ class Lexicon(Items):
     def _spell(self) -> None:
         """The runs of characters of every word that has none yet."""
         ids, indptr = self.spelled
-        new, ends = kernel.characters_of(self.words, len(indptr) - 1, self.characters, True, *RUNS)
+        syllables = SYLLABLE_RUNS if self.rule.scripts else None
+        new, ends = kernel.characters_of(self.words, len(indptr) - 1, self.characters, True, *RUNS, syllables)
         self.spelled = np.concatenate([ids, new]), np.concatenate([indptr, indptr[-1] + ends[1:]])
 
     def copy(self) -> Self:
-        return type(self)(*(getattr(self, block).copy() for block in BLOCKS))
+        return replace(self, **{block: getattr(self, block).copy() for block in BLOCKS}, spelled=NOT_SPELLED)
 
     def merge(self, other: Self) -> dict[str, Codes]:
         if self.is_empty():
@@ -202,12 +221,13 @@ class Lexicon(Items):
         which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
         which["words"] = np.flatnonzero(keep_word).astype(np.int32)
         new = np.cumsum(keep_word).astype(np.int32) - 1
-        out = type(self)(self.words.take(which["words"]), characters=self.characters.take(which["characters"]))
+        words, characters = self.words.take(which["words"]), self.characters.take(which["characters"])
+        out = type(self)(words, characters=characters, rule=self.rule)
         for block in PAIRED:
             first, second = getattr(self, block).arrays()
             setattr(out, block, PairVocabulary(new[first[which[block]]], new[second[which[block]]]))
-        words, times = self.repeats.arrays(which["repeats"])
-        out.repeats = PairVocabulary(new[words], times)
+        repeated, times = self.repeats.arrays(which["repeats"])
+        out.repeats = PairVocabulary(new[repeated], times)
         return out, which
 
     def find(self, words: Iterable[str]) -> Codes:
@@ -218,7 +238,7 @@ class Lexicon(Items):
         known.add(words)
         if len(known) == len(self.words):
             return self
-        return type(self)(known, *(getattr(self, block) for block in BLOCKS[1:]))
+        return replace(self, words=known, spelled=NOT_SPELLED)
 
     def parts(self, block: str, which: Codes | None = None) -> list[tuple[str, ...]]:
         """The one or two strings of these items, or of all."""
@@ -239,12 +259,19 @@ class Lexicon(Items):
 
 ITEM_FORMATS: dict[str, Callable[..., str]] = {
     "words": lambda a: a,
-    "pairs": lambda a, b: f"{a or '⟨start⟩'} {b or '⟨end⟩'}",
+    "pairs": lambda a, b: between(a, b).join((a or "⟨start⟩", b or "⟨end⟩")),
     "headers": lambda a, b: f"{a}:{b}",
     "gaps": lambda a, b: f"{a} … {b}",
     "characters": lambda a: a.replace(" ", "␣"),
     "repeats": lambda a, times: f"{a} ×{times}",
 }
+
+
+def between(a: str, b: str) -> str:
+    """What is between two neighbours when they are shown: nothing in scripts without spaces, "不好"."""
+    alone = [kernel.stands_alone(token) for token in (a, b)]
+    tight = any(alone) and all(own or not token[:1].isalnum() for own, token in zip(alone, (a, b), strict=True))
+    return "" if tight and a and b else " "
 
 
 def item_name(block: str, parts: tuple[str, ...]) -> str:
@@ -261,26 +288,31 @@ def interleaved(a: ItemStream, b: ItemStream) -> ItemStream:
     return out, one_ptr + two_ptr
 
 
-def choose_blocks(documents: Documents) -> tuple[str, ...]:
-    """The blocks that suit such documents: header fields if most have some, gaps and characters if they are short,
-    repeats if words recur in them and they are not long."""
+def choose_blocks(documents: Documents, rule: TokenRule = BY_SCRIPT) -> tuple[str, ...]:
+    """The blocks that suit such documents: header fields if most have some; characters, and no gaps, if most words are
+    letters of scripts without spaces; otherwise gaps and characters if they are short; repeats if words recur in them
+    and they are not long."""
     n = len(documents)
     if not n:
         return ("words", "pairs")
-    step = max(1, n // DOCUMENTS_LOOKED_AT)
-    lexicon, with_headers, distinct, repeated = Lexicon(), 0, 0, 0
-    sampled = range(0, n, step)
+    documents, step = rule.prepared(documents), max(1, n // DOCUMENTS_LOOKED_AT)
+    words, letters, with_headers, total, distinct, repeated = Vocabulary(), Vocabulary(), 0, 0, 0, 0
+    unspaced, sampled = 0, range(0, n, step)
     for i in sampled:
-        ids, indptr, fields = kernel.tokenize(documents, i, i + 1, lexicon.words, True, "punctuation", headers=True)
+        ids, indptr, fields = kernel.tokenize(documents, i, i + 1, words, True, rule.name, headers=True)
         assert fields is not None
         with_headers += bool((fields >= 0).any())
-        times, _, _ = kernel.count(ids, indptr, len(lexicon.words))
+        times, _, _ = kernel.count(ids, indptr, len(words))
+        total += len(ids)
         distinct += len(times)
         repeated += int(np.count_nonzero(times >= REPEAT_TIMES[0]))
+        unspaced += len(kernel.stretches(documents, i, i + 1, letters, True, 1, 1)[0]) if rule.scripts else 0
     blocks = ["words", "pairs"]
     if with_headers > len(sampled) / 2:
         blocks.append("headers")
-    if distinct <= MAX_WORDS_OF_SHORT_TEXT * len(sampled):
+    if unspaced > total / 2:
+        blocks.append("characters")
+    elif distinct <= MAX_WORDS_OF_SHORT_TEXT * len(sampled):
         blocks += ["gaps", "characters"]
     if repeated >= MIN_REPEATED_WORDS * len(sampled) and distinct <= MAX_WORDS_FOR_REPEATS * len(sampled):
         blocks.append("repeats")

@@ -19,8 +19,7 @@ from deciban.learner import Learner
 from deciban.reading.labels import Labels
 from deciban.show import plain
 from deciban.text.documents import Texts
-from deciban.text.evidence import TOKEN
-from deciban.text.items import MAX_WORD_CHARACTERS
+from deciban.text.tokens import BY_SCRIPT, TokenRule
 
 MAX_KEPT_DOCUMENTS = 20_000
 JUDGED_CELLS = 100_000  # documents times classes to fit weights on: more changes them little
@@ -33,14 +32,15 @@ class Kept:
 
     rows: tuple[tuple[str, Any, float], ...] = ()
     lower: bool = True  # whether capitals are read as small letters
+    rule: TokenRule = BY_SCRIPT
 
     @classmethod
-    def of(cls, texts: Texts, labels: Labels, weight: Floats | None) -> Kept:
+    def of(cls, texts: Texts, labels: Labels, weight: Floats | None, rule: TokenRule = BY_SCRIPT) -> Kept:
         """The documents that have a label, as Python strings; their weights are > 0."""
         known = np.flatnonzero(labels.codes >= 0)
         names, weights = labels.classes.tolist(), np.ones(len(known)) if weight is None else weight[known]
         own = [names[code] for code in labels.codes[known].tolist()]
-        return cls(tuple(zip(texts.take(known).documents, own, weights.tolist(), strict=True)), texts.lower)
+        return cls(tuple(zip(texts.take(known).documents, own, weights.tolist(), strict=True)), texts.lower, rule)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -103,10 +103,14 @@ class Kept:
         if unmatched:
             remaining, _ = take_out(
                 remaining,
-                weight_by_document([(text, label, w) for (text, label), w in unmatched.items()], words_of),
-                words_of,
+                weight_by_document([(text, label, w) for (text, label), w in unmatched.items()], self.words_of),
+                self.words_of,
             )
         return replace(self, rows=tuple(remaining))
+
+    def words_of(self, text: str) -> str:
+        """A key that is the same for texts with the same sums, and for some others: rather too many are dropped."""
+        return " ".join(sorted(set(self.rule.tokens(text, self.lower))))
 
 
 NONE_KEPT = Kept()
@@ -137,11 +141,6 @@ def take_out(
         if weight - removed > 1e-9 * weight:
             remaining.append((text, label, weight - removed))
     return remaining, {key: weight for key, weight in amounts.items() if weight > 0}
-
-
-def words_of(text: str) -> str:
-    """A key that is the same for texts with the same sums, and for some others: rather too many are dropped."""
-    return " ".join(sorted({word[:MAX_WORD_CHARACTERS] for word in TOKEN.findall(text.lower())}))
 
 
 def marks(texts: Iterable[str]) -> Array:

@@ -30,12 +30,15 @@ from deciban.schema import Columns, Schema
 from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import Buckets, check_words_are_kept
+from deciban.text.items import ItemStream, interleaved
 from deciban.text.kept import NONE_KEPT, Kept
 from deciban.text.parallel import map_with_own_state
 from deciban.text.raw import Documents, Vocabulary
-from deciban.text.sums import GRAIN, check_known, check_same_hashing
+from deciban.text.sums import GRAIN, check_known, check_same_hashing, check_same_rule
+from deciban.text.tokens import BY_SCRIPT, TokenRule
 
 MIN_WORD_CHARACTERS = 2  # characters of a word, as in scikit-learn's CountVectorizer
+UNSPACED_WORD = 2  # letters of what counts as a word in scripts without spaces: any two neighbours
 
 
 class AnyWords(Protocol):
@@ -55,20 +58,43 @@ def no_words(n_features: int | None) -> AnyWords:
     return Vocabulary() if n_features is None else Buckets(n_features)
 
 
+def tokenized(
+    documents: Documents, start: int, stop: int, words: Vocabulary, rule: TokenRule, unspaced: int = UNSPACED_WORD
+) -> ItemStream:
+    """The words of documents, which are added; in scripts without spaces, runs of `unspaced` letters."""
+    ids, indptr, _ = kernel.tokenize(documents, start, stop, words, True, rule.words_name, MIN_WORD_CHARACTERS)
+    if not rule.scripts:
+        return ids, indptr
+    runs = kernel.stretches(documents, start, stop, words, True, unspaced, unspaced)
+    return interleaved((ids, indptr), runs) if len(runs[0]) else (ids, indptr)
+
+
+def plain_words(text: str, lower: bool, rule: TokenRule) -> list[str]:
+    """The distinct words of a text."""
+    words = Vocabulary()
+    tokenized(rule.prepared(Documents([text], lower)), 0, 1, words, rule)
+    return words.strings()
+
+
 def count_words(
-    batches: Iterable[Documents], n_jobs: int | None, n_features: int | None = None
+    batches: Iterable[Documents],
+    n_jobs: int | None,
+    n_features: int | None = None,
+    rule: TokenRule = BY_SCRIPT,
+    unspaced: int = UNSPACED_WORD,
 ) -> tuple[AnyWords, Matrix]:
     """The words, numbered in order of first use, and their counts by document."""
     import scipy.sparse as sp
 
     def work(words: AnyWords, documents: Documents, start: int, stop: int) -> tuple[Array, Array, Array]:
         spelled = words if isinstance(words, Vocabulary) else Vocabulary()
-        ids, indptr, _ = kernel.tokenize(documents, start, stop, spelled, True, "words", shortest=MIN_WORD_CHARACTERS)
+        ids, indptr = tokenized(documents, start, stop, spelled, rule, unspaced)
         if isinstance(words, Buckets):
             ids = words.number(spelled.hashes())[ids]
         return kernel.count(ids, indptr, len(words))
 
-    (total, *others), pieces = map_with_own_state(batches, n_jobs, lambda: no_words(n_features), work)
+    prepared = map(rule.prepared, batches)
+    (total, *others), pieces = map_with_own_state(prepared, n_jobs, lambda: no_words(n_features), work)
     to = [np.arange(len(total), dtype=np.int32), *(total.merge(other) for other in others)]
     rows = [
         sp.csr_array((counts.astype(np.float64), to[mine][indices], indptr), shape=(len(indptr) - 1, len(total)))
@@ -87,6 +113,7 @@ class Plain(Learner):
     model: Model
     alpha: Alpha = 1.0
     prior: Mapping[str, Any] = field(default_factory=dict)
+    rule: TokenRule = BY_SCRIPT
     chooses: bool = False  # whether leave-one-out chooses alpha
     unlabelled: int = 0  # documents whose label was estimated by EM
     choosing: bool = False  # whether it keeps documents to choose alpha on
@@ -94,7 +121,8 @@ class Plain(Learner):
 
     def __reduce__(self) -> tuple[type[Plain], tuple[Any, ...]]:
         """Kept documents are not pickled."""
-        return Plain, (self.words, self.model, self.alpha, self.prior, self.chooses, self.unlabelled, self.choosing)
+        state = self.words, self.model, self.alpha, self.prior, self.rule, self.chooses, self.unlabelled, self.choosing
+        return Plain, state
 
     @classmethod
     def none(
@@ -107,12 +135,13 @@ class Plain(Learner):
         class_prior: str | Floats,
         n_features: int | None = None,
         chooses: bool = False,
+        rule: TokenRule = BY_SCRIPT,
     ) -> Plain:
         words = no_words(n_features)
         words.add(prior)
         joint = Joint((Block(family, 1.0),), class_prior)
         model = Model(joint, joint.zero(Schema(classes, (Columns(len(words)),), closed)))
-        return cls(words, model, alpha, prior, chooses)._with_pseudo_counts()
+        return cls(words, model, alpha, prior, rule, chooses)._with_pseudo_counts()
 
     def zero(self) -> Plain:
         words, schema = no_words(self.n_features), self.model.schema
@@ -151,11 +180,11 @@ class Plain(Learner):
 
     def batch(self, rows: Texts, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Plain:
         labels = labels.placed(self.classes) if self.closed else labels
-        words, X = count_words(rows.batches(), n_jobs, self.n_features)
+        words, X = count_words(rows.batches(), n_jobs, self.n_features, self.rule)
         schema = Schema(labels.classes, (Columns(X.shape[1]),), self.closed)
         stats = collect.collect([X], self.model.joint.with_alpha(1.0), schema, labels.codes, weight, n_jobs)
         model = Model(self.model.joint, stats)
-        kept = Kept.of(rows, labels, weight) if self.chooses and self.choosing else NONE_KEPT
+        kept = Kept.of(rows, labels, weight, self.rule) if self.chooses and self.choosing else NONE_KEPT
         alone = replace(self, words=words, model=model, unlabelled=0, kept=kept)
         return alone.with_room_for(self.prior)._with_pseudo_counts()
 
@@ -168,6 +197,7 @@ class Plain(Learner):
     def __sub__(self, other: Plain) -> Plain:
         """Without what the other learned, and without words whose count is zero then, except those of the prior."""
         check_same_hashing(self.n_features, other.n_features)
+        check_same_rule(self.rule, other.rule)
         to = self.words.locate(other.words)
         theirs = other.model.stats
         unknown = np.flatnonzero((to < 0) & (theirs.sums[0]["x"].sum(axis=0) > 0))
@@ -204,6 +234,7 @@ class Plain(Learner):
 
     def __add__(self, other: Plain) -> Plain:
         check_same_hashing(self.n_features, other.n_features)
+        check_same_rule(self.rule, other.rule)
         few, many = sorted(
             (self, other), key=lambda one: len(one.words)
         )  # the larger is copied, the smaller merged into it
@@ -254,7 +285,7 @@ class Plain(Learner):
 
     def rows(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Matrix:
         """Counts of the model's words; unknown words are dropped."""
-        words, counts = count_words(batches, n_jobs, self.n_features)
+        words, counts = count_words(batches, n_jobs, self.n_features, self.rule)
         return columns_moved(counts, self.words.locate(words), len(self.words))
 
     def log_joints(self, rows: Texts, n_jobs: int | None = None) -> Floats:
@@ -269,7 +300,7 @@ class Plain(Learner):
         self, rows: Texts, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
     ) -> tuple[Floats, str]:
         """If alpha was chosen and these are all documents, under the alpha chosen on the other folds."""
-        words, counts = count_words(rows.batches(), n_jobs, self.n_features)
+        words, counts = count_words(rows.batches(), n_jobs, self.n_features, self.rule)
         to = self.words.locate(words)
         which = np.arange(len(codes))
         weighted = which if weight is None else which[weight > 0]
@@ -350,9 +381,7 @@ class Plain(Learner):
         """One document's evidence for a class over another, word by word."""
         del how
         text, lower, vocabulary = row.string(0), row.lower, Vocabulary()
-        ids, _, _ = kernel.tokenize(
-            Documents([text], lower), 0, 1, vocabulary, True, "words", shortest=MIN_WORD_CHARACTERS
-        )
+        ids, _ = tokenized(self.rule.prepared(Documents([text], lower)), 0, 1, vocabulary, self.rule)
         strings = vocabulary.strings()
         numbers = self.words.find(strings)
         columns = numbers[ids]
@@ -364,7 +393,9 @@ class Plain(Learner):
             meant.setdefault(name, []).append(word)
         items = tuple((" / ".join(meant.get(name, [name])), value, db) for name, value, db in evidence.items)
         present = {word: db for name, value, db in evidence.items if value for word in meant[name]}
-        return with_text(replace(evidence, items=items), text, present, lower=lower)
+        neighbours = {tuple(self.rule.tokens(word, lower=False)): db for word, db in present.items()}
+        pairs = {tokens: db for tokens, db in neighbours.items() if len(tokens) == UNSPACED_WORD}
+        return with_text(replace(evidence, items=items), self.rule.located(text, lower), text, present, pairs)
 
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
         return strongest(self.named(), target, most)

@@ -23,6 +23,7 @@ from deciban.text.common import CommonItems
 from deciban.text.items import BLOCKS, Items, Lexicon, Rows
 from deciban.text.parallel import map_with_own_state
 from deciban.text.raw import Documents
+from deciban.text.tokens import TokenRule
 
 DAMPING = 0.75
 GRAIN = 2.0**30
@@ -261,6 +262,7 @@ class TextSums:
                 "name the same blocks= for both"
             )
         check_same_hashing(self.lexicon.n_features, other.lexicon.n_features)
+        check_same_rule(self.lexicon.rule, other.lexicon.rule)
         classes = union_classes(self.classes, other.classes)
         for one, two in ((self, other), (other, self)):
             if one.closed and len(classes) > len(one.classes):
@@ -276,6 +278,16 @@ def check_same_hashing(one: int | None, two: int | None) -> None:
             f"cannot merge models whose n_features differs: {one} and {two}. The buckets of one are not those of the "
             "other: learn both with the same n_features"
         )
+
+
+def check_same_rule(one: TokenRule, two: TokenRule) -> None:
+    if one.scripts != two.scripts:
+        raise SchemaError(
+            "cannot merge these models: one of them was saved by an older version, which cut texts at spaces and "
+            "punctuation alone. Learn its texts again"
+        )
+    if one.normalise != two.normalise:
+        raise SchemaError("cannot merge models whose normalise differs: learn both with the same")
 
 
 def never_learned(item: str) -> ForgetError:
@@ -341,7 +353,7 @@ def read_into(
     """The document of each row, and documents as rows numbered by the lexicon, which is extended."""
     order = [np.zeros(0, dtype=np.intp)]
     rows: dict[str, list[Rows]] = {block: [] for block in blocks}
-    for part in read(documents, blocks, n_jobs, lexicon.fresh):
+    for part in read(documents, blocks, n_jobs, lexicon):
         to = lexicon.merge(part.lexicon)
         for first, last, piece in part.pieces:
             order.append(np.arange(first, last))
@@ -391,15 +403,13 @@ class ThreadPart:
     pieces: list[tuple[int, int, dict[str, Rows]]]
 
 
-def read(
-    documents: Documents, blocks: Sequence[str], n_jobs: int | None, fresh: Callable[[], Items] = Lexicon
-) -> list[ThreadPart]:
-    """Documents as rows of items, in threads, each with a lexicon of its own."""
+def read(documents: Documents, blocks: Sequence[str], n_jobs: int | None, like: Items) -> list[ThreadPart]:
+    """Documents as rows of items, in threads, each with a lexicon of its own that is like the given one."""
 
     def work(lexicon: Items, documents: Documents, start: int, stop: int) -> tuple[int, int, dict[str, Rows]]:
         return start, stop, lexicon.read(documents, start, stop, blocks)
 
-    lexicons, done = map_with_own_state([documents], n_jobs, fresh, work)
+    lexicons, done = map_with_own_state([like.rule.prepared(documents)], n_jobs, like.fresh, work)
     parts = [ThreadPart(lexicon, [piece for own, piece in done if own == i]) for i, lexicon in enumerate(lexicons)]
     return [part for part in parts if part.pieces]
 

@@ -17,6 +17,7 @@ from deciban.text.items import BLOCKS, Rows, item_name
 from deciban.text.raw import Documents
 from deciban.text.sums import DAMPING, damped, narrowed
 from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Tables
+from deciban.text.tokens import MIXED_SCRIPTS
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
@@ -102,12 +103,13 @@ def explain(
     common, absent = common_item_log_odds(model, rows, target, against)
     if absent:
         items.append(("(common words that are absent)", "", absent * DECIBANS))
+    document = Documents([text], lower)
     words: dict[str, float] = {}
     pairs: dict[tuple[str, ...], float] = {}
     for block in model.sums.blocks:
         which, log_odds = item_log_odds(model, block, rows[block], target, against)
         log_odds = log_odds + [common.get((block, item), 0.0) for item in which.tolist()]
-        spellings = model.sums.lexicon.spellings(block, which.astype(np.int32), Documents([text], lower))
+        spellings = model.sums.lexicon.spellings(block, which.astype(np.int32), document)
         for several, db in zip(spellings, (log_odds * DECIBANS).tolist(), strict=True):
             items.append((" / ".join(item_name(block, parts) for parts in several), ITEM_KINDS[block], db))
             if block == "words":
@@ -120,7 +122,7 @@ def explain(
     probability = float(np.exp(log_joint[target] - log_evidence(log_joint[None])[0]))
     labels = model.classes
     evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, tuple(items), probability)
-    return with_text(evidence, text, words, pairs, lower)
+    return with_text(evidence, model.rule.located(text, lower), text, words, pairs)
 
 
 def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
@@ -152,11 +154,12 @@ def sample(
     codes = np.full(n, given) if given is not None else rng.choice(len(prior), size=n, p=prior / prior.sum())
     cells = model.cells("words")
     items = np.repeat(np.arange(cells.size), np.diff(cells.ptr)).astype(np.int32)
+    is_word = items != model.sums.lexicon.find([MIXED_SCRIPTS])[0]
     mass, total = float(model.sums.mass["words"]), float(model.sums.weight.sum())
     usual = (mass / total) ** (-1.0 / DAMPING) if mass > 0 else 0.0  # the length whose damping is the mean
     texts = []
     for c in codes:
-        mine = np.flatnonzero(cells.cls == c)
+        mine = np.flatnonzero((cells.cls == c) & is_word)
         size = min(len(mine), int(rng.poisson(usual)) if length is None else length)
         if not size:
             texts.append("")

@@ -1,0 +1,290 @@
+/* Characters: what kind each one is, and how it is read and written in UTF-8. */
+#ifndef DECIBAN_TEXT_CHARACTERS_H
+#define DECIBAN_TEXT_CHARACTERS_H
+
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "text_sets.h"
+
+/* ---- kinds ---- */
+
+/* What a character is to the rule of scripts; for the other rules it is a word character, white space or neither, as
+ * Python has it. From KIND_ALONE to KIND_REGIONAL each one is a token; from KIND_MARK on they go with the one before. */
+enum {
+    KIND_SPACE,
+    KIND_LETTER,     /* letters, digits and the underscore: runs of them are words */
+    KIND_OTHER,      /* punctuation and symbols: runs of them are tokens */
+    KIND_ALONE,      /* a letter of a script without spaces between words */
+    KIND_PICTOGRAPH, /* an emoji, or a symbol of their blocks */
+    KIND_REGIONAL,   /* half of a flag */
+    KIND_MARK,
+    KIND_STACKER, /* a mark that puts the next letter below this one */
+    KIND_JOINER,  /* zero width joiner: the pictograph after it belongs to the one before */
+    KIND_HIDDEN   /* invisible: passed over */
+};
+
+typedef struct {
+    uint32_t first, last;
+} Range;
+
+/* Letters of scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer, the Tai scripts and Ahom (line
+ * breaking class SA), ideographs, kana. Whole blocks, where what else is in them is a mark or not assigned. */
+static const Range alone[] = {
+    {0xE01, 0xE30}, {0xE32, 0xE32}, {0xE40, 0xE46}, {0xE81, 0xEB0}, {0xEB2, 0xEB2}, {0xEBD, 0xEBD}, {0xEC0, 0xEC6},
+    {0xEDC, 0xEDF}, {0x1000, 0x103F}, {0x1050, 0x108E}, {0x1780, 0x17B3}, {0x17D7, 0x17D7}, {0x17DC, 0x17DC},
+    {0x1950, 0x1974}, {0x1980, 0x19C9}, {0x1A20, 0x1A54}, {0x1AA7, 0x1AA7}, {0x3005, 0x3007}, {0x3021, 0x3029},
+    {0x3031, 0x3035}, {0x3038, 0x303C}, {0x3041, 0x3096}, {0x309D, 0x309F}, {0x30A1, 0x30FA}, {0x30FC, 0x30FF},
+    {0x31F0, 0x31FF}, {0x3400, 0x4DBF}, {0x4E00, 0x9FFF}, {0xA9E0, 0xA9EF}, {0xA9FA, 0xA9FE}, {0xAA60, 0xAA76},
+    {0xAA7A, 0xAA7A}, {0xAA7E, 0xAAC2}, {0xAADB, 0xAADD}, {0xF900, 0xFAD9}, {0xFF66, 0xFF9D}, {0x11700, 0x1171A},
+    {0x11740, 0x11746}, {0x16FE0, 0x16FE1}, {0x16FE3, 0x16FE3},
+    {0x16FF2, 0x16FF6}, {0x17000, 0x191FF}, {0x1AFF0, 0x1B2FF}, {0x20000, 0x3FFFD},
+};
+
+/* What Unicode calls marks (general category M), and what else extends a character: the vowels am of Thai and Lao,
+ * zero width non-joiner, voicing marks of half width, colours of skin, tags. */
+static const Range marks[] = {
+    {0x300, 0x36F}, {0x483, 0x489}, {0x591, 0x5BD}, {0x5BF, 0x5BF}, {0x5C1, 0x5C2}, {0x5C4, 0x5C5}, {0x5C7, 0x5C9},
+    {0x610, 0x61A}, {0x64B, 0x65F}, {0x670, 0x670}, {0x6D6, 0x6DC}, {0x6DF, 0x6E4}, {0x6E7, 0x6E8}, {0x6EA, 0x6ED},
+    {0x711, 0x711}, {0x730, 0x74A}, {0x7A6, 0x7B0}, {0x7EB, 0x7F3}, {0x7FD, 0x7FD}, {0x816, 0x819}, {0x81B, 0x823},
+    {0x825, 0x827}, {0x829, 0x82D}, {0x859, 0x85B}, {0x897, 0x89F}, {0x8CA, 0x8E1}, {0x8E3, 0x903}, {0x93A, 0x93C},
+    {0x93E, 0x94F}, {0x951, 0x957}, {0x962, 0x963}, {0x981, 0x983}, {0x9BC, 0x9BC}, {0x9BE, 0x9CD}, {0x9D7, 0x9D7},
+    {0x9E2, 0x9E3}, {0x9FE, 0xA03}, {0xA3C, 0xA51}, {0xA70, 0xA71}, {0xA75, 0xA75}, {0xA81, 0xA83}, {0xABC, 0xABC},
+    {0xABE, 0xACD}, {0xAE2, 0xAE3}, {0xAFA, 0xB03}, {0xB3C, 0xB3C}, {0xB3E, 0xB57}, {0xB62, 0xB63}, {0xB82, 0xB82},
+    {0xBBE, 0xBCD}, {0xBD7, 0xBD7}, {0xC00, 0xC04}, {0xC3C, 0xC3C}, {0xC3E, 0xC56}, {0xC62, 0xC63}, {0xC81, 0xC83},
+    {0xCBC, 0xCBC}, {0xCBE, 0xCD6}, {0xCE2, 0xCE3}, {0xCF3, 0xCF3}, {0xD00, 0xD03}, {0xD3B, 0xD3C}, {0xD3E, 0xD4D},
+    {0xD57, 0xD57}, {0xD62, 0xD63}, {0xD81, 0xD83}, {0xDCA, 0xDDF}, {0xDF2, 0xDF3}, {0xE31, 0xE31}, {0xE34, 0xE3A},
+    {0xE47, 0xE4E}, {0xEB1, 0xEB1}, {0xEB4, 0xEBC}, {0xEC8, 0xECE}, {0xF18, 0xF19}, {0xF35, 0xF35}, {0xF37, 0xF37},
+    {0xF39, 0xF39}, {0xF3E, 0xF3F}, {0xF71, 0xF84}, {0xF86, 0xF87}, {0xF8D, 0xFBC}, {0xFC6, 0xFC6}, {0x102B, 0x103E},
+    {0x1056, 0x1059}, {0x105E, 0x1060}, {0x1062, 0x1064}, {0x1067, 0x106D}, {0x1071, 0x1074}, {0x1082, 0x108D},
+    {0x108F, 0x108F}, {0x109A, 0x109D}, {0x135D, 0x135F}, {0x1712, 0x1715}, {0x1732, 0x1734}, {0x1752, 0x1753},
+    {0x1772, 0x1773}, {0x17B4, 0x17D3}, {0x17DD, 0x17DD}, {0x180B, 0x180D}, {0x180F, 0x180F}, {0x1885, 0x1886},
+    {0x18A9, 0x18A9}, {0x1920, 0x193B}, {0x1A17, 0x1A1B}, {0x1A55, 0x1A7F}, {0x1AB0, 0x1AF0}, {0x1B00, 0x1B04},
+    {0x1B34, 0x1B44}, {0x1B6B, 0x1B73}, {0x1B80, 0x1B82}, {0x1BA1, 0x1BAD}, {0x1BE6, 0x1BF3}, {0x1C24, 0x1C37},
+    {0x1CD0, 0x1CD2}, {0x1CD4, 0x1CE8}, {0x1CED, 0x1CED}, {0x1CF4, 0x1CF4}, {0x1CF7, 0x1CF9}, {0x1DC0, 0x1DFF},
+    {0x20D0, 0x20F0}, {0x2CEF, 0x2CF1}, {0x2D7F, 0x2D7F}, {0x2DE0, 0x2DFF}, {0x302A, 0x302F}, {0x3099, 0x309A},
+    {0xA66F, 0xA672}, {0xA674, 0xA67D}, {0xA69E, 0xA69F}, {0xA6F0, 0xA6F1}, {0xA802, 0xA802}, {0xA806, 0xA806},
+    {0xA80B, 0xA80B}, {0xA823, 0xA827}, {0xA82C, 0xA82C}, {0xA880, 0xA881}, {0xA8B4, 0xA8C5}, {0xA8E0, 0xA8F1},
+    {0xA8FF, 0xA8FF}, {0xA926, 0xA92D}, {0xA947, 0xA953}, {0xA980, 0xA983}, {0xA9B3, 0xA9C0}, {0xA9E5, 0xA9E5},
+    {0xAA29, 0xAA36}, {0xAA43, 0xAA43}, {0xAA4C, 0xAA4D}, {0xAA7B, 0xAA7D}, {0xAAB0, 0xAAB0}, {0xAAB2, 0xAAB4},
+    {0xAAB7, 0xAAB8}, {0xAABE, 0xAABF}, {0xAAC1, 0xAAC1}, {0xAAEB, 0xAAEF}, {0xAAF5, 0xAAF6}, {0xABE3, 0xABEA},
+    {0xABEC, 0xABED}, {0xFB1E, 0xFB1E}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}, {0x101FD, 0x101FD}, {0x102E0, 0x102E0},
+    {0x10376, 0x1037A}, {0x10A01, 0x10A0F}, {0x10A38, 0x10A3F}, {0x10AE5, 0x10AE6}, {0x10D24, 0x10D27},
+    {0x10D69, 0x10D6D}, {0x10EAB, 0x10EAC}, {0x10ECB, 0x10ECF}, {0x10EF0, 0x10EFF}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11000, 0x11002}, {0x11038, 0x11046}, {0x11070, 0x11070}, {0x11073, 0x11074},
+    {0x1107F, 0x11082}, {0x110B0, 0x110BA}, {0x110C2, 0x110C2}, {0x11100, 0x11102}, {0x11127, 0x11134},
+    {0x11145, 0x11146}, {0x11173, 0x11173}, {0x11180, 0x11182}, {0x111B3, 0x111C0}, {0x111C9, 0x111CC},
+    {0x111CE, 0x111CF}, {0x1122C, 0x11237}, {0x1123E, 0x1123E}, {0x11241, 0x11241}, {0x112DF, 0x112EA},
+    {0x11300, 0x11303}, {0x1133B, 0x1133C}, {0x1133E, 0x1134D}, {0x11357, 0x11357}, {0x11362, 0x11374},
+    {0x113B8, 0x113D0}, {0x113D2, 0x113D2}, {0x113E1, 0x113E2}, {0x11435, 0x11446}, {0x1145E, 0x1145E},
+    {0x114B0, 0x114C3}, {0x115AF, 0x115C0}, {0x115DC, 0x115DD}, {0x11630, 0x11640}, {0x116AB, 0x116B7},
+    {0x1171D, 0x1172B}, {0x1182C, 0x1183A}, {0x11930, 0x1193E}, {0x11940, 0x11940}, {0x11942, 0x11943},
+    {0x119D1, 0x119E0}, {0x119E4, 0x119E4}, {0x11A01, 0x11A0A}, {0x11A33, 0x11A39}, {0x11A3B, 0x11A3E},
+    {0x11A47, 0x11A47}, {0x11A51, 0x11A5B}, {0x11A8A, 0x11A99}, {0x11B60, 0x11B67}, {0x11C2F, 0x11C3F},
+    {0x11C92, 0x11CB6}, {0x11D31, 0x11D45}, {0x11D47, 0x11D47}, {0x11D8A, 0x11D97}, {0x11DF0, 0x11DF0},
+    {0x11EF3, 0x11EF6}, {0x11F00, 0x11F01}, {0x11F03, 0x11F03}, {0x11F34, 0x11F42}, {0x11F5A, 0x11F5A},
+    {0x13440, 0x13440}, {0x13447, 0x13455}, {0x1611E, 0x1612F}, {0x16AF0, 0x16AF4}, {0x16B30, 0x16B36},
+    {0x16F4F, 0x16F4F}, {0x16F51, 0x16F92}, {0x16FE4, 0x16FE4}, {0x16FF0, 0x16FF1}, {0x1BC9D, 0x1BC9E},
+    {0x1CF00, 0x1CF46}, {0x1D127, 0x1D128}, {0x1D165, 0x1D169}, {0x1D16D, 0x1D172}, {0x1D17B, 0x1D182},
+    {0x1D185, 0x1D18B}, {0x1D1AA, 0x1D1AD}, {0x1D242, 0x1D244}, {0x1D250, 0x1D252}, {0x1D25B, 0x1D25C},
+    {0x1D25F, 0x1D25F}, {0x1D280, 0x1D281}, {0x1DA00, 0x1DA36}, {0x1DA3B, 0x1DA6C}, {0x1DA75, 0x1DA75},
+    {0x1DA84, 0x1DA84}, {0x1DA9B, 0x1DAAF}, {0x1E000, 0x1E02A}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136},
+    {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF}, {0x1E5EE, 0x1E5EF}, {0x1E6E3, 0x1E6E3},
+    {0x1E6E6, 0x1E6E6}, {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5}, {0x1E8D0, 0x1E8D6}, {0x1E944, 0x1E94A},
+    {0xE0100, 0xE01EF},
+};
+static const Range more_marks[] = {
+    {0xE33, 0xE33}, {0xEB3, 0xEB3}, {0x200C, 0x200C}, {0xFF9E, 0xFF9F}, {0x1F3FB, 0x1F3FF}, {0xE0020, 0xE007F},
+};
+
+/* Scripts whose characters, with their marks, are syllables: of India, Tibet and Ethiopia, Cherokee, Canadian
+ * syllabics, Yi and Vai, Hangul. */
+static const Range syllables[] = {
+    {0x900, 0xDFF}, {0xF00, 0xFFF}, {0x1200, 0x167F}, {0xA000, 0xA63F}, {0xA840, 0xABFF}, {0xAC00, 0xD7A3},
+};
+
+/* Blocks of symbols and pictures of which each is a sign of its own. */
+static const Range pictographs[] = {
+    {0x231A, 0x231B}, {0x23E9, 0x23FA}, {0x2600, 0x27BF}, {0x2B1B, 0x2B1C}, {0x2B50, 0x2B55}, {0x1F000, 0x1F0FF},
+    {0x1F170, 0x1F1E5}, {0x1F200, 0x1FAFF}, {0x1FC00, 0x1FFFD},
+};
+
+/* Characters that only steer how others are shown, of Unicode's word break class Format: soft hyphen, directions, word
+ * joiner, byte order mark. */
+static const Range hidden[] = {
+    {0xAD, 0xAD}, {0x61C, 0x61C}, {0x180E, 0x180E}, {0x200E, 0x200F}, {0x202A, 0x202E}, {0x2060, 0x2064},
+    {0x2066, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0x13430, 0x1343F}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A},
+    {0xE0001, 0xE0001},
+};
+
+#define IN(ranges, c) in_ranges(ranges, sizeof(ranges) / sizeof((ranges)[0]), c)
+
+/* Whether one of these ranges, which ascend, has the character. */
+static bool in_ranges(const Range *ranges, size_t count, uint32_t c) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (c > ranges[middle].last) low = middle + 1;
+        else high = middle;
+    }
+    return low < count && c >= ranges[low].first;
+}
+
+static uint32_t kind_among_scripts(uint32_t c, bool word, bool space) {
+    if (c < 0x80) return word ? KIND_LETTER : space ? KIND_SPACE : KIND_OTHER;
+    if (c == 0x1039 || c == 0x17D2 || c == 0x1A60) return KIND_STACKER;
+    if (c == 0x200B) return KIND_SPACE; /* zero width space: between words of scripts without spaces */
+    if (c == 0x200D) return KIND_JOINER;
+    if (c >= 0x1F1E6 && c <= 0x1F1FF) return KIND_REGIONAL;
+    if (IN(hidden, c)) return KIND_HIDDEN;
+    if (IN(marks, c) || IN(more_marks, c)) return KIND_MARK;
+    if (IN(alone, c)) return KIND_ALONE;
+    if (word || space) return word ? KIND_LETTER : KIND_SPACE;
+    return IN(pictographs, c) ? KIND_PICTOGRAPH : KIND_OTHER;
+}
+
+#define IS_WORD 0x40000000u
+#define IS_SPACE 0x80000000u
+#define KIND_SHIFT 24
+#define LOWER_BITS 0x1FFFFFu
+
+static uint32_t basic_characters[0x10000]; /* the lower-case character, and what kind it is; filled at import */
+
+static uint32_t character(Py_UCS4 c) {
+    const bool word = c == '_' || Py_UNICODE_ISALNUM(c), space = !word && Py_UNICODE_ISSPACE(c);
+    return (word ? IS_WORD : space ? IS_SPACE : 0) | kind_among_scripts(c, word, space) << KIND_SHIFT |
+           (uint32_t)Py_UNICODE_TOLOWER(c);
+}
+
+static void fill_characters(void) {
+    for (Py_UCS4 c = 0; c < 0x10000; c++) basic_characters[c] = character(c);
+}
+
+/* Most ideographs, which are many and scattered: they need no table. */
+static inline bool is_common_ideograph(uint32_t c) { return c - 0x4E00 < 0x51F0; }
+
+static inline uint32_t known_character(uint32_t c) {
+    if (is_common_ideograph(c)) return IS_WORD | KIND_ALONE << KIND_SHIFT | c;
+    return LIKELY(c < 0x10000) ? basic_characters[c] : character(c);
+}
+
+static inline uint32_t kind_of(uint32_t known) { return known >> KIND_SHIFT & 0xF; }
+
+static inline bool is_alone(uint32_t c) { return kind_of(known_character(c)) == KIND_ALONE; }
+
+/* Greek and Cyrillic (U+0370 to U+052F), many of whose letters look like Latin ones; μ is in units of Latin letters. */
+static inline bool is_look_alike(uint32_t c) { return c - 0x370 < 0x1C0 && c != 0x3BC; }
+
+/* ASCII's letters, U+00C0 to U+024F, U+1E00 to U+1EFF. */
+static inline bool is_latin(uint32_t c) {
+    return (c | 0x20) - 'a' < 26 || (c - 0xC0 < 0x190 && c != 0xD7 && c != 0xF7) || c - 0x1E00 < 0x100;
+}
+
+/* ---- normal forms ---- */
+
+/* What Unicode's NFKC makes of a character that may be replaced by itself, without a look at those around it. Both are
+ * filled when a text first needs them. */
+static uint16_t normal_forms[0x10000];
+static uint8_t normal_classes[0x10000]; /* canonical combining class, or one of these: */
+enum { IS_REPLACED = 254, IS_AWKWARD = 255 };
+
+static inline uint8_t normal_class(uint32_t c) {
+    if (is_common_ideograph(c)) return 0;
+    if (LIKELY(c < 0x10000)) return normal_classes[c];
+    /* Ideographs, flags and pictures stay as they are; Python is asked about other rare ones. */
+    const bool ideograph = (c >= 0x20000 && c < 0x2F800) || (c >= 0x30000 && c < 0x40000);
+    return ideograph || (c >= 0x1F1E6 && c < 0x1F200) || (c >= 0x1F300 && c < 0x1FB00) ? 0 : IS_AWKWARD;
+}
+
+static inline uint32_t normal_form(uint32_t c) { return is_common_ideograph(c) || c >= 0x10000 ? c : normal_forms[c]; }
+
+/* ---- UTF-8 ---- */
+
+/* Writes a character in UTF-8, a surrogate as if it were a character; returns how many bytes it took. */
+static inline int write_character(uint8_t *to, uint32_t c) {
+    if (c < 0x80) {
+        to[0] = (uint8_t)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (uint8_t)(0xC0 | c >> 6);
+        to[1] = (uint8_t)(0x80 | (c & 0x3F));
+        return 2;
+    }
+    if (c < 0x10000) {
+        to[0] = (uint8_t)(0xE0 | c >> 12);
+        to[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+        to[2] = (uint8_t)(0x80 | (c & 0x3F));
+        return 3;
+    }
+    to[0] = (uint8_t)(0xF0 | c >> 18);
+    to[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
+    to[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+    to[3] = (uint8_t)(0x80 | (c & 0x3F));
+    return 4;
+}
+
+/* Reads a character of UTF-8 that has been checked. Memory that others can write to may have changed since: whatever it
+ * holds, nothing outside is read, and no more than twice as much is written as was read. */
+static inline uint32_t read_character(const uint8_t *from, int64_t n, int64_t *at) {
+    const uint8_t *p = from + *at;
+    const int64_t left = n - *at;
+    const uint32_t c = p[0];
+    if (c < 0x80 || left < 2 || c < 0xC0) {
+        *at += 1;
+        return c & 0x7F;
+    }
+    if (c < 0xE0 || left < 3) {
+        *at += 2;
+        return (c & 0x1F) << 6 | (p[1] & 0x3F);
+    }
+    if (c < 0xF0 || left < 4) {
+        *at += 3;
+        return (c & 0x0F) << 12 | (uint32_t)(p[1] & 0x3F) << 6 | (p[2] & 0x3F);
+    }
+    *at += 4;
+    const uint32_t out =
+        (c & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
+    return out < 0x110000 ? out : 0xFFFD;
+}
+
+/* How many characters these bytes are. */
+static inline int64_t count_characters(const uint8_t *text, int64_t size) {
+    int64_t out = 0;
+    for (int64_t i = 0; i < size; i++) out += (text[i] & 0xC0) != 0x80;
+    return out;
+}
+
+/* Where the next `count` characters end, or the text does. */
+static inline int64_t skip_characters(const uint8_t *text, int64_t size, int64_t at, int64_t count) {
+    while (count > 0 && at < size) {
+        at++;
+        while (at < size && (text[at] & 0xC0) == 0x80) at++;
+        count--;
+    }
+    return at;
+}
+
+/* Whether these bytes are UTF-8, by the table of well-formed sequences of the Unicode standard. */
+static bool valid_utf8(const uint8_t *text, int64_t size, bool surrogates) {
+    int64_t i = 0;
+    while (i < size) {
+        const uint8_t c = text[i];
+        if (c < 0x80) {
+            i += i + 8 <= size && !(eight_bytes(text + i) & 0x8080808080808080u) ? 8 : 1;
+            continue;
+        }
+        const int more = c >= 0xC2 && c <= 0xDF ? 1 : c >= 0xE0 && c <= 0xEF ? 2 : c >= 0xF0 && c <= 0xF4 ? 3 : 0;
+        if (!more || size - i <= more) return false;
+        const uint8_t low = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80;
+        const uint8_t high = c == 0xED && !surrogates ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
+        if (text[i + 1] < low || text[i + 1] > high) return false;
+        for (int k = 2; k <= more; k++)
+            if (text[i + k] < 0x80 || text[i + k] > 0xBF) return false;
+        i += 1 + more;
+    }
+    return true;
+}
+
+#endif

@@ -1,0 +1,100 @@
+"""How texts are cut into tokens: a fixed function of the text, stored with a model, so that its sums stay exact.
+
+By script, at Unicode's word boundaries where they matter (decision 26): letters, digits and underscores in a
+row are a word; punctuation in a row is a token; a letter of a script that puts no spaces between words is a token, and
+so is an emoji. Marks stay with the character that they are on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from deciban._kernel import text as kernel
+from deciban._typing import Array
+from deciban.text.raw import Documents, Vocabulary
+
+MAX_WORD_CHARACTERS = 256  # longer words are cut, so that they cannot fill the memory
+MIXED_SCRIPTS = "⟨mixed scripts⟩"  # comes after a word of Latin letters and letters that look like them
+
+
+class Token(NamedTuple):
+    """A token of a text, and where it is."""
+
+    start: int
+    end: int
+    string: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRule:
+    """Whether texts are cut by script, or at white space and punctuation alone, as older versions did; and whether
+    they are brought into Unicode's normal form NFKC before."""
+
+    scripts: bool = True
+    normalise: bool = True
+
+    @property
+    def name(self) -> str:
+        """The kernel's name of the rule, for all tokens."""
+        return "scripts" if self.scripts else "punctuation"
+
+    @property
+    def words_name(self) -> str:
+        """The same for words alone."""
+        return "script words" if self.scripts else "words"
+
+    def prepared(self, documents: Documents) -> Documents:
+        return documents.normalised() if self.normalise else documents
+
+    def tokens(self, text: str, lower: bool) -> list[str]:
+        """The tokens of a text."""
+        words = Vocabulary()
+        documents = self.prepared(Documents([text], lower))
+        ids, _, _ = kernel.tokenize(documents, 0, 1, words, True, self.name, longest=MAX_WORD_CHARACTERS)
+        strings = words.strings()
+        return [strings[i] for i in ids.tolist()]
+
+    def located(self, text: str, lower: bool) -> Iterator[Token]:
+        """The tokens of a text, in order, and where they are in it as it was given."""
+        read, first, last = normal_form(text) if self.normalise else (text, None, None)
+        words = Vocabulary()
+        ids, spans = kernel.locate(read, words, self.name, MAX_WORD_CHARACTERS)
+        strings = [word.lower() if lower and word != MIXED_SCRIPTS else word for word in words.strings()]
+        if first is not None and last is not None:
+            spans = np.stack([first[spans[:, 0]], last[spans[:, 1] - 1]], axis=1)
+        return (
+            Token(start, end, strings[word]) for word, (start, end) in zip(ids.tolist(), spans.tolist(), strict=True)
+        )
+
+
+BY_SCRIPT = TokenRule()
+BY_SPACES = TokenRule(scripts=False, normalise=False)  # of models that older versions saved
+
+
+def normal_form(text: str) -> tuple[str, Array | None, Array | None]:
+    """A text in NFKC, and for each of its characters where those that it was made of begin and end; None if it is the
+    text itself."""
+    from unicodedata import combining, is_normalized, normalize
+
+    if is_normalized("NFKC", text):
+        return text, None, None
+    pieces: list[str] = []  # none of which changes the form of another
+    for character in text:
+        if pieces and (
+            combining(character)
+            or (
+                character >= "\u0300"  # below, nothing becomes one with what is before it
+                and normalize("NFKC", pieces[-1] + character)
+                != normalize("NFKC", pieces[-1]) + normalize("NFKC", character)
+            )
+        ):
+            pieces[-1] += character
+        else:
+            pieces.append(character)
+    forms = [normalize("NFKC", piece) for piece in pieces]
+    sizes, end = [len(form) for form in forms], np.cumsum([len(piece) for piece in pieces])
+    return "".join(forms), np.repeat(end - [len(piece) for piece in pieces], sizes), np.repeat(end, sizes)
