@@ -71,6 +71,7 @@ CASES = {
     "long labels": (sentences(12, 4), "category"),
     "few texts": (sentences(8, 5, 5), "text"),
     "texts without spaces": (["今日は天気がいいですね" + chr(0x4E00 + i) for i in range(N)], "text"),
+    "texts in Lao": (["ມື້ນີ້ອາກາດດີ" + chr(0x0E81 + i % 2) + chr(0x4E00 + i) for i in range(N)], "text"),
     "uuids": ([str(uuid.UUID(int=int(i))) for i in RNG.integers(0, 2**60, N)], "identifier"),
     "hashes": ([f"{int(i):016x}" for i in RNG.integers(2**40, 2**60, N)], "identifier"),
     "addresses": ([f"{'abcdefgh'[i % 8]}{i}@example.org" for i in range(N)], "identifier"),

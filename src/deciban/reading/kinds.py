@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
+from deciban._kernel import text as kernel
 from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.reading.columns import Column, Levels, Numbers
@@ -54,7 +55,7 @@ NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 CODE = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{12,}|\S+@\S+\.\S+|\S*\d\S*")
 DIGITS_ONLY = re.compile(r"[^\w]*\d[\d\W]*")  # telephone numbers, addresses of computers, versions
 PADDED = re.compile(r"0\d+")
-UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts without spaces between words
+LETTERS_OF_UNSPACED_WORD = 2  # of a word in scripts without spaces between words, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +330,8 @@ def _maybe_text(column: Levels, kind: Kind) -> bool:
 def _average(names: list[str], times: Array) -> tuple[float, float]:
     """Mean words and characters per value, over rows; the first thousand levels are enough."""
     some, weight = names[:1000], times[:1000]
-    words = [max(len(v.split()), len(UNSPACED.findall(v)) / 2) for v in some]
+    _, indptr = kernel.stretches(kernel.Documents(some), 0, len(some), kernel.Vocabulary(), True, 1, 1)
+    words = np.maximum([len(v.split()) for v in some], np.diff(indptr) / LETTERS_OF_UNSPACED_WORD)
     return float(np.average(words, weights=weight)), float(np.average([len(v) for v in some], weights=weight))
 
 
