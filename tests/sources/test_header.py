@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from effort import growth
 
-from deciban.errors import DataWarning, DecibanError
+from deciban.errors import DataWarning, DecibanError, FileError
 from deciban.sources import open_source
 from deciban.sources.csv_dialect import read_header
 from deciban.sources.header import has_header, unique_names
@@ -142,3 +142,9 @@ def test_a_quote_that_is_never_closed_is_searched_in_time():
         read_header(io.BytesIO(b'"a,b\n' + b"1,2\n" * lines), "t.csv")
 
     assert growth(partial(search, 50_000), partial(search, 800_000), 60) <= 60, "16, were it linear"
+
+
+@pytest.mark.parametrize("header", ['"a,b\n' + "1,2\n" * 40_000, "a" * 200_000 + ",b\n1,2\n"])
+def test_a_name_without_end_is_refused(write, header):
+    with pytest.raises(FileError, match=r"a column name in the first line of a.csv has more than 131,072 characters"):
+        open_source([write(header)])

@@ -49,7 +49,15 @@ def detected_dialect(
     delimiter = delimiter or detected_delimiter(data, name)
     quoted = delimiter != "\t" or not has_loose_quotes(longest_head(file, data))
     rows = list(Dialect((), delimiter, quoted).reader(io.StringIO(head_text(data), newline="")))
-    first = next(Dialect((), delimiter, quoted).reader(io.StringIO(first_line, newline="")))
+    try:
+        first = next(Dialect((), delimiter, quoted).reader(io.StringIO(first_line, newline="")))
+    except csv.Error:  # a field is too long
+        raise FileError(
+            "a column name in the first line of {file} has more than {limit:,} characters: close the quote that opens "
+            "it, or put a line of column names first",
+            file=name,
+            limit=csv.field_size_limit(),
+        ) from None
     check_column_count(len(first), name)
     if header is None:
         quoted_number = '"' in first_line and any(
