@@ -279,6 +279,47 @@ def test_renumbering():
     assert error.row == 2, "the error itself stays as it is"
 
 
+def test_the_command_line_has_its_own_words():
+    error = DecibanError("row {row}: give y=", row=2, file="a.csv", command_line="row {row}: give --target")
+    assert str(error) == "a.csv: row 2: give y="
+    for same in (error, pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert same.on_command_line() == "a.csv: row 2: give --target"
+    located = error.located(numbers=[7, 8, 9])
+    assert (str(located), located.on_command_line()) == ("a.csv: row 9: give y=", "a.csv: row 9: give --target")
+    assert DecibanError("one for both").on_command_line() == "one for both"
+    assert DataWarning("in {column}", column="a", command_line="column {column}").on_command_line() == "column a"
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "expected"),
+    [
+        ("lable", ["label", "message", "table"], ["label"]),
+        ("AGE", ["page", "age"], ["age"]),
+        ("cvs", ["csv", "tsv"], ["csv"]),
+        ("message", ["age", "plan"], []),
+        ("anything", [], []),
+        ("", ["a"], []),
+        (3, ["3", "4"], ["3"]),
+    ],
+)
+def test_names_that_may_have_been_meant(name, names, expected):
+    assert errors.similar(name, names) == expected
+    hint = f"did you mean {' or '.join(map(repr, expected))}?" if expected else "look"
+    assert errors.did_you_mean(name, names, "look") == hint
+
+
+def test_files_that_may_have_been_meant(tmp_path):
+    for name in ("customers.csv", "customers.deciban", "other.csv", "odd.csv"):
+        (tmp_path / name).touch()
+    both = " or ".join(repr(str(tmp_path / f"customers.{ending}")) for ending in ("csv", "deciban"))
+    for name in ("custmers.csv", "customers", "Customers.tsv"):
+        assert errors.did_you_mean_file(str(tmp_path / name), "look") == f"did you mean {both}?"
+    assert errors.did_you_mean_file(str(tmp_path / "new.csv"), "look") == "look", "the same ending is no likeness"
+    assert (
+        errors.did_you_mean_file(str(tmp_path / "no" / "a.csv"), "look") == f"there is no folder '{tmp_path}/no' either"
+    )
+
+
 def test_the_trace_stays():
     with pytest.raises(DecibanError) as caught:
         read_frame({"a": [INF]})

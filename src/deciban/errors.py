@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import reprlib
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import index
@@ -15,6 +16,8 @@ from typing import Any, Self, SupportsIndex
 
 FIELD_PATTERN = re.compile(r"\{(\w+)(!r|!short|:g|:,)?\}")
 NOT_GIVEN: Any = object()  # a value may be None
+MAX_FILES_SUGGESTED = 3
+MIN_SIMILARITY = 0.7  # of 1: "lable" and "label" have 0.8, "message" and "age" 0.6
 
 
 class LocatedError(Exception):
@@ -25,6 +28,9 @@ class LocatedError(Exception):
     {value!short} for the beginning of that, {value:g} and {row:,}. Other data in a message are passed by keywords too,
     so that braces in data are never taken for a field.
 
+    `command_line` is the same message for the command line, if that has other words for what to do: --schema and an
+    empty cell, where Python has schema= and None.
+
     >>> error = DecibanError("row {row} of column {column!r} is {value!r}", row=2, column="age", value="x")
     >>> str(error)
     "row 2 of column 'age' is 'x'"
@@ -32,6 +38,8 @@ class LocatedError(Exception):
     "people.csv: row 9 of column 'age' is 'x'"
     >>> str(DecibanError("row {row} has no {what}", row=2, what="{row}"))
     'row 2 has no {row}'
+    >>> DecibanError("give y", command_line="give --target").on_command_line()
+    'give --target'
     """
 
     def __init__(
@@ -42,10 +50,11 @@ class LocatedError(Exception):
         column: str | SupportsIndex | None = None,
         file: str | None = None,
         value: Any = NOT_GIVEN,
+        command_line: str | None = None,
         **data: Any,
     ) -> None:
         super().__init__(message)
-        self.message = message
+        self.message, self.command_line = message, command_line
         location = {
             "row": None if row is None else index(row),
             "column": column if column is None or isinstance(column, str) else index(column),
@@ -76,10 +85,19 @@ class LocatedError(Exception):
         row = self.row
         if row is not None and numbers is not None and row < len(numbers):
             row = int(numbers[row])
-        relocated = type(self)(self.message, **self._data | {"row": row, "file": self.file or file})
+        data = self._data | {"row": row, "file": self.file or file}
+        relocated = type(self)(self.message, command_line=self.command_line, **data)
         return relocated.with_traceback(self.__traceback__)
 
     def __str__(self) -> str:
+        return self._filled(self.message)
+
+    def on_command_line(self) -> str:
+        """The message in the words of the command line."""
+        return self._filled(self.command_line or self.message)
+
+    def _filled(self, template: str) -> str:
+        """The template with its fields filled in, after the file if it does not name it."""
         filled = set()
 
         def fill(match: re.Match[str]) -> str:
@@ -92,19 +110,67 @@ class LocatedError(Exception):
                 return reprlib.repr(value)
             return repr(value) if conversion == "!r" else format(value, conversion[1:]) if conversion else str(value)
 
-        text = FIELD_PATTERN.sub(fill, self.message)  # in one pass: values may contain braces
+        text = FIELD_PATTERN.sub(fill, template)  # in one pass: values may contain braces
         return text if self.file is None or "file" in filled else f"{self.file}: {text}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restored_error, (
             type(self),
             self.message,
-            {name: picklable(value) for name, value in self._data.items()},
+            {"command_line": self.command_line} | {name: picklable(value) for name, value in self._data.items()},
         )
 
 
 def restored_error(kind: type[LocatedError], message: str, data: dict[str, Any]) -> LocatedError:
     return kind(message, **data)
+
+
+def similar(name: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """Names that may have been meant.
+
+    >>> similar("lable", ["label", "message"]), similar("AGE", ["age", "page"]), similar("cvs", ["csv"])
+    (['label'], ['age'], ['csv'])
+    >>> similar("message", ["age"])
+    []
+    """
+    import difflib  # imported late: few runs have a name that does not exist
+
+    wanted, known = str(name), list(names)  # a name may be of any type, if it is wrong
+    for key in (str.lower, letters):
+        if same := [other for other in known if key(other) == key(wanted)]:
+            return same
+    return difflib.get_close_matches(wanted, known, n=most, cutoff=MIN_SIMILARITY)
+
+
+def letters(name: str) -> str:
+    """The letters of a name in alphabetical order: the same where two of them are exchanged."""
+    return "".join(sorted(name.lower()))
+
+
+def did_you_mean(name: str, names: Iterable[str], otherwise: str) -> str:
+    """The end of a message on a name that does not exist: names that may have been meant, or `otherwise`.
+
+    >>> did_you_mean("lable", ["label", "message"], "check its name"), did_you_mean("x", [], "check its name")
+    ("did you mean 'label'?", 'check its name')
+    """
+    close = similar(name, names)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else otherwise
+
+
+def did_you_mean_file(path: str, otherwise: str) -> str:
+    """The same for a file that does not exist: files of its folder that may have been meant."""
+    folder, name = os.path.split(path)
+    try:
+        names = sorted(os.listdir(folder or "."))
+    except PermissionError:
+        return "its folder may not be read"
+    except OSError:
+        return f"there is no folder {folder!r} either"
+    # Endings are not compared: all files of a folder may have the same one.
+    stems = {own: os.path.splitext(own)[0] for own in names}
+    close = set(similar(os.path.splitext(name)[0], dict.fromkeys(stems.values())))
+    matches = [os.path.join(folder, own) for own, stem in stems.items() if stem in close][:MAX_FILES_SUGGESTED]
+    return f"did you mean {' or '.join(map(repr, matches))}?" if matches else otherwise
 
 
 class Repr(str):
