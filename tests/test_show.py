@@ -90,9 +90,9 @@ def test_what_does_not_fit_is_counted_not_dropped():
 
 def test_leave_one_out_is_a_frame_of_rows(model):
     frame = model.leave_one_out(X, y).to_frame()
-    assert frame.columns.tolist() == ["truth", "prediction", "log_loss", "P(<ham>)", "P(spam)"]
+    assert frame.columns.tolist() == ["truth", "prediction", "log_loss", "proba_<ham>", "proba_spam"]
     assert frame["truth"].tolist() == y
-    np.testing.assert_allclose(frame["P(<ham>)"] + frame["P(spam)"], 1.0)
+    np.testing.assert_allclose(frame["proba_<ham>"] + frame["proba_spam"], 1.0)
 
 
 def test_em_prints_one_line():

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, did_you_mean
 from deciban.formula import Input
 from deciban.show import one_line, plain
 
@@ -321,7 +321,8 @@ def dialect_of(name: str) -> SqlDialect:
     for dialect in DIALECTS.values():
         if name in (dialect.name, *dialect.aliases):
             return dialect
-    raise DecibanError(f"dialect is {name!r}: it must be one of {', '.join(map(repr, DIALECTS))}")
+    known = f"it must be one of {', '.join(map(repr, DIALECTS))}"
+    raise DecibanError("dialect is {value!r}: {hint}", value=name, hint=did_you_mean(name, DIALECTS, known))
 
 
 def backslashed(text: str, quote: str) -> str:

@@ -239,6 +239,8 @@ class JointModel(Model, Learner):
                 f"row {{row}} lies so far out that what is left of class {plain(self.classes[codes[row]])!r} without "
                 "it is less than the rounding of its sums: give all rows of the class at once, in memory",
                 row=row,
+                command_line="row {row} cannot be taken out of what the model has learned: give the files that it was "
+                "trained on, or --as-new if it has not learned these rows",
             )
         return result.log_proba, way
 

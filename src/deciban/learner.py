@@ -16,7 +16,7 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
-from deciban.errors import DecibanError, ForgetError, NotAvailableError
+from deciban.errors import DecibanError, ForgetError, NotAvailableError, did_you_mean
 from deciban.joint import log_class_prior
 from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
@@ -84,7 +84,9 @@ class Learner(ABC):
         """The code of a class."""
         where = np.flatnonzero(self.classes == label)
         if len(where) == 0:
-            raise DecibanError(f"{label!r} is not one of the classes {self.classes.tolist()}")
+            known = f"there are {', '.join(map(repr, self.classes.tolist()))}"
+            hint = did_you_mean(str(label), map(str, self.classes.tolist()), known)
+            raise DecibanError("{value!r} is not one of the classes: {hint}", value=label, hint=hint)
         return int(where[0])
 
     @abstractmethod

@@ -201,7 +201,7 @@ def as_read(X: Any, form: str, names: tuple[str, ...] | None, features: int | No
     """Rows of any type in the form that a reader takes; columns by name where they have names."""
     if form in ("any", "texts") or features is None:
         return X
-    from deciban.reading.frames import Frame, read_frame
+    from deciban.reading.frames import Frame, no_such_column, read_frame
 
     if form == "table" and names is not None:
         return read_frame(X)
@@ -217,6 +217,9 @@ def as_read(X: Any, form: str, names: tuple[str, ...] | None, features: int | No
             raise DecibanError(f"X has shape {rows.shape}, and the model is expecting rows of {features} features")
         return rows.astype(np.float64) if form == "matrix" and rows.dtype.kind not in "biuf" else rows
     if len(frame.columns) != features:
+        absent = [] if names is None or is_plain_matrix(X) else [name for name in names if name not in frame.names]
+        if absent:
+            raise no_such_column(absent[0], frame.names)
         raise DecibanError(f"X has {len(frame.columns)} features, but the model is expecting {features}")
     column_names = names or tuple(f"x{j}" for j in range(features))
     frame = Frame(column_names, frame.columns, frame.size, frame.notes)

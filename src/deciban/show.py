@@ -221,11 +221,13 @@ def _cell(value: Any) -> str:
 def number(value: float) -> str:
     """A number to four digits, or rounded to an integer: 22263, not 2.226e+04. NaN is a dash.
 
-    >>> number(1 / 3), number(22_263.4), number(1e20), number(math.nan)
-    ('0.3333', '22263', '1e+20', '–')
+    >>> number(1 / 3), number(22_263.4), number(1e20), number(math.nan), number(-math.inf)
+    ('0.3333', '22263', '1e+20', '–', '−∞')
     """
     if math.isnan(value):
         return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     return f"{value:.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
@@ -341,8 +343,11 @@ def progress(what: str) -> Iterator[Callable[[int, float], None]]:
 
 @contextmanager
 def bar(what: str, total: int | None, unit: str = "bytes") -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal; yields a function that takes the amount done so far. Nothing in a pipe."""
-    if not sys.stderr.isatty():
+    """A progress bar on a terminal; yields a function that takes the amount done so far.
+
+    Nothing is shown in a pipe, nor if there is nothing to do.
+    """
+    if not sys.stderr.isatty() or total == 0:
         yield lambda done: None  # noqa: ARG005 - no terminal
         return
     from rich.console import Console

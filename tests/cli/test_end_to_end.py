@@ -78,9 +78,9 @@ def test_predict_prints_what_the_model_predicts(shop, either, tmp_path):
     done = either("predict", shop.churn, shop.customers, "--proba")
     rows, model, frame = rows_of(done.out), api.load(shop.churn), read_people(shop.customers)
     proba = model.predict_proba(frame.drop(columns="leaves"))
-    assert list(rows[0]) == [*frame.columns, "prediction", "probability", "P(no)", "P(yes)"]
+    assert list(rows[0]) == [*frame.columns, "prediction", "probability", "proba_no", "proba_yes"]
     assert [row["prediction"] for row in rows] == model.predict(frame).tolist()
-    assert [[float(row["P(no)"]), float(row["P(yes)"])] for row in rows] == proba.tolist(), "bit for bit"
+    assert [[float(row["proba_no"]), float(row["proba_yes"])] for row in rows] == proba.tolist(), "bit for bit"
     assert [float(row["probability"]) for row in rows] == proba.max(axis=1).tolist()
     assert folder_contents(tmp_path) == {}
 
@@ -160,7 +160,7 @@ def test_compare_shows_both_models_as_rows_grow(shop, either, tmp_path):
 
 def test_report_writes_a_page_with_the_probability_of_a_row(shop, either, tmp_path):
     done = either("report", shop.churn, shop.customers, "-o", "page.html", "--no-curve")
-    assert done.out == "Wrote page.html: open it in a browser.\n"
+    assert re.fullmatch(r"Wrote page\.html \([\d.]+ kB\): open it in a browser\.\n", done.out)
     page = (tmp_path / "page.html").read_text()
     frame = read_people(shop.customers)
     judged = api.load(shop.churn).leave_one_out(frame.drop(columns="leaves"), frame["leaves"])

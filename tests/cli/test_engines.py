@@ -27,7 +27,7 @@ def shops(tmp_path_factory):
 
 
 def trained(inside, *arguments):
-    done = inside("train", *arguments, "--target", "leaves", "-o", "m.deciban")
+    done = inside("train", *arguments, "--target", "leaves", "-o", "m.deciban", "--force")
     assert done.code == 0, done.err
     return api.load(inside.folder / "m.deciban"), done
 
@@ -84,7 +84,7 @@ def test_a_checkpoint_goes_away_when_all_is_learned(inside, shops):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("people.csv", "--engine", "hadoop"), "hadoop is not known"),
+        (("people.csv", "--engine", "hadoop"), "there is no --engine 'hadoop'"),
         (("people.csv", "--table", "people"), "are for databases"),
         (("people.csv", "--engine", "sql"), "takes one database"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop",), "--table NAME"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 
 import numpy as np
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 
 import deciban as api
+from deciban.cli.run import run
 
 from .customers import people, read_people, write_people
 from .shell import copied_to, deciban, succeeded
@@ -71,7 +74,7 @@ def test_a_model_without_learned_files_gets_a_note(inside):
     assert "taken to be new" not in done.err
 
 
-def test_the_share_of_unsure_mails_is_printed(inside):
+def test_a_filter_is_judged_by_its_three_answers(inside):
     rng = np.random.default_rng(0)
     words = np.array(["win", "cash", "prize", "lunch", "noon", "room", "the", "a", "of", "you"])
     y = rng.integers(0, 2, 60)
@@ -84,8 +87,25 @@ def test_the_share_of_unsure_mails_is_printed(inside):
     expected = api.load(inside.folder / "m.deciban")
     left = expected.leave_one_out(mails, frame["label"])
     costs = np.stack([left.proba[:, 1], np.full(60, 0.2), 20 * left.proba[:, 0]])
-    assert done["unsure"] == pytest.approx((costs.argmin(axis=0) == 1).mean())
-    assert "The filter is unsure of" in succeeded(inside("evaluate", "m.deciban", "mails.csv")).out
+    answers = np.array(["ham", "unsure", "spam"])[costs.argmin(axis=0)]
+    for label in ("ham", "spam"):
+        assert done["answers"][label] == {
+            answer: int(((frame["label"] == label) & (answers == answer)).sum()) for answer in ("ham", "unsure", "spam")
+        }
+    hams, spams = (int((frame["label"] == label).sum()) for label in ("ham", "spam"))
+    assert done["answers"]["ham_unsure"] == pytest.approx(done["answers"]["ham"]["unsure"] / hams)
+    assert done["answers"]["spam_missed"] == pytest.approx(done["answers"]["spam"]["ham"] / spams)
+    lines = succeeded(inside("evaluate", "m.deciban", "mails.csv")).out.splitlines()
+    assert lines[0] == "what the filter answers: 60 mails", "at the top"
+    shown = {line[:26].strip(): line[26:].split() for line in lines[2:7]}
+    assert shown["ham lost (answered spam)"][0] == str(done["answers"]["ham"]["spam"])
+    assert shown["spam caught"][0] == str(done["answers"]["spam"]["spam"])
+    assert shown["spam unsure"] == [
+        str(done["answers"]["spam"]["unsure"]),
+        f"{done['answers']['spam_unsure']:.1%}",
+        "of",
+        "spam",
+    ]
 
 
 def test_options_override_the_detection_of_learned_rows(shop, inside):
@@ -187,9 +207,14 @@ def test_a_report_is_one_page_that_needs_no_network(shop, inside):
 
 
 def test_a_report_replaces_the_one_before(shop, inside):
-    (inside.folder / "report.html").write_text("old")
-    succeeded(inside("report", shop.spam))
-    assert (inside.folder / "report.html").stat().st_size > 1000
+    page = inside.folder / "report.html"
+    page.write_text("not a page of ours")
+    done = inside("report", shop.spam)
+    assert (done.code, page.read_text()) == (2, "not a page of ours")
+    assert "--force" in done.err
+    succeeded(inside("report", shop.spam, "--force", "--title", "the first"))
+    succeeded(inside("report", shop.spam, "--title", "the second"))
+    assert "the second" in page.read_text()
 
 
 def test_prediction_sets_are_judged_too(shop, inside):
@@ -206,3 +231,31 @@ def test_prediction_sets_are_judged_too(shop, inside):
     expected = model.predict_set(frame.drop(columns="leaves")).evaluate(frame["leaves"])
     assert (new["coverage"], new["mean_size"]) == (expected.coverage, expected.mean_size)
     assert inside("evaluate", shop.churn, path, "--coverage", "0").code == 2
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (
+            ("report", "churn.deciban", "customers.csv", "--no-curve", "-o", "page.html", "--force"),
+            "writing the report",
+        ),
+        (("compare", "customers.csv", "-t", "leaves", "--repeats", "1"), "comparing"),
+    ],
+    ids=["report", "compare"],
+)
+def test_what_takes_long_says_what_it_does(command, says, shop, tmp_path, monkeypatch):
+    """On a terminal; in a pipe it is quiet."""
+    for path in (shop.churn, shop.customers):
+        copied_to(path, tmp_path)
+    monkeypatch.setenv("TERM", "xterm")
+    for screen in (Terminal(), io.StringIO()):
+        monkeypatch.setattr("sys.stderr", screen)
+        with contextlib.chdir(tmp_path):
+            assert run(command) == 0
+        assert (says in screen.getvalue()) == screen.isatty()

@@ -29,7 +29,7 @@ def test_what_is_learned_and_forgotten_leaves_no_trace(kind, shop, inside, more)
     X = read_people(more).drop(columns="leaves")
     model = copied_to(shop.churn, inside.folder)
     if kind != "classifier":
-        succeeded(inside("train", shop.customers, "-t", "leaves", "--model", kind, "-o", model))
+        succeeded(inside("train", shop.customers, "-t", "leaves", "--model", kind, "-o", model, "--force"))
     before = api.load(model).predict_proba(X)
     succeeded(inside("learn", model, more))
     assert api.load(model).class_count_.sum() == 240

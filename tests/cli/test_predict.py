@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 import deciban as api
+from deciban.cli.terminal import format_bytes
 
 from .customers import people, read_people, write_people
 from .shell import deciban, succeeded
@@ -37,15 +38,16 @@ def read_back(path) -> pd.DataFrame:
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow", "jsonl"])
 def test_predictions_are_written_in_every_format(ending, shop, inside):
     done = succeeded(inside("predict", shop.churn, shop.customers, "--proba", "-o", f"out.{ending}"))
-    assert (done.out, done.err) == ("", "")
+    size = (inside.folder / f"out.{ending}").stat().st_size
+    assert (done.out, done.err) == (f"Wrote out.{ending} (200 rows, {format_bytes(size)}).\n", "")
     written, frame, model = (
         read_back(inside.folder / f"out.{ending}"),
         read_people(shop.customers),
         api.load(shop.churn),
     )
     proba = model.predict_proba(frame.drop(columns="leaves"))
-    assert written.columns.tolist() == [*frame.columns, "prediction", "probability", "P(no)", "P(yes)"]
-    assert np.array_equal(written[["P(no)", "P(yes)"]].to_numpy(), proba)
+    assert written.columns.tolist() == [*frame.columns, "prediction", "probability", "proba_no", "proba_yes"]
+    assert np.array_equal(written[["proba_no", "proba_yes"]].to_numpy(), proba)
     assert np.array_equal(written["probability"], proba.max(axis=1))
     assert written["prediction"].tolist() == model.classes_[proba.argmax(axis=1)].tolist()
     assert written["leaves"].tolist() == frame["leaves"].tolist()
@@ -89,7 +91,7 @@ def test_predictions_for_programs_are_lines_of_json(shop, inside):
 def test_what_is_read_is_not_overwritten(shop, inside, command):
     for name, origin in (("rows.csv", shop.customers), ("churn.deciban", shop.churn)):
         (inside.folder / name).write_bytes(origin.read_bytes())
-    done = inside(*command)
+    done = inside(*command, "--force")
     assert done.code == 2
     assert "is what is read, and would be lost" in done.err
     assert (inside.folder / "rows.csv").read_bytes() == shop.customers.read_bytes()
@@ -150,7 +152,9 @@ def test_a_row_by_its_columns_has_the_others_missing(shop, inside):
     row = {"age": [61.0], "spent": [None], "plan": ["basic"], "active": [False], "joined": [None]}
     assert same(document, api.load(shop.churn).explain(row))
     values = {item["name"]: item["value"] for item in document["evidence"]}
-    assert values["spent"] == "missing"
+    assert values["spent"] is None
+    assert (values["age"], type(values["age"])) == (61, int)
+    assert "spent             missing" in succeeded(inside("explain", shop.churn, "--set", "age=61")).out
 
 
 def test_whose_side_is_asked_for(shop, inside):
@@ -292,8 +296,8 @@ def test_sets_come_from_the_file_alone(shop, inside):
     written, model = read_back(inside.folder / "out.csv"), api.load(shop.churn)
     expected = model.predict_set(read_people(shop.customers).drop(columns="leaves"), 0.9)
     assert expected.way == "jackknife"
-    assert written.columns[-3:].tolist() == ["set", "p-value(no)", "p-value(yes)"]
-    assert np.array_equal(written[["p-value(no)", "p-value(yes)"]].to_numpy(), expected.p_values)
+    assert written.columns[-3:].tolist() == ["set", "p_value_no", "p_value_yes"]
+    assert np.array_equal(written[["p_value_no", "p_value_yes"]].to_numpy(), expected.p_values)
     assert written["set"].fillna("").tolist() == ["|".join(one) for one in expected.sets]
 
 
@@ -333,3 +337,21 @@ def test_sets_that_cannot_be_had_are_refused(shop, inside):
     succeeded(inside("learn", "m.deciban", shop.customers))
     done = inside("predict", "m.deciban", shop.customers, "--coverage", "0.9")
     assert (done.code, "with --rows" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "more"),
+    [
+        ("churn", "customers.csv", ("--proba", "--coverage", "0.9")),
+        ("churn", "customers.csv", ("-o", "OUT.parquet")),
+        ("spam", "messages.csv", ("--json",)),
+    ],
+)
+def test_predicting_imports_nothing_that_takes_long(model, data, more, shop, tmp_path):
+    slow = ("sklearn", "scipy", "pandas", "matplotlib")
+    (tmp_path / "sitecustomize.py").write_text(REPORT.format(slow))
+    places = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    more = [str(tmp_path / part.lower()) if part.startswith("OUT") else part for part in more]
+    done = deciban("predict", f"{model}.deciban", data, *more, cwd=shop.folder, PYTHONPATH=places)
+    assert succeeded(done).out
+    assert done.err.splitlines()[-1] == "SEEN"

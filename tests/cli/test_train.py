@@ -224,14 +224,16 @@ def test_the_model_is_chosen_by_the_columns_that_it_depends_on(monkeypatch):
     assert chosen({"a": text, "b": text}) == "classifier"
 
 
-def test_a_name_that_was_not_asked_for_overwrites_nothing(inside):
+def test_a_file_that_exists_is_overwritten_by_force_alone(inside):
     (inside.folder / "t.csv").write_text("a,y\n1,x\n2,z\n")
     (inside.folder / "t.deciban").write_text("precious")
-    done = inside("train", "t.csv", "-t", "y", "--model", "naive-bayes")
-    assert done.code == 2
-    assert "-o" in done.err
-    assert (inside.folder / "t.deciban").read_text() == "precious"
-    succeeded(inside("train", "t.csv", "-t", "y", "--model", "naive-bayes", "-o", "t.deciban"))
+    train = ("train", "t.csv", "-t", "y", "--model", "naive-bayes")
+    for named in ((), ("-o", "t.deciban")):
+        done = inside(*train, *named)
+        assert done.code == 2
+        assert "--force" in done.err
+        assert (inside.folder / "t.deciban").read_text() == "precious"
+    succeeded(inside(*train, "--force"))
     assert learned(inside.folder / "t.deciban") == [1, 1]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shlex
 
 import numpy as np
 import pytest
 
+from deciban.cli.run import run
 from deciban.errors import NotAvailableError
 
 from .customers import people, write_people
@@ -40,6 +43,18 @@ def furnish(folder, shop) -> None:
     (folder / "folder").mkdir()
     (folder / "unknown.csv").write_text("label,message\neggs,hello there\n")
     (folder / "never.csv").write_text(TABLE + "1,2,platinum,true,2020-01-01,no\n")
+    (folder / "inf.csv").write_text(TABLE + "1,inf,basic,true,2020-01-01,no\n2,3,gold,false,2020-01-02,yes\n")
+    (folder / "odd.csv").write_text(TABLE + "old,2,basic,true,2020-01-01,no\n3,4,gold,false,yesterday,yes\n")
+    (folder / "halves.csv").write_text("a,y\n" + "".join(f"{i % 7},{i % 3 + 0.5}\n" for i in range(30)))
+    (folder / "infinite_label.csv").write_text(
+        "a,y\n" + "".join(f"{i},{'inf' if i == 4 else i % 3}\n" for i in range(30))
+    )
+    (folder / "negative.csv").write_text("a,y\n" + "".join(f"{i % 7 - 3},{'xz'[i % 2]}\n" for i in range(30)))
+    (folder / "texts").mkdir()
+    (folder / "texts" / "one.txt").write_text("hello there\n")
+    with contextlib.chdir(folder):
+        for model in SIMPLE:
+            assert run(["train", "good.csv", "-t", "leaves", "--model", model, "-o", f"{model}.deciban"]) == 0
 
 
 BAD_TABLES = (
@@ -62,6 +77,7 @@ BAD_MODELS = (
     "good.csv",
     "folder",
 )
+SIMPLE = ("naive-bayes", "tree")
 WITH_MODEL_AND_DATA = ("predict", "explain", "evaluate", "learn", "forget", "report")
 
 CASES = [
@@ -170,7 +186,46 @@ CASES = [
     "sample churn.deciban -n -1",
     "sample churn.deciban --seed -1",
     "compare good.csv -t leaves --repeats 0",
+    "train good.csv -t leaves --jobs 0",
+    "train good.csv -t leaves --like churn.deciban --engine stream",
+    # values that do not fit a column, in every model
+    "train inf.csv -t leaves",
+    "train halves.csv -t y",
+    "train infinite_label.csv -t y",
+    "train negative.csv -t y --model naive-bayes --schema a=count",
+    "train negative.csv -t y --schema a=count",
+    *(f"train good.csv -t leaves --schema plan={kind}" for kind in ("number", "count", "date", "boolean")),
+    "train good.csv -t leaves --model naive-bayes --schema plan=number",
+    "train good.csv -t leaves --model naive-bayes --schema plan=text",
+    *(
+        f"{name} {model}.deciban {bad}.csv"
+        for name in ("predict", "learn")
+        for model in SIMPLE
+        for bad in ("odd", "inf")
+    ),
+    *(f"{name} {model}.deciban other.csv" for name in ("predict", "explain") for model in SIMPLE),
+    *(
+        f"{name} {model}.deciban other.csv -t b"
+        for name in ("learn", "forget", "evaluate", "report")
+        for model in SIMPLE
+    ),
+    *(f"forget {model}.deciban never.csv" for model in SIMPLE),
+    *(f"explain {model}.deciban --set {pair}" for model in SIMPLE for pair in ("nothing=1", "age", "agee=3")),
+    "explain naive-bayes.deciban --set age=old",
+    "explain churn.deciban --set age=inf",
+    "evaluate naive-bayes.deciban never.csv --leave-one-out",
+    *(f"{name} churn.deciban good.csv --coverage {bad}" for name in ("predict", "evaluate") for bad in ("0", "2", "x")),
+    "train texts.csv -t label --like churn.deciban -o new.deciban",
+    "train spam=texts ham=texts --like churn.deciban -o new.deciban",
+    "train numbers.csv -t a --model spam --text y",
+    "export spam.deciban -o new.sql",
+    "export spam.deciban -o new.onnx",
 ]
+# Words of Python that mean nothing on a command line.
+PYTHON = re.compile(
+    r"\b(None|NaN|True|NULL|ravel|reshape|dtype|predict_proba|partial_fit|calibrate|fit\(|features|in memory)\b"
+    r"|\b[a-z_]+=[\[\('\"{]|\b(schema|y|columns|engine|checkpoint|query|n_jobs)=| y | X |\by has\b|of y\b|int\b"
+)
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +249,7 @@ def check(done, room, content) -> None:
     assert len(lines[0]) > len("deciban: error: ") + 10, "it says something"
     assert "Traceback" not in done.err
     assert "row 0" not in done.err, "people count from 1"
+    assert not PYTHON.search(done.err), done.err
     assert done.code == 2
     assert folder_contents(room) == content
 

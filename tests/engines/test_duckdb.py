@@ -191,10 +191,10 @@ def test_a_model_scores_rows_where_they_are():
     connection.register("rows", table)
     rows = table_of(connection, "rows")
     model = deciban.NaiveBayes({"key": "drop"}).fit(rows, "label")
-    with pytest.raises(DecibanError, match="'label', and so has the answer"):
-        rows.scored(model)
+    with pytest.raises(DecibanError, match="'prediction', and so has the answer"):
+        table_of(connection, query="SELECT key, x, label AS prediction FROM rows").scored(model)
     scored = rows.scored(model, keep=["key", "x"]).to_arrow().sort_by("key")
-    assert scored.column_names == ["key", "x", "proba_a", "proba_b", "label"]
+    assert scored.column_names == ["key", "x", "proba_a", "proba_b", "prediction"]
     assert np.allclose(scored["proba_b"].to_numpy(), model.predict_proba(table)[:, 1], rtol=1e-9)
     answered = model.predict(connection.table("rows"))
     assert answered.order("key").fetchnumpy()["prediction"].tolist() == model.predict(table).tolist()

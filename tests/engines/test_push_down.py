@@ -389,7 +389,7 @@ def test_what_was_pushed_down_scores_the_same_inside_the_database(stored):
     order = [place[w] for w in scored["w"].to_pylist()]
     for c, label in enumerate(model.classes):
         np.testing.assert_allclose(scored[f"proba_{label}"].to_numpy(), proba[order, c], rtol=1e-8, atol=1e-12)
-    assert scored["label"].to_pylist() == model.classes[proba[order].argmax(axis=1)].tolist()
+    assert scored["prediction"].to_pylist() == model.classes[proba[order].argmax(axis=1)].tolist()
 
 
 # ---------------------------------------------------------------------- what is wrong with the data

@@ -567,11 +567,11 @@ def test_a_model_scores_rows_where_they_are(connected, query):
     model = deciban.NaiveBayes({"i": "drop"}).fit(rows, "y")
     there = rows if query is None else table_of(rows.link.connection, query=query)
     scored = there.scored(model).to_arrow().sort_by("i")
-    assert scored.column_names == ["x", "y", "i", "proba_a", "proba_b", "label"]
+    assert scored.column_names == ["x", "y", "i", "proba_a", "proba_b", "prediction"]
     new = table.slice(0 if query is None else 40)
     assert np.allclose(scored["proba_b"].to_numpy(), model.predict_proba(new)[:, 1], rtol=1e-9)
-    assert scored["label"].to_pylist() == model.predict(new).tolist()
-    assert there.scored(model, keep=["i"], output="label").to_arrow().column_names == ["i", "label"]
+    assert scored["prediction"].to_pylist() == model.predict(new).tolist()
+    assert there.scored(model, keep=["i"], output="prediction").to_arrow().column_names == ["i", "prediction"]
 
 
 def test_what_is_made_is_committed_unless_somebody_else_is_to(lasting, postgres):

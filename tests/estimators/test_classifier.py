@@ -397,6 +397,26 @@ def test_samples_are_like_the_table():
         model.sample(-1)
 
 
+def test_samples_have_the_decimals_of_the_table(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    X = {
+        "price": np.round(rng.gamma(3, 900, 300) + 500 * y, 2),
+        "share": np.round(rng.random(300), 3),
+        "exact": rng.random(300),
+        "n": rng.poisson(30, 300),
+    }
+    model = Classifier().fit(X, y)
+    model.save(tmp_path / "m.deciban")
+    for drawn in (model.sample(500, random_state=0)[0], load(tmp_path / "m.deciban").sample(500, random_state=0)[0]):
+        price, share, exact = (np.array(drawn[name]) for name in ("price", "share", "exact"))
+        assert np.array_equal(np.round(price, 2), price)
+        assert np.array_equal(np.round(share, 3), share)
+        assert not np.array_equal(np.round(share, 2), share)
+        assert not np.isclose(np.round(exact, 6), exact, rtol=0, atol=1e-12).all()
+        assert {type(value) for value in drawn["n"]} == {int}
+
+
 def test_samples_come_as_the_table_did():
     pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     X, y = animals(60)

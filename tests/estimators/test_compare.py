@@ -6,6 +6,7 @@ import io
 import json
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse as sp
 from rich.console import Console
@@ -15,9 +16,10 @@ from sklearn.preprocessing import StandardScaler
 
 from deciban import GaussianNB, MultinomialNB
 from deciban.errors import DecibanError
+from deciban.estimators import compare as compared
 from deciban.estimators.compare import compare
-from deciban.results import comparison as curves
-from deciban.results.comparison import Comparison, learning_curves, stratified_order
+from deciban.reading.frames import read_frame
+from deciban.results.comparison import ByNumber, Comparison, learning_curves, stratified_order
 
 
 def gaussians(n=6000, shared=0.0, seed=0):
@@ -304,6 +306,61 @@ def test_a_lead_that_may_be_chance_has_a_question_mark():
     assert leaders([1], [2]) == "a ?", "one draw says nothing of another"
 
 
+def test_sizes_may_have_fewer_draws_than_others():
+    loss = np.array([[[0.5, 0.7, 0.6], [0.4, 0.2, np.nan]], [[0.9, 0.9, 0.9], [0.2, 0.2, np.nan]]])
+    comparison = Comparison(("a", "b"), (10, 100), np.exp(-loss), loss, 50)
+    assert (comparison.repeats, comparison.draws) == (3, (3, 2))
+    assert "mean of 2 to 3 draws" in repr(comparison)
+    assert (comparison.best(10), comparison.best(100)) == ("a", "b")
+    assert comparison.to_table().rows[1][1] == "0.3 ± 0.1", "of the two that were drawn"
+    document = comparison.to_dict()
+    assert document["draws"] == [3, 2]
+    assert document["log_loss"]["a"] == [[0.5, 0.7, 0.6], [0.4, 0.2]]
+    assert len(comparison.to_frame()) == 2 * 5
+    json.dumps(document, allow_nan=False)
+
+
+def test_large_sizes_are_drawn_less_often():
+    X, y = gaussians(6000)
+    comparison = compare(X, y, repeats=5)
+    assert comparison.draws == tuple(3 if size > 1000 else 5 for size in comparison.sizes)
+    assert set(comparison.draws) == {3, 5}
+    assert compare(X, y, repeats=1, sizes=[20, 3000]).draws == (1, 1)
+    assert compare(X, y, repeats=2, sizes=[20, 3000]).draws == (2, 2), "as asked, where sizes are given"
+
+
+def test_rows_are_looked_up_by_number():
+    X, y = gaussians(200)
+    by_number = {name: ByNumber(GaussianNB(), X.__getitem__) for name in "ab"}
+    direct, looked_up = (
+        learning_curves(models, rows, y, [20], held_out=50, repeats=2, rng=np.random.default_rng(0))
+        for models, rows in (({"a": GaussianNB(), "b": GaussianNB()}, X), (by_number, np.arange(200)))
+    )
+    assert np.array_equal(direct.log_loss, looked_up.log_loss)
+    assert not hasattr(by_number["a"].model, "class_count_"), "copies learn"
+
+
+def test_a_table_is_read_once_for_all_fits(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    frame = pandas.DataFrame(
+        {
+            "n": rng.normal(size=60) + y,
+            "c": rng.choice(["u", "v", None], 60),
+            "d": pandas.to_datetime("2020-01-01") + pandas.to_timedelta(rng.integers(0, 900, 60), "D"),
+            "t": [f"some words {i} and {'cash' if one else 'lunch'} now" for i, one in enumerate(y)],
+        }
+    )
+    reads = []
+    monkeypatch.setattr(compared, "read_frame", lambda X: reads.append(X) or read_frame(X))
+    kinds = {"n": "number", "c": "category", "d": "date", "t": "text"}
+    comparison = compared.compare_tables(frame, y, kinds, repeats=1)
+    assert len(reads) == 1
+    assert np.isfinite(comparison.log_loss).all()
+    assert comparison.names == ("Classifier", "LogisticRegression")
+    assert comparison.log_loss[1, -1, 0] < 0.3, "a word says it all"
+
+
 def test_a_bar_only_where_somebody_watches(monkeypatch, capsys):
     X, y = gaussians(100)
     compare(X, y, sizes=[20], repeats=1)
@@ -314,7 +371,7 @@ def test_a_bar_only_where_somebody_watches(monkeypatch, capsys):
             return True
 
     screen = Terminal()
-    monkeypatch.setattr(curves.sys, "stderr", screen)
+    monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     compare(X, y, sizes=[20], repeats=1)
     assert "comparing" in screen.getvalue()
@@ -336,7 +393,7 @@ def test_a_bar_only_where_somebody_watches(monkeypatch, capsys):
         ({"test_size": 120}, "held_out is 120: of 120 rows some must be held out and some learned"),
         ({"test_size": 118}, "a size of 2 is too small"),
         ({"y": np.arange(119) % 2}, "X has 120 rows, y has 119"),
-        ({"y": np.zeros(120)}, r"no two classes to tell apart, only \[0.0\]"),
+        ({"y": np.zeros(120)}, r"no two classes to tell apart, only 0.0"),
         ({"y": [None] + ["a", "b"] * 59 + ["b"]}, "needs every row's label"),
         ({"y": ["rare"] * 2 + ["a", "b"] * 59}, r"class 'rare' has too few rows \(2\)"),
         ({"generative": GaussianNB}, "generative must be a classifier"),

@@ -66,7 +66,7 @@ class Server:
         result = subprocess.run(["psql", *options], input=script.encode(), capture_output=True, check=False)
         assert result.returncode == 0, result.stderr.decode()[-2000:]
         out = pd.read_csv(io.StringIO(result.stdout.decode()), na_values=["\\N"], keep_default_na=False)
-        return out.replace({"t": True, "f": False}) if set(out["label"]) <= {"t", "f"} else out
+        return out.replace({"t": True, "f": False}) if set(out["prediction"]) <= {"t", "f"} else out
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_a_table_of_its_own(server, table):
 
 
 def test_hostile_names(server):
-    names = [name for name in HOSTILE if name != "label"]
+    names = [name for name in HOSTILE if name != "prediction"]
     values = [*HOSTILE, "E'x'", "%s", "\t"]
     X = np.array([[v, w] for v in values for w in values[::5]], dtype=object)
     model = CategoricalNB().fit(X, np.array(names)[np.arange(len(X)) % len(names)])

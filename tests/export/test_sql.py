@@ -53,8 +53,8 @@ def answers(model, frame, base, run=None, **how):
     """Probabilities and labels in the order of the rows."""
     statement = model.to_sql("data", base, output="all", keep=["key"], **how)
     result = (run or DATABASES[base])(statement, with_key(frame)).sort_values("key", ascending=False)
-    assert result.columns.tolist() == ["key", *(f"proba_{label}" for label in model.classes_), "label"]
-    return result.iloc[:, 1:-1].to_numpy(dtype=float), result["label"].to_numpy()
+    assert result.columns.tolist() == ["key", *(f"proba_{label}" for label in model.classes_), "prediction"]
+    return result.iloc[:, 1:-1].to_numpy(dtype=float), result["prediction"].to_numpy()
 
 
 def check(model, X, frame, base, run=None, **how):
@@ -194,7 +194,7 @@ def test_names_cannot_break_out(columns, values, labels, name):
         statement = model.to_sql(name, base, columns=columns, output="all")
         result = run(statement, frame, name)
         assert np.abs(result.iloc[:, :-1].to_numpy(dtype=float) - model.predict_proba(scored)).max() <= TOLERANCE
-        assert set(result["label"]) <= set(labels)
+        assert set(result["prediction"]) <= set(labels)
 
 
 @pytest.mark.parametrize("bad", ["", "a\0b", "\ud800"])

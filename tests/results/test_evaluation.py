@@ -8,14 +8,26 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas
+import polars
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from sklearn import metrics
 
-from deciban import DecibanError, GaussianNB, LeaveOneOut, MultinomialNB
-from deciban.results.evaluation import Evaluation, Judged, evaluate
+from deciban import (
+    Classifier,
+    DecibanError,
+    GaussianNB,
+    LeaveOneOut,
+    MultinomialNB,
+    NaiveBayes,
+    TextClassifier,
+    read,
+)
+from deciban.results.evaluation import ONE_CLASS, Evaluation, Judged, evaluate
 from deciban.results.ways import CROSS_FITTED, EXACT
 
 HAM_SPAM = np.array(["ham", "spam"])
@@ -76,10 +88,10 @@ def test_a_group_has_accuracy_and_standard_error():
     truth = np.repeat([0, 1], [70, 30])
     judged = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (100, 1))), truth)
     group = judged.reliability(groups=1)
-    np.testing.assert_allclose([group.said[0], group.found[0], group.rows[0]], [0.8, 0.7, 100])
+    np.testing.assert_allclose([group.confidence[0], group.accuracy[0], group.rows[0]], [0.8, 0.7, 100])
     p = 71 / 102
     assert group.error[0] == pytest.approx(np.sqrt(p * (1 - p) / 102))
-    np.testing.assert_allclose(judged.reliability().found, 0.7, **TOLERANCE)  # rows of one probability are alike
+    np.testing.assert_allclose(judged.reliability().accuracy, 0.7, **TOLERANCE)  # rows of one probability are alike
     assert judged.calibration_error == pytest.approx(0.1)
     certain = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (10, 1))), np.zeros(10, dtype=int))
     assert certain.reliability(groups=1).error[0] > 0.05, "ten of ten are no certainty"
@@ -87,8 +99,8 @@ def test_a_group_has_accuracy_and_standard_error():
 
 def test_true_probabilities_are_on_the_line():
     groups = random_judged(0, 20_000, 3, weighted=False).reliability()
-    assert len(groups.said) == 10
-    assert (np.abs(groups.found - groups.said) < 4 * groups.error).all(), (
+    assert len(groups.confidence) == 10
+    assert (np.abs(groups.accuracy - groups.confidence) < 4 * groups.error).all(), (
         "four standard errors: 1 in 1,500 runs, ten of"
     )
 
@@ -196,7 +208,9 @@ def test_what_was_impossible_is_counted():
     document = judged.to_dict()
     assert document["log_loss"] is None
     assert document["possible_log_loss"] == pytest.approx(np.log(2) / 2)
-    assert "1 row whose class had probability 0" in " ".join(repr(judged).split())
+    shown = " ".join(repr(judged).split())
+    assert "log loss none, for 1 row has a class that was given no probability" in shown
+    assert "inf" not in shown
     weightless = Evaluation(HAM_SPAM, log_proba, np.array([0, 0, 1]), np.array([1.0, 0.0, 1.0]))
     assert weightless.log_loss == pytest.approx(np.log(2) / 2), "0 · ∞ is nothing"
     assert weightless.impossible == 0
@@ -250,6 +264,59 @@ def test_curves_are_of_two_classes():
 
 
 # ------------------------------ judging a model
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "dict"])
+def test_labels_may_be_a_column_by_its_name(library, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.array(["a", "b"])[np.arange(60) % 2]
+    columns = {"x": (rng.normal(size=60) + 2.0 * (y == "b")).tolist(), "c": list("uvw" * 20), "y": y.tolist()}
+    learned, new = ({name: values[part] for name, values in columns.items()} for part in (slice(40), slice(40, None)))
+    tables = {
+        "pandas": pandas.DataFrame,
+        "polars": polars.DataFrame,
+        "pyarrow": pa.table,
+        "dict": dict,
+    }
+    table = tables[library](new)
+    for model in (Classifier().fit(learned, "y"), NaiveBayes().fit(learned, "y")):
+        expected = evaluate(model, {"x": new["x"], "c": new["c"]}, new["y"])
+        model.save(tmp_path / "m.deciban")
+        for judge in (model, read(tmp_path / "m.deciban")):
+            judged = evaluate(judge, table, "y")
+            assert np.array_equal(judged.log_proba, expected.log_proba)
+            assert judged.classes[judged.truth].tolist() == new["y"]
+        with pytest.raises(DecibanError, match="there is no column 'yy'"):
+            evaluate(model, table, "yy")
+
+
+def test_labels_beside_texts_may_be_a_column_by_its_name(tmp_path):
+    texts, y = ["good film", "bad film", "good plot", "bad plot"] * 3, ["+", "-"] * 6
+    model = TextClassifier().fit(texts, y)
+    model.save(tmp_path / "m.deciban")
+    expected = evaluate(model, texts, y)
+    for judge in (model, read(tmp_path / "m.deciban")):
+        for table in ({"text": texts, "sign": y}, pandas.DataFrame({"text": texts, "sign": y})):
+            assert np.array_equal(evaluate(judge, table, "sign").log_proba, expected.log_proba)
+    wide = {"id": list(range(12)), "text": texts, "sign": y}
+    with pytest.raises(DecibanError, match="takes texts, and the table has the columns 'id', 'text'"):
+        evaluate(model, wide, "sign")
+    with pytest.raises(DecibanError, match="column 'id' holds none"):
+        evaluate(model, {"id": wide["id"], "sign": y}, "sign")
+    model.origin_ = {"text": "text"}  # as `deciban train` stores it
+    assert np.array_equal(evaluate(model, wide, "sign").log_proba, expected.log_proba)
+
+
+def test_one_class_has_no_figures():
+    single = Evaluation(np.array(["a"]), np.zeros((3, 1)), np.zeros(3, dtype=int))
+    assert " ".join(repr(single).split()) == ONE_CLASS
+
+
+def test_rows_without_probability_have_no_log_loss():
+    with np.errstate(divide="ignore"):
+        judged = Evaluation(HAM_SPAM, np.log([[1.0, 0.0]]), np.array([1]))
+    assert "log loss none, for 1 row has a class that was given no probability" in " ".join(repr(judged).split())
+    assert "of the others" not in repr(judged)
 
 
 def flower_evaluation() -> Evaluation:

@@ -68,7 +68,7 @@ def test_the_ending_does_not_matter_if_the_format_is_given(here):
     [
         ([], {}, "there is nothing to read"),
         (["nothing.csv"], {}, "there is no file nothing.csv: check its name"),
-        (["no/where.csv"], {}, "there is no file no/where.csv: there is no folder no either"),
+        (["no/where.csv"], {}, "there is no file no/where.csv: there is no folder 'no' either"),
         (["*.pdf"], {}, "no file is like *.pdf"),
         (["empty"], {}, "the folder empty is empty"),
         (["nested"], {}, "the folder nested has tables within its folders: say which are meant, as in nested/**/*.csv"),

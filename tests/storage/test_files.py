@@ -141,7 +141,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 def test_places_that_are_no_model_files(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no model file.*nowhere"):
         deciban.load(tmp_path / "nowhere")
-    with pytest.raises(FileError, match="directory"):
+    with pytest.raises(FileError, match="it is a folder"):
         deciban.load(tmp_path)
     with pytest.raises(OSError, match="directory"):
         MultinomialNB().fit(X, y).save(tmp_path)

@@ -369,3 +369,19 @@ def test_the_calendar_knows_its_days():
 
 def test_names_are_those_of_the_sample():
     assert random_sample(0).encoding.names == NAMES
+
+
+@pytest.mark.parametrize(
+    ("values", "decimals"),
+    [
+        ([1.25, 2.5, 3.0, 4.75], 2),
+        ([1.5, 2.5, np.nan], 1),
+        ([3.0, 4.0, 5.0], 0),
+        ([0.1 + 0.2, 0.7], None),
+        ([1 / 3, 0.5], None),
+        ([24537.55, 1e7 + 0.01], 2),
+        ([np.nan, np.nan], 0),
+    ],
+)
+def test_bins_know_how_many_decimals_values_have(values, decimals):
+    assert choose_cuts(Numbers(np.array(values)), "x").decimals == decimals

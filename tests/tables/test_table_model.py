@@ -389,11 +389,11 @@ def test_explanations_add_up_where_a_column_has_no_coordinate():
 def test_values_are_shown_as_people_write_them():
     shown = views.value_of
     assert shown(Levels(np.array([1], np.int32), ("a", "b"))) == "b"
-    assert shown(Levels(np.array([-1], np.int32), ("a",))) == "missing"
-    assert shown(Numbers(np.array([np.nan]))) == "missing"
+    assert shown(Levels(np.array([-1], np.int32), ("a",))) is None
+    assert shown(Numbers(np.array([np.nan]))) is None
     assert shown(Numbers(np.array([3.0]), whole=True)) == 3
     assert shown(Numbers(np.array([2.5]))) == 2.5
-    assert shown(Numbers(np.array([0.5]), dates="days")) == "1970-01-01"
+    assert shown(Numbers(np.array([0.5]), dates="days")) == "1970-01-01T12:00:00"
 
 
 def test_the_strongest_evidence_is_that_of_single_columns(model):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from deciban.cli.options import check_choice
 from deciban.errors import DecibanError
 from deciban.show import visible
 
@@ -61,8 +62,8 @@ class EngineOptions:
 
     def open(self, data: list[str], jobs: int | None, files: FileOptions) -> Engine:
         """The engine, with its rows."""
-        if self.engine is not None and self.engine not in ENGINES:
-            raise DecibanError(f"--engine {visible(self.engine)} is not known: it is one of {', '.join(ENGINES)}")
+        if self.engine is not None:
+            check_choice("--engine", self.engine, ENGINES)
         urls = [path for path in data if "://" in path]
         if self.engine == "sql" or (urls and self.engine not in OWN_READERS):  # which read from s3:// and the like
             return self._database(data, urls)

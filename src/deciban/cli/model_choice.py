@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, did_you_mean
 
 if TYPE_CHECKING:
     from deciban._typing import Array
@@ -16,12 +16,24 @@ MODELS = ("auto", "classifier", "naive-bayes", "tree", "text", "spam")
 
 def read_schema(given: list[str] | None, columns: tuple[str, ...]) -> dict[str, str]:
     """COLUMN=KIND as a mapping."""
-    schema = {}
-    for item in given or []:
+    if not given:
+        return {}
+    from deciban.reading.frames import unknown_column
+    from deciban.reading.kinds import Kind
+
+    schema, kinds = {}, get_args(Kind)
+    for item in given:
         column, equals, kind = item.rpartition("=")
-        if not equals or column not in columns:
-            hint = f"the columns are {', '.join(columns)}" if equals else "write COLUMN=KIND, as in --schema age=number"
-            raise DecibanError("--schema {value!r}: {hint}", value=item, hint=hint)
+        if not equals:
+            raise DecibanError("--schema {value!r}: write COLUMN=KIND, as in --schema age=number", value=item)
+        if column not in columns:
+            problem = unknown_column(column, columns)
+            raise DecibanError("--schema {value!r}: {problem}", value=item, column=column, problem=problem)
+        if kind not in kinds:
+            hint = did_you_mean(kind, kinds, f"choose one of {', '.join(kinds)}")
+            raise DecibanError(
+                "--schema {value!r}: there is no kind {kind!r}: {hint}", value=item, column=column, kind=kind, hint=hint
+            )
         schema[column] = kind
     return schema
 

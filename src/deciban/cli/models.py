@@ -6,8 +6,8 @@ from typing import Any
 
 from deciban.cli.engines import FileOptions
 from deciban.cli.rows import LABEL, TEXT, ModelRows, split_columns
-from deciban.cli.terminal import note
-from deciban.errors import DecibanError
+from deciban.cli.terminal import int_if_whole, note
+from deciban.errors import DecibanError, did_you_mean
 from deciban.show import plain
 
 TEXT_MODELS = ("TextClassifier", "SpamFilter")
@@ -27,6 +27,11 @@ def kind_of(model: Any) -> str:
 
 def origin_of(model: Any) -> dict[str, Any]:
     return dict(model.origin_ or {})
+
+
+def rows_learned(model: Any) -> float | int:
+    """How many rows a model has learned: a whole number, unless some count in part."""
+    return int_if_whole(model.class_count_.sum())
 
 
 def rows_for(
@@ -89,15 +94,31 @@ def class_of(model: Any, label: str) -> Any:
     for known in map(plain, model.classes_):
         if str(known) == label or (isinstance(known, bool) and str(known).lower() == label.lower()):
             return known
+    classes = [str(plain(known)) for known in model.classes_]
+    listed = ", ".join(classes[:20]) + (f" and {len(classes) - 20} more" if len(classes) > 20 else "")
     raise DecibanError(
-        "{value!r} is not one of the classes: {classes}",
+        "there is no class {value!r}: {hint}",
         value=label,
-        classes=", ".join(str(plain(c)) for c in model.classes_),
+        hint=did_you_mean(label, classes, f"the classes are {listed}"),
     )
 
 
 def columns_of(model: Any) -> dict[str, str | None]:
-    """The columns that a model of a table uses, and their kinds."""
-    if hasattr(model, "model") and hasattr(model.model, "reader"):
-        return {kind.name: kind.kind for kind in model.model.reader.used}
-    return dict.fromkeys(map(str, getattr(model, "feature_names_in_", ())))
+    """The columns that a model of a table uses, and their kinds; None where the model does not know the kind."""
+    table: Any = getattr(model, "model", None) or getattr(model, "model_", None)
+    if hasattr(table, "reader"):
+        return {kind.name: kind.kind for kind in table.reader.used}
+    reader: Any = getattr(model, "reader", None)
+    if hasattr(reader, "features"):
+        return dict(reader.features)
+    names: Any = getattr(model, "names", None) or getattr(model, "feature_names_in_", ())
+    return dict.fromkeys(map(str, names))
+
+
+def categories_of(model: Any) -> dict[str, list[str]]:
+    """The categories that a `Classifier` has learned, by column."""
+    encoding: Any = getattr(model.model, "encoding", None)
+    if encoding is None:
+        return {}
+    coded = zip(encoding.names, encoding.columns, strict=True)
+    return {name: list(map(str, column.levels)) for name, column in coded if hasattr(column, "levels")}

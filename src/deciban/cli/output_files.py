@@ -1,48 +1,88 @@
-"""Files that commands write: their paths, and checks that nothing is overwritten by accident."""
+"""Files that commands write. One rule for all: a file that exists is not overwritten without --force."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from deciban.cli.terminal import format_bytes, pluralize, print_line, show_json
 from deciban.errors import DecibanError
 
 
-def output_path(output: str | None, data: list[str]) -> str:
-    """The path to write to. A default name never overwrites a file, and no name overwrites the data."""
-    if output is not None:
-        check_not_among(output, data)
-        if os.path.isdir(output):
-            raise DecibanError(
-                "{file!r} is a folder: give the model file a name, as in {example}",
-                file=output,
-                example=os.path.join(output, "model.deciban"),
-            )
-        parent = os.path.dirname(output) or "."
-        if not os.path.isdir(parent):
-            raise DecibanError(
-                "there is no folder {folder!r} to write {file!r} into", folder=parent, file=os.path.basename(output)
-            )
-        return output
-    named = [Path(path.partition("=")[2] or path) for path in data]
-    stem = named[0].name.partition(".")[0] if len(data) == 1 and data != ["-"] and "*" not in data[0] else "model"
-    path = f"{stem or 'model'}.deciban"
-    if os.path.exists(path):
+def checked_output(
+    path: str,
+    force: bool,
+    example: str,
+    inputs: Sequence[str] = (),
+    option: str = "-o",
+    replaceable: Callable[[str], bool] = lambda path: False,  # noqa: ARG005 - the rule; a command may have an exception
+) -> str:
+    """The path, if it can be written to. Checked before any work is done, so that none is lost.
+
+    `example` is a file name for the message if the path is a folder. No input is overwritten, not even with --force;
+    an existing file that is `replaceable` needs no --force.
+    """
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
         raise DecibanError(
-            "{file!r} is there already: name the model file with -o (-o {file} overwrites it)", file=path
+            "{file!r} is a folder: give the name of a file, as in {option} {example}",
+            file=path,
+            option=option,
+            example=os.path.join(path, example),
+        )
+    if not os.path.isdir(folder):
+        raise DecibanError(
+            "{file!r} cannot be written: {folder!r} is {what}, so make a folder first or give another name",
+            file=path,
+            folder=folder,
+            what="a file" if os.path.exists(folder) else "no folder",
+        )
+    check_not_among(path, inputs, option)
+    if not os.path.exists(path):
+        if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise DecibanError("{file!r} cannot be written: you may not write into its folder", file=path)
+    elif os.path.isfile(path) and not force and not replaceable(path):  # a pipe or a device loses nothing
+        raise DecibanError(
+            "{file!r} exists already: give another name with {option}, or --force to overwrite it",
+            file=path,
+            option=option,
         )
     return path
 
 
-def check_not_among(output: str | None, inputs: Sequence[str]) -> None:
+def default_model_path(data: Sequence[str]) -> str:
+    """The name of a new model file: that of the data, if they are one file."""
+    named = [Path(path.partition("=")[2] or path) for path in data]
+    stem = named[0].name.partition(".")[0] if len(data) == 1 and "*" not in data[0] and data != ["-"] else "model"
+    return f"{stem or 'model'}.deciban"
+
+
+def check_not_among(output: str, inputs: Sequence[str], option: str) -> None:
     """Refuse an output that is one of the inputs."""
     for path in inputs:
         for name in (path, path.partition("=")[2]):
-            if output and name and os.path.exists(output) and os.path.exists(name) and os.path.samefile(output, name):
+            if name and same_file(output, name):
                 raise DecibanError(
-                    "{file!r} is what is read, and would be lost: write to another file with -o", file=output
+                    "{file!r} is what is read, and would be lost: write to another file with {option}",
+                    file=output,
+                    option=option,
                 )
+
+
+def same_file(path: str, other: str) -> bool:
+    return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
+
+
+def report_written(path: str | None, rows: int, json: bool) -> None:
+    """Say what was written into a file of rows. Nothing of standard output, a pipe or a device, where rows are."""
+    if path is None or not os.path.isfile(path):
+        return
+    size = os.path.getsize(path)
+    if json:
+        show_json({"file": path, "rows": rows, "bytes": size})
+    else:
+        print_line(f"Wrote {path} ({pluralize(rows, 'row')}, {format_bytes(size)}).")
 
 
 def without_folders(name: str) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from deciban.cli.terminal import note
-from deciban.errors import NotAvailableError
+from deciban.errors import LocatedError, NotAvailableError, did_you_mean, similar
 from deciban.show import one_line
 
+NOT_A_NUMBER = re.compile(r"is not a valid (int|float)\w*( range)?")  # in the words of click
 EXIT_OK, EXIT_BUG, EXIT_WRONG_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
@@ -40,7 +42,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         except (typer.Abort, KeyboardInterrupt):
             return fail("interrupted; nothing was written", EXIT_INTERRUPTED)
         except click_exception as error:
-            message = usage_message(error)
+            message = usage_message(error, argv)
             return fail(message) if message else EXIT_WRONG_INPUT  # the help was shown already
         except BrokenPipeError:
             return discard_output()
@@ -48,11 +50,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return discard_output() if isinstance(exiting.__context__, BrokenPipeError) else int(exiting.code or 0)
         except OSError as error:
             return fail(os_error_message(error))
+        except LocatedError as error:
+            return fail(error.on_command_line())
         except (ValueError, ImportError) as error:
             return fail(str(error))
         except AttributeError as error:
             # scikit-learn wraps the error of a method that is not available.
-            return fail(str(error.__cause__)) if isinstance(error.__cause__, NotAvailableError) else report_bug(error)
+            cause = error.__cause__
+            return fail(cause.on_command_line()) if isinstance(cause, NotAvailableError) else report_bug(error)
         except MemoryError:
             return fail("there is not enough memory for this: give less data at a time, or a smaller model", EXIT_BUG)
         except Exception as error:
@@ -85,22 +90,35 @@ def report_bug(error: Exception) -> int:
     return EXIT_BUG
 
 
-def usage_message(error: Any) -> str:
+def usage_message(error: Any, argv: Sequence[str]) -> str:
     """What was wrong with the arguments, and how to get help; empty if the help was shown."""
-    context = getattr(error, "ctx", None)
-    if not error.format_message():
+    from deciban.cli.app import COMMANDS
+
+    context, message = getattr(error, "ctx", None), error.format_message()
+    if not message:
         return ""
-    return f"{error.format_message()} (see {'deciban' if context is None else context.command_path} --help)"
+    if hasattr(error, "possibilities"):  # an option that does not exist, and those that are spelled like it
+        known = [name.lstrip("-") for name in error.possibilities or []]  # dashes would make all of them alike
+        close = [f"--{name}" for name in similar(error.option_name.lstrip("-"), known)]
+        hint = f"did you mean {' or '.join(close)}?" if close else "check its name"
+        message = f"there is no option {error.option_name}: {hint}"
+    elif context is not None and context.parent is None and argv and argv[0] not in COMMANDS and argv[0][:1] != "-":
+        message = f"there is no command {argv[0]!r}: {did_you_mean(argv[0], COMMANDS, 'check its name')}"
+    message = NOT_A_NUMBER.sub(lambda match: f"is not a {'' if match[1] == 'float' else 'whole '}number", message)
+    return f"{message} (see {'deciban' if context is None else context.command_path} --help)"
 
 
 def os_error_message(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return str(error)
-    return f"{error.strerror}: {os.fspath(error.filename)!r}"
+    file = os.path.relpath(error.filename) if os.path.isabs(error.filename) else error.filename
+    if isinstance(error, PermissionError):
+        return f"{file!r} may not be read or written: see to the permissions of the file and of its folder"
+    return f"{file!r}: {error.strerror}"
 
 
 def warning_as_note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """A warning as one line."""
     del where, more
     if issubclass(category, UserWarning):
-        note("note", one_line(str(message)))
+        note("note", one_line(message.on_command_line() if isinstance(message, LocatedError) else str(message)))

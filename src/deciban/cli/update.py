@@ -5,28 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from deciban.cli.engines import FileOptions
-from deciban.cli.models import origin_of, rows_for
-from deciban.cli.output_files import output_path, without_folders
+from deciban.cli.models import origin_of, rows_for, rows_learned
+from deciban.cli.output_files import checked_output, same_file, without_folders
 from deciban.cli.terminal import note, pluralize, print_line, show_json
 from deciban.errors import DecibanError, WriteError
 from deciban.show import plain
 
 
 def update(
-    path: str, data: list[str], target: str | None, output: str | None, files: FileOptions, json: bool, forget: bool
+    path: str,
+    data: list[str],
+    target: str | None,
+    output: str | None,
+    force: bool,
+    files: FileOptions,
+    json: bool,
+    forget: bool,
 ) -> None:
     from deciban.estimators import on_engines
     from deciban.estimators.load import load
     from deciban.storage.files import exclusively
 
-    destination = path if output is None else output_path(output, data)
+    destination = path if output is None else updated_path(path, output, force, data)
     with exclusively(path):  # so that of two concurrent updates neither is lost
         estimator = load(path)
-        before, known_classes = float(estimator.class_count_.sum()), {plain(label) for label in estimator.classes_}
+        before, known_classes = rows_learned(estimator), {plain(label) for label in estimator.classes_}
         rows = rows_for(estimator, data, files, target)
         change = on_engines.forget if forget else on_engines.learn_more
         change(estimator, rows.engine, rows.target, text=rows.split.text, labelled=True)
-        after = float(estimator.class_count_.sum())
+        after = rows_learned(estimator)
         changed = abs(after - before)
         if not changed:
             raise DecibanError(
@@ -61,6 +68,11 @@ def save(estimator: Any, path: str) -> WriteError | None:
             raise
         return error
     return None
+
+
+def updated_path(path: str, output: str, force: bool, data: list[str]) -> str:
+    """Where the changed model goes. To replace MODEL is what these commands do; any other file needs --force."""
+    return checked_output(output, force, "model.deciban", data, replaceable=lambda existing: same_file(existing, path))
 
 
 def changed_origin(origin: dict[str, Any], digests: list[str], name: str, forget: bool) -> dict[str, Any]:

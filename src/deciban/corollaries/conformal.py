@@ -186,7 +186,11 @@ def left_out_p_values(judged: Judged, by_class: bool) -> Floats:
 
 def check_coverage(coverage: Any) -> float:
     if isinstance(coverage, bool) or not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage is {coverage!r}: it must be a number between 0 and 1, such as 0.9")
+        raise DecibanError(
+            "coverage is {value!r}: it must be a number between 0 and 1, such as 0.9",
+            value=coverage,
+            command_line="--coverage is {value:g}: it must be a number between 0 and 1, such as 0.9",
+        )
     return float(coverage)
 
 

@@ -18,7 +18,7 @@ from deciban.matrix import marks
 from deciban.measure import RESIDUE
 from deciban.pool import Folds, distinct_marks
 from deciban.priors import search
-from deciban.results.evaluation import Judged, average, likeliest
+from deciban.results.evaluation import ONE_CLASS, Judged, average, likeliest
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.show import Table
 
@@ -114,7 +114,7 @@ class LeaveOneOut(Judged):
     def note(self) -> str:
         """What these rows cannot show, in a sentence; empty if nothing."""
         if len(self.classes) == 1 and len(self.truth):
-            return "There is only one class, so every row is predicted to be of it."
+            return ONE_CLASS
         some = self._removed > 0
         alone = 0 if self.alone is None else int((self.alone & some).sum())
         if not alone:
@@ -132,10 +132,13 @@ class LeaveOneOut(Judged):
         return {**Judged.to_dict(self), "judged_rows": self.judged, "note": self.note or None}
 
     def _all_parts(self) -> list[Table | str]:
-        return [*Judged._all_parts(self), *self._note()] if self.judged or not self.note else self._parts()
+        if len(self.classes) == 1 or (self.note and not self.judged):
+            return self._parts()
+        return [*Judged._all_parts(self), *self._note()]
 
     def _parts(self) -> list[Table | str]:
-        return [*([self.to_table()] if self.judged or not self.note else []), *self._note()]
+        has_figures = len(self.classes) != 1 and (self.judged or not self.note)
+        return [*([self.to_table()] if has_figures else []), *self._note()]
 
     def _note(self) -> list[Table | str]:
         return [self.note] if self.note else []

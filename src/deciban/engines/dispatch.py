@@ -9,7 +9,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, did_you_mean
 
 ENGINES = ("local", "stream", "duckdb", "sql", "dask", "spark")
 ENGINE_MODULES = {"stream": "stream", "duckdb": "sql.duckdb", "dask": "dask.engine", "spark": "spark.engine"}
@@ -32,7 +32,8 @@ def engine_of(
     columns of files that are to be read as strings, since the model knows how they write numbers.
     """
     if engine is not None and engine not in ENGINES:
-        raise DecibanError(f"engine is {engine!r}: it must be one of {', '.join(map(repr, ENGINES))}")
+        known = f"it must be one of {', '.join(map(repr, ENGINES))}"
+        raise DecibanError("engine is {value!r}: {hint}", value=engine, hint=did_you_mean(engine, ENGINES, known))
     if is_engine(X):
         if engine not in (None, X.name):
             raise DecibanError(f"these rows are of the engine {X.name!r}, not {engine!r}: leave out engine=")

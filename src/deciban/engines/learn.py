@@ -21,13 +21,13 @@ from deciban.algebra import Stats
 from deciban.engines.base import Engine
 from deciban.engines.split import Split
 from deciban.engines.stream import Stream
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, did_you_mean
 from deciban.joint import Model
 from deciban.reading.labels import read_labels
-from deciban.show import one_line, plain
+from deciban.results.answers import PREDICTION, log_proba_column, proba_column
+from deciban.show import one_line
 
 SAMPLE_ROWS = 20_000  # rows of the sample that choices are made on
-PREDICTION_COLUMN = "prediction"  # the column of answers
 
 
 # ------------------------------------------------------------------ inputs, labels and weights
@@ -55,15 +55,24 @@ def split_of(spec: InputSpec, engine: Engine, y: Any, sample_weight: Any = None,
     for name in (target, sample_weight, text):
         if name is not None and name not in names:
             available = ", ".join(map(one_line, names[:20])) + (", …" if len(names) > 20 else "")
-            raise DecibanError(f"{engine.rows_named} has no column {one_line(name)!r}: there are {available}")
+            raise DecibanError(
+                "{rows} has no column {column!r}: {hint}",
+                rows=engine.rows_named,
+                column=one_line(name),
+                hint=did_you_mean(name, names, f"there are {available}"),
+            )
     if spec.texts:
         text = text or text_column(spec, engine, (target, sample_weight))
     columns = spec.columns if engine.named else None
     missing = [name for name in columns or () if name not in names]
     if missing:
         raise DecibanError(
-            f"{engine.rows_named} has no column {one_line(missing[0])!r}, and the model was fitted with it: give it, "
-            "with NULL where it is not known"
+            "{rows} has no column {column!r}, and the model was fitted with it: {hint}",
+            rows=engine.rows_named,
+            column=one_line(missing[0]),
+            hint=did_you_mean(missing[0], names, "give it, with NULL where it is not known"),
+            command_line="{rows} has no column {column!r}, and the model was trained with it: {hint_on_command_line}",
+            hint_on_command_line=did_you_mean(missing[0], names, "add it, empty where nothing is known"),
         )
     split = Split(target, sample_weight, text, engine.named, spec.labelled, columns, classes=spec.classes)
     if not spec.strings:
@@ -236,16 +245,16 @@ def answer(engine: Engine, split: Split, predict: Callable[[Any], Array], method
     """
     if method == "predict":
         kind = {"b": pa.bool_(), "i": pa.int64(), "u": pa.int64(), "f": pa.float64()}.get(labels.dtype.kind)
-        fields = pa.schema([(PREDICTION_COLUMN, kind or pa.string())])
+        fields = pa.schema([(PREDICTION, kind or pa.string())])
     else:
-        prefix = "log_proba" if method == "predict_log_proba" else "proba"
-        fields = pa.schema([(f"{prefix}_{plain(c)}", pa.float64()) for c in labels])
+        column = log_proba_column if method == "predict_log_proba" else proba_column
+        fields = pa.schema([(column(c), pa.float64()) for c in labels])
     answers = engine.apply(AnswerTable(predict, split, fields), fields)
     if engine.name != "stream":
         return answers
     table = pa.concat_tables([fields.empty_table(), *answers])
     if method == "predict":
-        return np.asarray(table[PREDICTION_COLUMN].to_numpy(zero_copy_only=False)).astype(labels.dtype)
+        return np.asarray(table[PREDICTION].to_numpy(zero_copy_only=False)).astype(labels.dtype)
     return np.column_stack([column.to_numpy() for column in table.columns])
 
 

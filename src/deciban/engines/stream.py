@@ -109,8 +109,13 @@ class Stream(Engine):
             raise DecibanError(
                 "there is no folder to write the checkpoint {file!r} into: make it first", file=self.checkpoint
             )
+        if self.checkpoint is not None and os.path.isdir(self.checkpoint):
+            raise DecibanError("the checkpoint {file!r} is a folder: give the name of a file", file=self.checkpoint)
         if checkpoint is not None and not tables.marks():
-            raise DecibanError("checkpoint= is for files, whose rows can be found again: leave it out here")
+            raise DecibanError(
+                "checkpoint= is for files, whose rows can be found again: leave it out here",
+                command_line="--checkpoint is for files, whose rows can be found again: leave it out here",
+            )
 
     @property
     def schema(self) -> pa.Schema:

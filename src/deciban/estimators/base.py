@@ -964,14 +964,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         dialect : {"duckdb", "postgresql", "sqlite"}, default="duckdb"
         columns : sequence or {feature: column}, optional
             The features' names in the database, where they differ from those learned (or x0, x1, …).
-        output : {"proba", "label", "all"}, default="proba"
-            A column of probabilities for each class, "proba_…", the likeliest class, "label", or both.
+        output : {"proba", "prediction", "all"}, default="proba"
+            A column of probabilities for each class, "proba_…", the likeliest class, "prediction", or both.
         keep : sequence of str, optional
             Columns of the table to keep in the result, such as its key.
 
         >>> from deciban import GaussianNB
         >>> model = GaussianNB().fit([[1.0], [2.0], [8.0], [9.0]], ["low", "low", "high", "high"])
-        >>> statement = model.to_sql("readings", columns=["temperature"], output="label", keep=["id"])
+        >>> statement = model.to_sql("readings", columns=["temperature"], output="prediction", keep=["id"])
         >>> statement.splitlines()[-1], "exp(" in statement
         ('FROM step5', True)
         """

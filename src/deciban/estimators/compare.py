@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,20 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.estimators.naive_bayes.gaussian import GaussianNB
 from deciban.estimators.tables import Classifier
 from deciban.estimators.text import TextClassifier
 from deciban.estimators.validation import generator
-from deciban.reading.frames import read_frame
+from deciban.reading.convert import as_kind
+from deciban.reading.frames import Column, Frame, Numbers, read_frame
 from deciban.reading.labels import read_labels
-from deciban.reading.native import as_array
-from deciban.results.comparison import MIN_ROWS_PER_CLASS, Comparison, learning_curves, taker
+from deciban.results.comparison import MIN_ROWS_PER_CLASS, ByNumber, Comparison, learning_curves, taker
 
 N_SIZES = 8  # points of a learning curve
+MANY_ROWS = 1000  # draws of more rows differ little, and take longest:
+SHARE_OF_DRAWS = 0.6  # of the repeats are enough
 MAX_HELD_OUT = 20_000  # rows: enough for two or three digits of a log loss
 
 
@@ -61,7 +64,7 @@ def compare(
         Numbers of rows to learn from; None is eight of them, in even ratios, up to all rows that are not held out.
     repeats : int, default=5
         How often training and held-out rows are drawn. Curves of few rows need more: ask for 30 before believing
-        a small lead.
+        a small lead. If `sizes` is None, sizes above 1,000 rows, whose draws differ little, have three fifths as many.
     test_size : float or int, default=1/3
         The share of rows held out in each repeat, 20,000 of them at most; or their number.
     random_state : int, RandomState, Generator or None, default=0
@@ -89,40 +92,72 @@ def compare(
     ('GaussianNB', 2000)
     """
     take, n = taker(X)
-    labels = read_labels(y, n)
-    if labels.soft is not None or labels.any_missing:
-        raise DecibanError("comparing needs every row's label: drop the rows without one")
-    held_out = rows_held_out(test_size, n)
-    if sizes is None:
-        sizes = default_sizes(n - held_out, width(take(np.arange(min(n, 1)))), len(labels.classes))
     models = clones(
         GaussianNB(alpha="loo") if generative is None else generative,
         logistic_regression(sp.issparse(X)) if discriminative is None else discriminative,
     )
-    rng = generator(random_state)
-    return learning_curves(models, X, labels.classes[labels.codes], sizes, held_out=held_out, repeats=repeats, rng=rng)
+    return curves(models, X, y, n, width(take(np.arange(min(n, 1)))), sizes, repeats, test_size, random_state)
+
+
+def curves(
+    models: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    n: int,
+    columns: int,
+    sizes: Sequence[int] | None,
+    repeats: int,
+    test_size: float,
+    random_state: Any,
+) -> Comparison:
+    """Learning curves of models on n rows of so many columns."""
+    labels = read_labels(y, n)
+    if labels.soft is not None or labels.any_missing:
+        raise DecibanError("comparing needs every row's label: drop the rows without one")
+    held_out, rng = rows_held_out(test_size, n), generator(random_state)
+    draws: int | list[int] = repeats
+    if sizes is None:
+        sizes = default_sizes(n - held_out, columns, len(labels.classes))
+        fewer = math.ceil(SHARE_OF_DRAWS * repeats)
+        draws = [fewer if size > MANY_ROWS else repeats for size in sizes]
+    return learning_curves(models, X, labels.classes[labels.codes], sizes, held_out=held_out, repeats=draws, rng=rng)
 
 
 def compare_tables(X: Any, y: Any, kinds: Mapping[str, str], repeats: int = 5, random_state: Any = 0) -> Comparison:
     """The same for `Classifier` and logistic regression on a table of mixed columns of these `kinds`.
 
     For logistic regression categories are one-hot encoded, missing ones a category of their own, and texts are TF-IDF
-    vectors.
+    vectors. The table is read once, for all fits of both.
     """
     frame = read_frame(X).select(kinds)
-    table = as_array(frame.columns).astype(object)
-    places = {kind: [j for j, other in enumerate(kinds.values()) if other == kind] for kind in set(kinds.values())}
-    numbers = sorted(j for kind in ("number", "count", "date") for j in places.get(kind, []))
-    texts = places.get("text", [])
+    read = tuple(as_kind(column, kinds[name], name) for name, column in zip(frame.names, frame.columns, strict=True))
+    frame = Frame(frame.names, read, frame.size)
+    numbers = [j for j, column in enumerate(read) if isinstance(column, Numbers)]
+    texts = [j for j, kind in enumerate(kinds.values()) if kind == "text"]
     categories = [j for j in range(len(kinds)) if j not in {*numbers, *texts}]
     parts: list[tuple[str, Any, Any]] = [
         ("numbers", make_pipeline(FunctionTransformer(floats), *scaled(False)), numbers),
-        ("categories", make_pipeline(FunctionTransformer(spelled), OneHotEncoder(handle_unknown="ignore")), categories),
+        ("categories", make_pipeline(FunctionTransformer(floats), OneHotEncoder(handle_unknown="ignore")), categories),
         *[(f"text{j}", make_pipeline(FunctionTransformer(strings), TfidfVectorizer()), j) for j in texts],
     ]
     regression = make_pipeline(ColumnTransformer(parts), LogisticRegression(max_iter=10_000))
-    schema = {f"x{j}": kind for j, kind in enumerate(kinds.values())}
-    return compare(table, y, Classifier(schema=schema), regression, repeats=repeats, random_state=random_state)
+    table = as_matrix(read, texts)
+    models = {
+        "Classifier": ByNumber(Classifier(schema=dict(kinds)), frame.take),
+        "LogisticRegression": ByNumber(regression, table.__getitem__),
+    }
+    return curves(models, np.arange(frame.size), y, frame.size, len(kinds), None, repeats, 1 / 3, random_state)
+
+
+def as_matrix(columns: Sequence[Column], texts: Sequence[int]) -> Array:
+    """Numbers and codes of categories, (n, d); of objects if some columns are texts."""
+    out = np.empty((len(columns[0]), len(columns)), dtype=object if texts else np.float64)
+    for j, column in enumerate(columns):
+        if isinstance(column, Numbers):
+            out[:, j] = column.values
+        else:
+            out[:, j] = column.objects() if j in texts else column.codes
+    return out
 
 
 def compare_texts(texts: Sequence[str], y: Any, repeats: int = 5, random_state: Any = 0) -> Comparison:
@@ -133,16 +168,7 @@ def compare_texts(texts: Sequence[str], y: Any, repeats: int = 5, random_state: 
 
 
 def floats(X: Any) -> Any:
-    return np.array([[days(value) for value in row] for row in X], dtype=np.float64)
-
-
-def days(value: Any) -> Any:
-    """A date as a number of days, and a number as it is."""
-    return np.datetime64(value, "us").astype(np.int64) / 86_400e6 if isinstance(value, date) else value
-
-
-def spelled(X: Any) -> Any:
-    return np.array([["" if value is None else str(value) for value in row] for row in X], dtype=object)
+    return np.asarray(X, dtype=np.float64)
 
 
 def strings(column: Any) -> list[str]:

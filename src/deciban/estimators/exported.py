@@ -38,8 +38,11 @@ def formula_of(model: Estimator) -> Formula:
         return replace(formula, classes=fitted.classes, owner=owner, log_prior=fitted.log_prior)
     if not isinstance(fitted, Model):
         raise DecibanError(
-            f"a {type(model).__name__} reads texts, and neither SQL nor ONNX cuts them into words as it does: score "
-            "texts with predict_proba"
+            "a {model} reads texts, and neither SQL nor ONNX cuts them into words as it does: score texts with "
+            "predict_proba",
+            model=type(model).__name__,
+            command_line="a {model} reads texts, and neither SQL nor ONNX cuts them into words as it does: score texts "
+            "with `deciban predict`",
         )
     if isinstance(model, NearestCentroid) and model.metric == "manhattan":
         raise DecibanError("with metric='manhattan' there are no probabilities: fit with metric='euclidean'")

@@ -12,7 +12,7 @@ import numpy as np
 
 from deciban._typing import Array, Floats
 from deciban.dialects import FORMULA_DIALECTS, FormulaDialect
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, did_you_mean
 from deciban.formula import (
     AsIs,
     ChildOfHidden,
@@ -35,9 +35,9 @@ from deciban.formula import (
     has_parts,
     nodes_by_tree,
 )
-from deciban.show import plain
+from deciban.results.answers import PREDICTION, proba_column
 
-OUTPUTS = ("proba", "label", "all")
+OUTPUTS = ("proba", PREDICTION, "all")
 MAX_NUMBERS = 400_000  # in a statement; databases take minutes to parse more
 MAX_OPERANDS = 24  # of one sum or product: databases recurse one level for each
 FIRST_TERM_STEP = 3  # the first step with terms: the ones before read rows, find places, and regroup them
@@ -62,7 +62,9 @@ def to_sql(
     kept in the result, such as a key.
     """
     if dialect not in FORMULA_DIALECTS:
-        raise DecibanError(f"dialect is {dialect!r}: it must be one of {', '.join(map(repr, FORMULA_DIALECTS))}")
+        known = f"it must be one of {', '.join(map(repr, FORMULA_DIALECTS))}"
+        hint = did_you_mean(dialect, FORMULA_DIALECTS, known)
+        raise DecibanError("dialect is {value!r}: {hint}", value=dialect, hint=hint)
     if output not in OUTPUTS:
         raise DecibanError(f"output is {output!r}: it must be one of {', '.join(map(repr, OUTPUTS))}")
     if formula.cells > MAX_NUMBERS:
@@ -144,14 +146,14 @@ class StatementWriter:
                 probability = (
                     f"CASE WHEN {top} = {minus_infinity} THEN {self.number(class_prior)} ELSE {share} / {total} END"
                 )
-                answers.append((probability, q(f"proba_{plain(label)}")))
-        if output in ("label", "all"):
+                answers.append((probability, q(proba_column(label))))
+        if output in (PREDICTION, "all"):
             if formula.label_scores is not None:
                 scores = self.scores(formula.label_scores)
                 top = possible = self.best(scores)
             elif formula.owner is not None:
                 scores, top = shares, self.best(shares)
-            answers.append((self.label(scores, top, f"{possible} = {minus_infinity}"), q("label")))
+            answers.append((self.label(scores, top, f"{possible} = {minus_infinity}"), q(PREDICTION)))
         names = [name for _, name in answers]
         if len(set(map(str.lower, names))) < len(names):
             raise DecibanError(f"two columns of the answer would have the same name: {', '.join(names)}")

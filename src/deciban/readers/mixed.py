@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from deciban._typing import Array, Categories, Codes, Data, Floats
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, did_you_mean
 from deciban.families import Family
 from deciban.readers.base import Reader
 from deciban.readers.layout import Group
@@ -88,9 +88,12 @@ def columns_of(X: Frame, names: tuple[str, ...] | None) -> list[Column]:
     for name in names or ():
         if name not in by_name:
             raise DecibanError(
-                "column {column!r} is not there, and the model was fitted with it: give it, with None where it is not "
-                "known",
+                "column {column!r} is not there, and the model was fitted with it: {hint}",
                 column=name,
+                hint=did_you_mean(name, by_name, "give it, with None where it is not known"),
+                command_line="column {column!r} is not there, and the model was trained with it: "
+                "{hint_on_command_line}",
+                hint_on_command_line=did_you_mean(name, by_name, "add it, empty where nothing is known"),
             )
     return [by_name[name] for name in names or ()]
 
@@ -110,11 +113,14 @@ def numbers(columns: list[Column], names: tuple[str, ...] | None, family: Family
         if family.values == "counts" and (negative := out[:, j] < 0).any():
             row = int(np.argmax(negative))
             raise DecibanError(
-                f"column {{column!r}} holds {out[row, j]:g} in row {{row}}, and counts are never negative: a "
-                f"{family.name} law does not fit it. Take 'gaussian', or 'drop' it",
+                "column {column!r} holds {value:g} in row {row}, and counts are never negative: a {law} law does not "
+                "fit it. Take 'gaussian', or 'drop' it",
                 row=row,
                 column=name,
                 value=float(out[row, j]),
+                law=family.name,
+                command_line="column {column!r} holds {value:g} in row {row}, and counts are never negative: give "
+                "--schema {column}=number, or --schema {column}=skip",
             )
     return out
 
@@ -126,12 +132,15 @@ def as_numbers(column: Column, name: str, family: Family) -> Floats:
     if not all(isinstance(level, bool) for level in column.levels):
         row = int(np.argmax(column.codes >= 0))
         raise DecibanError(
-            "column {column!r} holds {value!r} in row {row}, and a "
-            f"{family.name} law takes numbers: convert the column, or learn it with "
-            f"columns={{{name!r}: 'categorical'}}",
+            "column {column!r} holds {value!r} in row {row}, and a {law} law takes numbers: convert the column, or "
+            "learn it with columns={columns}",
             row=row,
             column=name,
             value=column.levels[column.codes[row]],
+            law=family.name,
+            columns={name: "categorical"},
+            command_line="column {column!r} holds {value!r} in row {row}, and numbers are expected: give --missing "
+            "{value} if it stands for a missing value, or train with --schema {column}=category",
         )
     return np.array([*map(float, column.levels), np.nan])[column.codes]  # −1 is the last one
 

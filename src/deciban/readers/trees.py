@@ -121,8 +121,13 @@ def read_codes(frame: Frame, columns: Columns) -> Codes:
         if isinstance(known, Bins) and isinstance(column, Levels) and not column.missing.all():
             row = int(np.argmax(~column.missing))
             raise DecibanError(
-                f"column {columns.name(j)!r} was learned as numbers, and row {row} holds "
-                f"{column.levels[column.codes[row]]!r}: make it a number, or None if it is missing"
+                "column {column!r} was learned as numbers, and row {row} holds {value!r}: make it a number, or None if "
+                "it is missing",
+                row=row,
+                column=columns.name(j),
+                value=column.levels[column.codes[row]],
+                command_line="column {column!r} was learned as numbers, and row {row} holds {value!r}: make it a "
+                "number, or give --missing {value} if it stands for a missing value",
             )
     return codes
 

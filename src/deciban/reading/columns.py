@@ -15,6 +15,7 @@ import numpy as np
 
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError
+from deciban.reading import arrow
 from deciban.reading.missing import is_missing, missing_where, unmask
 from deciban.show import plain
 
@@ -113,7 +114,9 @@ def read_column(values: Any, name: str) -> ReadColumn:
 def as_series(values: Any) -> nw.Series[Any] | None:
     """A column of a library that narwhals reads, or an Arrow array; None for anything else."""
     if is_arrow(values) and hasattr(values, "dictionary_encode") and not hasattr(values, "chunks"):
-        values = arrow().chunked_array([values])
+        import pyarrow as pa
+
+        values = pa.chunked_array([values])
     if isinstance(values, NATIVE_TYPES):
         return None
     import narwhals as nw  # slow to import, and a single row mostly has plain values
@@ -164,18 +167,18 @@ def from_series(series: nw.Series[Any], name: str) -> ReadColumn:
             return read_column(native.array.__arrow_array__(), name)
         if hasattr(native.dtype, "fill_value"):  # a sparse one
             return from_array(native.to_numpy(), name)
-    dtype = series.dtype
+    dtype, in_arrow = series.dtype, series.implementation.is_pyarrow()
     if dtype in (nw.Categorical, nw.Enum):
         return replace(from_names(series), declared=True), None
     if dtype == nw.String:
         return from_names(series), None
     if dtype == nw.Decimal or dtype in (nw.Int128, nw.UInt128):
-        series, whole = series.cast(nw.Float64), dtype != nw.Decimal
-        return finite_numbers(series.to_numpy(), name, whole), None
+        series = series.cast(nw.Float64)
     if dtype.is_numeric():
-        return finite_numbers(series.to_numpy(), name, whole=dtype.is_integer()), None
+        values = arrow.floats(series.to_native()) if in_arrow else series.to_numpy()
+        return finite_numbers(values, name, whole=dtype.is_integer()), None
     if dtype == nw.Boolean:
-        codes = series.cast(nw.Int8).to_numpy()
+        codes = arrow.floats(series.to_native()) if in_arrow else series.cast(nw.Int8).to_numpy()
         return Levels(np.where(np.isnan(codes), -1, codes).astype(np.int32), (False, True)), None
     if dtype.is_temporal() and (column := from_times(series)) is not None:
         return column, None
@@ -205,15 +208,15 @@ def from_names(series: nw.Series[Any]) -> Levels:
         codes = native.replace_strict(names, positions, default=-1, return_dtype=pl.Int32)
         return levels_from_codes(codes.to_numpy(), names.to_list())
     elif series.implementation.is_pyarrow():
-        pa = arrow()
+        import pyarrow as pa
 
         is_coded = pa.types.is_dictionary(native.type)
         if not is_coded and pa.types.is_string_view(native.type):
             native = native.cast(pa.large_string())
         encoded = (native.unify_dictionaries() if is_coded else native.dictionary_encode()).combine_chunks()
         if isinstance(encoded, pa.ChunkedArray):  # without any chunk there is nothing to combine
-            encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], native.type)
-        codes = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.nulls(0, native.type)
+        codes = arrow.integers(encoded.indices, missing=-1)
         return levels_from_codes(codes, encoded.dictionary.to_pylist(), fresh=not is_coded)
     return levels_of_strings(series.to_list())
 
@@ -233,14 +236,13 @@ def from_times(series: nw.Series[Any]) -> Numbers | None:
         per_day = 1 if series.dtype == nw.Date else UNITS_PER_DAY[native.dtype.time_unit]
         return Numbers(as_floats(native.to_physical().to_numpy()) / per_day, dates=dates)
     if series.implementation.is_pyarrow():
-        pa = arrow()
+        import pyarrow as pa
 
         kind = native.type
         is_date64 = pa.types.is_date64(kind)
         per_day = UNITS_PER_DAY["ms"] if is_date64 else 1 if pa.types.is_date32(kind) else UNITS_PER_DAY[kind.unit]
         is_32_bit = pa.types.is_date32(kind) or pa.types.is_time32(kind)
-        integers = native.cast(pa.int32() if is_32_bit else pa.int64()).to_numpy()
-        return Numbers(as_floats(integers) / per_day, dates=dates)
+        return Numbers(arrow.floats(native.cast(pa.int32() if is_32_bit else pa.int64())) / per_day, dates=dates)
     return None
 
 
@@ -366,6 +368,8 @@ def finite_numbers(values: Array, name: str, whole: bool = False) -> Numbers:
             row=row,
             column=name,
             value=float(values[row]),
+            command_line="column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it stands "
+            "for a missing value, leave it empty; if for a bound, write a large number",
         )
     return Numbers(values, whole)
 
@@ -429,13 +433,6 @@ def mixed_note(values: Sequence[Any], name: str) -> str:
 def is_arrow(values: Any) -> bool:
     """Whether an object is one of pyarrow's, without importing it."""
     return type(values).__module__.partition(".")[0] == "pyarrow"
-
-
-def arrow() -> Any:
-    """pyarrow, imported where the user has a table of its own."""
-    import pyarrow
-
-    return pyarrow
 
 
 def short_repr(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ import numpy as np
 
 from deciban._scipy import issparse
 from deciban._typing import Array, Floats
-from deciban.errors import DecibanError
-from deciban.reading.columns import NATIVE_TYPES, Column, Levels, Numbers, arrow, as_series, is_arrow, read_column
+from deciban.errors import DecibanError, did_you_mean
+from deciban.reading.columns import NATIVE_TYPES, Column, Levels, Numbers, as_series, is_arrow, read_column
 from deciban.reading.missing import unmask
 from deciban.reading.native import native_kind, to_native
 
@@ -185,11 +184,8 @@ def no_such_column(name: str, names: Iterable[str]) -> DecibanError:
 def unknown_column(name: str, names: Iterable[str]) -> str:
     """The message for a column that does not exist: similar names, or those that there are."""
     names = list(names)
-    similar = difflib.get_close_matches(str(name), names, n=3) or [own for own in names if own.lower() == name.lower()]
-    if similar:
-        return f"there is no column {name!r}: did you mean {' or '.join(map(repr, similar))}?"
     listed = ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-    return f"there is no column {name!r}: the table has {listed or 'no columns'}"
+    return f"there is no column {name!r}: " + did_you_mean(name, names, f"the table has {listed or 'no columns'}")
 
 
 def unique_names(names: Iterable[Any]) -> tuple[str, ...]:
@@ -213,9 +209,11 @@ def library_frame(X: Any) -> nw.DataFrame[Any] | None:
 
     if is_arrow(X) and hasattr(X, "schema"):
         unique_names(X.schema.names)  # before narwhals raises its own error
-        if isinstance(X, arrow().RecordBatch):
-            X = arrow().Table.from_batches([X])
-        elif isinstance(X, arrow().RecordBatchReader):
+        import pyarrow as pa
+
+        if isinstance(X, pa.RecordBatch):
+            X = pa.Table.from_batches([X])
+        elif isinstance(X, pa.RecordBatchReader):
             X = X.read_all()
     if type(X).__module__.startswith("pandas") and hasattr(X, "columns"):
         unique_names(X.columns)

@@ -104,6 +104,8 @@ def continuous(value: float, row: int) -> DecibanError:
         "into classes first",
         row=row,
         value=value,
+        command_line="the column of classes holds {value:g} in row {row}, and a class is a name or a whole number: cut "
+        "the numbers into ranges first, or give another column with --target",
     )
 
 
@@ -138,7 +140,13 @@ def read_arrow(y: Any) -> Labels:
         infinite = next((i for i in present if np.isinf(values[i])), None)
         if infinite is not None:
             row = int(np.argmax(indices == infinite))
-            raise DecibanError("Input y contains infinity: row {row}", row=row, value=values[infinite])
+            raise DecibanError(
+                "Input y contains infinity: row {row}",
+                row=row,
+                value=values[infinite],
+                command_line="the column of classes holds an infinite number in row {row}: leave it empty, or give "
+                "another column with --target",
+            )
         if (value := fraction_among(np.array(labels, dtype=np.float64))) is not None:
             raise continuous(value, int(np.argmax(indices == values.index(value))))
         if all(abs(value) <= MAX_EXACT_INTEGER for value in labels):  # beyond, neighbouring integers are the same float

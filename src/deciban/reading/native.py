@@ -9,7 +9,9 @@ import numpy as np
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
-from deciban.reading.columns import NATIVE_TYPES, UNITS_PER_DAY, Column, Levels, Numbers, arrow, is_arrow
+from deciban.reading.columns import NATIVE_TYPES, UNITS_PER_DAY, Column, Levels, Numbers, is_arrow
+
+MAX_DECIMALS = 6  # of numbers that a person wrote, or a program rounded
 
 
 def native_kind(X: Any) -> str:
@@ -55,7 +57,7 @@ def to_native(like: str, names: Sequence[str], columns: Sequence[Column]) -> Any
 
         return pl.DataFrame([pl.Series(name, objects(column), strict=False) for name, column in named])
     if like == "pyarrow":
-        pa = arrow()
+        import pyarrow as pa
 
         return pa.table({name: pa.array(objects(column)) for name, column in named})
     if like == "dict":
@@ -115,6 +117,26 @@ def moments(column: Numbers) -> Array:
         out = np.rint(values * UNITS_PER_DAY["us"]).astype(np.int64).astype("datetime64[us]")
     out[missing] = np.datetime64("NaT")
     return out
+
+
+def iso_date(days: float) -> str:
+    """Days since 1970 as a date, or with the time of day if they have a fraction.
+
+    >>> iso_date(18_993.0), iso_date(18_993.75)
+    ('2022-01-01', '2022-01-01T18:00:00')
+    """
+    return str(moments(Numbers(np.array([days])))[0]).removesuffix(".000000")
+
+
+def decimals(values: Array) -> int | None:
+    """How many decimals numbers are written with, NaN left out; None if more than MAX_DECIMALS, or without numbers.
+
+    >>> decimals(np.array([1.5, 2.25, np.nan])), decimals(np.array([3.0])), decimals(np.array([1 / 3]))
+    (2, 0, None)
+    """
+    present = values[np.isfinite(values)]
+    places = range(MAX_DECIMALS + 1) if len(present) else ()
+    return next((n for n in places if (np.round(present, n) == present).all()), None)
 
 
 def is_whole(column: Column) -> bool:

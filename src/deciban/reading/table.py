@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, similar
 from deciban.reading.columns import Column, Levels, Numbers
 from deciban.reading.convert import as_kind
 from deciban.reading.frames import Frame, read_frame
@@ -61,11 +60,10 @@ class TableColumns:
 
     def _absent(self, absent: list[str], names: tuple[str, ...]) -> str:
         """The message for columns that are not in the table."""
-        similar = [name for name in names if name.lower() == absent[0].lower()]
-        similar = similar or difflib.get_close_matches(absent[0], names, n=1)
+        close = similar(absent[0], names, most=1)
         has = f"which has {named(names)}" if names else "which has no columns"
         which = f"columns {named(absent)} are" if len(absent) > 1 else f"column {absent[0]!r} is"
-        hint = f" (is {similar[0]!r} meant to be {absent[0]!r}?)" if similar else ""
+        hint = f" (is {close[0]!r} meant to be {absent[0]!r}?)" if close else ""
         return (
             f"{which} not in this table, {has}{hint}: give every column that was learned, with missing entries where "
             "nothing is known"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from typing import Any
@@ -13,38 +14,24 @@ from deciban.reading.given import Rows
 from deciban.report.markup import Markup, count, figure, number, paragraph, percent, pluralize, table, tag
 from deciban.report.rows import Material
 from deciban.report.svg import Plane
-from deciban.results.comparison import MIN_ROWS_PER_CLASS, Comparison, learning_curves, standard_error
+from deciban.results.comparison import (
+    MIN_ROWS_PER_CLASS,
+    ByNumber,
+    Comparison,
+    learning_curves,
+    mean_over_draws,
+    standard_error,
+)
 
 MAX_ROWS_OF_CURVE = 2000  # a larger table is sampled
 MIN_ROWS_OF_CURVE = 60  # fewer rows give no meaningful curve
-N_SIZES, N_REPEATS = 5, 3
+N_SIZES = 4
+MANY_ROWS = 500  # of more, two draws differ little
+MANY_DRAWS, FEW_DRAWS = 3, 2
+ROWS_TIMED_OF = 4  # one row of so many is learned to see how long all take
 SLOW_SECONDS, TOO_SLOW_SECONDS = 1.0, 5.0  # of one fit
 MAX_LOSS_RATIO = 2.0  # of the class shares: losses above this are drawn at the edge
 MODEL_NAME, SHARES_NAME = "the model", "class shares alone"
-
-
-class Refit:
-    """A new model with the same settings, fitted on rows given by index."""
-
-    def __init__(self, model: Any, rows: Rows) -> None:
-        self.model, self.rows = model, rows
-
-    @property
-    def classes_(self) -> Any:
-        return self.model.classes_
-
-    def fit(self, X: Array, y: Array) -> Refit:
-        self.model = type(self.model)(**self.model.get_params(deep=False)).fit(self.rows.take(X), y)
-        return self
-
-    def predict_log_proba(self, X: Array) -> Any:
-        return self.model.predict_log_proba(self.rows.take(X))
-
-    predict_proba = predict_log_proba  # never called, since predict_log_proba exists
-
-    def __deepcopy__(self, memo: Any) -> Refit:
-        """Share the rows; `fit` makes a new model."""
-        return Refit(self.model, self.rows)
 
 
 class ClassShares:
@@ -105,34 +92,40 @@ def learning_curve(model: Any, rows: Rows, labels: Array, k: int) -> tuple[Compa
     """The learning curve of a model, and a note on it. The number of fits depends on how long one takes."""
     held_out = rows.size // 3
     n_train = rows.size - held_out
+    refit = ByNumber(type(model)(**model.get_params(deep=False)), rows.take)  # the same settings, nothing learned
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about few rows, which are intended here
         start = time.perf_counter()
-        Refit(model, rows).fit(np.arange(n_train), labels[:n_train])
-        seconds = time.perf_counter() - start
+        some = np.arange(0, n_train, ROWS_TIMED_OF)
+        copy.deepcopy(refit).fit(some, labels[some])
+        seconds = (time.perf_counter() - start) * ROWS_TIMED_OF
         if seconds > TOO_SLOW_SECONDS:
-            return None, f"to learn {pluralize(n_train, 'row')} once takes {number(seconds, 2)} seconds"
-        sizes, repeats = (N_SIZES, N_REPEATS) if seconds < SLOW_SECONDS else (3, 1)
+            return None, f"to learn {pluralize(n_train, 'row')} once takes about {number(seconds, 2)} seconds"
+        slow = seconds >= SLOW_SECONDS
+        sizes = 3 if slow else N_SIZES
         train_sizes = np.unique(
-            np.geomspace(max(MIN_ROWS_PER_CLASS * k, n_train // 2**sizes), n_train, sizes).astype(int)
+            np.geomspace(max(MIN_ROWS_PER_CLASS * k, n_train // 2 ** (sizes + 1)), n_train, sizes).astype(int)
         ).tolist()
+        draws = [1 if slow else FEW_DRAWS if size > MANY_ROWS else MANY_DRAWS for size in train_sizes]
         comparison = learning_curves(
-            {MODEL_NAME: Refit(model, rows), SHARES_NAME: ClassShares()},
+            {MODEL_NAME: refit, SHARES_NAME: ClassShares()},
             np.arange(rows.size),
             labels,
             train_sizes,
             held_out=held_out,
-            repeats=repeats,
+            repeats=draws,
             rng=np.random.default_rng(0),
+            show_progress=False,
         )
-    error_note = f"the band is one standard error of {repeats} draws" if repeats > 1 else "one draw"
+    several = f"{draws[-1]} to {draws[0]}" if draws[-1] < draws[0] else f"{draws[0]}"
+    error_note = "one draw" if slow else f"the band is one standard error of {several} draws"
     return comparison, f"Judged by {pluralize(held_out, 'row')} that were held out; {error_note}."
 
 
 def curve_markup(comparison: Comparison, note: str) -> list[Markup]:
     """The curve, its conclusion, and its numbers."""
-    loss, error = comparison.log_loss.mean(axis=2), standard_error(comparison.log_loss)
-    accuracy = comparison.accuracy.mean(axis=2)
+    loss, error = mean_over_draws(comparison.log_loss), standard_error(comparison.log_loss)
+    accuracy = mean_over_draws(comparison.accuracy)
     x = np.array(comparison.sizes, dtype=float)
     finite = loss[np.isfinite(loss)]
     high = min(float(finite.max(initial=0.0)), MAX_LOSS_RATIO * float(loss[1].max())) * 1.1 or 1.0

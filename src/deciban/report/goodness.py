@@ -76,7 +76,7 @@ def figures(material: Material) -> Markup | None:
     if judged is not None and judged.judged:
         entries = [
             ("accuracy", percent(judged.accuracy), f"± {percent(standard_error(judged))}"),
-            ("log loss", number(judged.log_loss, 3), f"{number(judged.baseline, 3)} by class shares alone"),
+            *log_loss_figure(judged),
             ("probabilities are off by", percent(judged.calibration_error), "on average"),
         ]
         if judged.auc is not None and math.isfinite(judged.auc):
@@ -92,6 +92,16 @@ def figures(material: Material) -> Markup | None:
         tag("div", tag("dt", name), tag("dd", tag("b", value), tag("span", note))) for name, value, note in entries
     ]
     return tag("dl", *cells, class_="figures")
+
+
+def log_loss_figure(judged: Judged) -> list[tuple[str, Any, str]]:
+    """The log loss; that of the other rows, if some row's class was given no probability."""
+    if not judged.impossible:
+        return [("log loss", number(judged.log_loss, 3), f"{number(judged.baseline, 3)} by class shares alone")]
+    if not math.isfinite(judged.possible_log_loss):
+        return []
+    without = f"without {pluralize(judged.impossible, 'row')} of no probability"
+    return [("log loss", number(judged.possible_log_loss, 3), without)]
 
 
 def standard_error(judged: Judged) -> float:
@@ -111,7 +121,7 @@ def goodness_section(material: Material) -> list[Markup]:
             paragraph(
                 f"{pluralize(judged.unknown_rows, 'row')} of classes that the model does not know (",
                 listed(judged.unknown),
-                ") count as mistakes, of infinite log loss; measures without them are in brackets.",
+                ") count as mistakes; measures without them are in brackets.",
                 class_="note",
             )
         )
@@ -213,12 +223,7 @@ def measure_table(judged: Judged, model: Any) -> Markup:
                 ]
             ),
         ),
-        (
-            "Log loss",
-            with_known("log_loss"),
-            f"−log of the probability of the true class, in nats; the class shares alone have "
-            f"{number(judged.baseline)}, lower is better",
-        ),
+        *log_loss_lines(judged),
         ("Brier score", with_known("brier"), "the squared error of the probabilities; lower is better, 0 is best"),
         (
             "Calibration error",
@@ -226,15 +231,6 @@ def measure_table(judged: Judged, model: Any) -> Markup:
             "how far the probability of the prediction is from the share that is right, on average over ten groups",
         ),
     ]
-    if judged.impossible and math.isfinite(judged.possible_log_loss):
-        lines.insert(
-            2,
-            (
-                "… of the others",
-                number(judged.possible_log_loss),
-                f"without {pluralize(judged.impossible, 'row')} whose class was given no probability at all",
-            ),
-        )
     of_two = known if known is not None and known.auc is not None else judged
     if of_two.auc is not None and math.isfinite(of_two.auc):
         first, second = (data(plain(name), 30) for name in of_two.classes)
@@ -250,6 +246,20 @@ def measure_table(judged: Judged, model: Any) -> Markup:
         )
         lines.append(("Mean set size", number(sets.mean_size, 3), size))
     return table(("measure", "value", "what it is"), lines, "Measures", "measures")
+
+
+def log_loss_lines(judged: Judged) -> list[tuple[Any, ...]]:
+    """The log loss, or why there is none, and that of the other rows."""
+    meaning = (
+        f"−log of the probability of the true class, in nats; the class shares alone have {number(judged.baseline)}, "
+        "lower is better"
+    )
+    if not judged.impossible:
+        return [("Log loss", number(judged.log_loss), meaning)]
+    lines = [("Log loss", "none", f"for {pluralize(judged.impossible, 'row')} the true class was given no probability")]
+    if math.isfinite(judged.possible_log_loss):
+        lines.append(("… of the others", number(judged.possible_log_loss), meaning))
+    return lines
 
 
 def class_table(judged: Judged) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -19,12 +20,31 @@ from deciban.report.evidence import example_section, mistakes_section, strongest
 from deciban.report.goodness import calibration_section, confusion_section, figures, goodness_section, verdict
 from deciban.report.markup import Markup, cut, data, joined, listed, paragraph, pluralize, tag
 from deciban.report.rows import Material, read_rows, with_columns
-from deciban.results.evaluation import Judged, evaluate
+from deciban.results.evaluation import ONE_CLASS, Judged, evaluate
 from deciban.show import plain
 
+GENERATOR = tag("meta", name="generator", content="deciban report")  # marks pages that may be written anew
+MAX_BYTES_BEFORE_GENERATOR = 200
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 Section = Callable[[Material], list[Markup]]
+
+SECTIONS = {
+    "goodness": "How good it is",
+    "confusions": "What is taken for what",
+    "calibration": "Are its probabilities true?",
+    "data": "The data",
+    "laws": "What it assumes",
+    "evidence": "What speaks for each class",
+    "example": "One row, explained",
+    "mistakes": "Its worst mistakes",
+    "untypical": "Least typical rows",
+    "curve": "Would more rows help?",
+    "boundary": "Where it draws the line",
+    "decibans": "How to read decibans",
+    "origin": "How this page was made",
+}
+N_STEPS = 1 + len(SECTIONS)  # rows are judged first
 
 
 def page(
@@ -37,6 +57,7 @@ def page(
     origin: Mapping[str, Any] | None = None,
     curve: bool = True,
     names: Sequence[Any] | None = None,
+    watch: Callable[[int], object] = lambda done: None,  # noqa: ARG005 - nobody watches
 ) -> str:
     """A page of HTML about a model: what it learned, how good it is, and the evidence behind its predictions.
 
@@ -60,6 +81,8 @@ def page(
         Whether to draw a learning curve, for which the model is refitted on some of the rows; takes some seconds.
     names : sequence, optional
         Names of the columns, if X has none.
+    watch : function, optional
+        Called with the number of parts that are done so far, of N_STEPS.
 
     Examples
     --------
@@ -73,21 +96,26 @@ def page(
     if not hasattr(model, "classes_") or not hasattr(model, "predict_log_proba"):
         raise DecibanError(f"a report is about a classifier that has learned something, and this is {model!r}")
     material = read_material(model, X, y, learned, None if names is None else tuple(map(str, names)))
-    sections: list[tuple[str, str, Section]] = [
-        ("goodness", "How good it is", goodness_section),
-        ("confusions", "What is taken for what", confusion_section),
-        ("calibration", "Are its probabilities true?", calibration_section),
-        ("data", "The data", data_section),
-        ("laws", "What it assumes", chosen_section),
-        ("evidence", "What speaks for each class", strongest_section),
-        ("example", "One row, explained", example_section),
-        ("mistakes", "Its worst mistakes", mistakes_section),
-        ("untypical", "Least typical rows", untypical_section),
-        ("curve", "Would more rows help?", lambda m: curve_section(m, curve)),
-        ("boundary", "Where it draws the line", boundary_section),
-        ("decibans", "How to read decibans", lambda _: DECIBAN_SCALE),
-        ("origin", "How this page was made", lambda m: origin_section(m, origin or {})),
-    ]
+    watch(1)
+    makers: dict[str, Section] = {
+        "goodness": goodness_section,
+        "confusions": confusion_section,
+        "calibration": calibration_section,
+        "data": data_section,
+        "laws": chosen_section,
+        "evidence": strongest_section,
+        "example": example_section,
+        "mistakes": mistakes_section,
+        "untypical": untypical_section,
+        "curve": lambda m: curve_section(m, curve),
+        "boundary": boundary_section,
+        "decibans": lambda _: DECIBAN_SCALE,
+        "origin": lambda m: origin_section(m, origin or {}),
+    }
+    sections = []
+    for key, name in SECTIONS.items():
+        sections.append(section(key, name, makers[key](material)))
+        watch(1 + len(sections))
     heading = title or f"{material.name} of {pluralize(len(material.classes), 'class', 'classes')}"
     body = [
         tag(
@@ -96,11 +124,17 @@ def page(
             tag("h1", cut(heading, 120)),
             paragraph(verdict(material), class_="lead"),
             figures(material),
-            tag("nav", *(tag("a", name, href=f"#{key}") for key, name, _ in sections), aria_label="Contents"),
+            tag("nav", *(tag("a", name, href=f"#{key}") for key, name in SECTIONS.items()), aria_label="Contents"),
         ),
-        tag("main", *(section(key, name, make(material)) for key, name, make in sections)),
+        tag("main", *sections),
     ]
     return document(heading, body)
+
+
+def is_report(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a page that `page` made."""
+    with open(path, "rb") as file:
+        return GENERATOR.encode() in file.read(MAX_BYTES_BEFORE_GENERATOR)
 
 
 def read_material(model: Any, X: Any, y: Any, learned: bool, names: tuple[str, ...] | None) -> Material:
@@ -121,6 +155,8 @@ def read_material(model: Any, X: Any, y: Any, learned: bool, names: tuple[str, .
             why = f"Its rows cannot be taken out one by one: {error}."
     else:
         judged = evaluate(model, rows.X, labels)
+    if judged is not None and len(judged.classes) == 1:
+        judged, why = None, ONE_CLASS
     return with_columns(Material(model, rows, where, labels, judged, names, given, unlabelled, learned, why))
 
 
@@ -174,6 +210,7 @@ def document(title: str, body: Sequence[Markup]) -> str:
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
+        GENERATOR,
         tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +14,8 @@ from deciban._scipy import issparse
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
 from deciban.results.evaluation import Details
-from deciban.show import Result, Table, axes, colour, label, optional, plain
+from deciban.show import Result, Table, axes, bar, colour, label, optional, plain
+from deciban.threads import own_threads
 
 MIN_ROWS_PER_CLASS = 2  # rows of every class in every training set: with one, a class has no spread
 
@@ -37,7 +38,8 @@ class Comparison(Result):
     In each repeat all models learn from the same rows and are tested on the same held-out ones; a larger training
     set contains the smaller ones. Standard errors are over repeats, which are draws from one set of rows: they show
     how much the draw matters, not how another set would differ. A lead of less than two standard errors of the
-    paired differences is shown with a question mark.
+    paired differences is shown with a question mark. Sizes may have fewer repeats than others: NaN stands for those
+    that were not drawn.
 
     >>> loss = np.array([[[0.5, 0.7], [0.4, 0.4]], [[0.9, 0.9], [0.2, 0.4]]])
     >>> comparison = Comparison(("a", "b"), (10, 100), np.exp(-loss), loss, 50)
@@ -61,9 +63,14 @@ class Comparison(Result):
         return int(self.log_loss.shape[2])
 
     @property
+    def draws(self) -> tuple[int, ...]:
+        """How many repeats each size has."""
+        return tuple((~np.isnan(self.log_loss[0])).sum(axis=1).tolist())
+
+    @property
     def crossing(self) -> int | None:
         """The smallest size from which the second model's mean log loss stays below the first's, if there is one."""
-        first, second = self.log_loss[:2].mean(axis=2)
+        first, second = mean_over_draws(self.log_loss[:2])
         ahead = np.logical_and.accumulate((second < first)[::-1])[::-1]  # at this size, and at all larger ones
         return self.sizes[int(np.argmax(ahead))] if ahead[-1] else None
 
@@ -72,7 +79,7 @@ class Comparison(Result):
         size = self.sizes[-1] if size is None else size
         if size not in self.sizes:
             raise DecibanError(f"there is no size {size}: compared were {', '.join(map(str, self.sizes))}")
-        return self.names[int(np.argmin(self.log_loss[:, self.sizes.index(size)].mean(axis=1)))]
+        return self.names[int(np.argmin(mean_over_draws(self.log_loss[:, self.sizes.index(size)])))]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -80,10 +87,15 @@ class Comparison(Result):
             "sizes": list(self.sizes),
             "held_out": self.held_out,
             "repeats": self.repeats,
-            "accuracy": dict(zip(self.names, self.accuracy.tolist(), strict=True)),
-            "log_loss": dict(zip(self.names, self.log_loss.tolist(), strict=True)),
+            "draws": list(self.draws),
+            "accuracy": dict(zip(self.names, map(self._drawn, self.accuracy), strict=True)),
+            "log_loss": dict(zip(self.names, map(self._drawn, self.log_loss), strict=True)),
             "crossing": self.crossing,
         }
+
+    def _drawn(self, values: Floats) -> list[list[float]]:
+        """The values of one model by size and repeat, as many as were drawn."""
+        return [row[:n].tolist() for row, n in zip(values, self.draws, strict=True)]
 
     def to_frame(self) -> Any:
         """A pandas data frame (an optional dependency), a row for each model, size and repeat."""
@@ -91,15 +103,15 @@ class Comparison(Result):
             (name, size, repeat, float(self.accuracy[m, s, repeat]), float(self.log_loss[m, s, repeat]))
             for m, name in enumerate(self.names)
             for s, size in enumerate(self.sizes)
-            for repeat in range(self.repeats)
+            for repeat in range(self.draws[s])
         ]
         return Table("", ("model", "rows", "repeat", "accuracy", "log_loss"), rows).to_frame()
 
     def to_table(self) -> Table:
         losses, errors, accuracies = (
-            self.log_loss.mean(axis=2),
+            mean_over_draws(self.log_loss),
             standard_error(self.log_loss),
-            self.accuracy.mean(axis=2),
+            mean_over_draws(self.accuracy),
         )
         rows = [
             (size, *map(_with_error, losses[:, s], errors[:, s]), *map(float, accuracies[:, s]), self._leader(size))
@@ -122,13 +134,16 @@ class Comparison(Result):
         )
 
     def _title(self) -> str:
-        spread = f"mean of {self.repeats} draws ± standard error, ? within two"
+        least, most = min(self.draws), max(self.draws)
+        several = f"{most} draws" if least == most else f"{least} to {most} draws"
+        spread = f"mean of {several} ± standard error, ? within two"
         spread = spread if self.repeats > 1 else "one draw: any lead may be chance"
         return f"{self._verdict()} ({self.held_out} held-out rows; {spread})"
 
     def _leader(self, size: int) -> str:
         """The best model at this size, with a question mark if its lead may be due to the draw."""
-        best, losses = self.best(size), self.log_loss[:, self.sizes.index(size)]
+        s = self.sizes.index(size)
+        best, losses = self.best(size), self.log_loss[:, s, : self.draws[s]]
         own = losses[self.names.index(best)]
         gaps = [
             loss - own
@@ -152,7 +167,7 @@ class Comparison(Result):
             raise DecibanError(f"measure is {measure!r}: it must be 'log_loss' or 'accuracy'")
         ax = axes(ax)
         values: Floats = getattr(self, measure)
-        means, errors = values.mean(axis=2), standard_error(values)
+        means, errors = mean_over_draws(values), standard_error(values)
         for m, (name, mean, error) in enumerate(zip(self.names, means, errors, strict=True)):
             (line,) = ax.plot(
                 self.sizes, mean, marker="os^Dv"[m % 5], markersize=4, color=colour(m), label=label(name)
@@ -170,20 +185,51 @@ class Comparison(Result):
         return ax
 
 
+def mean_over_draws(values: Floats) -> Floats:
+    """The mean over the last axis, of the repeats that were drawn."""
+    return np.asarray(np.nanmean(values, axis=-1))
+
+
 def standard_error(values: Floats) -> Floats:
     """The standard error of the mean over the last axis; NaN for one draw, and infinite where a value is."""
-    repeats = values.shape[-1]
-    if repeats == 1:
-        return np.full(values.shape[:-1], np.nan)
-    finite = np.asarray(np.isfinite(values).all(axis=-1))
-    deviations = np.where(finite[..., None], values, 0.0).std(axis=-1, ddof=1)
-    return np.asarray(np.where(finite, deviations / np.sqrt(repeats), np.inf))
+    draws = (~np.isnan(values)).sum(axis=-1)
+    infinite = np.isinf(values)
+    finite = np.where(infinite, 0.0, values)
+    deviations = finite - np.nanmean(finite, axis=-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of one draw
+        error = np.sqrt(np.nansum(deviations**2, axis=-1) / (draws - 1) / draws)
+    return np.asarray(np.where(draws < 2, np.nan, np.where(infinite.any(axis=-1), np.inf, error)))
 
 
 def _with_error(mean: float, error: float) -> str:
     if np.isinf(mean):
         return "∞"
     return f"{mean:.4g}" if np.isnan(error) else f"{mean:.4g} ± {error:.2g}"
+
+
+class ByNumber:
+    """A model that is given numbers of rows, and looks the rows up: they are prepared once for all fits."""
+
+    def __init__(self, model: Any, take: Callable[[Array], Any]) -> None:
+        self.model, self.take = model, take
+
+    @property
+    def classes_(self) -> Any:
+        return self.model.classes_
+
+    def fit(self, X: Array, y: Array) -> ByNumber:
+        self.model.fit(self.take(X), y)
+        return self
+
+    def predict_proba(self, X: Array) -> Any:
+        return self.model.predict_proba(self.take(X))
+
+    def predict_log_proba(self, X: Array) -> Any:
+        return self.model.predict_log_proba(self.take(X))
+
+    def __deepcopy__(self, memo: Any) -> ByNumber:
+        """Another model for the same rows."""
+        return ByNumber(copy.deepcopy(self.model, memo), self.take)
 
 
 def learning_curves(
@@ -193,16 +239,20 @@ def learning_curves(
     sizes: Sequence[int],
     *,
     held_out: int,
-    repeats: int,
+    repeats: int | Sequence[int],
     rng: np.random.Generator,
+    show_progress: bool = True,
 ) -> Comparison:
     """Accuracy and log loss of models on the same held-out rows, after learning from growing sets of the same rows.
 
     X may be an array, a sparse matrix or a data frame. Training sets are stratified, with at least two rows of every
-    class; so `sizes` start at twice the number of classes. The models themselves are not changed: copies learn.
+    class; so `sizes` start at twice the number of classes. `repeats` may be a number for each size, in their order. The
+    models themselves are not changed: copies learn.
 
     Probabilities are not clipped: a true class of probability 0 has infinite log loss. `predict_log_proba` is used if a
     model has it, since it distinguishes a probability of e⁻¹⁰⁰⁰ from 0.
+
+    BLAS is limited to one thread: the matrices are small, and threads would wait for each other most of the time.
     """
     take, n = taker(X)
     if np.ndim(y) != 1 or len(y) != n:
@@ -212,21 +262,26 @@ def learning_curves(
     sizes = check_sizes(sizes, n - held_out, len(classes))
     if len(models) < 2:
         raise DecibanError(f"a comparison needs two models at least, got {len(models)}")
-    if repeats < 1:
-        raise DecibanError(f"repeats is {repeats}: at least one draw is needed")
-    accuracy, log_loss = np.empty((2, len(models), len(sizes), repeats))
-    orders = [stratified_order(codes, rng) for _ in range(repeats)]
-    for repeat, s in with_progress([(r, s) for r in range(repeats) for s in range(len(sizes))], "comparing"):
-        train_rows, test_rows = orders[repeat][: sizes[s]], orders[repeat][n - held_out :]
-        X_train, y_train, X_test = take(train_rows), classes[codes[train_rows]], take(test_rows)
-        for m, (name, model) in enumerate(models.items()):
+    draws = [repeats] * len(sizes) if isinstance(repeats, int) else list(repeats)
+    if min(draws) < 1 or len(draws) != len(sizes):
+        raise DecibanError("repeats is {value}: at least one draw is needed of each size", value=min(draws))
+    accuracy, log_loss = np.full((2, len(models), len(sizes), max(draws)), np.nan)
+    orders = [stratified_order(codes, rng) for _ in range(max(draws))]
+    drawn = [(repeat, s) for repeat in range(max(draws)) for s in range(len(sizes)) if repeat < draws[s]]
+    steps = [(*one, m) for one, m in product(drawn, enumerate(models.items()))]
+    with own_threads(), bar("comparing", len(steps) if show_progress else 0, "fits") as watch:
+        for done, (repeat, s, (m, (name, model))) in enumerate(steps, 1):
+            train_rows, test_rows = orders[repeat][: sizes[s]], orders[repeat][n - held_out :]
             try:
-                log_proba = fitted_log_proba(model, X_train, y_train, X_test, classes)
+                log_proba = fitted_log_proba(
+                    model, take(train_rows), classes[codes[train_rows]], take(test_rows), classes
+                )
             except Exception as error:
                 error.add_note(f"This was {name} on {sizes[s]} of {n} rows.")
                 raise
             accuracy[m, s, repeat] = np.mean(np.argmax(log_proba, axis=1) == codes[test_rows])
             log_loss[m, s, repeat] = -np.mean(log_proba[np.arange(held_out), codes[test_rows]])
+            watch(done)
     return Comparison(tuple(models), sizes, accuracy, log_loss, held_out)
 
 
@@ -285,7 +340,11 @@ def check_sizes(sizes: Sequence[int], max_size: int, k: int) -> tuple[int, ...]:
 
 def check_rows(classes: Array, codes: Array, n: int, held_out: int) -> None:
     if len(classes) < 2:
-        raise DecibanError(f"y has no two classes to tell apart, only {classes.tolist()}")
+        raise DecibanError(
+            "y has no two classes to tell apart, only {classes}",
+            classes=", ".join(repr(plain(label)) for label in classes),
+            command_line="the column of classes has no two classes to tell apart, only {classes}: is --target right?",
+        )
     if not 0 < held_out < n:
         raise DecibanError(f"held_out is {held_out}: of {n} rows some must be held out and some learned")
     class_counts = np.bincount(codes)
@@ -298,17 +357,3 @@ def check_rows(classes: Array, codes: Array, n: int, held_out: int) -> None:
             rows=int(class_counts[rarest]),
             least=MIN_ROWS_PER_CLASS,
         )
-
-
-def with_progress(steps: Sequence[tuple[int, int]], what: str) -> Iterable[tuple[int, int]]:
-    """The steps, with a progress bar on a terminal."""
-    if not sys.stderr.isatty():
-        return steps
-    return _tracked(steps, what)
-
-
-def _tracked(steps: Sequence[tuple[int, int]], what: str) -> Iterator[tuple[int, int]]:
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(steps, what, console=Console(stderr=True), transient=True)

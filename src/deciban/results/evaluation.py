@@ -11,20 +11,23 @@ import numpy as np
 
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
+from deciban.reading.frames import Levels, read_frame, split_target
 from deciban.reading.missing import is_missing
+from deciban.results.answers import proba_column
 from deciban.show import WIDTH, Result, Table, axes, label, plain
 
 N_GROUPS = 10  # of rows, by confidence
 MAX_CLASSES_IN_MATRIX = 10  # with more, the most confused pairs are shown instead
 MAX_PAIRS_SHOWN = 12  # of most confused classes
+ONE_CLASS = "There is only one class, so every row is predicted to be of it: how good the model is cannot be known."
 MAX_CLASSES_IN_DICT = 200  # with more, the confusion matrix is too large
 
 
 class Reliability(NamedTuple):
-    """Per group of rows: mean confidence (`said`), accuracy (`found`), weight, and the standard error of `found`."""
+    """Per group of rows: mean confidence, accuracy, weight, and the standard error of the accuracy."""
 
-    said: Floats
-    found: Floats
+    confidence: Floats
+    accuracy: Floats
     rows: Floats
     error: Floats
 
@@ -233,7 +236,7 @@ class Judged(Result):
     # ------------------------------------------------------------------ curves
 
     def reliability(self, groups: int = N_GROUPS) -> Reliability:
-        """Accuracy by confidence: where probabilities are calibrated, `found` equals `said`.
+        """Accuracy by confidence: where probabilities are calibrated, the two are equal.
 
         Rows are sorted by the probability of their prediction and cut into at most `groups` groups of about equal
         weight. Rows of equal probability all get their mean accuracy, so that their order does not matter. Standard
@@ -338,13 +341,16 @@ class Judged(Result):
             "average_precision": finite(self.average_precision),
             "classes": self.per_class.to_dict(),
             "confusion": None if many else [[int_if_whole(cell) for cell in row] for row in self.confusion.tolist()],
-            "reliability": {name: list(map(finite, v.tolist())) for name, v in self.reliability()._asdict().items()},
+            "reliability": {
+                name: [int_if_whole(v) if name == "rows" else finite(v) for v in values.tolist()]
+                for name, values in self.reliability()._asdict().items()
+            },
         }
 
     def to_frame(self) -> Any:
         """A pandas data frame (an optional dependency) with truth, prediction, log loss and probabilities per row."""
         columns = {"truth": self.classes[self.truth], "prediction": self.predictions, "log_loss": self.log_losses}
-        columns |= {f"P({plain(label)})": self.proba[:, c] for c, label in enumerate(self.classes)}
+        columns |= {proba_column(label): self.proba[:, c] for c, label in enumerate(self.classes)}
         return Table("", tuple(columns), list(zip(*columns.values(), strict=True))).to_frame()
 
     def to_table(self) -> Table:
@@ -353,27 +359,32 @@ class Judged(Result):
         majority_note = f"always {plain(self.classes[majority])}: {self.shares[majority]:.4g}" if self.judged else ""
         rows: list[tuple[Any, ...]] = [
             ("accuracy", self.accuracy, f"share of rows predicted right ({majority_note})" if majority_note else ""),
-            ("log loss", self.log_loss, f"nats a row (class shares alone: {self.baseline:.4g})"),
+            *self._log_loss_rows(),
             ("Brier score", self.brier, "squared error of probabilities; 0 is best"),
             ("calibration error", self.calibration_error, "how far probabilities are off, on average"),
         ]
-        if self.auc is not None:
+        if self.auc is not None and math.isfinite(self.auc):
             rows.append(("AUC", self.auc, f"pairs of rows ranked right, for {plain(self.classes[1])}; 0.5 is chance"))
-        if self.impossible and math.isfinite(self.possible_log_loss):
-            rows.insert(2, ("… of the others", self.possible_log_loss, self._impossible_note()))
         n = self.judged
         return Table(f"{self.how}: {n:,} row{'s' * (n != 1)}", ("measure", "value", ""), rows, width=WIDTH)
 
-    def _impossible_note(self) -> str:
-        """A note on rows of infinite log loss."""
+    def _log_loss_rows(self) -> list[tuple[Any, ...]]:
+        """The log loss; where a row's class had probability 0 there is none, and that of the other rows instead."""
         n = self.impossible
-        return f"log loss without {n:,} row{'s' * (n != 1)} whose class had probability 0"
+        if not n:
+            return [("log loss", self.log_loss, f"nats a row (class shares alone: {self.baseline:.4g})")]
+        none = f"none, for {n:,} row{' has' if n == 1 else 's have'} a class that was given no probability"
+        if not math.isfinite(self.possible_log_loss):
+            return [("log loss", None, none)]
+        return [("log loss", None, none), ("… of the others", self.possible_log_loss, "nats a row")]
 
     def details(self) -> Details:
         """Everything, to be shown: measures, each class, and the confusion matrix."""
         return Details(tuple(self._all_parts()))
 
     def _all_parts(self) -> list[Table | str]:
+        if len(self.classes) == 1 and len(self.truth):
+            return [ONE_CLASS]
         measures, by_class = Judged.to_table(self), replace(self.per_class, most=20, width=WIDTH)
         if len(self.classes) > MAX_CLASSES_IN_MATRIX:
             return [measures, by_class, replace(self.most_confused(), width=WIDTH)]
@@ -459,13 +470,16 @@ class Evaluation(Judged):
             single = self.unknown_rows == 1
             parts.append(
                 f"{self.unknown_rows:,} row{'' if single else 's'} with labels that the model does not know ({named}): "
-                f"{'it counts as a mistake' if single else 'they count as mistakes'} of infinite log loss."
+                f"{'it counts as a mistake' if single else 'they count as mistakes'}."
             )
         return parts
 
 
 def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     """How good a model is on rows that it has not learned: anything with `predict_log_proba` and `classes_` will do.
+
+    `y` are labels, or the name of the column of X that holds them. For a model of texts, X is then a table with one
+    other column, or with the column that it was trained on from the command line.
 
     A label that the model does not know counts as a mistake of infinite log loss, and `unknown_rows` says how many
     there were. A row without a label cannot be judged: that is an error.
@@ -475,7 +489,14 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     >>> result = evaluate(model, [[1.4], [6.4], [5.0]], ["small", "large", "huge"])
     >>> result.accuracy, result.known().accuracy, result.unknown
     (0.6666666666666666, 1.0, ('huge',))
+    >>> from deciban import NaiveBayes
+    >>> model = NaiveBayes().fit({"cm": [1.0, 2.0, 6.0, 7.0], "size": ["small", "small", "large", "large"]}, "size")
+    >>> evaluate(model, {"cm": [1.4, 6.4], "size": ["small", "large"]}, "size").accuracy
+    1.0
     """
+    if isinstance(y, str):
+        X, y = split_target(X, y)
+        X = text_column(model, X) if is_of_texts(model) else X
     log_proba = np.asarray(model.predict_log_proba(X), dtype=np.float64)
     labels = as_labels(y)
     if len(labels) != len(log_proba):
@@ -496,6 +517,8 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
         raise DecibanError(
             "no label of y is a class of the model: it learned {learned}, and y has {given}. Is y the right column, "
             "and are its labels of the same type?",
+            command_line="no label of these rows is a class of the model: it learned {learned}, and the rows have "
+            "{given}; give the right column with --target",
             value=unknown[0],
             learned=learned + ", …" * (k > 5),
             given=given + ", …" * (len(unknown) > 5),
@@ -511,6 +534,29 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     return Evaluation(
         classes, log_proba, truth, None if weight is None else checked_weight(weight, len(log_proba)), unknown
     )
+
+
+def is_of_texts(model: Any) -> bool:
+    """Whether a model, an estimator or a scorer, takes texts instead of a table."""
+    reader = getattr(model, "reader", None)
+    return bool(getattr(model, "_texts", False)) or getattr(reader, "form", None) == "texts"
+
+
+def text_column(model: Any, X: Any) -> Any:
+    """The texts in a table: the column that was learned from, or the only one."""
+    frame = read_frame(X)
+    learned = (getattr(model, "origin_", None) or {}).get("text")
+    name = learned if learned in frame.names else frame.names[0] if len(frame.names) == 1 else None
+    if name is None:
+        raise DecibanError(
+            "the model takes texts, and the table has the columns {columns}: give the column of texts as X, and the "
+            "labels as y",
+            columns=", ".join(map(repr, frame.names)),
+        )
+    column = frame[name]
+    if not isinstance(column, Levels):
+        raise DecibanError("the model takes texts, and column {column!r} holds none", column=name)
+    return ["" if text is None else str(text) for text in column.objects().tolist()]
 
 
 def as_labels(y: Any) -> list[Any]:
@@ -568,7 +614,8 @@ def draw_reliability(judged: Judged, ax: Any) -> None:
     )
     ax.set_xlabel("probability of the prediction" + ", without the row" * ("leave-one-out" in judged.how))
     ax.set_ylabel("share of rows that are right")
-    ax.set_title(f"log loss {judged.log_loss:.4g} nats, accuracy {judged.accuracy:.4g}", fontsize="medium")
+    loss = f"log loss {judged.log_loss:.4g} nats, " if math.isfinite(judged.log_loss) else ""
+    ax.set_title(f"{loss}accuracy {judged.accuracy:.4g}", fontsize="medium")
 
 
 def draw_confusion(judged: Judged, ax: Any) -> None:

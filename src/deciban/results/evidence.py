@@ -18,7 +18,7 @@ class Evidence(Result):
     """Why one row is `target` rather than `against`: prior + Σ evidence = total, all in decibans (dB).
 
     10 dB is ten to one, 3 dB about two to one; negative values favour `against`. `items` are (name, value, dB), the
-    strongest first. `probability` is the posterior of `target` among all classes.
+    strongest first, with None for a missing value. `probability` is the posterior of `target` among all classes.
     """
 
     target: Any
@@ -48,12 +48,12 @@ class Evidence(Result):
 
     def to_table(self, most: int = 12) -> Table:
         shown = list(self.items[:most])
-        rows: list[tuple[Any, ...]] = [("prior odds", "", f"{self.prior:+.2f}", _bar(self.prior))]
-        rows += [(name, _value(value), f"{db:+.2f}", _bar(db)) for name, value, db in shown]
+        rows: list[tuple[Any, ...]] = [("prior odds", "", signed(self.prior), _bar(self.prior))]
+        rows += [(name, _value(value), signed(db), _bar(db)) for name, value, db in shown]
         for what, db in self._rest(self.items[most:]):
-            rows.append((what, "", f"{db:+.2f}", _bar(db)))
-        rows.append(("total", f"P = {self.probability:.4f}", f"{self.total:+.2f}", _bar(self.total)))
-        odds = f"{self.target} rather than {self.against}: {self.total:+.2f} dB"
+            rows.append((what, "", signed(db), _bar(db)))
+        rows.append(("total", f"P = {self.probability:.4f}", signed(self.total), _bar(self.total)))
+        odds = f"{self.target} rather than {self.against}: {signed(self.total)} dB"
         title = f"{odds}, P({self.target}) = {self.probability:.4f}"
         colours = ["green" if db.startswith("+") else "red" for _, _, db, _ in rows]
         return Table(title, ("evidence", "value", "dB", ""), rows, len(rows), right=("dB",), colours=colours)
@@ -88,7 +88,18 @@ class Evidence(Result):
 
 
 def _value(value: Any) -> str:
+    if value is None:
+        return "missing"
     return number(value) if isinstance(value, float) else str(value)
+
+
+def signed(decibans: float) -> str:
+    """Decibans with their sign.
+
+    >>> signed(3.0), signed(-float("inf"))
+    ('+3.00', '-∞')
+    """
+    return f"{decibans:+.2f}".replace("inf", "∞")
 
 
 def _bar(decibans: float) -> str:

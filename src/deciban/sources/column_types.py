@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deciban._typing import Array
 from deciban.errors import DecibanError
+from deciban.reading.arrow import floats, strings
 from deciban.show import one_line
-from deciban.sources.csv_cells import strings
 
 MAX_COLUMNS = 1 << 16  # of a file; a column takes about a millisecond to be read, judged and learned
 MAX_EXACT_INTEGER = 2**53  # every integer up to here is exact as a float
@@ -217,18 +216,20 @@ def as_written(table: pa.Table, whole: Collection[str]) -> pa.Table:
     for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if pa.types.is_dictionary(column.type):
             changed[i] = column.cast(column.type.value_type)
-        elif name in whole and pa.types.is_floating(column.type) and all_whole(column.drop_null().to_numpy()):
+        elif name in whole and pa.types.is_floating(column.type) and all_whole(column):
             changed[i] = column.cast(pa.int64())
     return with_columns(table, changed)
 
 
-def all_whole(numbers: Array) -> bool:
-    """Whether these are integers that floats represent exactly."""
-    return bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= 2.0**53)).all())
+def all_whole(column: pa.ChunkedArray) -> bool:
+    """Whether these are integers that floats represent exactly, or missing."""
+    numbers = floats(column.drop_null())
+    return bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= MAX_EXACT_INTEGER)).all())
 
 
 def as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column of texts; missing ones become empty."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    strings = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return pc.fill_null(column.cast(kind if strings else pa.string()), "")
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    kind = kind if is_text else pa.string()
+    return pc.fill_null(column.cast(kind), strings([""], kind)[0])

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deciban.reading.arrow import strings
+
 SPECIAL = r'[",;|\t\r\n]|^#|^\s|\s$|^$'  # quoted with any delimiter
-
-
-def strings(texts: Sequence[str], kind: pa.DataType) -> pa.Array:
-    """Strings as a column (string or large_string). `pa.array` would import pandas if it is installed, which takes
-    longer than most commands."""
-    raw = [text.encode() for text in texts]
-    offsets = array("q" if pa.types.is_large_string(kind) else "i", accumulate(map(len, raw), initial=0))
-    return pa.Array.from_buffers(kind, len(raw), [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(raw))])
 
 
 def string(text: str) -> pa.Scalar:
@@ -27,7 +18,11 @@ def string(text: str) -> pa.Scalar:
 
 
 def cells(column: pa.Array) -> pa.Array:
-    """Values as CSV cells, quoted only where needed."""
+    """Values as CSV cells, quoted only where needed; times of whole seconds without a fraction."""
+    if pa.types.is_timestamp(column.type) and column.type.unit != "s":
+        seconds = column.cast(pa.timestamp("s", column.type.tz), safe=False)
+        if seconds.cast(column.type).equals(column):
+            column = seconds
     text = pc.cast(column, pa.large_string())  # 64-bit offsets, for more than 2 GB
     if pa.types.is_floating(column.type):  # a customer number is 123456789012, not 1.23456789012e+11
         whole = pc.cast(column, pa.int64(), safe=False)

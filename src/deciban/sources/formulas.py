@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deciban.sources.csv_cells import joined, string, strings
+from deciban.reading.arrow import strings
+from deciban.sources.csv_cells import joined, string
 
 FORMULA = "^[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]"  # also the wide signs of East Asian keyboards
 NUMBER = r"^[+-]?\d[\d.,]*(?:[eE][+-]?\d+)?%?$"  # -5 and +1.200,50 are no formulas

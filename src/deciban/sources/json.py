@@ -120,7 +120,9 @@ class Json(Records):
                 self._parsed_types[column] = at_least_microseconds(values.type)
         self.whole = frozenset(integer_columns)
         self.types = {
-            column: given.get(column) or (string_type([sampled[column]]) if parsed_type == pa.string() else parsed_type)
+            column: given.get(column)
+            or (pa.date32() if are_dates(sampled[column]) else None)
+            or (string_type([sampled[column]]) if parsed_type == pa.string() else parsed_type)
             for column, parsed_type in self._parsed_types.items()
         }
         self._max_rows = max(1, MAX_BLOCK_CELLS // max(1, len(self.columns)))
@@ -203,6 +205,13 @@ def joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
 def is_text(kind: pa.DataType) -> bool:
     """Whether values were written as strings, as timestamps are too."""
     return bool(pa.types.is_string(kind) or pa.types.is_timestamp(kind) or pa.types.is_null(kind))
+
+
+def are_dates(values: pa.ChunkedArray) -> bool:
+    """Whether times are all at midnight: JSON has no dates, and what looks like one is read as a time."""
+    if not pa.types.is_timestamp(values.type) or values.type.tz is not None or values.null_count == len(values):
+        return False
+    return bool(pc.all(pc.equal(values.cast(pa.date32(), safe=False).cast(values.type), values)).as_py())
 
 
 def read_json(data: bytes, schema: pa.Schema | None) -> pa.Table:

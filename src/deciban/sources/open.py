@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from deciban.errors import DecibanError, FileError
+from deciban.errors import DecibanError, FileError, did_you_mean, did_you_mean_file
 from deciban.show import one_line
 from deciban.sources.base import Source
 from deciban.sources.input_file import InputFile, compression
@@ -181,7 +181,9 @@ def known_format(format: str | None) -> str | None:  # noqa: A002 - as above
         return None
     if format.lower() not in FORMATS:
         raise DecibanError(
-            "there is no format {value!r}: there are {formats}", value=format, formats=", ".join((*TABLES, *HOWS))
+            "there is no format {value!r}: {hint}",
+            value=format,
+            hint=did_you_mean(format, FORMATS, f"there are {', '.join((*TABLES, *HOWS))}"),
         )
     return FORMATS[format.lower()]
 
@@ -215,9 +217,9 @@ def entries_of(path: str, wanted: str | None) -> list[Entry]:
         return labelled_entries(label, inner, wanted)
     if glob.has_magic(path):
         return [entry for match in matching_paths(path) for entry in entries_in_path(match, wanted)]
-    parent = Path(path).parent
-    hint = "check its name" if parent.is_dir() else f"there is no folder {one_line(str(parent))} either"
-    raise FileError("there is no file {file}: {hint}", file=one_line(path), hint=hint)
+    raise FileError(
+        "there is no file {file}: {hint}", file=one_line(path), hint=did_you_mean_file(path, "check its name")
+    )
 
 
 def matching_paths(pattern: str) -> list[Path]:
@@ -238,7 +240,10 @@ def labelled_entries(label: str, path: str, wanted: str | None) -> list[Entry]:
         paths = matching_paths(inner)
     else:
         raise FileError(
-            "there is no file {file} for the label {label!r}: check its name", file=one_line(path), label=label
+            "there is no file {file} for the label {label!r}: {hint}",
+            file=one_line(path),
+            label=label,
+            hint=did_you_mean_file(inner, "check its name"),
         )
     if wanted in TABLES or (wanted is None and any(format_of(one) for one in paths)):
         raise DecibanError(

@@ -199,5 +199,5 @@ def whole_columns(table: pa.Table) -> list[str]:
     return [
         name
         for name, column in zip(table.column_names, table.columns, strict=True)
-        if pa.types.is_floating(column.type) and all_whole(column.drop_null().to_numpy())
+        if pa.types.is_floating(column.type) and all_whole(column)
     ]

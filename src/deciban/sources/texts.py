@@ -11,10 +11,10 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from deciban.errors import DecibanError, FileError
+from deciban.reading.arrow import strings
 from deciban.show import one_line
 from deciban.sources.base import EMPTY_DIGEST, Kind, Piece, Source
 from deciban.sources.blocks import LineCutter, in_blocks
-from deciban.sources.csv_cells import strings
 from deciban.sources.input_file import InputFile, Pass, open_text
 
 MAX_BATCH_CHARACTERS = 1 << 24  # documents may be long

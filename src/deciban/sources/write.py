@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deciban.errors import DecibanError, FileError
+from deciban.reading.arrow import strings
 from deciban.show import one_line
 from deciban.sources.column_types import as_number, with_columns
-from deciban.sources.csv_cells import cells, lines, string, strings
+from deciban.sources.csv_cells import cells, lines, string
 from deciban.sources.formulas import escape_formulas
 from deciban.sources.open import ENDINGS, FORMATS, TABLES
 from deciban.storage.atomic import flush_folder, umask, write_errors
 
+TYPED = ("parquet", "arrow")
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 
 
@@ -33,14 +35,17 @@ def write_rows(
     tables: Iterable[pa.Table],
     *,
     format: str | None = None,  # noqa: A002 - what everybody calls it
+    whole: Collection[str] = (),
     escape: bool = False,
 ) -> int:
     """Write tables with the same columns one after the other; returns the number of rows.
 
     A file is written under a temporary name and renamed when complete; on an error the old one stays. The format
     follows the extension (.csv, .tsv, .jsonl, .parquet, .arrow, .feather; with .gz or .zst compressed). `None` and "-"
-    are standard output, as CSV unless `format` says otherwise; a closed pipe ends writing without an error. `escape`
-    keeps spreadsheets from running strings of CSV as formulas, which then are not read back as they were.
+    are standard output, as CSV unless `format` says otherwise; a closed pipe ends writing without an error.
+    Columns of floats that are `whole` are written as integers. In Parquet and Arrow, where a column has one type, a
+    fraction among them is a `FractionError`. `escape` keeps spreadsheets from running strings of CSV as formulas, which
+    then are not read back as they were.
 
     >>> import pyarrow as pa
     >>> write_rows("-", [pa.table({"label": ["spam", "so, so"], "p": [0.5, None]})])
@@ -60,9 +65,14 @@ def write_rows(
             )
         tables = (escape_formulas(decoded_dictionaries(table)) for table in tables)
     if place is None:
-        return to_standard_output(tables, chosen, delimiter)
+        return to_standard_output(tables, chosen, delimiter, whole)
     with atomic_writer(place) as file:
-        return write(file, tables, chosen, delimiter, packer)
+        return write(file, tables, chosen, delimiter, packer, whole)
+
+
+def is_typed(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of this name has a type for each column, and not text."""
+    return chosen_format(Path(path), None)[0] in TYPED
 
 
 def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str | None]:  # noqa: A002 - as above
@@ -76,9 +86,11 @@ def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str 
     if chosen not in TABLES:
         what = f"there is no format {format!r} to write" if named else f"the ending of {path} says no format"
         raise DecibanError(
-            "{problem}: use .csv, .tsv, .jsonl, .parquet or .arrow, or name one of them as the format", problem=what
+            "{problem}: use .csv, .tsv, .jsonl, .parquet or .arrow, or name one of them as the format",
+            problem=what,
+            command_line="{problem}: use .csv, .tsv, .jsonl, .parquet or .arrow",
         )
-    if packer and chosen in ("parquet", "arrow"):
+    if packer and chosen in TYPED:
         raise DecibanError(
             "{file} would be compressed twice: {format} is compressed within. Leave out {ending}",
             file=str(path),
@@ -88,12 +100,12 @@ def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str 
     return chosen, delimiter, packer
 
 
-def to_standard_output(tables: Iterable[pa.Table], chosen: str, delimiter: str) -> int:
+def to_standard_output(tables: Iterable[pa.Table], chosen: str, delimiter: str, whole: Collection[str]) -> int:
     out: Any = getattr(sys.stdout, "buffer", None) or Encoded(sys.stdout)
     counted = Counted(out)
     try:
         sys.stdout.flush()
-        rows = write(counted, tables, chosen, delimiter, None)
+        rows = write(counted, tables, chosen, delimiter, None, whole)
         out.flush()
         return rows
     except BrokenPipeError:
@@ -105,7 +117,14 @@ def to_standard_output(tables: Iterable[pa.Table], chosen: str, delimiter: str) 
         return counted.rows
 
 
-def write(file: Any, tables: Iterable[pa.Table], chosen: str, delimiter: str, packer: str | None) -> int:
+def write(
+    file: Any,
+    tables: Iterable[pa.Table],
+    chosen: str,
+    delimiter: str,
+    packer: str | None,
+    whole: Collection[str] = (),
+) -> int:
     counted = file if isinstance(file, Counted) else Counted(file)
     sink: Any = counted
     if packer is not None:
@@ -114,8 +133,10 @@ def write(file: Any, tables: Iterable[pa.Table], chosen: str, delimiter: str, pa
     try:
         for table in tables:
             decoded = decoded_dictionaries(table)
+            if chosen in TYPED:
+                decoded = with_integers(decoded, whole)
             if writer is None:
-                writer = WRITERS[chosen](sink, decoded.schema, delimiter)
+                writer = WRITERS[chosen](sink, decoded.schema, delimiter, whole)
             elif decoded.schema != writer.schema:
                 raise DecibanError(
                     "tables that are written to one file have the same columns: {columns} and {others} are not, or "
@@ -126,7 +147,7 @@ def write(file: Any, tables: Iterable[pa.Table], chosen: str, delimiter: str, pa
             writer.write(decoded)
             counted.rows += decoded.num_rows
         if writer is None:
-            writer = WRITERS[chosen](sink, pa.schema([]), delimiter)
+            writer = WRITERS[chosen](sink, pa.schema([]), delimiter, whole)
         writer.close()
         if packer is not None:
             sink.close()
@@ -194,14 +215,30 @@ def decoded_dictionaries(table: pa.Table) -> pa.Table:
     )
 
 
+class FractionError(DecibanError):
+    """A column that should hold whole numbers has a fraction."""
+
+
+def with_integers(table: pa.Table, whole: Collection[str]) -> pa.Table:
+    """Columns of floats that are whole as integers."""
+    changed = {}
+    for i, field in enumerate(table.schema):
+        if field.name in whole and pa.types.is_floating(field.type):
+            try:
+                changed[i] = table.column(i).cast(pa.int64())
+            except pa.ArrowInvalid:
+                raise FractionError("column {column!r} holds fractions", column=field.name) from None
+    return with_columns(table, changed)
+
+
 # ---------------------------------------------------------------------- formats
 
 
 class Writer(ABC):
     """Writes tables one after the other."""
 
-    def __init__(self, sink: Any, schema: pa.Schema, delimiter: str) -> None:
-        self._sink, self.schema, self._delimiter = sink, schema, delimiter
+    def __init__(self, sink: Any, schema: pa.Schema, delimiter: str, whole: Collection[str] = ()) -> None:
+        self._sink, self.schema, self._delimiter, self._whole = sink, schema, delimiter, whole
         self._begin()
 
     @abstractmethod
@@ -251,18 +288,25 @@ class JsonWriter(Writer):
 
     def write(self, table: pa.Table) -> None:
         for batch in table.to_batches(1 << 14):
-            rows = (nan_to_none(row) for row in batch.to_pylist())
+            rows = ({name: self._value(name, value) for name, value in row.items()} for row in batch.to_pylist())
             try:
-                lines = [json.dumps(row, ensure_ascii=False, allow_nan=False, default=str) for row in rows]
+                lines = [json.dumps(row, ensure_ascii=False, allow_nan=False, default=as_text) for row in rows]
             except ValueError:
                 raise DecibanError(
                     "JSON has no infinite numbers, and there is one to write: write .csv or .parquet"
                 ) from None
             self._sink.write("".join(line + "\n" for line in lines).encode())
 
+    def _value(self, name: str, value: Any) -> Any:
+        """A value for JSON: NaN is missing, and 35.0 is 35 in a column of whole numbers."""
+        if value != value:
+            return None
+        return int(value) if name in self._whole and isinstance(value, float) and value.is_integer() else value
 
-def nan_to_none(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if value != value else value for name, value in row.items()}
+
+def as_text(value: Any) -> str:
+    """A value that JSON has no type for: dates and times as ISO 8601 has them."""
+    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
 
 
 class ParquetWriter(Writer):

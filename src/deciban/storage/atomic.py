@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from deciban.errors import WriteError
+from deciban.errors import WriteError, did_you_mean_file
 
 try:
     import fcntl
@@ -51,7 +51,8 @@ def exclusively(path: str | os.PathLike[str], waiting: Callable[[], object] | No
         return
     opened = open_locked(place, os.O_RDONLY, waiting)
     if opened is None:
-        raise FileNotFoundError(f"there is no file {str(place)!r}")
+        name = os.fsdecode(path)
+        raise FileNotFoundError(f"there is no file {name!r}: {did_you_mean_file(name, 'check its name')}")
     _held[key] = [opened]
     try:
         yield

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from deciban._typing import Array
-from deciban.errors import FileError
+from deciban.errors import FileError, did_you_mean_file
 
 NUMPY_TYPES = {"BOOL": "|b1", "I8": "|i1", "U8": "|u1"} | {
     f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for size in (2, 4, 8)
@@ -85,9 +85,9 @@ def open_file(path: str | os.PathLike[str]) -> MappedFile:
     """Map a file. If another program truncates it meanwhile, the system kills this one (SIGBUS): copy soon."""
     name = os.fspath(path)
     if not os.path.exists(name):
-        raise FileNotFoundError(f"there is no model file {name!r}")
+        raise FileNotFoundError(f"there is no model file {name!r}: {did_you_mean_file(name, 'check its name')}")
     if not os.path.isfile(name):  # before opening: a pipe would block
-        raise FileError(f"it is {'a directory' if os.path.isdir(name) else 'not a file'}")
+        raise FileError(f"it is {'a folder' if os.path.isdir(name) else 'not a file'}")
     with open(name, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:

@@ -308,6 +308,10 @@ def checked_origin(about: dict[str, Any]) -> dict[str, Any] | None:
             raise FileError(f"what it says of its origin, {key}, is not a name")
         if is_list and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
             raise FileError(f"what it says of its origin, {key}, is not a list of names")
+        if key == "forms" and not (
+            isinstance(value, dict) and all(isinstance(one, int | str) for one in value.values())
+        ):
+            raise FileError("what it says of its origin, forms, is not a form for each column")
     return origin
 
 

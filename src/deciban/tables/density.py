@@ -130,4 +130,6 @@ def values_within(coded: Cuts, codes: Codes, rng: np.random.Generator) -> Floats
     at = np.maximum(codes - 1, 0)
     low, high, u = coded.low[at], coded.high[at], rng.random(len(codes))
     values = np.floor(low + u * (high - low + 1.0)) if coded.whole else low + u * (high - low)
+    if coded.dates is None and (places := coded.decimals) is not None:
+        values = np.round(values, places)  # as the values seen were: the ends of bins are among them
     return np.where(codes == 0, np.nan, values)

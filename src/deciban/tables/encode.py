@@ -19,6 +19,7 @@ from deciban.errors import DecibanError
 from deciban.matrix import MAX_VALUE, mix_bits
 from deciban.reading.columns import Column, Levels, Numbers, as_name
 from deciban.reading.frames import Frame
+from deciban.reading.native import decimals
 from deciban.show import number
 
 BIN_LIMITS = (4, 32)  # the least and the greatest number of bins: quantiles, a frequent value in a bin of its own
@@ -61,6 +62,11 @@ class Cuts:
     def width(self) -> int:
         """How many coordinates the column has."""
         return 2 if self.missing > 0 else 1
+
+    @property
+    def decimals(self) -> int | None:
+        """How many decimals the values seen have; None if they are not rounded."""
+        return decimals(np.concatenate([self.low, self.high, self.knots]))
 
     def codes(self, column: Column) -> Codes:
         values = numbers(column)

@@ -13,6 +13,7 @@ from deciban.corollaries.explain import compared_classes
 from deciban.reading.columns import Column, Levels
 from deciban.reading.frames import Frame
 from deciban.reading.kinds import LEFT_OUT
+from deciban.reading.native import iso_date
 from deciban.results.evidence import Evidence
 from deciban.results.summary import Summary, candidates_table
 from deciban.show import Table, plain
@@ -83,14 +84,14 @@ def shared_out(parts: Floats, weight: float, total: float) -> Floats:
 
 
 def value_of(column: Column) -> Any:
-    """The value in the first row, for display."""
+    """The value in the first row, for display; None if it is missing."""
+    if column.missing[0]:
+        return None
     if isinstance(column, Levels):
-        return column.levels[column.codes[0]] if column.codes[0] >= 0 else "missing"
+        return column.levels[column.codes[0]]
     value = float(column.values[0])
-    if np.isnan(value):
-        return "missing"
     if column.dates is not None:
-        return str(np.datetime64(0, "D") + np.timedelta64(int(np.floor(value)), "D"))
+        return iso_date(value)
     return int(value) if column.whole and abs(value) < 2**53 else value
 
 

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
 from deciban.cli.model_choice import choose_model, only_text_column, used_kinds
+from deciban.cli.output_files import checked_output
 from deciban.cli.rows import LABEL, TEXT, check_classes, check_target, split_columns
 from deciban.cli.terminal import note, pluralize, show, show_json
 from deciban.errors import DecibanError
 
+PICTURES = (".png", ".svg", ".pdf")
 MAX_ROWS_COMPARED = 20_000  # of more rows, learning curves are drawn on a sample
 
 
 def compare(
     data: options.Data,
     target: options.Target = None,
-    repeats: Annotated[int, typer.Option(help="How often rows are drawn anew.", min=1)] = 5,
-    seed: Annotated[int, typer.Option(help="Where drawing begins.")] = 0,
-    plot: Annotated[str | None, typer.Option(help="A picture of the curves (.png, .svg, .pdf).")] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A picture of the curves (.png, .svg, .pdf).")
+    ] = None,
+    force: options.Force = False,
+    repeats: Annotated[
+        int,
+        typer.Option(metavar="NUMBER", help="How often rows are drawn anew; less often if they are over 1,000.", min=1),
+    ] = 5,
+    seed: options.Seed = 0,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
@@ -40,6 +47,8 @@ def compare(
       deciban compare customers.csv --target churned
       deciban compare messages.csv --target label --repeats 20 --plot curves.png
     """
+    if plot is not None:
+        check_picture(plot, force, data)
     from deciban.estimators.compare import compare_tables, compare_texts
 
     engine = FileOptions(format, delimiter, encoding, missing).open(data)
@@ -57,21 +66,30 @@ def compare(
             with texts.labelled(table, all_here) as (documents, _):
                 comparison = compare_texts(documents.to_pylist(), y, repeats=repeats, random_state=seed)
         else:
-            comparison = compare_tables(X, y, used_kinds(X, None), repeats=repeats, random_state=seed)
+            kinds = used_kinds(X, None)
+            if not kinds:
+                raise DecibanError(
+                    "no column of {rows} can be used: each is constant, or different in every row", rows=rows.name
+                )
+            comparison = compare_tables(X, y, kinds, repeats=repeats, random_state=seed)
     if plot is not None:
-        save_picture(comparison, plot)
+        comparison.plot().figure.savefig(plot)
+        note("note", f"wrote {plot}")
     if json:
         show_json(comparison.to_dict())
     else:
         show(comparison.details())
 
 
-def save_picture(result: Any, path: str) -> None:
-    """A result's plot in a file."""
+def check_picture(path: str, force: bool, data: list[str]) -> None:
+    """Refuse a picture that could not be written, before anything is computed."""
     from deciban.show import optional
 
     optional("matplotlib", "--plot").use("Agg")
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        raise DecibanError("there is no folder for {file!r}", file=path)
-    result.plot().figure.savefig(path)
-    note("note", f"wrote {path}")
+    checked_output(path, force, "curves.png", data, option="--plot")
+    if not path.lower().endswith(PICTURES):
+        raise DecibanError(
+            "--plot {file!r}: the name ends in {endings}, which says what to draw",
+            file=path,
+            endings=" or ".join(PICTURES),
+        )

@@ -17,6 +17,7 @@ from deciban.show import bar
 
 if TYPE_CHECKING:
     from deciban._typing import Array, Floats
+    from deciban.results.mail import MailAnswers
 
 
 def evaluate(
@@ -24,8 +25,10 @@ def evaluate(
     data: options.Data,
     target: options.Target = None,
     leave_one_out: options.LeaveOneOut = None,
-    coverage: Annotated[float, typer.Option(help="The coverage of the prediction sets that are judged too.")] = 0.9,
-    by_class: Annotated[bool, typer.Option("--by-class", help="Whether each class is to have that coverage.")] = False,
+    coverage: Annotated[
+        float, typer.Option(metavar="SHARE", help="The coverage of the prediction sets that are judged too.")
+    ] = 0.9,
+    by_class: options.ByClass = False,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
@@ -42,7 +45,7 @@ def evaluate(
     Examples:
       deciban evaluate churn.deciban held_out.csv
       deciban evaluate churn.deciban customers.csv --json
-      deciban evaluate filter.deciban spam=Junk.mbox ham=Inbox.mbox
+      deciban evaluate filter.deciban spam=NewJunk.mbox ham=Inbox.mbox
     """
     loaded = open_model(model)
     rows = rows_for(loaded, data, FileOptions(format, delimiter, encoding, missing), target)
@@ -55,19 +58,25 @@ def evaluate(
     sets = judged_sets(judged, getattr(loaded, "calibration_", None), coverage, by_class)
     if unlabelled:
         note("note", f"{pluralize(unlabelled, 'row')} without a label were left out")
-    unsure = None
-    if kind_of(loaded) == "SpamFilter":
-        unsure = float(np.mean(loaded.answers(judged.proba[judged.counted]) == "unsure"))
+    answers = mail_answers(loaded, judged) if kind_of(loaded) == "SpamFilter" else None
     if json:
         figures = {**judged.to_dict(), "prediction_sets": None if sets is None else sets.to_dict()}
-        show_json(figures if unsure is None else {**figures, "unsure": unsure})
+        show_json(figures if answers is None else {"answers": answers.to_dict(), **figures})
         return
-    sentences = [] if sets is None else [sets.in_words()]
-    if unsure is not None:
-        sentences.append(
-            f"The filter is unsure of {unsure:.1%} of these mails; above, each counts as the likelier of ham and spam."
-        )
-    show(Details((*judged.details().parts, *sentences)))
+    parts = list(judged.details().parts)
+    if answers is not None:
+        below = "In what follows, each mail counts as the likelier of ham and spam, whatever mistakes cost."
+        parts = [answers.to_table(), below, *parts]
+    show(Details((*parts, *([] if sets is None else [sets.in_words()]))))
+
+
+def mail_answers(loaded: Any, judged: Any) -> MailAnswers:
+    """What a filter answers to these mails: the answer of least expected cost, as `predict` has it."""
+    from deciban.results.mail import MailAnswers
+
+    # A label that the filter does not know is a class after ham and spam, of probability 0.
+    proba = judged.proba[judged.counted, : len(loaded.classes_)]
+    return MailAnswers.of(judged.classes[judged.truth[judged.counted]], loaded.answers(proba))
 
 
 def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -> Any:

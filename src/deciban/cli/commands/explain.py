@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import datetime
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
-from deciban.cli.models import TEXT_MODELS, class_of, columns_of, kind_of, open_model, rows_for
-from deciban.cli.terminal import show, show_json
-from deciban.errors import DecibanError
+from deciban.cli.models import TEXT_MODELS, categories_of, class_of, columns_of, kind_of, open_model, rows_for
+from deciban.cli.terminal import note, show, show_json
+from deciban.errors import DecibanError, did_you_mean, numbered
+
+if TYPE_CHECKING:
+    from deciban.results.evidence import Evidence
 
 
 def explain(
     model: options.Model,
     data: options.MaybeData = None,
-    row: Annotated[int, typer.Option(help="Which row of DATA, from 1; the header is none.", min=1)] = 1,
-    text: Annotated[str | None, typer.Option(help="A text to explain.")] = None,
+    row: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Which row of DATA, from 1; the header is none.", min=1)
+    ] = 1,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="A text to explain.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="COLUMN=VALUE of a row; columns that are not named are missing.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="COLUMN=VALUE", help="A value of the row; columns that are not named are missing."
+        ),
     ] = None,
-    target: Annotated[str | None, typer.Option("--target", "-t", help="The class that evidence is for.")] = None,
-    against: Annotated[str | None, typer.Option(help="The class that it is against.")] = None,
-    by: Annotated[str, typer.Option(help="column, or expert: what each way to look at the row came to.")] = "column",
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="CLASS", help="The class that evidence is for.")
+    ] = None,
+    against: Annotated[str | None, typer.Option(metavar="CLASS", help="The class that it is against.")] = None,
+    by: Annotated[
+        str, typer.Option(metavar="NAME", help="column, or expert: what each way to look at the row came to.")
+    ] = "column",
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
@@ -44,8 +59,7 @@ def explain(
     """
     if sum(given is not None and given != [] for given in (data, text, set_)) != 1:
         raise DecibanError("give one of: DATA (and --row), --text, or --set COLUMN=VALUE")
-    if by not in ("column", "expert"):
-        raise DecibanError("--by is {value!r}: it must be column or expert", value=by)
+    options.check_choice("--by", by, ("column", "expert"))
     loaded = open_model(model)
     texts = kind_of(loaded) in TEXT_MODELS
     if text is not None:
@@ -55,9 +69,12 @@ def explain(
             raise DecibanError("{file!r} is a model of texts: give one with --text", file=model)
         X = row_of(loaded, set_)
     else:
+        from deciban.sources.column_types import as_written
+
         rows = rows_for(loaded, data or [], FileOptions(format, delimiter, encoding, missing), labelled=False)
-        X = rows.split.inputs(rows.engine.source.row(row - 1))
-        X = X.to_pylist()[0] if texts else X.to_pydict()  # from arrays pyarrow would import pandas first
+        source = rows.engine.source
+        X = rows.split.inputs(as_written(source.row(row - 1), source.whole))
+        X = X.to_pylist()[0] if texts else X.to_pydict()
     if by == "expert" and kind_of(loaded) != "Classifier":
         raise DecibanError(
             "{file!r} has no experts: --by expert is for a model of a table that weighs several", file=model
@@ -67,11 +84,26 @@ def explain(
         raise DecibanError(
             "--target and --against are both {value!r}: give two classes, or one of the two options", value=target
         )
-    why = loaded.explain(X, *labels, by=by)
+    with numbered([row]):
+        why = loaded.explain(X, *labels, by=by)
+    if isinstance(X, dict):
+        why = with_values_of(why, X)
     if json:
         show_json(why.to_dict())
     else:
         show(why)
+
+
+def with_values_of(why: Evidence, row: dict[str, list[Any]]) -> Evidence:
+    """The evidence with numbers and dates as the row has them: simple models read 35 as 35.0, and dates as days."""
+
+    def value_of(name: str, value: Any) -> Any:
+        own = row[name][0] if name in row else None
+        if isinstance(own, datetime.date) and isinstance(value, float):
+            return own.isoformat()
+        return own if isinstance(own, int) and isinstance(value, float) and own == value else value
+
+    return replace(why, items=tuple((name, value_of(name, value), db) for name, value, db in why.items))
 
 
 def text_row(model: Any, text: str) -> dict[str, list[Any]]:
@@ -89,7 +121,7 @@ def text_row(model: Any, text: str) -> dict[str, list[Any]]:
 
 def row_of(model: Any, given: list[str]) -> dict[str, list[Any]]:
     """A row from COLUMN=VALUE; other columns are missing."""
-    columns = columns_of(model)
+    columns, categories = columns_of(model), categories_of(model)
     row: dict[str, list[Any]] = {name: [None] for name in columns}
     for item in given:
         name, equals, value = item.partition("=")
@@ -105,6 +137,10 @@ def row_of(model: Any, given: list[str]) -> dict[str, list[Any]]:
                 "--set {value!r}: {problem}", value=item, column=name, problem=unknown_column(name, columns)
             )
         row[name] = [value_of(name, value, columns[name])]
+        known = categories.get(name, [str(row[name][0])])
+        if str(row[name][0]) not in known:
+            hint = did_you_mean(value, known, f"it has learned {', '.join(known[:10])}")
+            note("note", f"the model has never seen {name} = {value}: {hint}")
     return row
 
 
@@ -115,10 +151,13 @@ def value_of(name: str, value: str, kind: str | None) -> Any:
     if kind not in ("number", "count", None):
         return value
     try:
-        return float(value)
+        number = int(value) if value.strip().lstrip("+-").isdecimal() else float(value)
     except ValueError:
-        if kind is None:
-            return value
-        raise DecibanError(
-            "--set {column}={value}: the column holds numbers, and {value!r} is none", column=name, value=value
-        ) from None
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    if kind is None:
+        return value
+    raise DecibanError(
+        "--set {column}={value}: the column holds numbers, and {value!r} is none", column=name, value=value
+    )

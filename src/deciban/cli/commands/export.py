@@ -9,20 +9,28 @@ from typing import Annotated
 import typer
 
 from deciban.cli import options
-from deciban.cli.output_files import output_path
-from deciban.cli.terminal import format_bytes, print_line
+from deciban.cli.output_files import checked_output
+from deciban.cli.terminal import format_bytes, print_line, show_json
+from deciban.dialects import FORMULA_DIALECTS
 from deciban.errors import DecibanError
 from deciban.show import visible
+
+DIALECTS = tuple(FORMULA_DIALECTS)
 
 
 def export(
     model: options.Model,
-    output: Annotated[str, typer.Option("--output", "-o", help="A file: .onnx, or .sql; - prints SQL.")],
-    table: Annotated[str, typer.Option(help="SQL: the table that is scored.")] = "data",
-    dialect: Annotated[str, typer.Option(help="SQL: duckdb, postgresql or sqlite.")] = "duckdb",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="A file: .onnx, or .sql; - prints SQL.")
+    ],
+    force: options.Force = False,
+    table: Annotated[str, typer.Option(metavar="TABLE", help="SQL: the table that is scored.")] = "data",
+    dialect: Annotated[str, typer.Option(metavar="NAME", help=f"SQL: {', '.join(DIALECTS)}.")] = "duckdb",
     keep: Annotated[
-        list[str] | None, typer.Option(help="SQL: a column of the table to keep beside the answers, such as a key.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="SQL: a column of the table to keep beside the answers, such as a key."),
     ] = None,
+    json: options.Json = False,
 ) -> None:
     """Take a model elsewhere: as ONNX, or as an SQL query that scores rows where they are.
 
@@ -35,6 +43,11 @@ def export(
     from deciban.estimators.load import load
     from deciban.storage.files import write_atomically
 
+    options.check_choice("--dialect", dialect, DIALECTS)
+    if output != "-":
+        checked_output(output, force, "model.sql", [model])
+        if not output.endswith((".sql", ".onnx")):
+            raise DecibanError("{file!r}: the name ends in .onnx or .sql, which says what to write", file=output)
     loaded = load(model)
     if output == "-" or output.endswith(".sql"):
         sql = loaded.to_sql(table, dialect, output="all", keep=tuple(keep or ()))
@@ -42,10 +55,10 @@ def export(
             typer.echo(visible(sql) if sys.stdout.isatty() else sql)  # labels may hold control characters
             return
         content = sql.encode()
-    elif output.endswith(".onnx"):
-        content = loaded.to_onnx().SerializeToString()
     else:
-        raise DecibanError("{file!r}: the name ends in .onnx or .sql, which says what to write", file=output)
-    path = output_path(output, [model])
-    write_atomically(Path(path), content)
-    print_line(f"Wrote {path} ({format_bytes(len(content))}).")
+        content = loaded.to_onnx().SerializeToString()
+    write_atomically(Path(output), content)
+    if json:
+        show_json({"file": output, "bytes": len(content)})
+    else:
+        print_line(f"Wrote {output} ({format_bytes(len(content))}).")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
 from deciban.cli.update import update
@@ -15,7 +11,8 @@ def forget(
     model: options.Model,
     data: options.Data,
     target: options.Target = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="Another file, instead of MODEL itself.")] = None,
+    output: options.OtherModel = None,
+    force: options.Force = False,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
@@ -31,4 +28,4 @@ def forget(
       deciban forget churn.deciban customer_4711.csv
       deciban forget filter.deciban ham=mistaken.eml
     """
-    update(model, data, target, output, FileOptions(format, delimiter, encoding, missing), json, forget=True)
+    update(model, data, target, output, force, FileOptions(format, delimiter, encoding, missing), json, forget=True)

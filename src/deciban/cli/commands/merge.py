@@ -7,15 +7,16 @@ from typing import Annotated
 import typer
 
 from deciban.cli import options
-from deciban.cli.models import origin_of
-from deciban.cli.output_files import output_path
+from deciban.cli.models import origin_of, rows_learned
+from deciban.cli.output_files import checked_output
 from deciban.cli.terminal import pluralize, print_line, show_json
 from deciban.errors import ChoiceError, DecibanError
 
 
 def merge(
     models: Annotated[list[str], typer.Argument(help="Two model files or more.", metavar="MODEL")],
-    output: Annotated[str, typer.Option("--output", "-o", help="The file of the sum.")],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The file of the sum.")],
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Add up models that learned apart: the sum is the model that learned everything.
@@ -32,7 +33,7 @@ def merge(
 
     if len(models) < 2:
         raise DecibanError("give two model files or more: one is the sum already")
-    destination = output_path(output, [])
+    destination = checked_output(output, force, "model.deciban")
     loaded = [load(path) for path in models]
     total = loaded[0]
     for path, estimator in zip(models[1:], loaded[1:], strict=True):
@@ -60,7 +61,7 @@ def merge(
         "names": [name for origin in origins for name in origin.get("names", [])][-100:],
     }
     total.save(destination)
-    rows = float(total.class_count_.sum())
+    rows = rows_learned(total)
     if json:
         show_json({"file": destination, "rows": rows, "models": len(loaded)})
     else:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,12 +13,13 @@ import typer
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
 from deciban.cli.models import learned_before, open_model, rows_for
-from deciban.cli.output_files import check_not_among
+from deciban.cli.output_files import checked_output, report_written
 from deciban.cli.rows import ModelRows
 from deciban.cli.screen import screen_table
 from deciban.cli.terminal import note, pluralize, show
 from deciban.errors import DecibanError
-from deciban.show import Table, bar, plain
+from deciban.results.answers import PREDICTION, PREDICTION_SET, PROBABILITY, p_value_column, proba_column
+from deciban.show import Table, bar
 
 if TYPE_CHECKING:
     from deciban.corollaries.conformal import PredictionSets
@@ -29,22 +31,25 @@ MAX_ROWS_SHOWN = 20  # on a terminal
 def predict(
     model: options.Model,
     data: options.Data,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", help="A file (.csv, .tsv, .parquet, .arrow, .jsonl); else the screen."),
-    ] = None,
-    proba: Annotated[bool, typer.Option("--proba", help="A column with the probability of every class.")] = False,
+    output: options.RowsFile = None,
+    force: options.Force = False,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="A column with the probability of every class: proba_CLASS.")
+    ] = False,
     only: Annotated[bool, typer.Option("--only", help="The predictions alone, without the columns of DATA.")] = False,
     coverage: Annotated[
         float | None,
-        typer.Option(help="A column `set`: classes that cannot be ruled out, with the true one in this share of rows."),
+        typer.Option(
+            metavar="SHARE",
+            help="A column `set`: classes that cannot be ruled out, with the true one in this share of rows.",
+        ),
     ] = None,
-    by_class: Annotated[
-        bool, typer.Option("--by-class", help="With --coverage: in this share of the rows of every class.")
-    ] = False,
+    by_class: options.ByClass = False,
     rows: Annotated[
         list[str] | None,
-        typer.Option("--rows", help="With --coverage: the data that the model was trained on, for exact sets."),
+        typer.Option(
+            "--rows", metavar="DATA", help="With --coverage: the data that the model was trained on, for exact sets."
+        ),
     ] = None,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
@@ -66,20 +71,42 @@ def predict(
       deciban predict filter.deciban Inbox.mbox
       deciban predict churn.deciban new.csv --coverage 0.95 --rows customers.csv
     """
-    from deciban.sources import write_rows
-
-    check_not_among(output, [model, *data, *(rows or [])])
+    if output not in (None, "-"):
+        checked_output(output, force, "judged.csv", [model, *data, *(rows or [])])
     loaded, files = open_model(model), FileOptions(format, delimiter, encoding, missing)
     new = rows_for(loaded, data, files, labelled=False)
     sets = prediction_set_function(loaded, model, coverage, by_class, rows, files)
     answers = Answers(loaded, new, not only, proba, sets)
     if output is None and not json and sys.stdout.isatty():
         n_answers = (2 + (sets is not None)) + proba * len(loaded.classes_) * (1 + (sets is not None))
-        show(first_rows(answers.tables(), n_answers))
+        show(first_rows(answers.tables(), n_answers, new.engine.source.whole))
         return
     with bar("judging", new.engine.size) as watch:
-        tables = answers.tables(watch)
-        write_rows(output, tables, format="jsonl" if json and output is None else None, escape=escape_formulas)
+        n_rows = write_answers(output, new, partial(answers.tables, watch), json, escape_formulas)
+    report_written(output, n_rows, json)
+
+
+def write_answers(
+    output: str | None, rows: ModelRows, tables: Callable[[], Iterator[Any]], json: bool, escape: bool
+) -> int:
+    """Write rows with their answers. Integer columns of the data, which are read as floats, are integers again.
+
+    Which columns are integers is known from a sample. A file with a type for each column is written anew if a row
+    has a fraction after all.
+    """
+    from deciban.sources import write_rows
+    from deciban.sources.write import FractionError, is_typed
+
+    on_screen = output in (None, "-")
+    whole = rows.engine.source.whole
+    if rows.engine.once and not on_screen and is_typed(str(output)) and rows.all_rows() is None:
+        whole = frozenset()  # too many rows of a pipe to look at all of them first
+    while True:
+        try:
+            format_ = "jsonl" if json and on_screen else None
+            return write_rows(output, tables(), format=format_, whole=whole, escape=escape)
+        except FractionError as error:
+            whole -= {str(error.column)}
 
 
 def prediction_set_function(
@@ -144,6 +171,8 @@ class Answers:
     def table(self, batch: Batch) -> Any:
         import pyarrow as pa
 
+        from deciban.reading.arrow import column_of, strings
+
         model, X = self.model, self.rows.split.inputs(batch.table)
         proba = model.predict_proba(X)
         predictions = model.answers(proba) if hasattr(model, "answers") else model.predict(X)
@@ -152,17 +181,19 @@ class Answers:
             columns = {name: batch.table[name] for name in batch.table.column_names}
             if batch.names is not None:
                 columns.pop(self.rows.split.text or "", None)
-                columns = {"file": pa.array(batch.names), **columns}
-        columns[unused("prediction", columns)] = pa.array([plain(answer) for answer in predictions.tolist()])
-        columns[unused("probability", columns)] = pa.array(proba.max(axis=1) if len(proba) else [], pa.float64())
+                columns = {"file": strings(batch.names, pa.string()), **columns}
+        # Without rows, the column is of the type that classes have.
+        columns[unused(PREDICTION, columns)] = column_of(predictions if len(X) else model.classes_).slice(0, len(X))
+        columns[unused(PROBABILITY, columns)] = column_of(proba.max(axis=1, initial=0.0))
         if self.proba:
             for c, label in enumerate(model.classes_):
-                columns[unused(f"P({plain(label)})", columns)] = pa.array(proba[:, c])
+                columns[unused(proba_column(label), columns)] = column_of(proba[:, c])
         if self.sets is not None:
             sets = self.sets(X)
-            columns[unused("set", columns)] = pa.array(["|".join(map(str, one)) for one in sets.sets], pa.string())
+            texts = ["|".join(map(str, one)) for one in sets.sets]
+            columns[unused(PREDICTION_SET, columns)] = strings(texts, pa.string())
             for c, label in enumerate(model.classes_) if self.proba else ():
-                columns[unused(f"p-value({plain(label)})", columns)] = pa.array(sets.p_values[:, c])
+                columns[unused(p_value_column(label), columns)] = column_of(sets.p_values[:, c])
         return pa.table(columns)
 
 
@@ -173,10 +204,12 @@ def unused(name: str, columns: dict[str, Any]) -> str:
     return name
 
 
-def first_rows(tables: Iterator[Any], n_answers: int) -> Table:
+def first_rows(tables: Iterator[Any], n_answers: int, whole: Collection[str]) -> Table:
     """The first rows as a table for the terminal; the last `n_answers` columns are the predictions."""
+    from deciban.sources.column_types import as_written
+
     first = next(tables)
     more = first.num_rows > MAX_ROWS_SHOWN or next(tables, None) is not None
     shown = first.slice(0, MAX_ROWS_SHOWN)
     title = f"the first {MAX_ROWS_SHOWN} rows; -o FILE writes all of them" if more else pluralize(shown.num_rows, "row")
-    return screen_table(shown, title, first.column_names[-n_answers:])
+    return screen_table(as_written(shown, whole), title, first.column_names[-n_answers:])

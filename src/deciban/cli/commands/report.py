@@ -11,8 +11,9 @@ import typer
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
 from deciban.cli.models import kind_of, learned_before, origin_of, rows_for
-from deciban.cli.output_files import output_path
-from deciban.cli.terminal import note, pluralize, print_line, show_json
+from deciban.cli.output_files import checked_output
+from deciban.cli.terminal import format_bytes, note, pluralize, print_line, show_json
+from deciban.show import bar
 
 MAX_ROWS_IN_REPORT = 20_000  # of more rows, a sample is used
 
@@ -20,11 +21,12 @@ MAX_ROWS_IN_REPORT = 20_000  # of more rows, a sample is used
 def report(
     model: options.Model,
     data: options.MaybeData = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="The page.")] = "report.html",
     target: options.Target = None,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = "report.html",
+    force: options.Force = False,
     leave_one_out: options.LeaveOneOut = None,
     curve: Annotated[bool, typer.Option(help="Whether to draw a learning curve, which takes longest.")] = True,
-    title: Annotated[str | None, typer.Option(help="The heading.")] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="The heading.")] = None,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
@@ -42,10 +44,10 @@ def report(
       deciban report spam.deciban
     """
     from deciban.estimators.load import load
-    from deciban.report import page
+    from deciban.report import N_STEPS, is_report, page
     from deciban.storage.files import write_atomically
 
-    output = output_path(output, [model, *(data or [])])
+    checked_output(output, force, "report.html", [model, *(data or [])], replaceable=is_report)
     estimator = load(model)
     origin = origin_of(estimator)
     about = {**origin, "file": os.path.basename(model)}
@@ -60,17 +62,20 @@ def report(
             if not all_here:
                 note("note", f"the report looks at {pluralize(len(y), 'row')} from all over {rows.name}")
             X = X.to_pylist() if rows.split.text is not None else X
-    content = page(
-        estimator,
-        X,
-        y,
-        title=title or f"{Path(model).stem}: a {kind_of(estimator)}",
-        learned=learned,
-        origin=about,
-        curve=curve,
-    )
+    with bar("writing the report", N_STEPS, "parts") as watch:
+        content = page(
+            estimator,
+            X,
+            y,
+            title=title or f"{Path(model).stem}: a {kind_of(estimator)}",
+            learned=learned,
+            origin=about,
+            curve=curve,
+            watch=watch,
+        )
     write_atomically(Path(output), content.encode())
+    size = os.path.getsize(output)
     if json:
-        show_json({"file": output, "bytes": os.path.getsize(output), "rows": 0 if y is None else len(y)})
+        show_json({"file": output, "bytes": size, "rows": 0 if y is None else len(y)})
     else:
-        print_line(f"Wrote {output}: open it in a browser.")
+        print_line(f"Wrote {output} ({format_bytes(size)}): open it in a browser.")

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from deciban.cli import options
+from deciban.cli.column_forms import in_form
 from deciban.cli.models import TEXT_MODELS, class_of, columns_of, kind_of, origin_of
-from deciban.cli.output_files import check_not_among
+from deciban.cli.output_files import checked_output, report_written
 from deciban.cli.screen import screen_table
 from deciban.cli.terminal import pluralize, show
 from deciban.errors import NotAvailableError
@@ -18,15 +19,11 @@ from deciban.show import plain
 
 def sample(
     model: options.Model,
-    n: Annotated[int, typer.Option("-n", "--rows", help="How many rows to draw.", min=0)] = 5,
-    given: Annotated[str | None, typer.Option(help="The class that they are of.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Where drawing begins, to draw the same again.", min=0, max=2**32 - 1)
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", help="A file (.csv, .tsv, .parquet, .arrow, .jsonl); else the screen."),
-    ] = None,
+    output: options.RowsFile = None,
+    force: options.Force = False,
+    n: Annotated[int, typer.Option("--number", "-n", metavar="NUMBER", help="How many rows to draw.", min=0)] = 5,
+    given: Annotated[str | None, typer.Option(metavar="CLASS", help="The class that they are of.")] = None,
+    seed: options.Seed = None,
     escape_formulas: options.EscapeFormulas = False,
     json: options.Json = False,
 ) -> None:
@@ -42,7 +39,8 @@ def sample(
     from deciban.estimators.load import load
     from deciban.sources import write_rows
 
-    check_not_among(output, [model])
+    if output not in (None, "-"):
+        checked_output(output, force, "drawn.csv", [model])
     loaded = load(model)
     if not hasattr(loaded, "sample"):
         raise NotAvailableError(
@@ -59,10 +57,13 @@ def sample(
         frame = read_frame(X)
         # What is drawn as an array has no names of its own.
         names = frame.names if hasattr(X, "columns") or isinstance(X, dict) else columns_of(loaded) or frame.names
-        columns = dict(to_native("dict", tuple(names), frame.columns))
+        forms = origin.get("forms", {})
+        drawn = to_native("dict", tuple(names), frame.columns)
+        columns = {name: in_form(values, forms.get(name)) for name, values in drawn.items()}
     target = origin.get("target") or "label"
     table = pa.table({**columns, target: [plain(label) for label in y.tolist()]})
     if output is None and not json and sys.stdout.isatty():
         show(screen_table(table, pluralize(n, "row") + " as the model imagines them", [target]))
         return
-    write_rows(output, [table], format="jsonl" if json and output is None else None, escape=escape_formulas)
+    format_ = "jsonl" if json and output in (None, "-") else None
+    report_written(output, write_rows(output, [table], format=format_, escape=escape_formulas), json)

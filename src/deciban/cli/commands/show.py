@@ -17,7 +17,9 @@ from deciban.show import Table, plain
 
 def show(
     model: options.Model,
-    evidence: Annotated[int, typer.Option(help="How many items of evidence for each class.", min=0)] = 5,
+    evidence: Annotated[
+        int, typer.Option(metavar="NUMBER", help="How many items of evidence for each class.", min=0)
+    ] = 5,
     json: options.Json = False,
 ) -> None:
     """Show what a model is: its classes, columns and laws, what speaks most for each class, and how it was chosen.
@@ -28,7 +30,8 @@ def show(
       deciban show spam.deciban --evidence 20
     """
     loaded = open_model(model)
-    strongest = loaded.top_evidence(evidence)
+    several = len(loaded.classes_) > 1
+    strongest = loaded.top_evidence(evidence) if several else Table("", ("class", "item", "dB"), [])
     summary = loaded.summary() if kind_of(loaded) == "Classifier" else None
     counts = [(plain(label), int_if_whole(n)) for label, n in zip(loaded.classes_, loaded.class_count_, strict=True)]
     origin = origin_of(loaded)
@@ -39,7 +42,7 @@ def show(
                 "model": kind_of(loaded),
                 "bytes": os.path.getsize(model),
                 "classes": {str(label): n for label, n in counts},
-                "origin": {key: value for key, value in origin.items() if key != "learned"},
+                "origin": {key: value for key, value in origin.items() if key not in ("learned", "forms")},
                 "evidence": strongest.to_dict(),
                 "summary": None if summary is None else summary.to_dict(),
             }
@@ -62,7 +65,14 @@ def show(
     elif hasattr(loaded, "blocks_"):
         print_line()
         show_result(loaded.blocks_)
-    if evidence:
+    if not several:
+        print_line()
+        print_line(
+            "There is only one class, so nothing speaks for it against another."
+            if counts
+            else "The model has no classes: everything that it had learned was forgotten."
+        )
+    elif evidence:
         print_line()
         shown = [(label, item, f"{decibans:+.1f}") for label, item, decibans in strongest.rows]
         show_result(replace(strongest, rows=shown, right=("dB",)))

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deciban.cli import options
+from deciban.cli.column_forms import column_forms
 from deciban.cli.engines import EngineOptions, FileOptions
 from deciban.cli.model_choice import MODELS, choose_model, new_estimator, only_text_column, read_schema
-from deciban.cli.output_files import output_path, without_folders
+from deciban.cli.models import TEXT_MODELS, kind_of, origin_of
+from deciban.cli.output_files import checked_output, default_model_path, without_folders
 from deciban.cli.rows import LABEL, TEXT, ModelRows, check_classes, check_column, check_target, split_columns
 from deciban.cli.terminal import format_bytes, int_if_whole, note, pluralize, print_line, show_json
 from deciban.errors import DecibanError, ForgetError
@@ -29,33 +31,51 @@ def train(
     data: options.Data,
     target: options.Target = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="The model file; DATA's name with .deciban by default.")
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The model file; DATA's name with .deciban by default."),
     ] = None,
+    force: options.Force = False,
     model: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help="auto: `text` for one column of text, `spam` for mail that is ham or spam, else `classifier`, which "
-            "weighs several laws. naive-bayes and tree (tree-augmented) are simpler, and faster."
+            "weighs several laws. naive-bayes and tree (tree-augmented) are simpler, and faster.",
         ),
     ] = "auto",
-    text: Annotated[str | None, typer.Option(help="The column of texts, for a model of texts.")] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of texts, for a model of texts.")
+    ] = None,
     schema: Annotated[
         list[str] | None,
-        typer.Option(help="COLUMN=KIND: number, count, category, boolean, text, date or skip; several times."),
+        typer.Option(
+            metavar="COLUMN=KIND",
+            help="What a column holds: number, count, category, boolean, text, date or skip; several times.",
+        ),
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(help="A model whose choices to take over, so that both can be merged afterwards."),
+        typer.Option(
+            metavar="MODEL", help="A model whose choices to take over, so that both can be merged afterwards."
+        ),
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="What adds up: stream, duckdb, dask or spark for files; sql for a database, given as a URL."),
+        typer.Option(
+            metavar="NAME",
+            help="What adds up: stream, duckdb, dask or spark for files; sql for a database, given as a URL.",
+        ),
     ] = None,
-    table: Annotated[str | None, typer.Option(help="The table of a database; SCHEMA.TABLE if need be.")] = None,
-    query: Annotated[str | None, typer.Option(help="A SELECT instead of a table.")] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="The table of a database; SCHEMA.TABLE if need be.")
+    ] = None,
+    query: Annotated[str | None, typer.Option(metavar="SELECT", help="A SELECT instead of a table.")] = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(help="A file that keeps what was added up so far: started again, learning goes on from there."),
+        typer.Option(
+            metavar="FILE",
+            help="A file that keeps what was added up so far: started again, learning goes on from there.",
+        ),
     ] = None,
     jobs: options.Jobs = None,
     format: options.Format = None,  # noqa: A002 - the option's name
@@ -79,13 +99,13 @@ def train(
       deciban train 'huge/*.parquet' --target y --checkpoint part -o huge.deciban
       deciban train postgresql://me@db/shop --table orders --target returned
     """
-    if model not in MODELS:
-        raise typer.BadParameter(f"{model!r} is none of {', '.join(MODELS)}", param_hint="--model")
+    options.check_choice("--model", model, MODELS)
     where, files = EngineOptions(engine, table, query, checkpoint), FileOptions(format, delimiter, encoding, missing)
     if like is not None and where.any_given(data):
         raise DecibanError("--like is for rows that are read here: leave out --engine and the like")
+    files_read = [path for path in data if "://" not in path]
+    path = checked_output(output or default_model_path(files_read), force, "model.deciban", files_read)
     opened = where.open(data, jobs, files)
-    path = output_path(output, data if all("://" not in one for one in data) else ["model"])
     if opened.name == "stream":
         learned = learn_files(opened, target, text, model, schema, jobs, like, at_once=checkpoint is None)
     else:
@@ -123,6 +143,7 @@ def learn_files(
     with rows.labelled(table, all_here) as (X, y):
         if like is not None:
             estimator, chosen_model = empty_like(like), "like"
+            rows = split_columns(engine, target, text_column_like(estimator, like, rows, text))
         else:
             chosen_model = model if model != "auto" else "text" if named else choose_model(kind, X, y, schema)
             if chosen_model in ("text", "spam") and rows.split.text is None:
@@ -139,7 +160,7 @@ def learn_files(
             estimator, X, y, chosen_model == "classifier" or (all_here and chosen_model != "like")
         )
     learned = table.num_rows if all_here else engine.rows_read
-    estimator.origin_ = origin(engine, target, rows.split.text, kind, rows.digests())
+    estimator.origin_ = origin(engine, target, rows.split.text, kind, rows.digests(), column_forms(table))
     return estimator, figures, round(learned - estimator.class_count_.sum())
 
 
@@ -155,6 +176,25 @@ def empty_like(path: str) -> Any:
             model=type(estimator).__name__,
         )
     return estimator.empty()
+
+
+def text_column_like(estimator: Any, path: str, rows: ModelRows, text: str | None) -> str | None:
+    """The column of texts for a model like another one; None if that is a model of tables."""
+    columns = rows.engine.schema.names
+    if kind_of(estimator) not in TEXT_MODELS:
+        if rows.engine.source.kind != "table":
+            raise DecibanError(
+                "{rows} holds texts, and {model!r} is a model of tables: leave out --like", rows=rows.name, model=path
+            )
+        return None
+    text = text or rows.split.text or origin_of(estimator).get("text")
+    if text not in columns:
+        raise DecibanError(
+            "{model!r} is a model of texts: name the column of {rows} that holds them, with --text",
+            model=path,
+            rows=rows.name,
+        )
+    return str(text)
 
 
 def learn_in_batches(estimator: Any, rows: ModelRows, chosen_model: str, y: Array) -> None:
@@ -180,8 +220,8 @@ def learn_with_engine(
 
     target = check_target(engine, target)
     check_column(engine, target)
+    sampled = engine.sample(MAX_ROWS_TO_CHOOSE_MODEL) if model == "auto" else engine.schema.empty_table()
     if model == "auto":
-        sampled = engine.sample(MAX_ROWS_TO_CHOOSE_MODEL)
         model = (
             "text"
             if text is not None
@@ -189,14 +229,16 @@ def learn_with_engine(
         )
     estimator = new_estimator(model, read_schema(schema, tuple(engine.schema.names)), jobs)
     on_engines.fit(estimator, engine, target, text=text if model in ("text", "spam") else None, labelled=True)
-    estimator.origin_ = origin(engine, target, getattr(estimator, "text_", None), "table", [])
+    estimator.origin_ = origin(engine, target, getattr(estimator, "text_", None), "table", [], column_forms(sampled))
     return estimator, leave_one_out_figures(estimator, None, estimator.classes_, model == "classifier"), 0
 
 
-def origin(engine: Engine, target: str, text: str | None, kind: str, digests: list[str]) -> dict[str, Any]:
-    """Where the rows came from, as stored in the model file."""
+def origin(
+    engine: Engine, target: str, text: str | None, kind: str, digests: list[str], forms: dict[str, int | str]
+) -> dict[str, Any]:
+    """Where the rows came from and how their columns are written, as stored in the model file."""
     name = without_folders(engine.rows_named)
-    return {"target": target, "text": text, "kind": kind, "names": [name], "learned": digests}
+    return {"target": target, "text": text, "kind": kind, "names": [name], "learned": digests, "forms": forms}
 
 
 def calibrate(estimator: Any, X: Any, y: Array) -> None:
@@ -215,6 +257,8 @@ def leave_one_out_figures(estimator: Any, X: Any, y: Array, cheap: bool) -> Any:
         return None
     judged = estimator.leave_one_out(X, y)
     figures = {"accuracy": judged.accuracy, "log_loss": judged.log_loss} if judged.judged else {}
+    if judged.impossible:
+        figures["impossible_rows"] = judged.impossible
     return {**figures, "how": judged.how, **({"note": judged.note} if judged.note else {})}
 
 
@@ -259,8 +303,11 @@ def print_facts(facts: dict[str, Any]) -> None:
     if "leave_one_out" in facts:
         figures = facts["leave_one_out"]
         if "log_loss" in figures:
-            way = figures["how"].capitalize()
-            print_line(f"{way}: accuracy {figures['accuracy']:.1%}, log loss {figures['log_loss']:.4g} nats.")
+            impossible = figures.get("impossible_rows", 0)
+            loss = f"log loss {figures['log_loss']:.4g} nats"
+            if impossible:
+                loss = f"no log loss, for the class of {pluralize(impossible, 'row')} was given no probability"
+            print_line(f"{figures['how'].capitalize()}: accuracy {figures['accuracy']:.1%}, {loss}.")
         if "note" in figures:
             print_line(figures["note"])
     print_line(f"Wrote {facts['file']} ({facts['model']}, {format_bytes(facts['bytes'])}).")

@@ -12,7 +12,8 @@ from deciban.engines.base import Answer, Engine, PushedSums, Question, Sum, Watc
 from deciban.engines.sql.push_down import PushDown
 from deciban.engines.stream import Place, Worker, error_at
 from deciban.errors import DecibanError
-from deciban.show import one_line, plain
+from deciban.results.answers import PREDICTION, proba_column
+from deciban.show import one_line
 
 TABLE_ROWS = 1 << 16  # rows of a table
 OVERSAMPLING = 8  # rows are sampled in runs: this many times as many are drawn and thinned, to be from all over
@@ -56,7 +57,7 @@ class Fetched(Engine):
     def _kept(self, by: Any, keep: Sequence[str] | None) -> list[str]:
         """The rows' columns to keep beside a model's answers: those given, or all; names must not clash."""
         kept = list(self.schema.names if keep is None else keep)
-        answers = {"label", *(f"proba_{plain(label)}".lower() for label in by.classes_)}
+        answers = {PREDICTION, *(proba_column(label).lower() for label in by.classes_)}
         taken = [name for name in kept if name.lower() in answers]
         if taken:
             raise DecibanError(

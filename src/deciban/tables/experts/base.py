@@ -111,5 +111,9 @@ class Expert(ABC):
         """Its evidence as a formula, from which SQL and ONNX are written; `places` are those of the columns."""
         del encoding, places, sketch
         raise DecibanError(
-            f"the expert of {self.name} ({self.settings}) cannot be put into SQL or ONNX: score rows with predict_proba"
+            "the expert of {expert} ({settings}) cannot be put into SQL or ONNX: score rows with predict_proba",
+            expert=self.name,
+            settings=self.settings,
+            command_line="the expert of {expert} ({settings}) cannot be put into SQL or ONNX: score rows with `deciban "
+            "predict`, or train with --model naive-bayes",
         )

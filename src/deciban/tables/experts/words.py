@@ -126,8 +126,14 @@ class Words(Expert):
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
         del encoding, places, sketch
         raise DecibanError(
-            f"the expert of {self.name} ({self.settings}) cannot be put into SQL or ONNX: fit the model without that "
-            f"column, schema={{{self.column!r}: 'skip'}}, or score rows with predict_proba"
+            "the expert of {expert} ({settings}) cannot be put into SQL or ONNX: fit the model without that column, "
+            "schema={schema}, or score rows with predict_proba",
+            expert=self.name,
+            settings=self.settings,
+            schema={self.column: "skip"},
+            column=self.column,
+            command_line="the expert of {expert} ({settings}) cannot be put into SQL or ONNX: train without that "
+            "column, --schema {column}=skip, or score rows with `deciban predict`",
         )
 
 
