@@ -41,8 +41,8 @@ def write_rows(
     """Write tables with the same columns one after the other; returns the number of rows.
 
     A file is written under a temporary name and renamed when complete; on an error the old one stays. The format
-    follows the extension (.csv, .tsv, .jsonl, .parquet, .arrow, .feather; with .gz or .zst compressed). `None` and "-"
-    are standard output, as CSV unless `format` says otherwise; a closed pipe ends writing without an error.
+    follows the extension (.csv, .tsv, .jsonl, .parquet, .arrow, .feather, .xlsx; with .gz or .zst compressed). `None`
+    and "-" are standard output, as CSV unless `format` says otherwise; a closed pipe ends writing without an error.
     Columns of floats that are `whole` are written as integers. In Parquet and Arrow, where a column has one type, a
     fraction among them is a `FractionError`. `escape` keeps spreadsheets from running strings of CSV as formulas, which
     then are not read back as they were.
@@ -70,6 +70,11 @@ def write_rows(
         return write(file, tables, chosen, delimiter, packer, whole)
 
 
+def is_csv(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of this name is CSV, in which a number is what its text is read as."""
+    return chosen_format(Path(path), None)[0] == "csv"
+
+
 def is_typed(path: str | os.PathLike[str]) -> bool:
     """Whether a file of this name has a type for each column, and not text."""
     return chosen_format(Path(path), None)[0] in TYPED
@@ -86,11 +91,13 @@ def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str 
     if chosen not in TABLES:
         what = f"there is no format {format!r} to write" if named else f"the ending of {path} says no format"
         raise DecibanError(
-            "{problem}: use .csv, .tsv, .jsonl, .parquet or .arrow, or name one of them as the format",
+            "{problem}: use .csv, .tsv, .jsonl, .parquet, .arrow or .xlsx, or name one of them as the format",
             problem=what,
-            command_line="{problem}: use .csv, .tsv, .jsonl, .parquet or .arrow",
+            command_line="{problem}: use .csv, .tsv, .jsonl, .parquet, .arrow or .xlsx",
         )
-    if packer and chosen in TYPED:
+    if chosen == "spreadsheet" and (named or ending[0]).lstrip(".") not in ("xlsx", "spreadsheet"):
+        raise DecibanError("spreadsheets are written as .xlsx, and not as {value}", value=named or ending[0])
+    if packer and chosen in (*TYPED, "spreadsheet"):
         raise DecibanError(
             "{file} would be compressed twice: {format} is compressed within. Leave out {ending}",
             file=str(path),
@@ -336,11 +343,28 @@ class ArrowWriter(Writer):
         self._writer.close()
 
 
+class SpreadsheetWriter(Writer):
+    """One sheet of an .xlsx file."""
+
+    def _begin(self) -> None:
+        from deciban.sources.sheet_writer import SheetWriter
+
+        self._check_column_types()
+        self._sheet = SheetWriter(self._sink, self.schema.names)
+
+    def write(self, table: pa.Table) -> None:
+        self._sheet.write(table)
+
+    def close(self) -> None:
+        self._sheet.close()
+
+
 WRITERS: dict[str, type[Writer]] = {
     "csv": CsvWriter,
     "json": JsonWriter,
     "parquet": ParquetWriter,
     "arrow": ArrowWriter,
+    "spreadsheet": SpreadsheetWriter,
 }
 
 
