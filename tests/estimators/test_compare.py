@@ -19,6 +19,7 @@ from deciban.errors import DecibanError
 from deciban.estimators import compare as compared
 from deciban.estimators.compare import compare
 from deciban.reading.frames import read_frame
+from deciban.reading.kinds import infer
 from deciban.results.comparison import ByNumber, Comparison, learning_curves, stratified_order
 
 
@@ -353,12 +354,21 @@ def test_a_table_is_read_once_for_all_fits(monkeypatch):
     )
     reads = []
     monkeypatch.setattr(compared, "read_frame", lambda X: reads.append(X) or read_frame(X))
-    kinds = {"n": "number", "c": "category", "d": "date", "t": "text"}
+    kinds = infer(read_frame(frame), {"n": "number", "c": "category", "d": "date", "t": "text"})
     comparison = compared.compare_tables(frame, y, kinds, repeats=1)
     assert len(reads) == 1
     assert np.isfinite(comparison.log_loss).all()
     assert comparison.names == ("Classifier", "LogisticRegression")
     assert comparison.log_loss[1, -1, 0] < 0.3, "a word says it all"
+
+
+def test_numbers_as_people_write_them_are_numbers_to_both_models():
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    amounts = [f"${amount:,.0f}" for amount in 5000 + 3000 * y + rng.normal(0, 300, 300)]
+    frame = pandas.DataFrame({"amount": amounts, "noise": rng.normal(size=300)})
+    comparison = compared.compare_tables(frame, y, infer(read_frame(frame)), repeats=1)
+    assert (comparison.accuracy[:, -1] > 0.95).all()
 
 
 def test_a_bar_only_where_somebody_watches(monkeypatch, capsys):

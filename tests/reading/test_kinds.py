@@ -317,3 +317,27 @@ def test_a_date_column_says_whether_the_day_or_the_month_comes_first():
     written = (["23.12.2021", "05.01.2022"], ["12/23/2021", "1/5/2022"], ["5 Jan 2021", "6 Jan 2021"])
     whys = [kind_of(values * 20).why for values in written]
     assert ["day first" in whys[0], "month first" in whys[1], "first" in whys[2]] == [True, True, False]
+
+
+def test_what_is_not_obvious():
+    rng = np.random.default_rng(0)
+    n = 100
+    table = read_frame(
+        {
+            "age": rng.integers(20, 60, n).tolist(),
+            "town": rng.choice(["Ghent", "Bruges", "Antwerp"], n).tolist(),
+            "day": [f"2024-05-{i % 28 + 1:02d}" for i in range(n)],
+            "price": [f"${v:,.0f}" for v in rng.uniform(500, 9000, n)],
+            "when": [f"{i % 28 + 1}.{i % 12 + 1}.2024" for i in range(n)],
+            "zip": rng.choice(["01234", "07030", "90210"], n).tolist(),
+            "shop_code": rng.integers(1, 5, n).tolist(),
+            "id": list(range(n)),
+            "same": ["x"] * n,
+        }
+    )
+    surprising = {own.name: own.why for own in infer(table) if not own.is_obvious}
+    assert list(surprising) == ["price", "when", "zip", "shop_code", "id", "same"]
+    assert surprising["price"].endswith("with a comma between thousands")
+    assert surprising["when"].endswith("with the day first")
+    given = dict.fromkeys(("zip", "shop_code"), "category") | {"price": "number", "id": "skip", "same": "constant"}
+    assert [own.name for own in infer(table, given) if not own.is_obvious] == ["when"]

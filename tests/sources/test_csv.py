@@ -202,7 +202,7 @@ def test_hostile_cells_come_out_as_python_writes_them(tmp_path_factory, cells):
         ("", "a.csv is empty: a table begins with a line of column names"),
         (" \n\n", "a.csv is empty"),
         ("# only\n# comments\n", "a.csv has nothing but comments"),
-        ("1,2\n3,4\n", "the first line of a.csv holds numbers (1, 2): if it is a row and no header, say --no-header"),
+        ("1,2\n3,4\n", "the first line of a.csv holds numbers (1, 2): if it is a row, give header=False"),
         ("a,b\n1,2\n3\n", "row 2 of a.csv (line 3) has 1 field, and the header has 2: put ','"),
         ("a,b\n1,2\n3,4,5\n", "row 2 of a.csv (line 3) has 3 fields, and the header has 2: quote fields that hold ','"),
         ('# note\na,b\n"x\ny",2\n\n3,4,5\n', "row 2 of a.csv (line 6) has 3 fields"),

@@ -61,7 +61,7 @@ def test_a_file_without_a_header_is_read_whole(write):
 
 def test_whoever_knows_says_so(write):
     name = write("1,2\n3,4\n")
-    with pytest.raises(DecibanError, match="--no-header"):
+    with pytest.raises(DecibanError, match="if it is a row, give header=False"):
         open_source([name])
     assert rows(open_source([name], header=False)) == [(1.0, 2.0), (3.0, 4.0)]
     assert open_source([name], header=True).columns == ("1", "2")

@@ -14,6 +14,7 @@ from deciban.show import visible
 if TYPE_CHECKING:
     from deciban.engines.base import Engine
     from deciban.engines.stream import Stream
+    from deciban.reading.kinds import Conventions
 
 ENGINES = ("stream", "duckdb", "sql", "dask", "spark")
 OWN_READERS = ("duckdb", "dask", "spark")  # engines that read files themselves
@@ -27,11 +28,37 @@ class FileOptions:
     delimiter: str | None = None
     encoding: str = "utf-8"
     missing: Sequence[str] | None = None
+    header: bool | None = None
+    sheet: str | None = None
     decimal: str | None = None
+    thousands: str | None = None
+    day_first: bool | None = None
 
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments of `deciban.sources.open_source`."""
-        return {**vars(self), "missing": self.missing or None}
+        own = {name: value for name, value in vars(self).items() if name not in ("thousands", "day_first")}
+        return {**own, "missing": self.missing or None}
+
+    @property
+    def conventions(self) -> Conventions | None:
+        """How strings write numbers and dates, as far as options say it; None if they do not."""
+        given = (self.decimal, self.thousands, self.day_first)
+        if given == (None, None, None):
+            return None
+        from deciban.reading.kinds import Conventions
+
+        return Conventions(*given)
+
+    @property
+    def given(self) -> list[str]:
+        """The options that were given, as a person writes them."""
+        spelled = {"header": "no-header"} if self.header is False else {}
+        spelled |= {"day_first": "month-first" if self.day_first is False else "day-first"}
+        return [
+            f"--{spelled.get(name, name)}"
+            for name, value in vars(self).items()
+            if value not in (None, []) and (name, value) != ("encoding", "utf-8")
+        ]
 
     def open(
         self,
@@ -41,10 +68,14 @@ class FileOptions:
         strings: Sequence[str] = (),
     ) -> Stream:
         """An engine over the rows of files; `strings` are columns that a model reads as strings."""
-        from deciban.engines.stream import read_as_strings, stream
+        from deciban.engines.stream import stream
 
-        types = read_as_strings(strings) if strings else {}
-        return stream(list(paths), checkpoint=checkpoint, n_jobs=jobs, **self.keywords(), **types)
+        conventions = self.conventions
+        engine = stream(
+            list(paths), checkpoint=checkpoint, n_jobs=jobs, **self.keywords(), strings=tuple(strings) or None
+        )
+        engine.conventions = conventions
+        return engine
 
 
 @dataclass(frozen=True)
@@ -60,22 +91,21 @@ class EngineOptions:
         """Whether any option or URL asks for more than reading files in the default way."""
         return any((self.engine, self.table, self.query, self.checkpoint)) or any("://" in path for path in data)
 
-    def open(self, data: list[str], jobs: int | None, files: FileOptions) -> Engine:
-        """The engine, with its rows."""
+    def open(self, data: list[str], jobs: int | None, files: FileOptions, strings: Sequence[str] = ()) -> Engine:
+        """The engine, with its rows; `strings` are columns that a model reads as strings."""
         if self.engine is not None:
             check_choice("--engine", self.engine, ENGINES)
         urls = [path for path in data if "://" in path]
         if self.engine == "sql" or (urls and self.engine not in OWN_READERS):  # which read from s3:// and the like
+            check_read_here(files)
             return self._database(data, urls)
         if self.table is not None or self.query is not None:
             raise DecibanError("--table and --query are for databases: give a URL of one, and no --engine")
         if self.checkpoint is not None and self.engine not in (None, "stream"):
             raise DecibanError(f"--checkpoint is for --engine stream: {self.engine} tries lost partitions again itself")
         if self.engine in (None, "stream"):
-            return files.open(data, jobs, self.checkpoint)
-        unused = [f"--{name}" for name, value in files.keywords().items() if value not in (None, "utf-8")]
-        if unused:
-            raise DecibanError(f"{unused[0]} is for files that are read here: leave it out, or leave out --engine")
+            return files.open(data, jobs, self.checkpoint, strings)
+        check_read_here(files)
         from deciban.engines.dispatch import engine_of
 
         if self.engine == "dask":
@@ -94,6 +124,12 @@ class EngineOptions:
 
         name: Any = None if self.table is None else tuple(self.table.split("."))
         return table(data[0], name, query=self.query)
+
+
+def check_read_here(files: FileOptions) -> None:
+    """Refuse options for files where a database or a cluster reads the rows."""
+    if files.given:
+        raise DecibanError("{option} is for files that are read here: leave it out", option=files.given[0])
 
 
 def join_cluster() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -10,7 +11,9 @@ from deciban.errors import DecibanError, did_you_mean
 
 if TYPE_CHECKING:
     from deciban._typing import Array
+    from deciban.reading.kinds import ColumnKind, Conventions
 
+SIMPLE_MODELS = ("naive-bayes", "tree")  # which take strings for categories
 MODELS = ("auto", "classifier", "naive-bayes", "tree", "text", "spam")
 
 
@@ -38,7 +41,7 @@ def read_schema(given: list[str] | None, columns: tuple[str, ...]) -> dict[str, 
     return schema
 
 
-def choose_model(kind: str, X: Any, y: Array, schema: list[str] | None) -> str:
+def choose_model(kind: str, X: Any, y: Array, schema: list[str] | None, conventions: Conventions | None = None) -> str:
     """The name of the model for these data: "spam", "text" or "classifier"."""
     if kind == "mail" and set(np.unique(y).tolist()) <= {"ham", "spam"}:
         return "spam"
@@ -46,37 +49,44 @@ def choose_model(kind: str, X: Any, y: Array, schema: list[str] | None) -> str:
         return "text"
     kinds: list[str] = []
     for name in X.column_names:  # one by one, since most often the first two decide
-        kinds += used_kinds(X.select([name]), [one for one in schema or [] if one.rpartition("=")[0] == name]).values()
+        own_schema = [one for one in schema or [] if one.rpartition("=")[0] == name]
+        kinds += [own.kind for own in used_kinds(X.select([name]), own_schema, conventions)]
         if len(kinds) > 1:
             break
     return "text" if kinds == ["text"] else "classifier"
 
 
-def used_kinds(X: Any, schema: list[str] | None) -> dict[str, str]:
+def used_kinds(X: Any, schema: list[str] | None, conventions: Conventions | None = None) -> tuple[ColumnKind, ...]:
     """The columns that a model of the table would use, and the kind of each."""
     from deciban.reading.frames import read_frame
+    from deciban.reading.kinds import UNKNOWN
     from deciban.reading.table import TableColumns
 
-    reader = TableColumns.of(read_frame(X), read_schema(schema, tuple(X.column_names)))
-    return {kind.name: kind.kind for kind in reader.used}
+    return TableColumns.of(read_frame(X), read_schema(schema, tuple(X.column_names)), conventions or UNKNOWN).used
 
 
 def only_text_column(X: Any, schema: list[str] | None) -> str:
-    texts = [name for name, kind in used_kinds(X, schema).items() if kind == "text"]
+    texts = [own.name for own in used_kinds(X, schema) if own.kind == "text"]
     if len(texts) != 1:
         has = f"there are {len(texts)} of them" if texts else "no column holds texts"
         raise DecibanError(f"name the column of texts, with --text: {has}")
     return texts[0]
 
 
-def new_estimator(model: str, schema: dict[str, str], jobs: int | None) -> Any:
+def new_estimator(model: str, schema: dict[str, str], jobs: int | None, conventions: Conventions | None = None) -> Any:
     """An unfitted estimator."""
     if schema and model in ("text", "spam", "tree"):
         raise DecibanError("--schema is for tables: leave it out, or give --model classifier")
+    if conventions is not None and model in ("text", "spam"):
+        raise DecibanError(
+            "--decimal, --thousands, --day-first and --month-first are for tables: leave them out, or give --model "
+            "classifier"
+        )
     if model == "classifier":
         from deciban.estimators.tables import Classifier
 
-        return Classifier(schema=schema or None, n_jobs=jobs)
+        how = {} if conventions is None else asdict(conventions)
+        return Classifier(schema=schema or None, n_jobs=jobs, **how)
     if model == "naive-bayes":
         from deciban.estimators.naive_bayes.mixed import NaiveBayes
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deciban.cli.engines import FileOptions
 from deciban.cli.rows import LABEL, TEXT, ModelRows, split_columns
 from deciban.cli.terminal import int_if_whole, note
 from deciban.errors import DecibanError, did_you_mean
 from deciban.show import plain
+
+if TYPE_CHECKING:
+    from deciban.reading.convert import Format
 
 TEXT_MODELS = ("TextClassifier", "SpamFilter")
 
@@ -62,6 +65,15 @@ def written_columns(model: Any) -> tuple[str, ...]:
     """The columns whose strings the model itself reads as numbers or dates."""
     reader = getattr(getattr(model, "model", None) or getattr(model, "model_", None), "reader", None)
     return () if reader is None else reader.written
+
+
+def formats_of(model: Any) -> dict[str, Format]:
+    """How columns write numbers and dates, where they are not plain: by the model itself, or by where it learned."""
+    from deciban.reading.convert import format_from_dict
+
+    table: Any = getattr(model, "model", None) or getattr(model, "model_", None)
+    own = {kind.name: kind.format for kind in table.reader.used if kind.format} if hasattr(table, "reader") else {}
+    return own | {name: format_from_dict(about) for name, about in origin_of(model).get("formats", {}).items()}
 
 
 def learned_before(model: Any, rows: ModelRows) -> bool:

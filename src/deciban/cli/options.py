@@ -9,9 +9,9 @@ import typer
 
 from deciban.errors import DecibanError, did_you_mean
 
-FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl", "texts", "lines", "mail")
-DATA = "Files (CSV, TSV, Parquet, Arrow, JSON lines), globs, '-' for standard input; folders and mail too."
-ROWS_FILE = "A file (.csv, .tsv, .parquet, .arrow, .jsonl); else the screen."
+FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl", "xlsx", "ods", "texts", "lines", "mail")
+DATA = "Files (CSV, Parquet, Arrow, JSON lines, spreadsheets), globs, '-' for standard input; folders and mail too."
+ROWS_FILE = "A file (.csv, .tsv, .parquet, .arrow, .jsonl, .xlsx); else the screen."
 
 Model = Annotated[str, typer.Argument(help="A model file that `deciban train` wrote.", metavar="MODEL")]
 Data = Annotated[list[str], typer.Argument(help=DATA, metavar="DATA")]
@@ -44,6 +44,35 @@ Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="How t
 Missing = Annotated[
     list[str] | None,
     typer.Option("--missing", metavar="VALUE", help="What stands for a missing value (several times for several)."),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line names the columns; detected automatically."),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option("--sheet", metavar="NAME", help="The sheet of a spreadsheet; the first with data by default."),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        "--decimal", metavar="SIGN", help="What separates decimals in numbers, . or a comma; detected automatically."
+    ),
+]
+Thousands = Annotated[
+    str | None,
+    typer.Option(
+        "--thousands",
+        metavar="SIGN",
+        help="What separates thousands: a comma, . ' a blank, or '' if nothing does; detected automatically.",
+    ),
+]
+DayFirst = Annotated[
+    bool | None,
+    typer.Option(
+        "--day-first/--month-first",
+        help="Which comes first in dates such as 5/12/2024; detected automatically in each column.",
+    ),
 ]
 EscapeFormulas = Annotated[
     bool,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from deciban._typing import Array
     from deciban.engines.split import Split
     from deciban.engines.stream import Stream
+    from deciban.reading.convert import Format
     from deciban.sources import Batch
 
 MAX_ROWS_IN_MEMORY = 200_000  # of more rows, choices are made on a sample and rows are learned in batches
@@ -57,6 +58,10 @@ class ModelRows:
                 )
             yield X, labels
 
+    def with_formats(self, formats: Mapping[str, Format]) -> ModelRows:
+        """The same, with strings read as numbers and dates in these formats."""
+        return replace(self, split=replace(self.split, formats=formats))
+
     @property
     def target(self) -> str:
         return str(self.split.target)
@@ -93,12 +98,12 @@ def split_columns(
     for column in (target, text):
         check_column(engine, column)
     engine.source.hashes = labelled  # a model remembers which files it has learned
-    split = Split(target, text=text, labelled=labelled, classes=classes if labelled else None)
-    if formats:
-        from deciban.reading.convert import format_from_dict
+    rows = ModelRows(engine, Split(target, text=text, labelled=labelled, classes=classes if labelled else None))
+    if not formats:
+        return rows
+    from deciban.reading.convert import format_from_dict
 
-        split = replace(split, formats={name: format_from_dict(about) for name, about in formats.items()})
-    return ModelRows(engine, split)
+    return rows.with_formats({name: format_from_dict(about) for name, about in formats.items()})
 
 
 def check_column(engine: Any, column: str | None) -> None:

@@ -45,7 +45,7 @@ def engine_of(
         raise DecibanError("which table of the database? Give deciban.table(connection, name), or a URL in its place")
     module = importlib.import_module(f"deciban.engines.{ENGINE_MODULES[name]}")
     if name == "stream":
-        return module.stream(X, **(module.read_as_strings(strings) if strings and is_paths(X) else {}))
+        return module.stream(X, **({"strings": tuple(strings)} if strings and is_paths(X) else {}))
     if is_paths(X):
         return module.from_paths([os.fspath(path) for path in ([X] if isinstance(X, str | os.PathLike) else X)])
     if name == "dask":

@@ -18,7 +18,7 @@ from deciban.sources.column_types import as_texts
 
 if TYPE_CHECKING:
     from deciban.reading.convert import Format
-    from deciban.reading.kinds import Conventions
+    from deciban.reading.kinds import ColumnKind, Conventions
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 
@@ -108,10 +108,14 @@ def converted(column: pa.ChunkedArray, name: str, form: Format) -> pa.Array:
     return pa.array(microseconds, mask=numbers.missing).cast(pa.timestamp("us"))
 
 
-def formats_of(inputs: pa.Table, conventions: Conventions | None = None) -> dict[str, Format]:
-    """How the strings of a table write numbers and dates, for models that would take them for categories."""
+def written_kinds(inputs: pa.Table, conventions: Conventions | None = None) -> list[ColumnKind]:
+    """The columns of a table whose strings are numbers or dates in a format of their own."""
     from deciban.reading.frames import read_frame
     from deciban.reading.kinds import UNKNOWN, infer
 
-    kinds = infer(read_frame(inputs), None, conventions or UNKNOWN)
-    return {kind.name: kind.format for kind in kinds if kind.format is not None}
+    return [kind for kind in infer(read_frame(inputs), None, conventions or UNKNOWN) if kind.format is not None]
+
+
+def formats_of(inputs: pa.Table, conventions: Conventions | None = None) -> dict[str, Format]:
+    """How the strings of a table write numbers and dates, for models that would take them for categories."""
+    return {kind.name: kind.format for kind in written_kinds(inputs, conventions) if kind.format is not None}

@@ -64,7 +64,8 @@ def stream(
         Least number of seconds between two checkpoints: tables that were begun are summed first.
     n_jobs : int, optional
         Threads that sum; None takes as many as there are processors.
-    how : what `open_source` takes besides: format, delimiter, encoding, missing, types, decimal
+    how : what `open_source` takes besides: format, delimiter, encoding, missing, types, strings, decimal,
+        header, sheet
 
     >>> import pyarrow as pa
     >>> from deciban import GaussianNB, stream
@@ -522,13 +523,6 @@ def as_table(item: Any) -> tuple[pa.Table, bool, str | None]:
     if hasattr(item, "__arrow_c_stream__"):
         return pa.table(item), True, None
     raise EngineError(f"rows come as frames, arrays, or pairs (X, y), not as {type(item).__name__}")
-
-
-def read_as_strings(columns: Iterable[str]) -> dict[str, Any]:
-    """What `open_source` takes to read these columns as strings."""
-    import pyarrow as pa
-
-    return {"types": dict.fromkeys(columns, pa.string())}
 
 
 def tables_of(rows: Any, how: dict[str, Any] | None = None) -> TableSource:

@@ -24,6 +24,7 @@ from deciban.estimators.text import TextClassifier
 from deciban.estimators.validation import generator
 from deciban.reading.convert import as_kind
 from deciban.reading.frames import Column, Frame, Numbers, read_frame
+from deciban.reading.kinds import ColumnKind
 from deciban.reading.labels import read_labels
 from deciban.results.comparison import MIN_ROWS_PER_CLASS, ByNumber, Comparison, learning_curves, taker
 
@@ -123,17 +124,18 @@ def curves(
     return learning_curves(models, X, labels.classes[labels.codes], sizes, held_out=held_out, repeats=draws, rng=rng)
 
 
-def compare_tables(X: Any, y: Any, kinds: Mapping[str, str], repeats: int = 5, random_state: Any = 0) -> Comparison:
+def compare_tables(X: Any, y: Any, kinds: Sequence[ColumnKind], repeats: int = 5, random_state: Any = 0) -> Comparison:
     """The same for `Classifier` and logistic regression on a table of mixed columns of these `kinds`.
 
     For logistic regression categories are one-hot encoded, missing ones a category of their own, and texts are TF-IDF
     vectors. The table is read once, for all fits of both.
     """
-    frame = read_frame(X).select(kinds)
-    read = tuple(as_kind(column, kinds[name], name) for name, column in zip(frame.names, frame.columns, strict=True))
+    frame = read_frame(X).select([own.name for own in kinds])
+    columns = zip(kinds, frame.columns, strict=True)
+    read = tuple(as_kind(column, own.kind, own.name, format=own.format) for own, column in columns)
     frame = Frame(frame.names, read, frame.size)
     numbers = [j for j, column in enumerate(read) if isinstance(column, Numbers)]
-    texts = [j for j, kind in enumerate(kinds.values()) if kind == "text"]
+    texts = [j for j, own in enumerate(kinds) if own.kind == "text"]
     categories = [j for j in range(len(kinds)) if j not in {*numbers, *texts}]
     parts: list[tuple[str, Any, Any]] = [
         ("numbers", make_pipeline(FunctionTransformer(floats), *scaled(False)), numbers),
@@ -143,7 +145,7 @@ def compare_tables(X: Any, y: Any, kinds: Mapping[str, str], repeats: int = 5, r
     regression = make_pipeline(ColumnTransformer(parts), LogisticRegression(max_iter=10_000))
     table = as_matrix(read, texts)
     models = {
-        "Classifier": ByNumber(Classifier(schema=dict(kinds)), frame.take),
+        "Classifier": ByNumber(Classifier(schema={own.name: own.kind for own in kinds}), frame.take),
         "LogisticRegression": ByNumber(regression, table.__getitem__),
     }
     return curves(models, np.arange(frame.size), y, frame.size, len(kinds), None, repeats, 1 / 3, random_state)

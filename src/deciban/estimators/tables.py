@@ -31,6 +31,10 @@ from deciban.tables.choose import choose, choose_by_sample
 from deciban.tables.model import TableModel
 from deciban.tables.names_or_texts import with_kinds_decided
 
+DECIDES = {  # what decides how doubtful values are read, in Python and on the command line
+    "date": ("day_first=", "--day-first or --month-first"),
+    "number": ("decimal=", "--decimal"),
+}
 TABLES = ("pandas", "polars", "pyarrow", "numpy", "dict")  # forms in which rows can be returned
 
 
@@ -160,9 +164,15 @@ class Classifier(Estimator):
         reader = TableColumns.of(frame, self.schema, Conventions(self.decimal, self.thousands, self.day_first))
         for kind in reader.used:
             if kind.doubt:
-                decided_by = "day_first" if kind.kind == "date" else "decimal"
-                message = f"column {{column!r}}: {{doubt}}; {decided_by}= decides"
-                warn(DataWarning(message, column=kind.name, doubt=kind.doubt))
+                parameter, option = DECIDES["date" if kind.kind == "date" else "number"]
+                warn(
+                    DataWarning(
+                        f"column {{column!r}}: {{doubt}}; {parameter} decides",
+                        command_line=f"column {{column!r}}: {{doubt}}; {option} decides",
+                        column=kind.name,
+                        doubt=kind.doubt,
+                    )
+                )
         return reader
 
     def _check_mergeable(self, other: Any) -> None:
@@ -296,7 +306,14 @@ def warn_of_labels(frame: Frame, labels: Labels) -> None:
             code_of = {label: i for i, label in enumerate(label_names)}
             codes = np.array([*(code_of.get(str(level), -2) for level in column.levels), -2])[column.codes[known]]
             if np.array_equal(codes, labels.codes[known]):
-                warn(f"column {name!r} is the same as the labels: leave it out, or give its name as y", UserWarning)
+                warn(
+                    DataWarning(
+                        "column {column!r} is the same as the labels: leave it out, or give its name as y",
+                        command_line="column {column!r} is the same as the classes: leave it out, as with --schema "
+                        "{column}=skip",
+                        column=name,
+                    )
+                )
 
 
 def rows_with_weight(X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:

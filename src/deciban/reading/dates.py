@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
@@ -157,6 +157,17 @@ def time_of_day(text: str) -> float | None:
         away = 3600 * int(digits[:2]) + 60 * int(digits[2:] or 0)
         seconds -= away if zone[0] == "+" else -away
     return seconds / 86_400
+
+
+def dates_in_words(texts: Sequence[str], form: DateFormat) -> str:
+    """An example of a column's dates, and whether the day or the month comes first where both are numbers.
+
+    >>> dates_in_words(["23/1/2020", "5/12/2019"], DateFormat("day")), dates_in_words(["23 Dec 2021"], DateFormat())
+    ("'23/1/2020', with the day first", "'23 Dec 2021'")
+    """
+    moments = ((text, written(text)) for text in texts[:MAX_VALUES])
+    ordered = next((text for text, moment in moments if moment is not None and not moment.month), None)
+    return f"{texts[0].strip()!r}" if ordered is None else f"{ordered.strip()!r}, with the {form.order} first"
 
 
 def infer_dates(texts: Iterable[str], day_first: bool | None = None) -> tuple[DateFormat, str] | None:

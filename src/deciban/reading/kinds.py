@@ -17,10 +17,9 @@ from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.reading.columns import Column, Levels, Numbers
 from deciban.reading.convert import MISSING_NAMES, Format, as_kind, date, days_of_digits, is_missing_word, number
-from deciban.reading.dates import DateFormat, infer_dates
-from deciban.reading.dates import written as date_parts
+from deciban.reading.dates import DateFormat, dates_in_words, infer_dates
 from deciban.reading.frames import Frame, no_such_column
-from deciban.reading.numerals import SEPARATORS, Look, NumberFormat, common_decimal, look, written
+from deciban.reading.numerals import MAX_VALUES, SEPARATORS, Look, NumberFormat, common_decimal, look, written
 from deciban.show import Table
 
 __all__ = ["LEFT_OUT", "ColumnKind", "Kind", "as_kind", "infer", "kinds_table"]
@@ -28,6 +27,7 @@ __all__ = ["LEFT_OUT", "ColumnKind", "Kind", "as_kind", "infer", "kinds_table"]
 Kind: TypeAlias = Literal["number", "count", "category", "boolean", "text", "date", "constant", "identifier", "skip"]
 LEFT_OUT = ("constant", "identifier", "skip")  # kinds that are useless for new rows
 
+GIVEN = "given"  # the reason for a kind that was not inferred
 MIN_ROWS_OF_IDENTIFIERS = 20  # with fewer rows all values may differ by chance
 MIN_DISTINCT_SHARE = 0.95  # of the values differ: they identify rows
 MIN_DATES = 3  # different ones, for whole numbers such as 20211231 to be dates
@@ -73,6 +73,12 @@ class ColumnKind:
     format: Format | None = None
     doubt: str = ""
     maybe_text: bool = False  # names whose words may say more, or texts that come again: labels decide
+    surprising: bool = False  # taken for what its look does not suggest: digits for names, names for texts
+
+    @property
+    def is_obvious(self) -> bool:
+        """Whether anybody would take the column for what it is taken for, or somebody said so."""
+        return self.why == GIVEN or not (self.kind in LEFT_OUT or self.format is not None or self.surprising)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +93,24 @@ class Conventions:
         for name, value in (("decimal", self.decimal), ("thousands", self.thousands)):
             if value is not None and value not in SEPARATORS:
                 raise DecibanError(
-                    "{name} is {value!r}: it is one of {choices}",
+                    "{name} is {value!r}: it must be one of {choices}",
+                    command_line="--{name} is {value!r}: it must be one of {choices}",
                     name=name,
                     value=value,
                     choices=", ".join(map(repr, (".", ",") if name == "decimal" else tuple(SEPARATORS))),
                 )
         if self.decimal is not None and self.decimal not in (".", ","):
-            raise DecibanError("decimal is {value!r}: it is '.' or ','", value=self.decimal)
+            raise DecibanError(
+                "decimal is {value!r}: it must be '.' or ','",
+                command_line="--decimal is {value!r}: it must be '.' or ','",
+                value=self.decimal,
+            )
         if self.decimal is not None and self.decimal == self.thousands:
-            raise DecibanError("decimal and thousands are both {value!r}: they must differ", value=self.decimal)
+            raise DecibanError(
+                "decimal and thousands are both {value!r}: they must differ",
+                command_line="--decimal and --thousands are both {value!r}: they must differ",
+                value=self.decimal,
+            )
 
 
 UNKNOWN = Conventions()  # all is inferred from the values
@@ -174,9 +189,14 @@ def _as_given(column: Column, name: str, kind: Kind, seen: Look | None, conventi
         if wrong.size:
             problem, where = "holds {value:g} in row {row}", {"row": wrong[0], "value": float(read.values[wrong[0]])}
     if problem:
-        message = f"column {{column!r}} {problem}, and so cannot be of kind {kind!r}: give another kind, or none"
-        raise DecibanError(message, column=name, **where)
-    return ColumnKind(name, kind, "given", distinct, missing, *(form or ()))
+        message = f"column {{column!r}} {problem}, and so cannot be of kind {kind!r}: "
+        raise DecibanError(
+            f"{message}give another kind, or none",
+            command_line=f"{message}give another kind, as in --schema {{column}}=category, or leave out its --schema",
+            column=name,
+            **where,
+        )
+    return ColumnKind(name, kind, GIVEN, distinct, missing, *(form or ()))
 
 
 def _inferred(column: Column, name: str, seen: Look | None, conventions: Conventions) -> ColumnKind:
@@ -199,7 +219,8 @@ def _inferred(column: Column, name: str, seen: Look | None, conventions: Convent
         why = why if distinct == 1 else f"{distinct:,} distinct values in {n:,} rows"
     maybe_text = isinstance(column, Levels) and _maybe_text(column, kind)
     form_used, doubt = form or (None, "")
-    return ColumnKind(name, kind, why, distinct, missing, form_used, doubt, maybe_text)
+    surprising = kind == "category" and _are_digits(column)
+    return ColumnKind(name, kind, why, distinct, missing, form_used, doubt, maybe_text, surprising)
 
 
 def _numbers_kind(column: Numbers, name: str, what: str = "") -> tuple[Kind, str]:
@@ -264,11 +285,7 @@ def _levels_kind(
     if _all_parse(names, date):
         return "date", "strings that are ISO dates", None
     if dates := infer_dates(_strings(column), conventions.day_first):
-        return (
-            "date",
-            f"strings that are dates, such as {_strings(column)[0].strip()!r}{_order(column, dates[0])}",
-            dates,
-        )
+        return "date", f"strings that are dates, such as {dates_in_words(_strings(column), dates[0])}", dates
     if seen is not None:
         form, doubt = seen.format(conventions.decimal, conventions.thousands)
         if _all_parse(names, lambda level: number(level, form)):
@@ -276,18 +293,12 @@ def _levels_kind(
     return *_string_kind(column, names, ""), None
 
 
-def _order(column: Levels, form: DateFormat) -> str:
-    """What comes first in dates, where both the day and the month are numbers and the year is last."""
-    ordered = any(written is not None and not written.month for written in map(date_parts, _strings(column)[:100]))
-    return f", with the {form.order} first" if ordered else ""
-
-
 def _written_kind(column: Levels, name: str, form: NumberFormat) -> tuple[Kind, str]:
     """The kind of numbers that are written with separators, units or words."""
-    example = next(text for text in _strings(column) if text.strip() not in form.words)
+    numbers = [text.strip() for text in _strings(column) if text.strip() not in form.words]
     read = cast("Numbers", as_kind(column, "number", name, format=form))
     kind, why = _numbers_kind(read, name, "strings that are numbers")
-    why += f", such as {example.strip()!r}"
+    why += f", such as {form.in_words(numbers[:MAX_VALUES])}"
     if form.words:
         why += f"; {' and '.join(map(repr, form.words))} {'means' if len(form.words) == 1 else 'mean'} missing"
     return kind, why
@@ -312,6 +323,14 @@ def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]
         return "identifier", f"{all_differ}{' and they look like codes' if code_like else ': they name rows'}"
     counted = f"{distinct:,} distinct values in {len(column):,} rows"
     return "category", f"{counted}; {why}" if why else counted
+
+
+def _are_digits(column: Column) -> bool:
+    """Whether these are numbers, or strings of digits."""
+    if isinstance(column, Numbers):
+        return True
+    names = _strings(column)[:1000]
+    return bool(names) and float(np.mean([bool(DIGITS_ONLY.fullmatch(v)) for v in names])) > MAX_CODES
 
 
 def _maybe_text(column: Levels, kind: Kind) -> bool:

@@ -19,6 +19,8 @@ APOSTROPHES = "'\u2019"
 MINUS = "-\u2212\u2013"  # a hyphen, a minus sign, a dash
 SEPARATORS = {"": "", ".": r"\.", ",": ",", " ": f"[{SPACES}]", "'": f"[{APOSTROPHES}]"}
 
+SIGN_NAMES = {".": "a dot", ",": "a comma", " ": "a blank", "'": "an apostrophe"}
+
 Locale = tuple[str, str]  # the sign before decimals, and the one between thousands
 PLAIN: Locale = (".", "")
 LOCALES: tuple[Locale, ...] = (PLAIN, (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"), (",", ""))
@@ -84,6 +86,31 @@ class NumberFormat:
         if unit and unit != self.unit and not (is_currency(unit) and is_currency(self.unit)):
             return None
         return parts.number(self.decimal) * scale
+
+    def spelled(self, number: float) -> str:
+        """A number as this format writes it: what `parse` reads again.
+
+        >>> NumberFormat(",", ".", "€").spelled(1234.5), NumberFormat().spelled(1234.0)
+        ('1234,5', '1234')
+        """
+        text = str(int(number)) if float(number).is_integer() else f"{number!r}"
+        return text.replace(".", self.decimal)
+
+    def in_words(self, examples: Sequence[str]) -> str:
+        """An example, one with separators if there is any, and what those are taken for.
+
+        >>> NumberFormat(",", ".", "€").in_words(["12 €", "1.234,50 €"]), NumberFormat(unit="kg").in_words(["70 kg"])
+        ("'1.234,50 €', with a dot between thousands and a comma before decimals", "'70 kg'")
+        """
+        between = {" ": SPACES, "'": APOSTROPHES}.get(self.thousands, self.thousands)
+        for example in examples:
+            parts = written(example)
+            digits = set() if parts is None else set(parts.digits)
+            signs = [f"{SIGN_NAMES[self.thousands]} between thousands"] if digits & set(between) else []
+            signs += [f"{SIGN_NAMES[self.decimal]} before decimals"] if self.decimal in digits else []
+            if signs:
+                return f"{example!r}, with {' and '.join(signs)}"
+        return repr(examples[0])
 
 
 class Written(NamedTuple):

@@ -66,8 +66,10 @@ def detected_dialect(
         named = True if quoted and quoted_number else has_header([first, *rows[1:]])
         if named is None:
             raise DecibanError(
-                "the first line of {file} holds numbers ({value}): if it is a row and no header, say --no-header; "
-                "otherwise put a line of column names first",
+                "the first line of {file} holds numbers ({value}): if it is a row, give header=False; if it names the "
+                "columns, header=True",
+                command_line="the first line of {file} holds numbers ({value}): if it is a row, give --no-header; if "
+                "it names the columns, --header",
                 file=name,
                 value=", ".join(first[:3]) + (", …" if len(first) > 3 else ""),
             )
@@ -76,7 +78,9 @@ def detected_dialect(
             warn(
                 DataWarning(
                     "the first line of {file} looks like a row, so its columns are called column1 to column{count}; "
-                    "--header says that it names them",
+                    "give header=True if it names them",
+                    command_line="the first line of {file} looks like a row, so its columns are called column1 to "
+                    "column{count}; give --header if it names them",
                     file=name,
                     count=len(first),
                 )
@@ -104,9 +108,12 @@ def detected_encoding(file: InputFile, encoding: str) -> str:
         return encoding
     warn(
         DataWarning(
-            f"{{file}} is not UTF-8 (byte 0x{head[position]:02x}), and is read as Windows-1252; if characters come "
-            "out wrong, give --encoding",
+            "{file} is not UTF-8 (byte {byte}), and is read as Windows-1252; if characters come out wrong, give "
+            "encoding=",
+            command_line="{file} is not UTF-8 (byte {byte}), and is read as Windows-1252; if characters come out "
+            "wrong, give --encoding",
             file=file.name,
+            byte=f"0x{head[position]:02x}",
         )
     )
     return FALLBACK_ENCODING

@@ -72,6 +72,7 @@ def open_source(
     encoding: str = "utf-8",
     missing: Sequence[str] | None = None,
     types: Mapping[str, pa.DataType] | None = None,
+    strings: Sequence[str] | None = None,
     decimal: str | None = None,
     header: bool | None = None,
     sheet: str | None = None,
@@ -94,6 +95,8 @@ def open_source(
         missing.
     types : types of columns, by name; by default those of CSV and JSON are inferred from a sample. Unknown names are
         ignored.
+    strings : columns of CSV that are read as strings, whatever they hold: a model knows how they write numbers. Other
+        formats keep numbers and strings apart.
     decimal : what separates decimals in CSV, "." or ","; by default inferred from a sample.
     header : whether the first line of CSV names the columns; by default detected. Without it they are called column1,
         column2, …
@@ -128,9 +131,9 @@ def open_source(
         from deciban.sources.texts import text_source
 
         return text_source(name, texts, encoding)
-    return open_tables(
-        name, str(entries[0].format), files, delimiter, encoding, missing, types or {}, decimal, header, sheet
-    )
+    table_format = str(entries[0].format)
+    types = {**(dict.fromkeys(strings or (), pa.string()) if table_format == "csv" else {}), **(types or {})}
+    return open_tables(name, table_format, files, delimiter, encoding, missing, types, decimal, header, sheet)
 
 
 def keep_small_files(files: Sequence[InputFile]) -> None:
@@ -154,6 +157,21 @@ def open_tables(
     sheet: str | None,
 ) -> Source:
     """Open tables of one format. Readers are imported on demand."""
+    if sheet is not None and format != "spreadsheet":
+        raise DecibanError(
+            "sheet= is for spreadsheets, and {rows} is {format}: leave it out",
+            command_line="--sheet is for spreadsheets, and {rows} is {format}: leave it out",
+            rows=name,
+            format=format,
+        )
+    if header is not None and format not in ("csv", "spreadsheet"):
+        raise DecibanError(
+            "header= is for CSV and spreadsheets, and {rows} is {format}, which names its columns: leave it out",
+            command_line="--header and --no-header are for CSV and spreadsheets, and {rows} is {format}, which names "
+            "its columns: leave it out",
+            rows=name,
+            format=format,
+        )
     if format == "csv":
         from deciban.sources.csv import Csv, CsvFile
 

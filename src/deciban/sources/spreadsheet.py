@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deciban.errors import DataWarning, DecibanError, FileError, warn
+from deciban.errors import DataWarning, DecibanError, FileError, did_you_mean, warn
 from deciban.reading.columns import as_name
 from deciban.show import one_line, optional
 from deciban.sources.base import Piece
@@ -103,10 +103,10 @@ def cells_of(file: InputFile, sheet: str | None) -> list[list[Any]]:
         names = list(book.sheet_names)
         if sheet is not None and sheet not in names:
             raise DecibanError(
-                "{file} has no sheet {value!r}: it has {sheets}",
+                "{file} has no sheet {value!r}: {hint}",
                 file=file.name,
                 value=sheet,
-                sheets=", ".join(map(repr, names)),
+                hint=did_you_mean(sheet, names, f"it has {', '.join(map(repr, names))}"),
             )
         for name in names if sheet is None else [sheet]:
             cells: list[list[Any]] = book.get_sheet_by_name(name).to_python()
@@ -114,7 +114,9 @@ def cells_of(file: InputFile, sheet: str | None) -> list[list[Any]]:
                 if sheet is None and len(names) > 1:
                     warn(
                         DataWarning(
-                            "{file} has {count} sheets; {sheet!r} is read, the first with data (--sheet names another)",
+                            "{file} has {count} sheets; {sheet!r} is read, the first with data: sheet= names another",
+                            command_line="{file} has {count} sheets; {sheet!r} is read, the first with data: --sheet "
+                            "names another",
                             file=file.name,
                             count=len(names),
                             sheet=name,
@@ -154,8 +156,10 @@ def headings(name: str, cells: Sequence[Sequence[Any]], header: bool | None) -> 
         if not header:
             warn(
                 DataWarning(
-                    "the first row of {file} looks like data, so its columns are called column1 to column{count}; "
-                    "--header says that it names them",
+                    "the first row of {file} looks like data, so its columns are called column1 to column{count}; give "
+                    "header=True if it names them",
+                    command_line="the first row of {file} looks like data, so its columns are called column1 to "
+                    "column{count}; give --header if it names them",
                     file=name,
                     count=len(first),
                 )

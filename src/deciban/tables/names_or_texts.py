@@ -64,8 +64,9 @@ def decided(kind: ColumnKind, frame: Frame, y: Codes, k: int, weight: Floats) ->
     best_loss, other_loss = (float(np.average(loss, weights=amount)) for loss in (best, other))
     against = f"log loss {best_loss:.3f} against {other_loss:.3f}"
     if kind.kind == "text":
-        return replace(kind, kind="category", why=f"its values predict better than their words: {against}")
-    return replace(kind, kind="text", why=f"its words predict better than whole values: {against}")
+        why = f"its values predict better than their words: {against}"
+        return replace(kind, kind="category", why=why, surprising=True)
+    return replace(kind, kind="text", why=f"its words predict better than whole values: {against}", surprising=True)
 
 
 def is_clear(gain: Floats) -> bool:

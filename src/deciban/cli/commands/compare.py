@@ -34,6 +34,11 @@ def compare(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     missing: options.Missing = None,
+    header: options.Header = None,
+    sheet: options.Sheet = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    day_first: options.DayFirst = None,
     json: options.Json = False,
 ) -> None:
     """Compare with logistic regression: who needs how many rows.
@@ -51,8 +56,8 @@ def compare(
         check_picture(plot, force, data)
     from deciban.estimators.compare import compare_tables, compare_texts
 
-    engine = FileOptions(format, delimiter, encoding, missing).open(data)
-    kind = engine.source.kind
+    engine = FileOptions(format, delimiter, encoding, missing, header, sheet, decimal, thousands, day_first).open(data)
+    kind, how = engine.source.kind, engine.conventions
     target = check_target(engine, target or (LABEL if kind != "table" else None))
     rows = split_columns(engine, target, TEXT if kind != "table" else None)
     table, all_here = rows.all_or_sample(MAX_ROWS_COMPARED)
@@ -60,13 +65,13 @@ def compare(
     with rows.labelled(table, all_here) as (X, y):
         if not all_here:
             note("note", f"compared on {pluralize(len(y), 'row')} from all over {rows.name}")
-        text = rows.split.text or (only_text_column(X, None) if choose_model(kind, X, y, None) == "text" else None)
+        text = rows.split.text or (only_text_column(X, None) if choose_model(kind, X, y, None, how) == "text" else None)
         if text is not None:
             texts = split_columns(engine, target, text)
             with texts.labelled(table, all_here) as (documents, _):
                 comparison = compare_texts(documents.to_pylist(), y, repeats=repeats, random_state=seed)
         else:
-            kinds = used_kinds(X, None)
+            kinds = used_kinds(X, None, how)
             if not kinds:
                 raise DecibanError(
                     "no column of {rows} can be used: each is constant, or different in every row", rows=rows.name

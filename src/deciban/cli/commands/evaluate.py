@@ -33,6 +33,8 @@ def evaluate(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     missing: options.Missing = None,
+    header: options.Header = None,
+    sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
     """Say how good a model is on rows whose classes are known.
@@ -48,7 +50,7 @@ def evaluate(
       deciban evaluate filter.deciban spam=NewJunk.mbox ham=Inbox.mbox
     """
     loaded = open_model(model)
-    rows = rows_for(loaded, data, FileOptions(format, delimiter, encoding, missing), target)
+    rows = rows_for(loaded, data, FileOptions(format, delimiter, encoding, missing, header, sheet), target)
     from deciban.corollaries.conformal import check_coverage, judged_sets
     from deciban.results.evaluation import Details
 

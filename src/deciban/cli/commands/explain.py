@@ -11,11 +11,21 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
-from deciban.cli.models import TEXT_MODELS, categories_of, class_of, columns_of, kind_of, open_model, rows_for
+from deciban.cli.models import (
+    TEXT_MODELS,
+    categories_of,
+    class_of,
+    columns_of,
+    formats_of,
+    kind_of,
+    open_model,
+    rows_for,
+)
 from deciban.cli.terminal import note, show, show_json
 from deciban.errors import DecibanError, did_you_mean, numbered
 
 if TYPE_CHECKING:
+    from deciban.reading.convert import Format
     from deciban.results.evidence import Evidence
 
 
@@ -43,6 +53,8 @@ def explain(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     missing: options.Missing = None,
+    header: options.Header = None,
+    sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
     """Say why: the evidence of every column or word, in decibans, which adds up to the decision.
@@ -71,7 +83,9 @@ def explain(
     else:
         from deciban.sources.column_types import as_written
 
-        rows = rows_for(loaded, data or [], FileOptions(format, delimiter, encoding, missing), labelled=False)
+        rows = rows_for(
+            loaded, data or [], FileOptions(format, delimiter, encoding, missing, header, sheet), labelled=False
+        )
         source = rows.engine.source
         X = rows.split.inputs(as_written(source.row(row - 1), source.whole))
         X = X.to_pylist()[0] if texts else X.to_pydict()
@@ -100,6 +114,8 @@ def with_values_of(why: Evidence, row: dict[str, list[Any]]) -> Evidence:
     def value_of(name: str, value: Any) -> Any:
         own = row[name][0] if name in row else None
         if isinstance(own, datetime.date) and isinstance(value, float):
+            if isinstance(own, datetime.datetime) and own.time() == datetime.time():
+                own = own.date()
             return own.isoformat()
         return own if isinstance(own, int) and isinstance(value, float) and own == value else value
 
@@ -121,7 +137,7 @@ def text_row(model: Any, text: str) -> dict[str, list[Any]]:
 
 def row_of(model: Any, given: list[str]) -> dict[str, list[Any]]:
     """A row from COLUMN=VALUE; other columns are missing."""
-    columns, categories = columns_of(model), categories_of(model)
+    columns, categories, formats = columns_of(model), categories_of(model), formats_of(model)
     row: dict[str, list[Any]] = {name: [None] for name in columns}
     for item in given:
         name, equals, value = item.partition("=")
@@ -136,7 +152,7 @@ def row_of(model: Any, given: list[str]) -> dict[str, list[Any]]:
             raise DecibanError(
                 "--set {value!r}: {problem}", value=item, column=name, problem=unknown_column(name, columns)
             )
-        row[name] = [value_of(name, value, columns[name])]
+        row[name] = [value_of(name, value, columns[name], formats.get(name))]
         known = categories.get(name, [str(row[name][0])])
         if str(row[name][0]) not in known:
             hint = did_you_mean(value, known, f"it has learned {', '.join(known[:10])}")
@@ -144,8 +160,10 @@ def row_of(model: Any, given: list[str]) -> dict[str, list[Any]]:
     return row
 
 
-def value_of(name: str, value: str, kind: str | None) -> Any:
-    """A value parsed for its column; simple models do not know the kind."""
+def value_of(name: str, value: str, kind: str | None, form: Format | None = None) -> Any:
+    """A value parsed for its column, which may have a format of its own; simple models do not know the kind."""
+    if form is not None:
+        return value_in_format(name, value, form)
     if kind == "boolean" and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if kind not in ("number", "count", None):
@@ -161,3 +179,22 @@ def value_of(name: str, value: str, kind: str | None) -> Any:
     raise DecibanError(
         "--set {column}={value}: the column holds numbers, and {value!r} is none", column=name, value=value
     )
+
+
+def value_in_format(name: str, value: str, form: Format) -> Any:
+    """A number or a date in the format of its column: $5,000 or 5/12/2024; None if it means missing."""
+    from deciban.reading.convert import date, number
+    from deciban.reading.dates import EPOCH, DateFormat
+
+    is_date = isinstance(form, DateFormat)
+    read = date(value, form) if isinstance(form, DateFormat) else number(value, form)
+    if read is None or math.isinf(read):
+        raise DecibanError(
+            "--set {column}={value}: the column holds {what}, and {value!r} is none",
+            column=name,
+            value=value,
+            what="dates" if is_date else "numbers",
+        )
+    if math.isnan(read):
+        return None
+    return EPOCH + datetime.timedelta(days=read) if is_date else int(read) if read.is_integer() else read

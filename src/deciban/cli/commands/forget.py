@@ -17,6 +17,8 @@ def forget(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     missing: options.Missing = None,
+    header: options.Header = None,
+    sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
     """Unlearn rows: the model's sums are then those of a model that never saw them.
@@ -28,4 +30,13 @@ def forget(
       deciban forget churn.deciban customer_4711.csv
       deciban forget filter.deciban ham=mistaken.eml
     """
-    update(model, data, target, output, force, FileOptions(format, delimiter, encoding, missing), json, forget=True)
+    update(
+        model,
+        data,
+        target,
+        output,
+        force,
+        FileOptions(format, delimiter, encoding, missing, header, sheet),
+        json,
+        forget=True,
+    )

@@ -17,6 +17,8 @@ def learn(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     missing: options.Missing = None,
+    header: options.Header = None,
+    sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
     """Learn more rows: the model is then what it would be had it seen them from the start.
@@ -29,4 +31,13 @@ def learn(
       deciban learn churn.deciban november.csv
       deciban learn filter.deciban spam=NewJunk.mbox
     """
-    update(model, data, target, output, force, FileOptions(format, delimiter, encoding, missing), json, forget=False)
+    update(
+        model,
+        data,
+        target,
+        output,
+        force,
+        FileOptions(format, delimiter, encoding, missing, header, sheet),
+        json,
+        forget=False,
+    )

@@ -55,6 +55,8 @@ def predict(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     missing: options.Missing = None,
+    header: options.Header = None,
+    sheet: options.Sheet = None,
     escape_formulas: options.EscapeFormulas = False,
     json: options.Json = False,
 ) -> None:
@@ -73,7 +75,7 @@ def predict(
     """
     if output not in (None, "-"):
         checked_output(output, force, "judged.csv", [model, *data, *(rows or [])])
-    loaded, files = open_model(model), FileOptions(format, delimiter, encoding, missing)
+    loaded, files = open_model(model), FileOptions(format, delimiter, encoding, missing, header, sheet)
     new = rows_for(loaded, data, files, labelled=False)
     sets = prediction_set_function(loaded, model, coverage, by_class, rows, files)
     answers = Answers(loaded, new, not only, proba, sets)

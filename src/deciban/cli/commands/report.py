@@ -31,6 +31,8 @@ def report(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     missing: options.Missing = None,
+    header: options.Header = None,
+    sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
     """Write a page that shows what was learned, how good it is, and why rows are judged as they are.
@@ -54,7 +56,7 @@ def report(
     X = y = None
     learned = False
     if data:
-        rows = rows_for(estimator, data, FileOptions(format, delimiter, encoding, missing), target)
+        rows = rows_for(estimator, data, FileOptions(format, delimiter, encoding, missing, header, sheet), target)
         learned = learned_before(estimator, rows) if leave_one_out is None else leave_one_out
         table, all_here = rows.all_or_sample(MAX_ROWS_IN_REPORT)
         about["data"] = rows.name

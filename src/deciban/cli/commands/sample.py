@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deciban.cli import options
 from deciban.cli.column_forms import in_form
-from deciban.cli.models import TEXT_MODELS, class_of, columns_of, kind_of, origin_of
+from deciban.cli.models import TEXT_MODELS, class_of, columns_of, formats_of, kind_of, origin_of
 from deciban.cli.output_files import checked_output, report_written
 from deciban.cli.screen import screen_table
 from deciban.cli.terminal import pluralize, show
 from deciban.errors import NotAvailableError
 from deciban.show import plain
+
+if TYPE_CHECKING:
+    from deciban.reading.convert import Format
 
 
 def sample(
@@ -38,6 +42,7 @@ def sample(
 
     from deciban.estimators.load import load
     from deciban.sources import write_rows
+    from deciban.sources.write import is_csv
 
     if output not in (None, "-"):
         checked_output(output, force, "drawn.csv", [model])
@@ -60,6 +65,8 @@ def sample(
         forms = origin.get("forms", {})
         drawn = to_native("dict", tuple(names), frame.columns)
         columns = {name: in_form(values, forms.get(name)) for name, values in drawn.items()}
+        if is_csv(output) if output not in (None, "-") else not json:
+            columns = with_own_decimals(columns, formats_of(loaded))
     target = origin.get("target") or "label"
     table = pa.table({**columns, target: [plain(label) for label in y.tolist()]})
     if output is None and not json and sys.stdout.isatty():
@@ -67,3 +74,15 @@ def sample(
         return
     format_ = "jsonl" if json and output in (None, "-") else None
     report_written(output, write_rows(output, [table], format=format_, escape=escape_formulas), json)
+
+
+def with_own_decimals(columns: dict[str, list[Any]], formats: Mapping[str, Format]) -> dict[str, list[Any]]:
+    """Numbers of columns that have a comma before decimals, so written: the model would read 1.234 as a thousand."""
+    from deciban.reading.numerals import NumberFormat
+
+    commas = {name: form for name, form in formats.items() if isinstance(form, NumberFormat) and form.decimal == ","}
+    return columns | {
+        name: [None if value is None else form.spelled(value) for value in columns[name]]
+        for name, form in commas.items()
+        if name in columns
+    }

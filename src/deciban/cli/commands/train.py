@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deciban.cli import options
 from deciban.cli.column_forms import column_forms
+from deciban.cli.column_notes import as_facts, column_kinds, to_check
 from deciban.cli.engines import EngineOptions, FileOptions
-from deciban.cli.model_choice import MODELS, choose_model, new_estimator, only_text_column, read_schema
-from deciban.cli.models import TEXT_MODELS, kind_of, origin_of
+from deciban.cli.model_choice import (
+    MODELS,
+    SIMPLE_MODELS,
+    choose_model,
+    new_estimator,
+    only_text_column,
+    read_schema,
+)
+from deciban.cli.models import TEXT_MODELS, kind_of, origin_of, written_columns
 from deciban.cli.output_files import checked_output, default_model_path, without_folders
 from deciban.cli.rows import LABEL, TEXT, ModelRows, check_classes, check_column, check_target, split_columns
-from deciban.cli.terminal import format_bytes, int_if_whole, note, pluralize, print_line, show_json
+from deciban.cli.terminal import format_bytes, int_if_whole, note, pluralize, print_line, show, show_json
 from deciban.errors import DecibanError, ForgetError
 from deciban.show import bar, plain
 
 if TYPE_CHECKING:
     from deciban._typing import Array
     from deciban.engines.base import Engine
+    from deciban.reading.kinds import ColumnKind
+    from deciban.show import Table
 
 MAX_ROWS_TO_CHOOSE_MODEL = 2000  # of a database or a cluster
 MAX_ROWS_JUDGED = 20_000  # of more rows, leave-one-out takes too long
@@ -82,6 +94,11 @@ def train(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
     missing: options.Missing = None,
+    header: options.Header = None,
+    sheet: options.Sheet = None,
+    decimal: options.Decimal = None,
+    thousands: options.Thousands = None,
+    day_first: options.DayFirst = None,
     json: options.Json = False,
 ) -> None:
     """Learn a model from data.
@@ -98,19 +115,49 @@ def train(
       zcat big.csv.gz | deciban train - --target label -o big.deciban
       deciban train 'huge/*.parquet' --target y --checkpoint part -o huge.deciban
       deciban train postgresql://me@db/shop --table orders --target returned
+      deciban train shop.xlsx --sheet orders --target returned --day-first
     """
     options.check_choice("--model", model, MODELS)
-    where, files = EngineOptions(engine, table, query, checkpoint), FileOptions(format, delimiter, encoding, missing)
+    where = EngineOptions(engine, table, query, checkpoint)
+    files = FileOptions(format, delimiter, encoding, missing, header, sheet, decimal, thousands, day_first)
     if like is not None and where.any_given(data):
         raise DecibanError("--like is for rows that are read here: leave out --engine and the like")
     files_read = [path for path in data if "://" not in path]
     path = checked_output(output or default_model_path(files_read), force, "model.deciban", files_read)
-    opened = where.open(data, jobs, files)
+    like_model = None if like is None else LikeModel(like, empty_like(like))
+    opened = where.open(data, jobs, files, like_model.strings if like_model else ())
     if opened.name == "stream":
-        learned = learn_files(opened, target, text, model, schema, jobs, like, at_once=checkpoint is None)
+        training = learn_files(opened, target, text, model, schema, jobs, like_model, at_once=checkpoint is None)
     else:
-        learned = learn_with_engine(opened, target, text, model, schema, jobs)
-    save_and_report(*learned, path, json)
+        training = learn_with_engine(opened, target, text, model, schema, jobs)
+    save_and_report(training, path, json)
+
+
+@dataclass(frozen=True)
+class LikeModel:
+    """A model whose choices are taken over."""
+
+    path: str
+    estimator: Any
+
+    @property
+    def strings(self) -> list[str]:
+        """The columns whose strings it reads as numbers or dates."""
+        return [*written_columns(self.estimator), *self.formats]
+
+    @property
+    def formats(self) -> dict[str, Any]:
+        return dict(origin_of(self.estimator).get("formats", {}))
+
+
+@dataclass(frozen=True)
+class Training:
+    """What was learned: the estimator, its leave-one-out figures where they are cheap, and what to say of the rows."""
+
+    estimator: Any
+    figures: Any
+    unlabelled: int  # rows without a label
+    kinds: Sequence[ColumnKind] = ()
 
 
 def learn_files(
@@ -120,15 +167,16 @@ def learn_files(
     model: str,
     schema: list[str] | None,
     jobs: int | None,
-    like: str | None,
+    like: LikeModel | None,
     at_once: bool,
-) -> tuple[Any, Any, int]:
-    """The fitted estimator, its leave-one-out figures where they are cheap, and how many rows have no label.
+) -> Training:
+    """Learn from files.
 
     Files are read once if their rows fit in memory (`at_once`); otherwise a sample is read first, since choices are
     made before rows are added up.
     """
     from deciban.engines import learn
+    from deciban.engines.split import written_kinds
 
     kind = engine.source.kind
     if kind != "table":
@@ -140,15 +188,21 @@ def learn_files(
     all_here = table is not None
     table = engine.sample(learn.SAMPLE_ROWS) if table is None else table
     check_classes(table[target], target)
+    written: list[ColumnKind] = []
     with rows.labelled(table, all_here) as (X, y):
         if like is not None:
-            estimator, chosen_model = empty_like(like), "like"
-            rows = split_columns(engine, target, text_column_like(estimator, like, rows, text))
+            estimator, chosen_model = like.estimator, "like"
+            text = text_column_like(estimator, like.path, rows, text)
+            rows = split_columns(engine, target, text, formats=like.formats)
         else:
-            chosen_model = model if model != "auto" else "text" if named else choose_model(kind, X, y, schema)
+            how = engine.conventions
+            chosen_model = model if model != "auto" else "text" if named else choose_model(kind, X, y, schema, how)
             if chosen_model in ("text", "spam") and rows.split.text is None:
                 rows = split_columns(engine, target, text or only_text_column(X, schema))
-            estimator = new_estimator(chosen_model, read_schema(schema, tuple(engine.schema.names)), jobs)
+            estimator = new_estimator(chosen_model, read_schema(schema, tuple(engine.schema.names)), jobs, how)
+            if chosen_model in SIMPLE_MODELS:
+                written = written_kinds(X, how)
+                rows = rows.with_formats({own.name: own.format for own in written if own.format is not None})
     with rows.labelled(table, all_here) as (X, y):
         if all_here and chosen_model != "like":
             with bar("learning", engine.size):
@@ -161,7 +215,10 @@ def learn_files(
         )
     learned = table.num_rows if all_here else engine.rows_read
     estimator.origin_ = origin(engine, target, rows.split.text, kind, rows.digests(), column_forms(table))
-    return estimator, figures, round(learned - estimator.class_count_.sum())
+    if rows.split.formats:
+        estimator.origin_["formats"] = {name: asdict(form) for name, form in rows.split.formats.items()}
+    kinds = () if like is not None else written or column_kinds(estimator)
+    return Training(estimator, figures, round(learned - estimator.class_count_.sum()), kinds)
 
 
 def empty_like(path: str) -> Any:
@@ -214,7 +271,7 @@ def learn_in_batches(estimator: Any, rows: ModelRows, chosen_model: str, y: Arra
 
 def learn_with_engine(
     engine: Engine, target: str | None, text: str | None, model: str, schema: list[str] | None, jobs: int | None
-) -> tuple[Any, Any, int]:
+) -> Training:
     """The same for a database or a cluster, where rows without a label are not counted."""
     from deciban.estimators import on_engines
 
@@ -230,7 +287,8 @@ def learn_with_engine(
     estimator = new_estimator(model, read_schema(schema, tuple(engine.schema.names)), jobs)
     on_engines.fit(estimator, engine, target, text=text if model in ("text", "spam") else None, labelled=True)
     estimator.origin_ = origin(engine, target, getattr(estimator, "text_", None), "table", [], column_forms(sampled))
-    return estimator, leave_one_out_figures(estimator, None, estimator.classes_, model == "classifier"), 0
+    figures = leave_one_out_figures(estimator, None, estimator.classes_, model == "classifier")
+    return Training(estimator, figures, 0, column_kinds(estimator))
 
 
 def origin(
@@ -262,22 +320,24 @@ def leave_one_out_figures(estimator: Any, X: Any, y: Array, cheap: bool) -> Any:
     return {**figures, "how": judged.how, **({"note": judged.note} if judged.note else {})}
 
 
-def save_and_report(estimator: Any, figures: Any, unlabelled: int, path: str, json: bool) -> None:
+def save_and_report(training: Training, path: str, json: bool) -> None:
     """Write the model, and print what was learned."""
+    estimator = training.estimator
     estimator.save(path)
-    facts, target = training_facts(estimator, path, figures), estimator.origin_["target"]
+    facts, target = training_facts(training, path), estimator.origin_["target"]
     if len(estimator.classes_) < 2:
         note("note", f"column {target!r} holds one class only: until others are learned, it is the answer to every row")
-    if unlabelled:
-        note("note", f"{pluralize(unlabelled, 'row')} without a label in column {target!r} were left out")
+    if training.unlabelled:
+        note("note", f"{pluralize(training.unlabelled, 'row')} without a label in column {target!r} were left out")
     if json:
         show_json(facts)
     else:
-        print_facts(facts)
+        print_facts(facts, to_check(training.kinds))
 
 
-def training_facts(estimator: Any, path: str, figures: Any) -> dict[str, Any]:
+def training_facts(training: Training, path: str) -> dict[str, Any]:
     """What was learned, for --json."""
+    estimator = training.estimator
     counts = {
         str(plain(label)): int_if_whole(n) for label, n in zip(estimator.classes_, estimator.class_count_, strict=True)
     }
@@ -290,16 +350,22 @@ def training_facts(estimator: Any, path: str, figures: Any) -> dict[str, Any]:
         "target": estimator.origin_["target"],
         "text": estimator.origin_["text"],
     }
-    if figures is not None:
-        facts["leave_one_out"] = figures
+    if training.figures is not None:
+        facts["leave_one_out"] = training.figures
+    if training.kinds:
+        facts["columns"] = as_facts(training.kinds)
     return facts
 
 
-def print_facts(facts: dict[str, Any]) -> None:
+def print_facts(facts: dict[str, Any], columns: Table | None) -> None:
     by_size = sorted(facts["classes"].items(), key=lambda item: -item[1])
     shares = ", ".join(f"{label} {n:,.10g}" for label, n in by_size[:8])
     rest = f" and {len(by_size) - 8} more" if len(by_size) > 8 else ""
     print_line(f"Learned {pluralize(facts['rows'], 'row')} of {pluralize(len(by_size), 'class')}: {shares}{rest}.")
+    if columns is not None:
+        print_line()
+        show(columns)
+        print_line()
     if "leave_one_out" in facts:
         figures = facts["leave_one_out"]
         if "log_loss" in figures:

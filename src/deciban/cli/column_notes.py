@@ -1,0 +1,39 @@
+"""What `train` took columns for: those that it left out, and those where that is not obvious."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from deciban.show import Table, one_line
+
+if TYPE_CHECKING:
+    from deciban.reading.kinds import ColumnKind
+
+MAX_COLUMNS_LISTED = 12
+LEFT_OUT = "left out"
+
+
+def column_kinds(estimator: Any) -> Sequence[ColumnKind]:
+    """The columns that a `Classifier` was given, and their kinds; none for other models."""
+    reader = getattr(estimator.model_, "reader", None)
+    kinds: Sequence[ColumnKind] = () if reader is None else reader.kinds
+    return kinds
+
+
+def as_facts(kinds: Sequence[ColumnKind]) -> list[dict[str, str]]:
+    """Columns, what they were taken for, and why, for --json."""
+    return [{"column": kind.name, "kind": kind.kind, "why": kind.why} for kind in kinds]
+
+
+def to_check(kinds: Sequence[ColumnKind]) -> Table | None:
+    """The columns that a person may want to look at; None if there are none."""
+    from deciban.reading import kinds as reading
+
+    rows = [
+        (one_line(kind.name), LEFT_OUT if kind.kind in reading.LEFT_OUT else kind.kind, kind.why)
+        for kind in kinds
+        if not kind.is_obvious
+    ]
+    title = "columns to check; --schema COLUMN=KIND corrects what one is taken for"
+    return Table(title, ("column", "taken for", "why"), rows, most=MAX_COLUMNS_LISTED) if rows else None
