@@ -12,7 +12,7 @@ import pytest
 
 from deciban.errors import DecibanError, FileError
 from deciban.sources import open_source
-from deciban.sources.column_types import CODES
+from deciban.sources.column_types import CODES, as_written
 
 TABLE = pa.table(
     {
@@ -169,3 +169,13 @@ def test_hostile_arrow_is_refused_and_not_followed(tmp_path):
     write_file(pa.table({"a": beyond}), str(path))
     with pytest.raises(FileError, match="not a whole Arrow file"):
         rows(open_source([path]))
+
+
+def test_codes_that_stand_for_more_than_memory_holds_are_refused(tmp_path):
+    """Five thousand codes of one value of a million characters: few bytes in the file, 5 GB as texts."""
+    codes = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int8()), pa.array(["x" * 1_000_000]))
+    path = tmp_path / "bomb.arrow"
+    with pa.ipc.new_file(path, pa.schema([("t", codes.type)])) as file:
+        file.write_batch(pa.record_batch([codes], names=["t"]))
+    with pytest.raises(FileError, match="column 't' unpacks to 4,768 MB"):
+        as_written(next(open_source([path]).batches()).table, ())

@@ -14,7 +14,7 @@ from deciban.errors import DecibanError
 from deciban.sources.input_file import ByteStream, Pass
 
 BLOCK_BYTES = 1 << 22  # enough rows to amortise calls, few enough that several blocks fit in memory
-MAX_RECORD_BYTES = 1 << 28  # no table has longer records, but an unclosed quote may swallow the rest
+MAX_RECORD_BYTES = 1 << 26  # no table has longer records, but an unclosed quote may swallow the rest
 QUOTE, NEWLINE = b'"\n'
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, FileError
 from deciban.reading.arrow import floats, strings
 from deciban.show import one_line
 
 MAX_COLUMNS = 1 << 16  # of a file; a column takes about a millisecond to be read, judged and learned
 MAX_EXACT_INTEGER = 2**53  # every integer up to here is exact as a float
 MAX_DISTINCT_SHARE = 0.1  # of the values, for strings read as codes: repeated names, not texts or row ids
+MAX_DECODED_BYTES = 1 << 30  # of a column in one batch
 CODES = pa.dictionary(pa.int32(), pa.string())
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
@@ -86,7 +87,7 @@ def conform(table: pa.Table, columns: Sequence[str], types: Mapping[str, pa.Data
 def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, file: str) -> pa.ChunkedArray:
     try:
         if pa.types.is_dictionary(column.type) and column.type != kind:
-            column = column.cast(column.type.value_type)
+            column = decoded(column, name)
         if pa.types.is_dictionary(kind):
             plain = column if column.type == kind.value_type else column.cast(kind.value_type)
             return plain.dictionary_encode().cast(kind)
@@ -215,10 +216,26 @@ def as_written(table: pa.Table, whole: Collection[str]) -> pa.Table:
     changed = {}
     for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
         if pa.types.is_dictionary(column.type):
-            changed[i] = column.cast(column.type.value_type)
+            changed[i] = decoded(column, name)
         elif name in whole and pa.types.is_floating(column.type) and all_whole(column):
             changed[i] = column.cast(pa.int64())
     return with_columns(table, changed)
+
+
+def decoded(column: pa.ChunkedArray, name: str = "") -> pa.ChunkedArray:
+    """Dictionary codes as values. Few codes can stand for more bytes than memory holds, so these are counted first."""
+    if pa.types.is_string(column.type.value_type) or pa.types.is_large_string(column.type.value_type):
+        total = 0
+        for chunk in column.chunks:
+            lengths = pc.binary_length(chunk.dictionary)
+            total += pc.sum(pc.take(lengths, chunk.indices).cast(pa.int64())).as_py() or 0
+        if total > MAX_DECODED_BYTES:
+            raise FileError(
+                "column {column!r} unpacks to {size:,} MB at a time: its values are too long to be repeated so often",
+                column=one_line(name),
+                size=total >> 20,
+            )
+    return column.cast(column.type.value_type)
 
 
 def all_whole(column: pa.ChunkedArray) -> bool:
@@ -229,7 +246,8 @@ def all_whole(column: pa.ChunkedArray) -> bool:
 
 def as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column of texts; missing ones become empty."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    column = decoded(column) if pa.types.is_dictionary(column.type) else column
+    kind = column.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     kind = kind if is_text else pa.string()
     return pc.fill_null(column.cast(kind), strings([""], kind)[0])
