@@ -65,16 +65,20 @@ def navigation() -> set[str]:
     return set(leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
 
 
+def console_lines(page: Path) -> list[str]:
+    """What a reader types: the lines of console blocks, without their prompts, from the top of the page."""
+    blocks = [
+        block for _, _, language, block in FENCE.findall(page.read_text(encoding="utf-8")) if language == "console"
+    ]
+    return [line.strip()[2:] for block in blocks for line in block.splitlines() if line.strip().startswith("$ ")]
+
+
 def shown_commands() -> list[tuple[str, str]]:
     """(page, command) for every call of deciban in a console block, pipes split."""
-    commands = []
-    for page in PAGES:
-        for _, _, language, block in FENCE.findall(page.read_text(encoding="utf-8")):
-            lines = [line.strip()[2:] for line in block.splitlines() if line.strip().startswith("$ ")]
-            parts = [part.strip() for line in lines for part in re.split(r"\||&&", line)]
-            if language == "console":
-                commands += [(page_name(page), part) for part in parts if part.startswith("deciban")]
-    return commands
+    parts = [
+        (page, part.strip()) for page in PAGES for line in console_lines(page) for part in re.split(r"\||&&", line)
+    ]
+    return [(page_name(page), part) for page, part in parts if part.startswith("deciban")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
@@ -132,6 +136,23 @@ def test_a_command_that_is_shown_exists(page, command, every_command):
     known = {name for parameter in group.params for name in (*parameter.opts, *parameter.secondary_opts)}
     options = [word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)]
     assert [option for option in options if option not in {*known, "--help"}] == [], page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if console_lines(page)], ids=page_name)
+def test_the_console_blocks_of_a_page_run(page, tmp_path):
+    """In an empty folder, from the top: a file that a command reads ships with the package or was made above."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    script = "set -eo pipefail\n" + "\n".join(console_lines(page))
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -94,6 +94,15 @@ def test_a_demo_keeps_what_is_in_its_folder(desk):
     assert folder_contents(desk.folder) == before
 
 
+def test_example_data_is_written_and_nothing_else_runs(desk):
+    succeeded(desk("demo", "--data", "examples"))
+    assert set(folder_contents(desk.folder / "examples")) == {"customers.csv", "messages.csv"}
+    again = desk("demo", "--data", "examples")
+    assert (again.code, "--force" in again.err) == (2, True)
+    succeeded(desk("demo", "--data", "examples", "--force"))
+    assert "--folder" in desk("demo", "--data", "examples", "--folder", "x").err
+
+
 UNWRITABLE = [
     *(
         f"{line} -o folder"
@@ -109,6 +118,7 @@ UNWRITABLE = [
     "predict churn.deciban more.csv --coverage 0.9 --rows folder",
     "demo --folder more.csv",
     "demo --folder more.csv/inside",
+    "demo --data more.csv",
 ]
 
 

@@ -17,41 +17,58 @@ from deciban.cli import options
 from deciban.cli.terminal import print_line
 from deciban.errors import DecibanError
 
-FILES = ("messages.csv", "one.csv", "spam.deciban", "without.deciban", "report.html")
+EXAMPLE_DATA = ("customers.csv", "messages.csv")  # what ships with the package
+TOUR_FILES = ("messages.csv", "one.csv", "spam.deciban", "without.deciban", "report.html")
 EXAMPLE_TEXT = "Free tickets for the meeting, claim your prize now"
 
 
 def demo(
     folder: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Where its files go; a new temporary folder by default.")
+        str | None, typer.Option(metavar="FOLDER", help="Folder for its files; a new temporary folder by default.")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Only write the example data to this folder: customers.csv, messages.csv."),
     ] = None,
     force: options.Force = False,
 ) -> None:
-    """See deciban at work: train on 400 messages written for it, evaluate, explain, forget, draw, and write a report.
+    """See deciban at work: train on 400 example messages, evaluate, explain, forget, sample, and write a report.
 
-    Every step is a command that is shown before it runs. Nothing is downloaded.
+    Each command is printed before it runs. Nothing is downloaded.
 
     \b
     Examples:
       deciban demo
       deciban demo --folder demo
+      deciban demo --data examples
     """
-    directory = Path(tempfile.mkdtemp(prefix="deciban-demo-")) if folder is None else checked_folder(folder, force)
-    messages = resources.files("deciban").joinpath("demo/messages.csv").read_text(encoding="utf-8")
+    if data is not None:
+        if folder is not None:
+            raise DecibanError("--data writes the example data and stops: leave out --folder")
+        directory = checked_folder("--data", data, EXAMPLE_DATA, force)
+        for name in EXAMPLE_DATA:
+            (directory / name).write_text(example(name), encoding="utf-8")
+        print_line(f"Wrote {' and '.join(EXAMPLE_DATA)} to {directory}")
+        return
+    if folder is None:
+        directory = Path(tempfile.mkdtemp(prefix="deciban-demo-"))
+    else:
+        directory = checked_folder("--folder", folder, TOUR_FILES, force)
+    messages = example("messages.csv")
     (directory / "messages.csv").write_text(messages, encoding="utf-8")
     lines = messages.splitlines()
     header = next(i for i, line in enumerate(lines) if not line.startswith("#"))
     (directory / "one.csv").write_text(f"{lines[header]}\n{lines[header + 2]}\n", encoding="utf-8")
-    print_line("400 short messages, written for this project, half of them spam. What deciban does with them:")
+    print_line("400 short messages, written for this project, half of them spam. This is what deciban does with them:")
     overwrite = " --force" if force else ""
     for explanation, command in (
         (
-            "Learn them: one pass, one sum for every word and class.",
+            "Learn them in one pass: a sum for every word and class.",
             f"train messages.csv --target label -o spam.deciban{overwrite}",
         ),
-        ("How good is it? Each message is judged by the model without it.", "evaluate spam.deciban messages.csv"),
+        ("How good is it? Each message is predicted by the model without it.", "evaluate spam.deciban messages.csv"),
         (
-            "Why is this one spam? Evidence adds up, in decibans: 10 dB is ten to one.",
+            "Why is this message spam? Evidence adds up, in decibans: 10 dB is ten to one.",
             f'explain spam.deciban --text "{EXAMPLE_TEXT}"',
         ),
         (
@@ -59,29 +76,37 @@ def demo(
             f"forget spam.deciban one.csv -o without.deciban{overwrite}",
         ),
         (
-            "What would a spam look like? Words drawn from what was learned.",
+            "What does spam look like? Messages sampled from the model.",
             "sample spam.deciban -n 2 --given spam --seed 4",
         ),
-        ("And all of it on one page.", f"report spam.deciban messages.csv -o report.html{overwrite}"),
+        ("Write it all to one page.", f"report spam.deciban messages.csv -o report.html{overwrite}"),
     ):
         step(explanation, command, directory)
     print_line()
     print_line(f"The page is {directory / 'report.html'}. Try your own: deciban train FILE.csv --target COLUMN")
 
 
-def checked_folder(folder: str, force: bool) -> Path:
-    """The folder, made if need be, with none of the demo's files in it unless they may be overwritten."""
+def example(name: str) -> str:
+    """A file that ships with the package, as text."""
+    return resources.files("deciban").joinpath("demo", name).read_text(encoding="utf-8")
+
+
+def checked_folder(option: str, folder: str, names: tuple[str, ...], force: bool) -> Path:
+    """The folder, created if need be, without files of these names unless they may be overwritten."""
     directory = Path(folder)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         problem = "it is a file" if os.path.isfile(folder) else str(error.strerror).lower()
-        raise DecibanError("--folder {file!r} cannot be made: {problem}", file=folder, problem=problem) from None
-    existing = [name for name in FILES if (directory / name).exists()]
+        raise DecibanError(
+            "cannot create {option} {file!r}: {problem}", option=option, file=folder, problem=problem
+        ) from None
+    existing = [name for name in names if (directory / name).exists()]
     if existing and not force:
         raise DecibanError(
-            "{file!r} exists already: give another folder with --folder, or --force to overwrite it",
+            "{file!r} already exists: give another folder with {option}, or --force to overwrite it",
             file=str(directory / existing[0]),
+            option=option,
         )
     return directory
 
