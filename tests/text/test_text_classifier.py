@@ -725,3 +725,14 @@ def test_one_text_or_several_are_explained():
 def test_refusals_are_of_one_family():
     assert issubclass(ForgetError, DecibanError)
     assert issubclass(DecibanError, ValueError)
+
+
+@pytest.mark.parametrize("options", [{}, {"reliability": None}, {"n_features": 64}], ids=str)
+def test_a_model_that_has_forgotten_everything_is_kept_and_learns_again(options, tmp_path):
+    texts, labels = ["hello there", "win now"], ["ham", "spam"]
+    model = TextClassifier(**options).fit(texts, labels)
+    model.forget(texts, labels)
+    model.save(tmp_path / "m.deciban")
+    again = deciban.load(tmp_path / "m.deciban")
+    assert again.class_count_.sum() == 0
+    assert again.partial_fit(texts, labels).predict(["win"]).tolist() == ["spam"]

@@ -258,8 +258,8 @@ def read_choice(
 
 
 def read_words(tensors: Mapping[str, Array], block: str) -> Vocabulary:
-    n_bytes, n_words = (math.prod(described(tensors, f"{block}.{piece}")[1]) for piece in ("bytes", "ends"))
-    if n_words > n_bytes + 1:
+    n_bytes, n_ends = (math.prod(described(tensors, f"{block}.{piece}")[1]) for piece in ("bytes", "ends"))
+    if n_ends > n_bytes + 2:  # one end more than words, and one word may be empty
         raise FileError(f"its {block} are not distinct")
     return Vocabulary.from_buffers(
         of_kind(tensors, f"{block}.bytes", np.uint8), of_kind(tensors, f"{block}.ends", np.int64)
