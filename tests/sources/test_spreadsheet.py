@@ -22,6 +22,7 @@ ROWS = [["when", "n", "price", "ok", "town", "zip"], [DAY, 3, 1.5, True, "Ghent"
 
 def write(path, sheets):
     book = xlsxwriter.Workbook(path)
+    book.set_properties({"created": DAY})  # so that the same cells are the same bytes
     day = book.add_format({"num_format": "yyyy-mm-dd"})
     for name, rows in sheets.items():
         sheet = book.add_worksheet(name)
