@@ -117,7 +117,7 @@ def test_in_long_texts_items_that_most_have_are_left_out():
 
 def test_x_and_its_sums_are_the_definition(model):
     common, x = model.model_.sums.common, dense(model, X)
-    vectors = common.vectors(model.model_.sums.lexicon, rows_of(model, X))
+    vectors = common.vectors(common.columns(model.model_.sums.lexicon), rows_of(model, X))
     actual = np.zeros_like(x)
     actual[np.repeat(np.arange(len(X)), np.diff(vectors.indptr)), vectors.at] = vectors.x
     np.testing.assert_array_equal(actual, x)
@@ -333,7 +333,7 @@ def test_an_earlier_inverse_saves_steps(documents, monkeypatch):
 
 def test_threads_change_nothing(model):
     common, weight = model.model_.sums.common, model.model_.sums.weight
-    vectors = common.vectors(model.model_.sums.lexicon, rows_of(model, X))
+    vectors = common.vectors(common.columns(model.model_.sums.lexicon), rows_of(model, X))
     y = Y.astype(np.int32)
     one, three = (common.of(vectors, y, np.ones(len(y)), 3, n_jobs) for n_jobs in (1, 3))
     np.testing.assert_array_equal(one.products, three.products)

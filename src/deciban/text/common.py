@@ -97,15 +97,19 @@ class CommonItems:
 
     # ------------------------------------------------------------------ rows
 
-    def vectors(self, lexicon: Items, rows: dict[str, Rows]) -> ItemVectors:
-        """x of rows whose items are numbered by the lexicon."""
-        to, mine = lexicon.places(self.items), [block for b, block in enumerate(BLOCKS) if (self.block == b).any()]
-        columns = {}
-        for block in mine:
+    def columns(self, lexicon: Items) -> dict[str, Codes]:
+        """By block, the column of x of each item of the lexicon; −1 if it has none."""
+        to, columns = lexicon.places(self.items), {}
+        for block in [block for b, block in enumerate(BLOCKS) if (self.block == b).any()]:
             at = np.flatnonzero(self.block == BLOCKS.index(block))
             place = to[block][self.number[at]]
             columns[block] = np.full(lexicon.size(block), -1, dtype=np.int32)
             columns[block][place[place >= 0]] = at[place >= 0]
+        return columns
+
+    def vectors(self, columns: dict[str, Codes], rows: dict[str, Rows]) -> ItemVectors:
+        """x of rows whose items are numbered by the lexicon of these columns."""
+        mine = list(columns)
         n = len(next(iter(rows.values()))[0]) - 1
         ends = np.zeros(n + 1, dtype=np.int64)
         for block in mine:
@@ -376,16 +380,19 @@ class RidgeGaussians:
     """An ItemGaussian for every ridge."""
 
     laws: tuple[ItemGaussian, ...]
+    slopes: Floats  # (d, ridges · k)
+    constants: Floats  # (ridges · k,)
 
     @classmethod
     def of(cls, sums: CommonItems, weight: Floats, ridge_values: Floats, left_out: bool) -> RidgeGaussians:
         scatter = within_classes(sums, weight) if left_out else None
-        return cls(tuple(ItemGaussian.of(sums, weight, float(ridge), scatter) for ridge in ridge_values))
+        laws = tuple(ItemGaussian.of(sums, weight, float(ridge), scatter) for ridge in ridge_values)
+        slopes, constants = zip(*(law.weights() for law in laws), strict=True)
+        return cls(laws, np.hstack(slopes), np.hstack(constants))
 
     def evidence(self, rows: ItemVectors, n_jobs: int | None = None) -> Floats:
         """F of new rows, (n, ridges, k), less its mean over the classes."""
-        slopes, constants = zip(*(law.weights() for law in self.laws), strict=True)
-        scores = rows.times(np.hstack(slopes), n_jobs) + np.hstack(constants)
+        scores = rows.times(self.slopes, n_jobs) + self.constants
         return rows.centred(scores.reshape(len(rows), len(self.laws), -1))
 
     def evidence_without(self, rows: ItemVectors, y: Codes, weight: Floats, n_jobs: int | None = None) -> Floats:

@@ -65,6 +65,7 @@ from deciban.text.sums import (
 from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Shares, Tables, class_factors
 from deciban.text.tokens import BY_SCRIPT, TokenRule
 
+ITEMS_PER_CALL = 2_000  # as many items could be looked up in the time that tables of a few items take to set up
 MAX_EVIDENCE_ENTRIES = 1 << 25  # held at a time
 DISTINCT_WEIGHTS = 16  # with more of them, rows of about the same weight share one table of class shares
 DEFAULT_WEIGHT = 0.3  # of the informative items, and of all items alike; suits a few documents
@@ -224,7 +225,7 @@ class Graded(Learner):
         if common is not None:
             amount = np.ones(len(y)) if weight is None else np.ascontiguousarray(weight)
             codes = np.where(amount > 0, y, -1).astype(np.int32)
-            vectors = common.vectors(self.sums.lexicon, rows)
+            vectors = common.vectors(common.columns(self.sums.lexicon), rows)
             common = common.of(vectors, codes, amount, len(self.classes), n_jobs)
         return replace(self, sums=replace(self.sums, common=common))
 
@@ -294,7 +295,10 @@ class Graded(Learner):
     def item_vectors(self, rows: dict[str, Rows]) -> ItemVectors:
         """x of rows: the vectors of their common items."""
         assert self.sums.common is not None
-        return self.sums.common.vectors(self.sums.lexicon, rows)
+        lexicon, columns = self.sums.lexicon, self._cache.get("columns")
+        if columns is None or any(len(mine) != lexicon.size(block) for block, mine in columns.items()):
+            columns = self._cache["columns"] = self.sums.common.columns(lexicon)
+        return self.sums.common.vectors(columns, rows)
 
     @property
     def vectors(self) -> int:
@@ -337,7 +341,7 @@ class Graded(Learner):
         One text needs only a few of all items. So at first tables are derived for the rows' items alone; once as many
         items have been looked up as there are, tables of all items are derived and cached.
         """
-        asked = self._cache.get("asked", 0) + sum(len(indices) for _, indices in rows.values())
+        asked = self._cache.get("asked", 0) + ITEMS_PER_CALL + sum(len(indices) for _, indices in rows.values())
         self._cache["asked"] = asked
         if "tables" in self._cache or asked >= sum(cells.size for cells in self.sums.cells.values()):
             return {block: (table, rows[block]) for block, table in self.tables(n_jobs).items()}

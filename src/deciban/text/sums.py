@@ -391,7 +391,7 @@ def sums_of(
     known = y >= 0
     by_class = np.bincount(y[known], amount[known], minlength=k).astype(float)
     if common is not None:
-        common = common.of(common.vectors(lexicon, rows), y, np.ascontiguousarray(amount), k, n_jobs)
+        common = common.of(common.vectors(common.columns(lexicon), rows), y, np.ascontiguousarray(amount), k, n_jobs)
     return TextSums(classes, by_class, lexicon, cells, mass, False, common)
 
 

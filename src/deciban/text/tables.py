@@ -71,6 +71,8 @@ class Tables:
     total: Floats  # (items,)
     dense_row: Codes  # (items,)
     dense: Floats  # (rows, strengths, k)
+    factor: Floats  # distinct factors of the classes
+    factor_of: Codes  # (k,) which of them each class has
 
     @classmethod
     def of(cls, cells: ItemSums, strength: Floats, shares: Shares, n_jobs: int | None = None) -> Tables:
@@ -84,9 +86,9 @@ class Tables:
             np.empty((cells.size, MAX_STRENGTHS)),
             np.empty(cells.size),
         )
-        out = cls(
-            cells, padded, shares, lift, known, total, dense_row, np.zeros((int(is_dense.sum()), len(strength), k))
-        )
+        factor, factor_of = np.unique(shares.factor, return_inverse=True)
+        dense = np.zeros((int(is_dense.sum()), len(strength), k))
+        out = cls(cells, padded, shares, lift, known, total, dense_row, dense, factor, factor_of.astype(np.int32))
 
         def work(first: int, last: int) -> None:
             kernel.tables(
@@ -99,15 +101,13 @@ class Tables:
     def evidence(self, rows: Rows, own: Codes, taken: Floats, out: Floats, n_jobs: int | None = None) -> None:
         """Write the vectors of each row into out (n, strengths · vectors, k), which must be zero."""
         damping, (share, without_taken, entropy, by_class) = damped(rows), self.shares
-        factor, group = np.unique(by_class, return_inverse=True)
         pseudo, pseudo_left = share * by_class, without_taken * by_class
-        of_class: Codes = group.astype(np.int32)
 
         def work(first: int, last: int) -> None:
             kernel.evidence(
                 *rows, damping, own, taken, self.cells.ptr, self.cells.cls, self.cells.val, self.lift, self.known,
-                self.total, self.dense_row, self.dense, pseudo, pseudo_left, entropy, of_class, factor, self.strength,
-                KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, out, first, last,
+                self.total, self.dense_row, self.dense, pseudo, pseudo_left, entropy, self.factor_of, self.factor,
+                self.strength, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, out, first, last,
             )  # fmt: skip
 
         in_pieces(len(own), threads(n_jobs, 8 * len(rows[1])), work)
