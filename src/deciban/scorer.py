@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -29,7 +29,7 @@ __all__ = ["Scorer", "read"]
 MAIL_ANSWERS = np.array(["ham", "unsure", "spam"])
 
 
-def read(path: str | os.PathLike[str], n_jobs: int | None = None) -> Scorer:
+def read(path: str | os.PathLike[str] | BinaryIO, n_jobs: int | None = None) -> Scorer:
     """Read any model that `save` wrote, to score with, without scikit-learn.
 
     >>> import tempfile
@@ -43,7 +43,7 @@ def read(path: str | os.PathLike[str], n_jobs: int | None = None) -> Scorer:
     document, tensors, about = files.read_parts(path)
     name = about.get("model")
     if not isinstance(name, str) or name not in files.MODELS:
-        raise FileError(f"{os.fspath(path)!r} holds a model {name!r} that this version does not know")
+        raise FileError(f"{files.name_of(path)!r} holds a model {name!r} that this version does not know")
     with files.damage(path):
         model = saved.unpack(about, document, tensors)
         reader = saved.reader_of(about, model)

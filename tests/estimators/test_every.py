@@ -12,6 +12,7 @@ from every import ESTIMATORS, READS, made, rows_for
 from sklearn.base import clone
 
 import deciban
+from deciban.errors import ForgetError
 
 MODELS = sorted(set(ESTIMATORS) - {"CountVectorizer"})  # which answers with counts, and has no file
 # A centroid is nearest in plain units, a filter may be unsure, and a mixture's classes are numbers.
@@ -96,3 +97,24 @@ def test_learning_changes_no_rows(name):
         assert X == before[0]
     else:
         np.testing.assert_array_equal(X, before[0])
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_what_was_learned_apart_can_be_taken_away_again(name, learned):
+    model, X, y = learned(name)
+    some = {key: column[:6] for key, column in X.items()} if isinstance(X, dict) else X[:6]
+    if model.model_.why_inexact:
+        with pytest.raises(ForgetError, match="subtracted"):
+            _ = model - model
+        return
+    part = model.empty().partial_fit(some, y[:6])
+    both = model + part
+    rest = both - part
+    np.testing.assert_allclose(rest.class_count_, model.class_count_)
+    np.testing.assert_allclose(rest.predict_proba(X), model.predict_proba(X), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose((model - part).predict_proba(X), copy.copy(model).forget(some, y[:6]).predict_proba(X))
+    np.testing.assert_allclose(both.class_count_.sum(), model.class_count_.sum() + 6)
+    with pytest.raises(ForgetError):
+        _ = part - model
+    with pytest.raises(TypeError):
+        _ = model - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -387,3 +388,25 @@ def test_golden_files_stay_readable(golden, path):
     if "learned" in expected:
         model.partial_fit(expected["rows"], expected["labels"])
         np.testing.assert_allclose(model.predict_proba(expected["rows"]), expected["learned"], **close)
+
+
+def test_models_are_written_to_and_read_from_open_files(tmp_path):
+    model = deciban.MultinomialNB().fit([[2, 0], [0, 1]], ["spam", "ham"])
+    file = io.BytesIO()
+    model.save(file)
+    model.save(tmp_path / "model.deciban")
+    assert file.getvalue() == (tmp_path / "model.deciban").read_bytes()
+    for source in (io.BytesIO(file.getvalue()), open(tmp_path / "model.deciban", "rb")):  # noqa: SIM115 - closed below
+        with source:
+            assert deciban.load(source).class_count_.tolist() == [1.0, 1.0]
+    assert deciban.read(io.BytesIO(file.getvalue())).predict([[1, 0]]).tolist() == ["spam"]
+    for damaged in (b"", b"x", file.getvalue()[:-1], file.getvalue() + b"x"):
+        with pytest.raises(FileError, match="'the model' is"):
+            deciban.load(io.BytesIO(damaged))
+
+
+def test_words_of_one_character_are_distinct(tmp_path):
+    """With the empty word, which begins and ends texts, there is one word more than characters."""
+    model = deciban.TextClassifier().fit(["a b", "c d", "a b c", "d"], ["x", "y", "x", "y"])
+    model.save(tmp_path / "model.deciban")
+    assert deciban.load(tmp_path / "model.deciban").vocabulary_ == model.vocabulary_

@@ -314,6 +314,15 @@ def test_a_stored_solution_is_used_only_if_it_is_right(model):
         files.rebuild(document, {**tensors, "common.solved": tensors["common.solved"][:1]})
 
 
+def test_a_part_has_no_solution_of_its_own(model, monkeypatch):
+    """It is to be added to another: solving for it would take long, and replace the inverse that the other has."""
+    monkeypatch.setattr(System, "inverted", None)
+    part = model.empty().partial_fit(*corpus(3, seed=7))
+    assert "common.solved" not in files.parts(part.model_)[1]
+    assert part.model_.sums.common.known is not model.model_.sums.common.known
+    assert (model + part).model_.sums.common.known is model.model_.sums.common.known
+
+
 @pytest.mark.parametrize("documents", [1, 3, 60])
 def test_an_earlier_inverse_saves_steps(documents, monkeypatch):
     """A few documents more take a few steps; with many, or with none known before, S + R is inverted."""

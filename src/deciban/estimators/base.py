@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -353,6 +353,29 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _merged_with(self, other: Any) -> Any:
         return self.model_ + other.model_
+
+    @of_one_state
+    def __sub__(self, other: Self) -> Self:
+        """The model without what the other learned, which must be a part of what this one learned.
+
+        The inverse of `+`: sums that were learned apart by `empty()` copies can be taken away again.
+
+        >>> from deciban import MultinomialNB
+        >>> model = MultinomialNB().fit([[2, 0], [0, 1]], ["spam", "ham"])
+        >>> part = model.empty().partial_fit([[1, 1]], ["spam"])
+        >>> (model + part - part).class_count_.tolist()
+        [1.0, 1.0]
+        """
+        if type(other) is not type(self):
+            return NotImplemented
+        check_is_fitted(self)
+        check_is_fitted(other)
+        self._check_adds("cannot be reduced")
+        self._check_exact("and nothing can be subtracted: fit again without it")
+        self._check_mergeable(other)
+        rest = copy.copy(self)
+        rest.model_ = self._checked_remainder(self.model_ - other.model_)
+        return rest
 
     def __radd__(self, other: Any) -> Self:
         """So that sum(models) works."""
@@ -1028,8 +1051,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     # ------------------------------------------------------------------ saving
 
     @of_one_state
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one safe file; `deciban.load` reads it. It contains none of the rows kept in memory."""
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
+        """Write the model to one safe file; `deciban.load` reads it. It contains none of the rows kept in memory.
+
+        A path is replaced as a whole, or not at all. An open file, such as io.BytesIO(), is written to as it is.
+        """
         check_is_fitted(self)
         self._check_parameters()
         self._check_savable()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from typing import Any, BinaryIO
 
 from deciban import saved
 from deciban.corollaries.conformal import Strangeness
@@ -12,8 +12,8 @@ from deciban.errors import FileError
 from deciban.storage import files
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that `save` wrote: it predicts, learns and forgets as before.
+def load(path: str | os.PathLike[str] | BinaryIO) -> Any:
+    """Read a model that `save` wrote, from a path or an open file: it predicts, learns and forgets as before.
 
     >>> import tempfile, os
     >>> from deciban import MultinomialNB, load
@@ -26,7 +26,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     document, tensors, about = files.read_parts(path)
     name = about.get("model")
     if not isinstance(name, str) or name not in files.MODELS:
-        raise FileError(f"{os.fspath(path)!r} holds a model {name!r} that this version does not know")
+        raise FileError(f"{files.name_of(path)!r} holds a model {name!r} that this version does not know")
     kind = getattr(importlib.import_module(f"deciban.estimators.{files.MODELS[name]}"), name)
     with files.damage(path):
         estimator = kind(**about["parameters"])

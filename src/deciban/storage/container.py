@@ -81,8 +81,15 @@ class MappedFile:
         return arrays
 
 
-def open_file(path: str | os.PathLike[str]) -> MappedFile:
-    """Map a file. If another program truncates it meanwhile, the system kills this one (SIGBUS): copy soon."""
+def open_file(path: str | os.PathLike[str] | BinaryIO) -> MappedFile:
+    """Map a file, or read an open one. If another program truncates a mapped file meanwhile, the system kills this one
+    (SIGBUS): copy soon."""
+    data: bytes | mmap.mmap
+    if not isinstance(path, str | bytes | os.PathLike):
+        data = path.read()
+        if not data:
+            raise FileError("it is empty")
+        return parsed(data)
     name = os.fspath(path)
     if not os.path.exists(name):
         raise FileNotFoundError(f"there is no model file {name!r}: {did_you_mean_file(name, 'check its name')}")
@@ -92,14 +99,19 @@ def open_file(path: str | os.PathLike[str]) -> MappedFile:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
             raise FileError("it is empty")
-        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    length = int.from_bytes(mapped[:8], "little")
-    if mapped[8:9] != b"{" or length < 2:
+        data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    return parsed(data)
+
+
+def parsed(data: bytes | mmap.mmap) -> MappedFile:
+    """The header of a file, and its arrays in place."""
+    length = int.from_bytes(data[:8], "little")
+    if data[8:9] != b"{" or length < 2:
         raise FileError("it is a file of another kind")
-    if length > size - 8:
+    if length > len(data) - 8:
         raise FileError("it was cut short, or is a file of another kind")
-    header = read_json(mapped[8 : 8 + length].decode())
-    return MappedFile(header, memoryview(mapped)[8 + length :])
+    header = read_json(data[8 : 8 + length].decode())
+    return MappedFile(header, memoryview(data)[8 + length :])
 
 
 def read_json(text: str) -> Any:

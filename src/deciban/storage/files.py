@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -109,9 +109,15 @@ def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def write_parts(
-    path: str | os.PathLike[str], document: dict[str, Any], tensors: dict[str, Array], about: dict[str, Any]
+    path: str | os.PathLike[str] | BinaryIO,
+    document: dict[str, Any],
+    tensors: dict[str, Array],
+    about: dict[str, Any],
 ) -> None:
-    """Write a document and arrays, with a checksum over both; an old file is replaced atomically."""
+    """Write a document and arrays, with a checksum over both; an old file is replaced atomically.
+
+    Instead of a path, an open file can be given, which is written to as it is.
+    """
     full_document = {"format": FORMAT, **document, "about": {key: encode(value) for key, value in about.items()}}
     stored, packed = {}, {}
     for name, array in tensors.items():
@@ -123,7 +129,18 @@ def write_parts(
             stored |= {f"{name}/{piece}": values for piece, values in pieces.items()}
     text = json.dumps({**full_document, "packed": packed} if packed else full_document, sort_keys=True)
     strings = {"deciban": text, "sha256": checksum(text, stored)}
-    atomic.replace(path, lambda file: container.write(file, stored, strings))
+    if isinstance(path, str | bytes | os.PathLike):
+        atomic.replace(path, lambda file: container.write(file, stored, strings))
+    else:
+        container.write(path, stored, strings)
+
+
+def name_of(path: str | os.PathLike[str] | BinaryIO) -> str:
+    """What a file is called in messages; an open file may have no name."""
+    if isinstance(path, str | bytes | os.PathLike):
+        return os.fsdecode(path)
+    name = getattr(path, "name", None)
+    return name if isinstance(name, str) else "the model"
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
@@ -134,17 +151,17 @@ def read(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any]]:
 
 
 @contextmanager
-def damage(path: str | os.PathLike[str], how: str = "is damaged") -> Iterator[None]:
+def damage(path: str | os.PathLike[str] | BinaryIO, how: str = "is damaged") -> Iterator[None]:
     """Turn any error while reading a description into a FileError: the file is damaged."""
     try:
         yield
     except DAMAGE_ERRORS as error:
         why = str(error) if isinstance(error, FileError) else f"{type(error).__name__}: {error}"
         why = one_line(why if len(why) <= MAX_REASON_LENGTH else why[:MAX_REASON_LENGTH] + "…")
-        raise FileError("{file!r} {how}: {why}", file=os.fsdecode(path), how=how, why=why) from None
+        raise FileError("{file!r} {how}: {why}", file=name_of(path), how=how, why=why) from None
 
 
-def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], StoredArrays, dict[str, Any]]:
+def read_parts(path: str | os.PathLike[str] | BinaryIO) -> tuple[dict[str, Any], StoredArrays, dict[str, Any]]:
     """A file's document, its arrays and its metadata, after checking format and checksum.
 
     The file is memory-mapped while it is read, and arrays are copied when they are asked for.
@@ -153,7 +170,7 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[dict[str, Any], StoredArra
         file = container.open_file(path)
         strings = file.strings
     if "deciban" not in strings:
-        raise FileError("{file!r} is a safetensors file, but not a deciban model", file=os.fsdecode(path))
+        raise FileError("{file!r} is a safetensors file, but not a deciban model", file=name_of(path))
     with damage(path):
         text = strings["deciban"]
         document = container.read_json(text)

@@ -93,7 +93,8 @@ class CommonItems:
 
     def none(self, k: int) -> CommonItems:
         """The same items, with nothing learned of k classes."""
-        return replace(self, by_class=np.zeros((k, self.size)), products=np.zeros((self.size, self.size)))
+        zeros = np.zeros((self.size, self.size))
+        return replace(self, by_class=np.zeros((k, self.size)), products=zeros, known={})  # solutions are of other sums
 
     # ------------------------------------------------------------------ rows
 

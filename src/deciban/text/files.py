@@ -26,7 +26,7 @@ from deciban.storage.files import (
     read_left_out,
 )
 from deciban.storage.stored import described, part
-from deciban.text.common import COMMON, RIDGES, CommonItems, SolvedSystem
+from deciban.text.common import COMMON, MIN_DOCUMENTS, RIDGES, CommonItems, SolvedSystem
 from deciban.text.common import MAX_COMMON_ITEMS as MOST_COMMON
 from deciban.text.graded import Graded, TextChoice
 from deciban.text.hashed import MAX_BUCKETS, Buckets, HashedLexicon
@@ -56,7 +56,8 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     tensors = {"weight": np.ascontiguousarray(sums.weight), **lexicon_parts(sums.lexicon)}
     if sums.common is not None:
         tensors |= common_parts(sums.common)
-        if (laws := model.gaussians()) is not None:  # takes longest to derive
+        # It takes longest to derive. A model of few documents is a part, to be added to another: nobody asks it.
+        if model.weight.sum() >= MIN_DOCUMENTS and (laws := model.gaussians()) is not None:
             tensors["common.solved"] = np.stack([law.solved for law in laws.laws])
     for block, cells in sums.cells.items():
         tensors |= {f"{block}.ptr": cells.ptr, f"{block}.cls": cells.cls, f"{block}.val": cells.val}
