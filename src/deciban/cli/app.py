@@ -22,6 +22,8 @@ COMMANDS = (  # a file each, in commands/
     "compare",
     "report",
     "export",
+    "serve",
+    "token",
     "demo",
     "bench",
 )

@@ -1,0 +1,87 @@
+"""`deciban token`: who may use a server."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from deciban.cli import options
+from deciban.cli.terminal import note, print_line, show, show_json
+from deciban.errors import DecibanError
+from deciban.show import Table
+
+ACTIONS = ("create", "list", "revoke", "key")
+
+
+def token(
+    action: Annotated[str, typer.Argument(help="create, list, revoke or key.", metavar="ACTION")],
+    name: Annotated[
+        str | None, typer.Argument(help="The token's name; of `key`, the file to write.", show_default=False)
+    ] = None,
+    scope: Annotated[str, typer.Option(help="read, teach (and read), or admin (and teach).")] = "read",
+    store: Annotated[str | None, typer.Option(help="The server's store (deciban.sqlite).")] = None,
+    config: Annotated[str | None, typer.Option("--config", "-c", help="A file of settings (TOML).")] = None,
+    json: options.Json = False,
+) -> None:
+    """Make, list and revoke the tokens of a server, and make the key of encrypted content.
+
+    A token is shown once; the store has its hash. A running server takes changes over within seconds.
+
+    \b
+    Examples:
+      deciban token create mailserver --scope teach
+      deciban token list
+      deciban token revoke mailserver
+      deciban token key content.key
+    """
+    if action not in ACTIONS:
+        raise DecibanError("{value!r} is none of {actions}", value=action, actions=", ".join(ACTIONS))
+    if action != "list" and name is None:
+        raise DecibanError("give a name: deciban token {action} NAME", action=action)
+    if action == "key":
+        write_key(str(name))
+        return
+    from deciban.server.config import settings_of
+    from deciban.server.store import open_store
+    from deciban.server.tokens import make_token
+
+    opened = open_store(settings_of(config, os.environ, {"store": store}).store)
+    try:
+        if action == "create":
+            secret = make_token(opened, str(name), scope)
+            if json:
+                show_json({"name": name, "scope": scope, "token": secret})
+            else:
+                note("note", "this is shown once: keep it where its user keeps passwords")
+                print_line(secret)
+        elif action == "revoke":
+            opened.revoke_token(str(name), time.time())
+            print_line(f"Revoked {name}.")
+        else:
+            rows = [(one.name, one.scopes[-1], date(one.created), date(one.revoked)) for one in opened.tokens()]
+            table = Table("tokens", ("name", "scope", "created", "revoked"), rows)
+            show_json(table.to_dict()) if json else show(table)
+    finally:
+        opened.close()
+
+
+def date(when: float | None) -> str:
+    return "" if when is None else datetime.fromtimestamp(when).strftime("%Y-%m-%d %H:%M")
+
+
+def write_key(path: str) -> None:
+    """A new key, in a file for its owner alone; an existing file stays, since content would be lost with it."""
+    from deciban.server.store.content import fernet_class
+
+    key = fernet_class().generate_key()
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise DecibanError("{file!r} exists: a new key would make encrypted content unreadable", file=path) from None
+    with open(descriptor, "wb") as file:
+        file.write(key + b"\n")
+    print_line(f"Wrote {path}. Without it, encrypted content cannot be read: keep a copy apart from the store.")

@@ -1,0 +1,316 @@
+"""A client of `deciban serve`, with nothing but Python's own library.
+
+>>> client = Client("http://127.0.0.1:8470", token="deciban_…")  # or unix:/run/deciban/socket
+>>> client.predict("Win a free phone now")["label"]                     # doctest: +SKIP
+'spam'
+>>> client.learn("Win a free phone now", "spam", id="message-17")       # doctest: +SKIP
+{'id': 'message-17', 'status': 'learned', 'label': 'spam'}
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import socket
+import ssl
+import uuid
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlencode, urlsplit
+
+from deciban.errors import DecibanError, EngineError
+
+UNIX = "unix:"
+TRIES = 2  # of a request whose connection the server has closed meanwhile
+
+Content = str | bytes | Mapping[str, Any]
+
+
+class ServerError(EngineError):
+    """The server refused a request, or cannot be reached: `status` is HTTP's (0: not reached), `code` the server's."""
+
+    status: int = 0
+    code: str = "unreachable"
+
+
+class Client:
+    """A server's models, to classify, explain, teach and forget.
+
+    An example is a text (str), a raw message (bytes) or a row of a table (a mapping). Where one example is given the
+    result is one; for a list of them it is a list. Learning is safe to repeat with the same id.
+
+    Parameters
+    ----------
+    url : str
+        http://HOST:PORT, https://…, or unix:PATH for a socket. By default the environment's DECIBAN_URL, or port 8470
+        of this machine.
+    token : str, optional
+        By default the environment's DECIBAN_TOKEN.
+    model : str, optional
+        The model that is meant; it can be left out where the server has one.
+    timeout : float, default=30
+        Seconds to wait for an answer.
+    """
+
+    def __init__(
+        self, url: str | None = None, token: str | None = None, model: str | None = None, timeout: float = 30.0
+    ) -> None:
+        self.url = url or os.environ.get("DECIBAN_URL", "http://127.0.0.1:8470")
+        self._token = os.environ.get("DECIBAN_TOKEN") if token is None else token
+        self._model, self.timeout = model, timeout
+        self._idle: list[http.client.HTTPConnection] = []  # connections that no thread uses at the moment
+        parts = urlsplit(self.url)
+        if not self.url.startswith(UNIX) and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise DecibanError(
+                "{value!r} is no address of a server: write http://HOST:PORT or unix:PATH", value=self.url
+            )
+
+    # ------------------------------------------------------------------ answers
+
+    def predict(self, examples: Content | Sequence[Content], *, id: str | None = None) -> Any:  # noqa: A002
+        """What each example is: {"id", "label", "probability", "probabilities"}."""
+        return self._ask("predict", "predictions", examples, id=id)
+
+    def explain(
+        self, examples: Content | Sequence[Content], target: Any = None, against: Any = None, most: int = 50
+    ) -> Any:
+        """Why, in decibans: {"target", "against", "prior", "evidence", "total", "probability"}."""
+        options = {"target": target, "against": against, "most": most}
+        given = {name: value for name, value in options.items() if value is not None}
+        return self._ask("explain", "explanations", examples, given)
+
+    def evaluate(self, examples: Sequence[Content], labels: Sequence[Any]) -> dict[str, Any]:
+        """How good the model is on labelled examples, which it does not learn."""
+        pairs = zip(examples, labels, strict=True)
+        body = {"examples": [{**content_of(one), "label": label} for one, label in pairs]}
+        return self._json("POST", self._path("evaluate"), body)
+
+    # ------------------------------------------------------------------ changes
+
+    def learn(
+        self,
+        examples: Content | Sequence[Content] | None,
+        label: Any,
+        *,
+        id: Any = None,  # noqa: A002
+        new_class: bool = False,
+    ) -> Any:
+        """Learn an example, or several with a list of labels: once this returns, it is in the store and in the model.
+
+        An example that was classified a moment ago can be learned by its id alone: learn(None, "spam", id=…).
+        """
+        return self._ask("learn", "results", examples, {"new_class": True} if new_class else {}, label=label, id=id)
+
+    def correct(self, id: str, label: Any, example: Content | None = None) -> Any:  # noqa: A002
+        """Learn an example with another label instead; the example itself is needed where its content is not kept."""
+        return self._ask("correct", "results", example, label=label, id=id)
+
+    def forget(self, id: str | None = None, example: Content | None = None, label: Any = None) -> Any:  # noqa: A002
+        """Forget an example by its id; or one that the model learned before it was served, by its content and label."""
+        return self._ask("forget", "results", example, label=label, id=id)
+
+    # ------------------------------------------------------------------ models
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        if self._model is None:
+            names = [one["name"] for one in self.models()]
+            if len(names) != 1:
+                raise DecibanError("the server has several models, {names}: give one", names=", ".join(names))
+            self._model = names[0]
+        return self._model
+
+    def models(self) -> list[dict[str, Any]]:
+        return list(self._json("GET", "/v1/models")["models"])
+
+    def describe(self) -> dict[str, Any]:
+        return self._json("GET", self._path())
+
+    def quality(self) -> dict[str, Any]:
+        """How good the model is over time, and alarms."""
+        return self._json("GET", self._path("quality"))
+
+    def recent(self, most: int = 50, order: str = "newest", untaught: bool = False) -> list[dict[str, Any]]:
+        """Recent decisions; with order="unsure" those that are worth labelling first."""
+        query = urlencode({"most": most, "order": order, "untaught": str(untaught).lower()})
+        return list(self._json("GET", f"{self._path('recent')}?{query}")["decisions"])
+
+    def log(self, after: int = -1, most: int = 100) -> list[dict[str, Any]]:
+        """The audit log."""
+        return list(self._json("GET", f"{self._path('log')}?{urlencode({'after': after, 'most': most})}")["log"])
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the model file, which `deciban.load` reads."""
+        _, data = self._request("GET", self._path("file"))
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def upload(self, path: str | os.PathLike[str], examples: str | None = None) -> dict[str, Any]:
+        """Put a model file in the model's place.
+
+        If the server has examples, `examples` says whether the file has learned them ("contained", as one that was
+        exported), or is to learn them ("learn").
+        """
+        with open(path, "rb") as file:
+            data = file.read()
+        query = "" if examples is None else f"?{urlencode({'examples': examples})}"
+        return self._json("PUT", self._path("file") + query, data)
+
+    def ready(self) -> bool:
+        """Whether the server answers and can write."""
+        try:
+            return self._request("GET", "/readyz", refused=False)[0] == http.client.OK
+        except ServerError:
+            return False
+
+    # ------------------------------------------------------------------ requests
+
+    def _path(self, what: str = "") -> str:
+        return f"/v1/models/{quote(self.model, safe='')}" + (f"/{what}" if what else "")
+
+    def _ask(
+        self,
+        what: str,
+        answer: str,
+        examples: Any,
+        options: Mapping[str, Any] | None = None,
+        *,
+        label: Any = None,
+        id: Any = None,  # noqa: A002
+    ) -> Any:
+        """One example as a request and its answer, or several."""
+        options = dict(options or {})
+        per_example = {"new_class": options.pop("new_class")} if "new_class" in options else {}
+        if examples is None or isinstance(examples, str | bytes | Mapping):
+            named = {"id": id_for(what, id)} | ({} if label is None else {"label": label})
+            named = {name: value for name, value in named.items() if value is not None}
+            body = {**({} if examples is None else content_of(examples)), **named, **per_example, **options}
+            return self._json("POST", self._path(what), body)[answer][0]
+        labels = [None] * len(examples) if label is None else list(label)
+        ids = [id_for(what, one) for one in ([None] * len(examples) if id is None else id)]
+        several = [
+            content_of(one) | {k: v for k, v in (("id", i), ("label", y)) if v is not None} | per_example
+            for one, y, i in zip(examples, labels, ids, strict=True)
+        ]
+        return self._json("POST", self._path(what), {"examples": several, **options})[answer]
+
+    def _json(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        _, data = self._request(method, path, body)
+        return dict(json.loads(data))
+
+    def _request(self, method: str, path: str, body: Any = None, *, refused: bool = True) -> tuple[int, bytes]:
+        """The status and the body of an answer; a ServerError for one that says what is wrong."""
+        headers = {} if self._token is None else {"authorization": f"Bearer {self._token}"}
+        if isinstance(body, bytes):
+            data: bytes | None = body
+            headers["content-type"] = "application/octet-stream"
+        else:
+            data = None if body is None else json.dumps(body, allow_nan=False).encode()
+            headers |= {} if body is None else {"content-type": "application/json"}
+        status, answer = self._answer(method, path, data, headers)
+        if refused and status >= http.client.BAD_REQUEST:
+            raise refusal(status, answer)
+        return status, answer
+
+    def _answer(self, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+        for attempt in range(1, TRIES + 1):
+            kept = bool(self._idle)
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread was quicker
+                kept, connection = False, self._connected()
+            try:
+                connection.request(method, path, data, headers)
+                response = connection.getresponse()
+                answer = response.read()
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                if kept and attempt < TRIES and not isinstance(error, TimeoutError):
+                    continue  # the server had closed it; every request is safe to repeat
+                raise ServerError(
+                    "the server at {file} does not answer ({why})",
+                    file=self.url,
+                    why=str(error) or type(error).__name__,
+                ) from None
+            self._idle.append(connection)
+            return response.status, answer
+        raise AssertionError  # the last try returns or raises
+
+    def _connected(self) -> http.client.HTTPConnection:
+        if self.url.startswith(UNIX):
+            return UnixConnection(self.url.removeprefix(UNIX), timeout=self.timeout)
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=self.timeout, context=context)
+        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=self.timeout)
+
+    def close(self) -> None:
+        """Close the connections; the next request makes another."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"  # without the token
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        try:
+            self.sock.connect(self.path)
+        except OSError:
+            self.sock.close()
+            raise
+
+
+def id_for(what: str, id_: str | None) -> str | None:
+    """The id of an example; one is made for a change, so that it is safe to repeat."""
+    return uuid.uuid4().hex if id_ is None and what in ("learn", "forget") else id_
+
+
+def content_of(example: Content) -> dict[str, Any]:
+    """An example as a request has it."""
+    if isinstance(example, str):
+        return {"text": example}
+    if isinstance(example, bytes):
+        return {"message_base64": base64.b64encode(example).decode()}
+    if isinstance(example, Mapping):
+        return {"row": dict(example)}
+    raise DecibanError(
+        "an example is a text, a message (bytes) or a row (a mapping), not a {kind}", kind=type(example).__name__
+    )
+
+
+def refusal(status: int, answer: bytes) -> ServerError:
+    """The server's error, with its fields."""
+    try:
+        given = json.loads(answer)["error"]
+        fields = {name: given[name] for name in ("row", "column", "value") if name in given}
+        error = ServerError("{text}", text=given["message"], **fields)
+        error.code = str(given["code"])
+    except (ValueError, LookupError, TypeError):
+        error = ServerError("the server answered with status {status}", status=status)
+        error.code = "http"
+    error.status = status
+    return error

@@ -1,0 +1,174 @@
+"""The ASGI application: routes, who may call them, limits, errors as JSON, security headers, one log line a request."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deciban.server.config import ServerSettings
+from deciban.server.limits import RateLimit
+from deciban.server.problems import RequestError, document, problem_of
+from deciban.server.routes import ROUTES, ApiRoute, Exchange, Rates, caller_of
+from deciban.server.service import Service
+from deciban.server.tokens import NOBODY
+
+SECURITY_HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
+OWN_SITE = ("same-origin", "none")  # of Sec-Fetch-Site: from our own page, or from an address bar
+
+access = logging.getLogger("deciban.server.access")
+errors = logging.getLogger("deciban.server")
+
+
+def make_app(service: Service) -> Starlette:
+    """The application of a service, which it starts and stops."""
+    settings = service.settings
+    rates = Rates(RateLimit(settings.rate, "requests"), RateLimit(settings.teach_rate, "examples to learn"))
+
+    @asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        del app
+        service.start()
+        try:
+            yield
+        finally:
+            service.stop()
+
+    routes = [Route(one.path, endpoint(one, service, rates), methods=[one.method], name=one.name) for one in ROUTES]
+    handlers = {HTTPException: http_problem, Exception: unexpected}
+    app = Starlette(routes=routes, lifespan=life, exception_handlers=handlers)
+    app.state.service = service
+    app.add_middleware(Guard, settings=settings, service=service)
+    return app
+
+
+def endpoint(route: ApiRoute, service: Service, rates: Rates) -> Callable[[Request], Awaitable[Response]]:
+    """What Starlette calls: checks who calls, and turns errors about the input into answers."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            caller = await caller_of(request, service)
+            if route.scope is not None:
+                if caller is NOBODY:
+                    raise RequestError("send a token, as in `Authorization: Bearer …`", status=401, code="no_token")
+                caller.require(route.scope)
+            rates.requests.take(caller.name or client_of(request))
+            return await route.handler(Exchange(request, service, caller, rates))
+        except Exception as error:
+            problem = problem_of(error)
+            if problem is None:
+                raise
+            return answered(problem)
+
+    answer.__name__ = route.name
+    return answer
+
+
+def client_of(request: Request) -> str:
+    return request.client.host if request.client is not None else "socket"
+
+
+def answered(problem: RequestError) -> JSONResponse:
+    headers = {}
+    if problem.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if problem.status in (429, 503):
+        headers["retry-after"] = "1"
+    return JSONResponse(document(problem), problem.status, headers)
+
+
+async def http_problem(request: Request, error: HTTPException) -> Response:
+    """Starlette's own errors, in our form."""
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http")
+    message = {404: "there is no {value!r}: /openapi.json lists what there is", 405: "{value!r} is not for this method"}
+    problem = RequestError(
+        message.get(error.status_code, str(error.detail)), status=error.status_code, code=code, value=request.url.path
+    )
+    response = answered(problem)
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def unexpected(request: Request, error: Exception) -> Response:
+    """A fault of ours: the answer says so, and nothing else."""
+    del request, error
+    return answered(RequestError("this is a fault in deciban, not in the request", status=500, code="fault"))
+
+
+class Guard:
+    """Around everything: whose pages may call us, security headers, metrics and the log, which has no content."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, service: Service) -> None:
+        self.app, self.service = app, service
+        self.hosts = LOOPBACK_HOSTS | {host.lower() for host in (*settings.allowed_hosts, settings.host)}
+        self.check_hosts = settings.local and settings.socket is None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                have = {name for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *((k, v) for k, v in HEADER_BYTES if k not in have),
+                ]
+            await send(message)
+
+        try:
+            problem = self.problem(scope)
+            if problem is None:
+                await self.app(scope, receive, send_with_headers)
+            else:
+                await answered(problem)(scope, receive, send_with_headers)
+        finally:
+            seconds = time.perf_counter() - start
+            route = route_of(scope)
+            self.service.metrics.observe(route, status, seconds)
+            if access.isEnabledFor(logging.INFO):
+                access.info("%s %s %d %.1f ms", scope["method"], route, status, seconds * 1e3)
+
+    def problem(self, scope: Scope) -> RequestError | None:
+        """Pages of other sites must not reach a server on this machine through its user's browser."""
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        name = host if host.endswith("]") else host.rpartition(":")[0] if ":" in host else host
+        if self.check_hosts and name not in self.hosts:
+            return RequestError(
+                "the host {value!r} is not one of ours: add it to allowed_hosts", status=421, code="host", value=name
+            )
+        site = headers.get(b"sec-fetch-site", b"none").decode("latin-1")
+        if scope["method"] not in ("GET", "HEAD") and site not in OWN_SITE:
+            return RequestError("pages of other sites may not change anything", status=403, code="cross_site")
+        return None
+
+
+HEADER_BYTES = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+
+
+def route_of(scope: Scope) -> str:
+    """The route's pattern, not the path, which may hold an id."""
+    endpoint_ = scope.get("endpoint")
+    return getattr(endpoint_, "__name__", "none")

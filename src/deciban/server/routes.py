@@ -1,0 +1,381 @@
+"""The routes, as data: method, path, scope and what answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+import deciban
+from deciban.server.examples import Example, examples_of, of_message
+from deciban.server.limits import RateLimit, body_of
+from deciban.server.model import Answer
+from deciban.server.problems import RequestError
+from deciban.server.recent import ORDERS
+from deciban.server.service import Service
+from deciban.server.tokens import EVERYTHING, NOBODY, Caller
+from deciban.server.writer import LiveModel
+
+MAIL = "message/rfc822"
+JSON = "application/json"
+MODEL_FILE = "application/octet-stream"
+MAX_LISTED = 1000
+UPLOADS = ("contained", "learn")  # whether an uploaded model has learned the store's examples, or is to
+MAX_MODEL_FILE = 1 << 30  # bytes, of an upload
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Exchange:
+    """A request with the service, and who sends it."""
+
+    def __init__(self, request: Request, service: Service, caller: Caller, rates: Rates) -> None:
+        self.request, self.service, self.caller, self.rates = request, service, caller, rates
+
+    @property
+    def live(self) -> LiveModel:
+        return self.service.live(self.request.path_params["model"])
+
+    def number(self, name: str, default: int, most: int = MAX_LISTED, least: int = 0) -> int:
+        """A whole number of the query."""
+        given = self.request.query_params.get(name)
+        if given is None:
+            return default
+        if not re.fullmatch(r"-?\d{1,18}", given) or not least <= int(given) <= most:
+            raise RequestError(
+                "{name} must be a whole number from {least} to {most}, and is {value!r}",
+                name=name,
+                least=least,
+                most=most,
+                value=given,
+            )
+        return int(given)
+
+    async def body(self) -> dict[str, Any]:
+        """The request as JSON; a raw message is taken as {"message": …}, with id and label from the query."""
+        kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in (JSON, MAIL):
+            raise RequestError(
+                "the content type is {value!r}: send {json}, or a raw message as {mail}",
+                status=415,
+                code="content_type",
+                value=kind,
+                json=JSON,
+                mail=MAIL,
+            )
+        settings = self.service.settings
+        raw = await body_of(self.request, settings.max_body, settings.timeout)
+        if kind == MAIL:
+            query = self.request.query_params
+            return of_message(raw, query.get("label"), query.get("id"))
+        return parsed_json(raw)
+
+    async def examples(self, *, label: str = "never", content: str = "always") -> tuple[list[Example], dict[str, Any]]:
+        body = await self.body()
+        return examples_of(body, self.service.settings.max_examples, label=label, content=content), body
+
+
+def parsed_json(raw: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(raw, parse_constant=no_constant)
+    except (ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, json.JSONDecodeError | RequestError) else "it is not UTF-8, or too deep"
+        raise RequestError("the request is not JSON: {why}", status=400, code="not_json", why=why) from None
+    if not isinstance(body, dict):
+        raise RequestError('the request must be a JSON object: one example, or {"examples": […]}')
+    return body
+
+
+def no_constant(name: str) -> None:
+    raise RequestError("{value} is no number in JSON: use null for what is missing", value=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast each caller may be."""
+
+    requests: RateLimit
+    examples: RateLimit
+
+
+Handler = Callable[[Exchange], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRoute:
+    """A route: `scope` is what a token needs, None for anybody."""
+
+    method: str
+    path: str
+    scope: str | None
+    handler: Handler
+    summary: str
+
+    @property
+    def name(self) -> str:
+        return self.handler.__name__
+
+
+# ---------------------------------------------------------------------- answers
+
+
+async def predict(exchange: Exchange) -> Response:
+    examples, _ = await exchange.examples()
+    model, answers = await exchange.service.predict(exchange.live, examples)
+    predictions = [prediction(example, answer) for example, answer in zip(examples, answers, strict=True)]
+    return JSONResponse({"model": exchange.live.name, "version": model.seq, "predictions": predictions})
+
+
+def prediction(example: Example, answer: Answer) -> dict[str, Any]:
+    return {
+        "id": example.id,
+        "label": answer.label,
+        "probability": answer.probability,
+        "probabilities": {str(c): float(p) for c, p in zip(answer.classes, answer.probabilities, strict=True)},
+    }
+
+
+async def explain(exchange: Exchange) -> Response:
+    examples, body = await exchange.examples()
+    live, model = exchange.live, exchange.live.current
+    by, most = body.get("by", "column"), body.get("most", 50)
+    if by not in ("column", "expert"):
+        raise RequestError('"by" is {value!r}: it must be "column" or "expert"', value=by)
+    if not isinstance(most, int) or isinstance(most, bool) or not 0 < most <= MAX_LISTED:
+        raise RequestError('"most" must be a whole number from 1 to {most}', most=MAX_LISTED)
+    target, against = (
+        None if body.get(name) is None else model.label_of(body[name], False) for name in ("target", "against")
+    )
+    if target is not None and target == against:
+        raise RequestError('"target" and "against" are both {value!r}: give two classes', value=target)
+
+    def work() -> list[dict[str, Any]]:
+        contents = [example.content or {} for example in examples]
+        return [explained(model.explain(content, target, against, by), most) for content in contents]
+
+    evidence = await exchange.service.in_thread(work)
+    explanations = [{"id": example.id, **one} for example, one in zip(examples, evidence, strict=True)]
+    return JSONResponse({"model": live.name, "version": model.seq, "explanations": explanations})
+
+
+def explained(evidence: dict[str, Any], most: int) -> dict[str, Any]:
+    """An explanation whose items beyond `most` are one; infinities are strings, as JSON has none."""
+    items = evidence["evidence"]
+    rest = sum(item["decibans"] for item in items[most:])
+    shown = [
+        *items[:most],
+        *([{"name": f"{len(items) - most} more", "value": "", "decibans": rest}] if items[most:] else []),
+    ]
+    return finite({**evidence, "evidence": shown})  # type: ignore[no-any-return]  # of a mapping
+
+
+def finite(value: Any) -> Any:
+    """A document without NaN and infinities, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None if value != value else "infinity" if value > 0 else "-infinity"
+    return value
+
+
+async def evaluate(exchange: Exchange) -> Response:
+    examples, _ = await exchange.examples(label="always")
+    return JSONResponse(finite(await exchange.service.in_thread(exchange.service.evaluate, exchange.live, examples)))
+
+
+# ---------------------------------------------------------------------- changes
+
+
+async def learn(exchange: Exchange) -> Response:
+    return await changed(exchange, "learn", label="always")
+
+
+async def correct(exchange: Exchange) -> Response:
+    return await changed(exchange, "correct", label="always")
+
+
+async def forget(exchange: Exchange) -> Response:
+    return await changed(exchange, "forget", label="maybe")
+
+
+async def changed(exchange: Exchange, kind: str, label: str) -> Response:
+    live, service = exchange.live, exchange.service
+    examples, _ = await exchange.examples(label=label, content="maybe")
+    exchange.rates.examples.take(exchange.caller.name, len(examples))
+    done = service.change(live, kind, examples, exchange.caller.name)
+    try:
+        results = await asyncio.wait_for(done, service.settings.timeout)
+    except TimeoutError:
+        raise RequestError(
+            "it took longer than {seconds:g} seconds, and may be written yet: send it again with the same ids",
+            status=503,
+            code="timeout",
+            seconds=service.settings.timeout,
+        ) from None
+    return JSONResponse({"model": live.name, "version": live.current.seq, "results": results})
+
+
+# ---------------------------------------------------------------------- models
+
+
+async def models(exchange: Exchange) -> Response:
+    service = exchange.service
+    described = await service.in_thread(lambda: [summary(service.describe(live)) for live in service.models.values()])
+    return JSONResponse({"models": described})
+
+
+def summary(description: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in description.items() if name != "columns"}
+
+
+async def model(exchange: Exchange) -> Response:
+    return JSONResponse(await exchange.service.in_thread(exchange.service.describe, exchange.live))
+
+
+async def quality(exchange: Exchange) -> Response:
+    return JSONResponse(finite(await exchange.service.in_thread(exchange.service.quality, exchange.live)))
+
+
+async def evidence(exchange: Exchange) -> Response:
+    """The strongest evidence for each class."""
+    live, most = exchange.live, exchange.number("most", 20, least=1)
+    table = await exchange.service.in_thread(live.current.evidence, most)
+    items = [{"class": c, "item": item, "decibans": db} for c, item, db in zip(*table.values(), strict=True)]
+    return JSONResponse(finite({"model": live.name, "version": live.current.seq, "evidence": items}))
+
+
+async def recent(exchange: Exchange) -> Response:
+    query, live = exchange.request.query_params, exchange.live
+    order = query.get("order", "newest")
+    if order not in ORDERS:
+        raise RequestError("order is {value!r}: it must be one of {orders}", value=order, orders=", ".join(ORDERS))
+    untaught = query.get("untaught", "false").lower() in ("true", "1", "yes")
+    decisions = live.recent.list(exchange.number("most", 50), order, query.get("label"), untaught)
+    return JSONResponse(finite({"model": live.name, "decisions": decisions}))
+
+
+async def example(exchange: Exchange) -> Response:
+    live, id_, service = exchange.live, exchange.request.path_params["id"], exchange.service
+    stored = await service.in_thread(service.store.example, live.name, id_)
+    if stored is None:
+        raise RequestError("no example with the id {value!r} is learned", status=404, code="unknown_id", value=id_)
+    out = {
+        "id": id_,
+        "label": json.loads(stored.label),
+        "seq": stored.seq,
+        "time": stored.time,
+        "content_kept": stored.form,
+    }
+    if stored.content is not None:
+        out["content"] = service.keeper.content(stored)
+    return JSONResponse(out)
+
+
+async def log(exchange: Exchange) -> Response:
+    live, service = exchange.live, exchange.service
+    after, most = exchange.number("after", -1, most=1 << 62, least=-1), exchange.number("most", 100)
+    lines = await service.in_thread(service.store.lines, live.name, after, most)
+    document = [{"seq": one.seq, "kind": one.kind, "id": one.id, "time": one.time, "actor": one.actor} for one in lines]
+    return JSONResponse({"model": live.name, "log": document})
+
+
+async def export(exchange: Exchange) -> Response:
+    live = exchange.live
+    data = await exchange.service.in_thread(live.current.to_bytes)
+    headers = {"content-disposition": f'attachment; filename="{live.name}.deciban"'}
+    return Response(data, media_type=MODEL_FILE, headers=headers)
+
+
+async def upload(exchange: Exchange) -> Response:
+    live, service = exchange.live, exchange.service
+    kind = exchange.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != MODEL_FILE:
+        raise RequestError("send the model file as {kind}", status=415, code="content_type", kind=MODEL_FILE)
+    examples = exchange.request.query_params.get("examples")
+    if examples not in (None, *UPLOADS):
+        raise RequestError("examples is {value!r}: it must be one of {ways}", value=examples, ways=", ".join(UPLOADS))
+    data = await body_of(exchange.request, MAX_MODEL_FILE, service.settings.timeout)
+    await service.upload(live, data, exchange.caller.name, examples)
+    return JSONResponse({"model": live.name, "version": live.current.seq})
+
+
+# ---------------------------------------------------------------------- the server
+
+
+async def me(exchange: Exchange) -> Response:
+    scopes = [scope for scope in ("read", "teach", "admin") if scope in exchange.caller.scopes]
+    return JSONResponse({"name": exchange.caller.name, "scopes": scopes})
+
+
+async def healthz(exchange: Exchange) -> Response:
+    """Whether the process works at all."""
+    del exchange
+    return JSONResponse({"status": "ok"})
+
+
+async def readyz(exchange: Exchange) -> Response:
+    """Whether requests would be answered: models are loaded, and the store can be written."""
+    service = exchange.service
+    well = service.ready and service.writer.alive and service.writer.healthy
+    if well:
+        try:
+            await service.in_thread(service.store.ping)
+        except Exception:
+            well = False
+    return JSONResponse({"status": "ready" if well else "not ready"}, 200 if well else 503)
+
+
+async def metrics(exchange: Exchange) -> Response:
+    service = exchange.service
+    text = await service.in_thread(lambda: service.metrics.text(service.gauges()))
+    return PlainTextResponse(text, headers={"content-type": PROMETHEUS})
+
+
+async def openapi(exchange: Exchange) -> Response:
+    from deciban.server.openapi import document
+
+    del exchange
+    return JSONResponse(document(deciban.__version__))
+
+
+ROUTES = (
+    ApiRoute("POST", "/v1/models/{model}/predict", "read", predict, "Classify examples"),
+    ApiRoute("POST", "/v1/models/{model}/explain", "read", explain, "Explain answers, in decibans"),
+    ApiRoute("POST", "/v1/models/{model}/evaluate", "read", evaluate, "Evaluate the model on labelled examples"),
+    ApiRoute("POST", "/v1/models/{model}/learn", "teach", learn, "Learn labelled examples"),
+    ApiRoute("POST", "/v1/models/{model}/correct", "teach", correct, "Change the labels of examples"),
+    ApiRoute("POST", "/v1/models/{model}/forget", "teach", forget, "Forget examples"),
+    ApiRoute("GET", "/v1/models", "read", models, "List the models"),
+    ApiRoute("GET", "/v1/models/{model}", "read", model, "Describe a model"),
+    ApiRoute("GET", "/v1/models/{model}/quality", "read", quality, "How good the model is over time, and alarms"),
+    ApiRoute("GET", "/v1/models/{model}/evidence", "read", evidence, "The strongest evidence for each class"),
+    ApiRoute("GET", "/v1/models/{model}/recent", "teach", recent, "Recent decisions, for a person to label"),
+    ApiRoute("GET", "/v1/models/{model}/examples/{id:path}", "teach", example, "An example that was learned"),
+    ApiRoute("GET", "/v1/models/{model}/log", "admin", log, "The audit log"),
+    ApiRoute("GET", "/v1/models/{model}/file", "admin", export, "The model file"),
+    ApiRoute("PUT", "/v1/models/{model}/file", "admin", upload, "Replace the model by a model file"),
+    ApiRoute("GET", "/v1/me", "read", me, "Whose token this is"),
+    ApiRoute("GET", "/healthz", None, healthz, "Whether the process works"),
+    ApiRoute("GET", "/readyz", None, readyz, "Whether requests would be answered"),
+    ApiRoute("GET", "/metrics", "read", metrics, "Figures for Prometheus"),
+    ApiRoute("GET", "/openapi.json", None, openapi, "This description"),
+)
+
+
+async def caller_of(request: Request, service: Service) -> Caller:
+    """Who sends a request: the token's name, or everybody where tokens are not required."""
+    if not service.settings.auth:
+        return EVERYTHING
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not secret:
+        return NOBODY
+    tokens = service.tokens
+    caller = tokens.caller(secret) if tokens.fresh else await service.in_thread(tokens.caller, secret)
+    return NOBODY if caller is None else caller

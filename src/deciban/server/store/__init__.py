@@ -1,0 +1,33 @@
+"""Where examples, the log, sums and tokens are kept: an SQLite file, or a PostgreSQL database by URL."""
+
+from __future__ import annotations
+
+from deciban.errors import DecibanError
+from deciban.server.store.base import Store
+
+POSTGRESQL = ("postgresql://", "postgres://")
+SQLITE = "sqlite:///"
+
+
+def open_store(url: str) -> Store:
+    """The store at a URL; a path without a scheme is an SQLite file."""
+    if url.startswith(POSTGRESQL):
+        from deciban.server.store.postgresql import PostgresStore
+
+        return PostgresStore(url)
+    if "://" in url and not url.startswith(SQLITE):
+        raise DecibanError(
+            "--store {value!r}: give a path, sqlite:///PATH or postgresql://…", value=without_secret(url)
+        )
+    from deciban.server.store.sqlite import SqliteStore
+
+    return SqliteStore(url.removeprefix(SQLITE))
+
+
+def without_secret(url: str) -> str:
+    """A URL that can be shown: without user and password, and without parameters, which may hold one too."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
+    address = rest.partition("?")[0]
+    return f"{scheme}://{address.rpartition('@')[2]}"
