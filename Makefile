@@ -65,6 +65,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/scale.py
 	@$(BIN)/python benchmarks/clusters.py
 	@$(BIN)/python benchmarks/databases.py
+	@$(BIN)/python benchmarks/server.py
 
 docs: $(TOOLS)  ## the documentation as pages in site/
 	@$(PIP) install $(HOW) '.[docs]'
