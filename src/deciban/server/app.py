@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -52,7 +53,7 @@ def make_app(service: Service) -> Starlette:
             service.stop()
 
     routes = [Route(one.path, endpoint(one, service, rates), methods=[one.method], name=one.name) for one in ROUTES]
-    handlers = {HTTPException: http_problem, Exception: unexpected}
+    handlers: dict[Any, Any] = {HTTPException: http_problem, Exception: unexpected}
     app = Starlette(routes=routes, lifespan=life, exception_handlers=handlers)
     app.state.service = service
     app.add_middleware(Guard, settings=settings, service=service)
