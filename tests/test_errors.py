@@ -207,7 +207,7 @@ def test_a_file_is_named(tmp_path):
     with pytest.raises(FileError) as caught:
         read(path)
     assert caught.value.file == path
-    assert str(caught.value) == f"{path!r} is not a whole deciban model file: it is empty", "once"
+    assert str(caught.value) == f"{path!r} is not a complete deciban model file: it is empty", "once"
 
 
 def test_a_warning_has_fields():
@@ -215,7 +215,7 @@ def test_a_warning_has_fields():
         as_kind(read_frame({"a": ["1", "2", "x{row}"]}).columns[0], "number", "a")
     warning = caught[0].message
     assert (warning.row, warning.column, warning.value) == (2, "a", "x{row}")
-    assert str(warning) == "column 'a': 1 value is not a number ('x{row}' in row 2), and taken as missing"
+    assert str(warning) == "column 'a': 1 value is not a number ('x{row}' in row 2) and treated as missing"
     assert "row 12" in str(warning.located(numbers=[10, 11, 12]))
     assert caught[0].filename == __file__, "at the line outside of the package"
 

@@ -141,7 +141,7 @@ def test_shades_are_densities_on_one_scale():
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        (lambda: pictures.contours([0, 0, 0], np.eye(3)), "two columns, and here are 3"),
+        (lambda: pictures.contours([0, 0, 0], np.eye(3)), "two columns, and there are 3"),
         (lambda: pictures.contours([0, 0], np.eye(3)), r"shape \(3, 3\)"),
         (lambda: pictures.contours([0, 0], [[1, 1], [1, 1]]), "singular"),
         (lambda: pictures.contours([0, 0], [[1, np.nan], [np.nan, 1]]), "singular or not positive"),

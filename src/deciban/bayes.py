@@ -29,7 +29,7 @@ def posterior(log_joint: Floats, log_prior: Floats, logs: bool = False, quiet: b
 def report(ties: int, bad: int, n: int) -> None:
     """Raise or warn if Bayes' rule does not give a posterior for some rows."""
     if bad >= 0:
-        raise DecibanError("row {row} has no finite log-probability: does it hold an infinity?", row=bad)
+        raise DecibanError("row {row} has no finite log-probability: check it for infinite values", row=bad)
     if ties:
         warn(
             f"{ties} of {n} rows have probability zero under every class (0/0): their posterior is the prior. "

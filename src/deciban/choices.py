@@ -216,11 +216,11 @@ class ByTree(Choice):
 
     def why(self, model: Model) -> str:
         if self.finds:
-            return "its tree was found by looking at rows"
+            return "its tree was chosen from rows"
         known = model.columns().categories or ()
         for given, values in zip(self.given or (False,) * len(known), known, strict=True):
             if not given and (isinstance(values, Bins) or not all(isinstance(v, str | bool) for v in values)):
-                return "how its numbers are cut was found by looking at rows"
+                return "its bin edges were chosen from rows"
         return Choice.why(self, model)
 
     def choose(self, model: Model, data: Data, codes: Array, weight: Floats | None, n_jobs: int | None) -> Joint:

@@ -170,7 +170,7 @@ def collect_block(
         column = int(np.argwhere(vanishing)[0][1])
         raise DecibanError(
             "the values of column {column!r} differ by less than 1e-140, which is too small to square: multiply the "
-            "column by a number that brings it near 1",
+            "column so that its values are near 1",
             column=columns.name(column),
         )
     wanted = {m.name for m in measures}

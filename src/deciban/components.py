@@ -27,7 +27,7 @@ from deciban.schema import Columns, Schema, union_classes
 from deciban.show import plain
 from deciban.storage import files
 
-FIXED = "in a mixture every row is shared out among components by all the others"
+FIXED = "in a mixture the components of a row depend on all other rows"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

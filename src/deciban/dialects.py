@@ -161,7 +161,7 @@ class FormulaDialect(SqlDialect):
             return self.number(value)
         text = self.text(str(value))
         if text is None:
-            raise DecibanError(f"the label {one_line(str(value))!r} has a character that {self.name} cannot hold")
+            raise DecibanError(f"the label {one_line(str(value))!r} has a character that {self.name} cannot store")
         return text
 
     def best(self, values: Sequence[str]) -> str:

@@ -163,9 +163,9 @@ def did_you_mean_file(path: str, otherwise: str) -> str:
     try:
         names = sorted(os.listdir(folder or "."))
     except PermissionError:
-        return "its folder may not be read"
+        return "you have no permission to read its folder"
     except OSError:
-        return f"there is no folder {folder!r} either"
+        return f"the folder {folder!r} does not exist"
     # Endings are not compared: all files of a folder may have the same one.
     stems = {own: os.path.splitext(own)[0] for own in names}
     close = set(similar(os.path.splitext(name)[0], dict.fromkeys(stems.values())))

@@ -51,7 +51,7 @@ class Choice:
     def why(self, model: Model) -> str:
         """What was chosen on the rows, so that one more row might change it; empty if nothing."""
         del model
-        return "leave-one-out chose a part of it" if self.chooses() else ""
+        return "leave-one-out chose some of its settings" if self.chooses() else ""
 
     def choose(self, model: Model, data: Data, codes: Array, weight: Floats | None, n_jobs: int | None) -> Joint:
         """The law chosen on these learned rows, which have no missing values."""
@@ -169,7 +169,7 @@ class JointModel(Model, Learner):
         gaps = batch.gaps(rows, weight, labels)
         if gaps.any():
             raise ForgetError(
-                "row {row} has a missing entry, and this model has learned none that had", row=int(np.argmax(gaps))
+                "row {row} has a missing value, but the model has learned only complete rows", row=int(np.argmax(gaps))
             )
         return self - batch
 
@@ -181,8 +181,8 @@ class JointModel(Model, Learner):
         if self.frozen:
             return self.frozen
         if self.unlabelled:
-            return "some labels were found by EM, so rows share responsibilities"
-        return "missing entries were expected by EM, so rows depend on each other" if self.incomplete else ""
+            return "some labels were inferred by EM, so rows depend on each other"
+        return "missing values were estimated by EM, so rows depend on each other" if self.incomplete else ""
 
     def gaps(self, rows: Entries, weight: Floats | None = None, labels: Labels | None = None) -> Array:
         """Which rows have missing values that must be guessed from the other columns: they are not in the sums yet.
@@ -222,7 +222,8 @@ class JointModel(Model, Learner):
             gaps = expect.rows_with_gaps(rows.data, self.joint)
             if gaps.any():
                 raise ForgetError(
-                    "row {row} has a missing entry, and this model has learned none that had", row=int(np.argmax(gaps))
+                    "row {row} has a missing value, but the model has learned only complete rows",
+                    row=int(np.argmax(gaps)),
                 )
         way = EXACT
         if self.choice is not None and self.choice.looks_at_labels() and len(codes):
@@ -236,11 +237,11 @@ class JointModel(Model, Learner):
             result = leave_one_out(self, rows.data, codes, weight, n_jobs)
         for row in rows_in_doubt(result.log_proba):
             raise ForgetError(
-                f"row {{row}} lies so far out that what is left of class {plain(self.classes[codes[row]])!r} without "
-                "it is less than the rounding of its sums: give all rows of the class at once, in memory",
+                f"row {{row}} is so extreme that the remainder of class {plain(self.classes[codes[row]])!r} without "
+                f"it is smaller than the rounding error of its sums: give all rows of the class at once, in memory",
                 row=row,
-                command_line="row {row} cannot be taken out of what the model has learned: give the files that it was "
-                "trained on, or --as-new if it has not learned these rows",
+                command_line="row {row} cannot be left out, because the model has not learned it: give the files it "
+                "was trained on, or --as-new",
             )
         return result.log_proba, way
 
@@ -312,7 +313,7 @@ class JointModel(Model, Learner):
         known = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
         if len(known) == 0:
             if len(codes):
-                warn("no row has a label: there is nothing to choose by leave-one-out", UserWarning)
+                warn("no row has a label: leave-one-out needs labelled rows to choose by", UserWarning)
             return self
         rows = rows.floats()
         data = rows.data if len(known) == len(codes) else [X[known] for X in rows.data]
@@ -359,8 +360,8 @@ def check_prior(model: Model, name: str) -> None:
     if not isinstance(prior, str):
         if prior.shape != (len(labels),):
             raise DecibanError(
-                f"Number of priors must match number of classes. {name} has {len(prior)} of them, "
-                f"but there are {len(labels)} classes, {labels}: give one each, or None to count them."
+                f"Number of priors must match number of classes. {name} has {len(prior)} of them, but there are "
+                f"{len(labels)} classes, {labels}: give one per class, or None to count them."
             )
         if not np.isclose(prior.sum(), 1.0):
             raise DecibanError("The sum of the priors should be 1.")

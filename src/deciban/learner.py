@@ -84,7 +84,7 @@ class Learner(ABC):
         """The code of a class."""
         where = np.flatnonzero(self.classes == label)
         if len(where) == 0:
-            known = f"there are {', '.join(map(repr, self.classes.tolist()))}"
+            known = f"choose one of {', '.join(map(repr, self.classes.tolist()))}"
             hint = did_you_mean(str(label), map(str, self.classes.tolist()), known)
             raise DecibanError("{value!r} is not one of the classes: {hint}", value=label, hint=hint)
         return int(where[0])
@@ -179,8 +179,8 @@ class Learner(ABC):
         if len(over):
             c = int(over[0])
             raise ForgetError(
-                f"leave-one-out takes rows that the model has learned: of class {plain(self.classes[c])!r} it learned "
-                f"{self.weight[c]:g}, and {asked[c]:g} were given"
+                f"leave-one-out needs rows that the model has learned: of class {plain(self.classes[c])!r} it "
+                f"learned {self.weight[c]:g}, and {asked[c]:g} were given"
             )
         return bool(np.allclose(asked, self.weight, rtol=ROUNDING, atol=0.0))
 

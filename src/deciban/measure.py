@@ -208,8 +208,8 @@ class Values(Measure):
         if remains.any():
             column = columns.name(int(np.argwhere(remains)[0][1]))
             raise ForgetError(
-                f"cannot forget these values of column {column!r}: no row is left of the class, but a sum of values "
-                "is, so the model never learned them as they are"
+                f"cannot forget these values of column {column!r}: no row of the class is left, but a sum of values "
+                f"is, so the model did not learn them in this form"
             )
         return after["x"]
 
@@ -525,7 +525,7 @@ class Pairs(Cells):
 
     def checked_remainder(self, before: Sums, after: Sums, columns: Columns) -> Floats:
         owners = [columns.name(j) for j, size in enumerate(np.diff(columns.pair_offsets)) for _ in range(size)]
-        what = "values of column {} beside the one it hangs on"
+        what = "values of column {} and the one it depends on"
         return remainder(before["pair"], after["pair"], what, owners)
 
     def excess(self, sums: Sums, weight: Floats, columns: Columns) -> Array:

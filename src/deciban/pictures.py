@@ -148,7 +148,7 @@ def gaussian_parameters(model: Any, covariance: Any = None) -> tuple[Floats, Flo
         )
     means = np.asarray(means, dtype=np.float64)
     if means.ndim != 2 or means.shape[1] != 2:
-        raise DecibanError(f"contours are drawn of two columns, and here are {means.shape[-1]}: fit a model on two")
+        raise DecibanError(f"contours need two columns, and there are {means.shape[-1]}: fit a model on two")
     covariances = as_matrices(np.asarray(covariance, dtype=np.float64), len(means), shared)
     if not (np.linalg.eigvalsh(covariances) > 0.0).all():
         raise DecibanError("a covariance is singular or not positive: its Gaussian has no ellipses")
@@ -255,7 +255,7 @@ def log_posterior(model: Any, X: Any) -> Floats:
         with np.errstate(divide="ignore"):  # log 0 is meant
             return np.asarray(model.predict_log_proba(X), dtype=np.float64)
     if not hasattr(model, "predict_proba"):
-        raise DecibanError(f"{type(model).__name__} has no predict_proba: it has no P(y | x) to draw")
+        raise DecibanError(f"{type(model).__name__} has no predict_proba, which is needed to draw a boundary")
     with np.errstate(divide="ignore"):
         return np.log(np.asarray(model.predict_proba(X), dtype=np.float64))
 
@@ -278,7 +278,7 @@ def two_columns(X: Any) -> tuple[Floats, list[Any] | None]:
     table = X if names is None else np.column_stack([np.asarray(X[name]) for name in names])
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != 2:
-        raise DecibanError(f"boundaries are drawn of two columns, and X has shape {values.shape}: fit a model on two")
+        raise DecibanError(f"boundaries need two columns, and X has shape {values.shape}: fit a model on two")
     if not np.isfinite(values).all(axis=1).any():
         raise DecibanError("X has no row of two finite numbers, so there is nothing to draw")
     return np.where(np.isfinite(values), values, np.nan), names

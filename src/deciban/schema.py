@@ -100,8 +100,7 @@ class Columns:
             for at, (a, b) in enumerate(zip(self.categories, other.categories, strict=True)):
                 if len(a) and len(b) and a != b and (isinstance(a, Bins) or isinstance(b, Bins)):
                     raise SchemaError(
-                        "cannot merge models that cut the numbers of column {column!r} differently: fit one with "
-                        "bins=other.cuts_",
+                        "cannot merge models with different bins for column {column!r}: fit one with bins=other.cuts_",
                         column=self.name(at),
                     )
             categories = tuple(union_categories(a, b) for a, b in zip(self.categories, other.categories, strict=True))
@@ -115,8 +114,8 @@ class Columns:
             if a != b:
                 on = [f"on {self.name(p)!r}" if p >= 0 else "on none" for p in (a, b)]
                 raise SchemaError(
-                    "cannot merge models with different trees: column {column!r} hangs {one} in one and {other} in the "
-                    "other. Fit one with parents=other.parents_",
+                    "cannot merge models with different trees: column {column!r} depends {one} in one and {other} in "
+                    "the other. Fit one with parents=other.parents_",
                     column=self.name(at),
                     one=on[0],
                     other=on[1],
@@ -141,8 +140,8 @@ class Schema:
             if one.closed and len(classes) > len(one.classes):
                 new = [c for c in two.classes.tolist() if c not in set(one.classes.tolist())]
                 raise SchemaError(
-                    f"the classes were declared as {one.classes.tolist()}, so {new} cannot be added; "
-                    "leave out classes= to keep the set open"
+                    f"the classes were declared as {one.classes.tolist()}, so {new} cannot be added; leave out "
+                    f"classes= to allow new classes"
                 )
         blocks = []
         for a, b in zip(self.blocks, other.blocks, strict=True):
@@ -164,7 +163,7 @@ def union_classes(a: Array, b: Array) -> Array:
         return a
     numeric = "biuf"
     if (a.dtype.kind in numeric) != (b.dtype.kind in numeric) and "O" not in (a.dtype.kind, b.dtype.kind):
-        raise SchemaError(f"labels {a.tolist()[:5]} and {b.tolist()[:5]} are of kinds that do not compare")
+        raise SchemaError(f"labels {a.tolist()[:5]} and {b.tolist()[:5]} are of types that cannot be compared")
     return np.union1d(a, b)
 
 

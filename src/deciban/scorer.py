@@ -159,7 +159,7 @@ class Scorer:
     ) -> PredictionSets:
         """For every row the classes that cannot be ruled out, by the scores that `calibrate` stored with the model."""
         if self.calibration_ is None:
-            raise DecibanError("the model has no scores to go by: store them with calibrate(X, y) before it is saved")
+            raise DecibanError("the model has no stored scores: call calibrate(X, y) before saving it")
         from deciban.corollaries.conformal import stored_sets
 
         log_proba = self.predict_log_proba(X)
@@ -185,7 +185,7 @@ class Scorer:
     def summary(self) -> Summary:
         """What a `Classifier` chose and why."""
         if self.name != "Classifier":
-            raise DecibanError(f"a {self.name} has nothing to sum up: it chose no experts")
+            raise DecibanError(f"a {self.name} has no summary: it has no experts")
         from deciban.tables import views
 
         return views.summary(self.model)

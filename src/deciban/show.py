@@ -288,7 +288,7 @@ def optional(module: str, what: str) -> Any:
     except ModuleNotFoundError as error:
         name = module.partition(".")[0]
         raise ImportError(
-            f"{what} needs {name}, which is not installed: pip install 'deciban[all]', or {name} by itself"
+            f"{what} needs {name}, which is not installed: pip install 'deciban[all]', or only {name}"
         ) from error
 
 

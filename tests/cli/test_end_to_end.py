@@ -135,7 +135,7 @@ def test_show_describes_a_model(shop, either):
     done = either("show", shop.churn, "--evidence", 3)
     model = api.load(shop.churn)
     assert repr(model.summary()) in done.out
-    assert "It tells column 'leaves'; learned from customers.csv." in done.out
+    assert "It predicts column 'leaves'; learned from customers.csv." in done.out
     for _, item, decibans in model.top_evidence(3).rows:
         assert re.search(rf"{re.escape(item)} +{re.escape(f'{decibans:+.1f}')}\n", done.out)
 

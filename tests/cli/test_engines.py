@@ -89,7 +89,7 @@ def test_a_checkpoint_goes_away_when_all_is_learned(inside, shops):
         (("people.csv", "--engine", "sql"), "takes one database"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop",), "--table NAME"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--query", "SELECT 1"), "--table NAME"),
-        (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--engine", "dask"), "and no --engine"),
+        (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--engine", "dask"), "leave out --engine"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "people"), "people"),
         (("nothing+here://me:s3cret@x/y", "--table", "people"), ""),
         (("people.csv", "--engine", "dask", "--checkpoint", "c"), "--checkpoint is for --engine stream"),

@@ -68,10 +68,10 @@ def test_a_model_without_learned_files_gets_a_note(inside):
     path = write_people(people(120, seed=3), inside.folder / "people.csv")
     frame = read_people(path)
     api.Classifier().fit(frame.drop(columns="leaves"), frame["leaves"]).save(inside.folder / "m.deciban")
-    assert "taken to be new" in succeeded(inside("evaluate", "m.deciban", path, "-t", "leaves")).err
+    assert "assumed to be new" in succeeded(inside("evaluate", "m.deciban", path, "-t", "leaves")).err
     done = succeeded(inside("evaluate", "m.deciban", path, "-t", "leaves", "--leave-one-out"))
     assert printed_figures(done)[0] == "cross-fitted leave-one-out"
-    assert "taken to be new" not in done.err
+    assert "assumed to be new" not in done.err
 
 
 def test_a_filter_is_judged_by_its_three_answers(inside):
@@ -167,7 +167,7 @@ def test_a_partly_forgotten_file_is_judged_as_new_with_a_note(shop, inside):
     succeeded(inside("forget", shop.churn, "two.csv", "-o", "without.deciban"))
     done = succeeded(inside("evaluate", "without.deciban", shop.customers))
     assert printed_figures(done)[0] == "new rows"
-    assert "forgotten some rows" in done.err
+    assert "forgotten some" in done.err
 
 
 # ------------------------------------------------------------------ compare
@@ -219,7 +219,7 @@ def test_a_report_replaces_the_one_before(shop, inside):
 
 def test_prediction_sets_are_judged_too(shop, inside):
     done = succeeded(inside("evaluate", shop.churn, shop.customers))
-    assert "Prediction sets of 90 %: they hold the class of" in done.out
+    assert "Prediction sets of 90 %: they contain the true class of" in done.out
     sets = succeeded(inside("evaluate", shop.churn, shop.customers, "--coverage", "0.8", "--json")).json()[
         "prediction_sets"
     ]

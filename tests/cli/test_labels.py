@@ -106,5 +106,5 @@ def test_a_merged_model_remembers_what_each_forgot(inside):
     succeeded(inside("train", "b.csv", "-t", "y", "--model", "naive-bayes"))
     succeeded(inside("forget", "b.deciban", "one.csv"))
     succeeded(inside("merge", "a.deciban", "b.deciban", "-o", "c.deciban"))
-    assert "too good" in succeeded(inside("evaluate", "c.deciban", "b.csv")).err
+    assert "too optimistic" in succeeded(inside("evaluate", "c.deciban", "b.csv")).err
     assert "leave-one-out" in succeeded(inside("evaluate", "c.deciban", "a.csv")).out

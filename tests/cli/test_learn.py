@@ -101,7 +101,7 @@ def test_rows_are_numbered_over_batches_and_gaps(shop, inside, monkeypatch):
     (inside.folder / "t.csv").write_text("\n".join(lines) + "\n")
     notes = succeeded(inside("learn", copied_to(shop.churn, inside.folder), "t.csv")).err.splitlines()
     assert "'old' in row 5" in notes[0]
-    assert notes[1] == "deciban: note: 2 rows without a label were left out"
+    assert notes[1] == "deciban: note: skipped 2 rows without a label"
     assert "'old' in row 5" in succeeded(inside("predict", shop.churn, "t.csv")).err
 
 
@@ -169,7 +169,7 @@ def test_a_model_that_is_written_though_not_safely_is_changed_once(shop, inside,
     monkeypatch.setattr(os, "fsync", fsync)
     result = succeeded(inside(verb, model, data))
     assert f"note: the rows are {done}: " in result.err
-    assert "is written, and in use from now on, but its folder cannot be flushed to disk" in result.err
+    assert "was written, but its folder cannot be flushed to disk" in result.err
     assert api.load(model).class_count_.sum() == rows
 
 

@@ -44,7 +44,7 @@ def test_a_file_that_exists_is_kept_without_force(line, desk):
     assert done.code == 2
     assert done.out == ""
     assert len(done.err.splitlines()) == 1
-    assert "exists already" in done.err
+    assert "already exists" in done.err
     assert "--force" in done.err
     assert folder_contents(desk.folder) == before
 

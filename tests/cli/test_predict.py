@@ -93,7 +93,7 @@ def test_what_is_read_is_not_overwritten(shop, inside, command):
         (inside.folder / name).write_bytes(origin.read_bytes())
     done = inside(*command, "--force")
     assert done.code == 2
-    assert "is what is read, and would be lost" in done.err
+    assert "is an input and would be lost" in done.err
     assert (inside.folder / "rows.csv").read_bytes() == shop.customers.read_bytes()
     assert (inside.folder / "churn.deciban").read_bytes() == shop.churn.read_bytes()
 
@@ -330,7 +330,7 @@ def test_sets_by_the_rows_that_were_learned(shop, inside):
 
 def test_sets_that_cannot_be_had_are_refused(shop, inside):
     done = inside("predict", shop.churn, shop.customers, "--by-class")
-    assert (done.code, "go with --coverage" in done.err) == (2, True)
+    assert (done.code, "need --coverage" in done.err) == (2, True)
     done = inside("predict", shop.churn, shop.customers, "--coverage", "90")
     assert (done.code, "between 0 and 1" in done.err) == (2, True)
     (inside.folder / "m.deciban").write_bytes(shop.churn.read_bytes())

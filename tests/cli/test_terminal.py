@@ -84,7 +84,7 @@ def test_long_work_shows_a_bar_that_goes_away(shop, tmp_path):
     assert code == 0
     assert "learning" in screen
     left = " ".join(visible_lines(screen)[-5:])
-    assert "Cross-fitted leave-one-out: accuracy 92.2%, log loss" in re.sub(r"\s+", " ", left)
+    assert "Cross-fitted leave-one-out: accuracy 92.2 %, log loss" in re.sub(r"\s+", " ", left)
     assert max(map(len, visible_lines(screen)[-5:])) <= 60
 
 

@@ -283,7 +283,7 @@ WORDS = {
     "train good.csv -t leave": ("did you mean 'leaves'",),
     "explain churn.deciban good.csv --row 21": ("20 rows",),
     "explain churn.deciban --set agee=3": ("did you mean 'age'",),
-    "merge churn.deciban -o new.deciban": ("two model files",),
+    "merge churn.deciban -o new.deciban": ("two or more model files",),
     "forget churn.deciban never.csv": ("row 1", "column"),
     "explain churn.deciban good.csv --target perhaps": ("'perhaps'", "no, yes"),
     "train": ("DATA", "deciban train --help"),
@@ -338,7 +338,7 @@ def test_a_bug_is_distinguished_from_wrong_input(room, inside, monkeypatch):
     done = inside("predict", "churn.deciban", "good.csv")
     assert done.code == 1
     assert "Traceback" in done.err
-    assert "fault in deciban" in done.err.splitlines()[-1]
+    assert "bug in deciban" in done.err.splitlines()[-1]
 
 
 def test_what_a_model_does_not_have_is_a_mistake(room, inside, monkeypatch):

@@ -100,7 +100,7 @@ def test_a_half_life_is_more_than_nothing(half_life):
 
 @pytest.mark.parametrize("rows", [-1, np.nan, np.inf, None, "10"])
 def test_rows_do_not_come_backwards(rows):
-    with pytest.raises(DecibanError, match=r"rows is .*: it must be how many rows have come"):
+    with pytest.raises(DecibanError, match=r"rows is .*: it must be the number of new rows"):
         share_left(10, rows)
 
 
@@ -209,7 +209,7 @@ def test_what_is_not_a_sum_cannot_decay():
     with pytest.raises(DecibanError, match="medians are not sums"):
         centroid.decay(10)
     linear = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=LedoitWolf()).fit(NUMBERS, LABELS)
-    with pytest.raises(DecibanError, match="covariance_estimator looked at rows"):
+    with pytest.raises(DecibanError, match="covariance_estimator uses rows"):
         linear.decay(10)
 
 

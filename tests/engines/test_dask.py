@@ -352,7 +352,7 @@ def test_labels_are_cut_where_rows_are():
     for y in (np.arange(20), frame["y"]):
         with pytest.raises(DecibanError, match="put the labels into a column of X"):
             Dask(X, y)
-    with pytest.raises(DecibanError, match="one label for each row"):
+    with pytest.raises(DecibanError, match="one label per row"):
         Dask(X, da.zeros((20, 2), chunks=5))
 
 
@@ -458,7 +458,7 @@ def second_of(pair):
 
 @pytest.mark.usefixtures("here")
 def test_bags_that_are_no_tables():
-    with pytest.raises(DecibanError, match=r"partition 0 .*row 1 is 3: all rows of a Bag"):
+    with pytest.raises(DecibanError, match=r"partition 0 .*row 1 is 3: the rows of a Bag"):
         Dask(db.from_sequence(["a", 3], npartitions=1))
     with pytest.raises(DecibanError, match="2 partitions and the labels in 1"):
         Dask(db.from_sequence(["a", "b"], npartitions=2), db.from_sequence([1, 2], npartitions=1))
@@ -656,7 +656,7 @@ def test_files_by_their_endings(tmp_path):
         assert str(tmp_path / pattern) in repr(engine)
     assert from_paths([str(tmp_path / f"{i}.csv") for i in (1, 0)]).collect(see).rows == rows[2:] + rows[:2]
     assert from_paths([str(tmp_path / "0.csv")], usecols=["y"]).schema.names == ["y"]
-    with pytest.raises(DecibanError, match="all of one kind"):
+    with pytest.raises(DecibanError, match="all of the same format"):
         from_paths([str(tmp_path / "0.csv"), str(tmp_path / "0.parquet")])
     with pytest.raises(DecibanError, match="there is no file"):
         from_paths([str(tmp_path / "*.pq")])

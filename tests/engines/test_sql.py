@@ -315,7 +315,7 @@ def test_postgresql_by_url_and_engine(lasting, postgres):
 
 @pytest.mark.engine("sqlite")
 def test_what_is_no_connection():
-    with pytest.raises(DecibanError, match="no connection"):
+    with pytest.raises(DecibanError, match="not a database connection"):
         table_of(object(), "t")
 
     class Odd:

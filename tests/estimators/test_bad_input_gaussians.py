@@ -136,10 +136,10 @@ WITH_LABELS = {
     "y of mixed types": (lambda m: m.fit(X, np.array(["a", 1] * 15, dtype=object)), "int and str"),
     "y continuous": (lambda m: m.fit(X, [0.5, 1.5] * 15), "continuous"),
     "y infinite": (lambda m: m.fit(X, [INF, 1.0] * 15), "infinity: row 0"),
-    "y all missing": (lambda m: m.fit(X, [None] * 30), "every label is missing|rows with labels"),
-    "y soft, sums of 2": (lambda m: m.fit(X, SOFT * 2), "sum to 1|one label a row"),
+    "y all missing": (lambda m: m.fit(X, [None] * 30), "every label is missing|labelled rows"),
+    "y soft, sums of 2": (lambda m: m.fit(X, SOFT * 2), "sum to 1|one label per row"),
     "partial_fit missing labels": (lambda m: m.partial_fit(X, HIDDEN), "row 3 of y has no label"),
-    "partial_fit labels of another kind": (lambda m: m.partial_fit(X[:1], [1]), "do not compare"),
+    "partial_fit labels of another kind": (lambda m: m.partial_fit(X[:1], [1]), "cannot be compared"),
     "partial_fit short": (lambda m: m.partial_fit(X, y[:3]), "inconsistent"),
     "forget narrow": (lambda m: m.forget(NARROW, y), "2 features.*expecting 3"),
     "forget missing labels": (lambda m: m.forget(X, HIDDEN), "label"),
@@ -158,7 +158,7 @@ WITH_LABELS = {
     "unlabelled_weight negative": (lambda m: m.fit(X, HIDDEN, unlabelled_weight=-1.0), "unlabelled_weight"),
     "unlabelled_weight NaN": (lambda m: m.fit(X, HIDDEN, unlabelled_weight=NAN), "unlabelled_weight"),
     "merge narrow": (lambda m: m + type(m)().fit(NARROW, y), "3 features with one of 2"),
-    "merge labels of another kind": (lambda m: m + type(m)().fit(X, np.arange(30) % 3), "do not compare"),
+    "merge labels of another kind": (lambda m: m + type(m)().fit(X, np.arange(30) % 3), "cannot be compared"),
     "prior short": (lambda m: m.with_prior([0.5, 0.5]), "(?i)prior"),
     "prior negative": (lambda m: m.with_prior([-0.5, 1.0, 0.5]), "(?i)prior"),
     "prior NaN": (lambda m: m.with_prior([NAN, 0.5, 0.5]), "(?i)prior"),
@@ -570,7 +570,7 @@ def test_merging_models_whose_parameters_differ_is_refused():
 def test_a_parameter_that_changes_what_is_counted_needs_a_new_fit():
     model = GaussianDiscriminant(shrinkage=None).fit(X, y)
     for change in ({"covariance": "diag"}, {"shrinkage": "auto"}):
-        assert_refused(model, lambda m, change=change: m.set_params(**change).partial_fit(X, y), "use fit")
+        assert_refused(model, lambda m, change=change: m.set_params(**change).partial_fit(X, y), "call fit")
         model.set_params(covariance="full", shrinkage=None)
     model.set_params(covariance="diag")
     assert_posterior(model.predict_proba(X))

@@ -351,7 +351,7 @@ def test_weights_are_rows(world):
         Classifier().fit(X, y, sample_weight=np.append(np.nan, weight[1:]))
     with pytest.raises(ValueError, match=r"sample_weight\[\d+\] is -\d: to take rows away, use forget"):
         Classifier().fit(X, y, sample_weight=-weight)
-    with pytest.raises(ValueError, match="zero in every row"):
+    with pytest.raises(ValueError, match="zero in every labelled row"):
         Classifier().fit(X, y, sample_weight=0 * weight)
 
 
@@ -1010,7 +1010,7 @@ def test_all_columns_that_are_not_there_are_named():
     model = Classifier().fit(X, y)
     with pytest.raises(DecibanError, match="columns 'v', 'c' are not in this table"):
         model.predict({"u": [0.0]})
-    with pytest.raises(DecibanError, match="is 'U' meant to be 'u'"):
+    with pytest.raises(DecibanError, match="did you mean 'u' by 'U'"):
         model.predict({"U": [0.0], "v": [0.0], "c": ["a"]})
 
 

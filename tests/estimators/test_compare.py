@@ -400,10 +400,10 @@ def test_a_bar_only_where_somebody_watches(monkeypatch, capsys):
         ({"repeats": 0}, "repeats is 0"),
         ({"test_size": 0.0}, "test_size is 0: it must be a share"),
         ({"test_size": 1.5}, "test_size is 1.5"),
-        ({"test_size": 120}, "held_out is 120: of 120 rows some must be held out and some learned"),
+        ({"test_size": 120}, "held_out is 120: of 120 rows, some must be held out"),
         ({"test_size": 118}, "a size of 2 is too small"),
         ({"y": np.arange(119) % 2}, "X has 120 rows, y has 119"),
-        ({"y": np.zeros(120)}, r"no two classes to tell apart, only 0.0"),
+        ({"y": np.zeros(120)}, r"at least two classes, and holds only 0.0"),
         ({"y": [None] + ["a", "b"] * 59 + ["b"]}, "needs every row's label"),
         ({"y": ["rare"] * 2 + ["a", "b"] * 59}, r"class 'rare' has too few rows \(2\)"),
         ({"generative": GaussianNB}, "generative must be a classifier"),
@@ -418,7 +418,7 @@ def test_bad_input_is_named(options, words):
 
 
 def test_no_rows_and_no_table():
-    with pytest.raises(DecibanError, match="no two classes"):
+    with pytest.raises(DecibanError, match="at least two classes"):
         compare(np.zeros((0, 2)), [])
     with pytest.raises(DecibanError, match="X has no rows"):
         compare(3.0, [1])

@@ -224,7 +224,7 @@ def test_rows_without_any_label():
     for model in (deciban.NaiveBayes(), deciban.Classifier()):
         with pytest.raises(ValueError, match="label"):
             model.fit(rows, "label")
-    with pytest.raises(DecibanError, match="which column holds the labels"):
+    with pytest.raises(DecibanError, match="name of their column as y"):
         deciban.NaiveBayes().fit(rows)
 
 

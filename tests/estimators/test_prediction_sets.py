@@ -128,7 +128,7 @@ def test_rows_are_kept_in_memory_and_nowhere_else(tmp_path):
     assert np.array_equal(copy.copy(model).predict_set(X[:5]).p_values, expected)
     model.save(tmp_path / "model.deciban")
     for other in (pickle.loads(pickle.dumps(model)), deciban.load(tmp_path / "model.deciban"), copy.deepcopy(model)):
-        with pytest.raises(DecibanError, match=r"Give them, rows=\(X, y\)"):
+        with pytest.raises(DecibanError, match=r"Pass rows=\(X, y\)"):
             other.predict_set(X[:5])
         assert np.array_equal(other.predict_set(X[:5], rows=(X, y)).p_values, expected)
     assert not any(name in pickle.dumps(model).decode("latin1") for name in prediction_sets.NOT_SAVED)
@@ -218,7 +218,7 @@ def test_refits_are_made_once():
     assert model.compared_with(given) is given
     assert np.array_equal(model.predict_set(X[:4], rows=given).p_values, model.predict_set(X[:4]).p_values)
     for other in (copy.copy(model), model.partial_fit(X[:2], y[:2])):
-        with pytest.raises(DecibanError, match="prepare it anew"):
+        with pytest.raises(DecibanError, match="prepare it again"):
             other.predict_set(X[:4], rows=given)
 
 
@@ -283,7 +283,7 @@ def test_a_file_carries_scores(model, tmp_path):
     back.partial_fit(frame[:3], y[:3])
     assert back.calibration_ is None
     back.save(tmp_path / "model.deciban")
-    with pytest.raises(DecibanError, match="no scores to go by"):
+    with pytest.raises(DecibanError, match="no stored scores"):
         deciban.load(tmp_path / "model.deciban").predict_set(frame, way="stored")
 
 
@@ -352,7 +352,7 @@ def test_empty_sets_stay_or_have_the_likeliest_class():
 
 def test_few_rows_rule_nothing_out_and_a_note_says_so():
     prediction = some_sets([[0.5, 0.5]], by_class=True)
-    assert prediction.notes == ["In every set, because it takes 9 rows of a class to rule it out: b."]
+    assert prediction.notes == ["In every set, because ruling a class out takes 9 rows of it: b."]
     assert some_sets([[0.5, 0.5]]).notes == []
     assert "takes 19 rows or more" in some_sets([[0.5, 0.5]], coverage=0.95).notes[0]
     X, y = table(30)
@@ -374,7 +374,7 @@ def test_sets_render_themselves():
     assert (judged.coverage, judged.mean_size, judged.empty, judged.single) == (0.5, 0.5, 0.5, 0.5)
     assert judged.per_class.rows == [("a", 1, 1.0, 1.0), ("c", 1, 0.0, 0.0)]
     assert judged.to_dict()["classes"]["class"] == ["a", "c"]
-    assert "hold the class of 50 % of rows" in judged.in_words()
+    assert "contain the true class of 50 % of rows" in judged.in_words()
     with pytest.raises(DecibanError, match="row 1 of y has no label"):
         prediction.evaluate(["a", None])
     with pytest.raises(DecibanError, match="2 sets, but y has 1 labels"):
@@ -402,16 +402,16 @@ def test_what_cannot_be_done_is_said(tmp_path):
         model.predict_set(X, way="best")
     with pytest.raises(ValueError, match=r"rows must be \(X, y\)"):
         model.predict_set(X, rows=X)
-    with pytest.raises(DecibanError, match="no scores to go by"):
+    with pytest.raises(DecibanError, match="no stored scores"):
         model.predict_set(X, way="stored")
     with pytest.raises(DecibanError, match="it learned 20, and 40 were given"):
         model.predict_set(X, rows=(np.vstack([X, X]), np.append(y, y)))
     for other, why in (
         (deciban.GaussianNB(alpha="loo"), "leave-one-out chose"),
-        (deciban.TreeAugmentedNB(), "its tree was found"),
-        (deciban.TreeAugmentedNB(parents=[-1, 0, 0]), "how its numbers are cut"),
+        (deciban.TreeAugmentedNB(), "its tree was chosen"),
+        (deciban.TreeAugmentedNB(parents=[-1, 0, 0]), "bin edges"),
         (deciban.GaussianDiscriminant(covariance="bic", shrinkage=None), "BIC"),
-        (deciban.Classifier(), "how far its evidence is believed"),
+        (deciban.Classifier(), "weights of its evidence"),
     ):
         with pytest.raises(DecibanError, match=f"{why}.*way='cross'"):
             other.fit(X, y).predict_set(X, way="full")

@@ -156,7 +156,7 @@ def test_only_partial_fit_takes_up_changed_parameters():
 
 def test_what_is_counted_cannot_change_between_batches():
     model = BernoulliNB().fit(X, y).set_params(binarize=2.0)
-    with pytest.raises(ValueError, match="what is counted has changed"):
+    with pytest.raises(ValueError, match="determines the sums has changed"):
         model.partial_fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), BernoulliNB().fit(X, y).predict_proba(X))
 

@@ -177,7 +177,7 @@ def test_different_trees_and_intervals_do_not_merge():
     with pytest.raises(SchemaError, match=r"column 'u' hangs on none in one and on 'v' in the other.*parents_"):
         stats((("r",), ("x",)), (-1, 0), rows) + stats((("r",), ("x",)), (1, -1), rows)
     cuts = [Schema(np.array(["a"]), (Columns(1, ("age",), (Bins((cut,), (0.0, 9.0)),)),)) for cut in (1.0, 2.0)]
-    with pytest.raises(SchemaError, match="cut the numbers of column 'age' differently"):
+    with pytest.raises(SchemaError, match="bins for column 'age'"):
         cuts[0].union(cuts[1])
 
 
@@ -185,7 +185,7 @@ def test_values_that_were_learned_beside_others_are_not_forgotten():
     """Every value was learned, but not these two together; nor alone."""
     categories = (("r", "g"), ("x", "y"))
     model = Model(Joint((Block(Tree()),)), stats(categories, (-1, 0), [("r", "x"), ("g", "y")]))
-    with pytest.raises(ForgetError, match="column 'v' beside the one it hangs on"):
+    with pytest.raises(ForgetError, match="column 'v'"):
         forget(model, stats(categories, (-1, 0), [("r", "y")]))
     alone = stats(categories, (-1, 0), [("r", "x")])
     alone = Stats(alone.schema, alone.weight, ({**alone.sums[0], "pair": np.zeros((1, 4))},))

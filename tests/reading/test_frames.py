@@ -165,7 +165,7 @@ def test_round_trip_as_an_array():
     objects = to_native("numpy", ("a", "b"), (Numbers(np.array([1.0, NAN])), Levels(np.array([0, -1]), ("x",))))
     assert objects.tolist() == [[1.0, "x"], [None, None]]
     assert native_kind(objects) == native_kind([[1]]) == native_kind(sp.eye(2)) == "numpy"
-    with pytest.raises(DecibanError, match="'excel' is no library known here"):
+    with pytest.raises(DecibanError, match="'excel'"):
         to_native("excel", (), ())
 
 
@@ -324,7 +324,7 @@ def test_numbers_of_every_type():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"a": [1.0, np.inf]}, r"column 'a' holds inf in row 1: .* make it NaN"),
+        ({"a": [1.0, np.inf]}, r"column 'a' holds inf in row 1: .* NaN"),
         (np.array([[0.0, 1.0], [-np.inf, 0.0]]), r"column 'x0' holds -inf in row 1"),
         ({"a": np.array([1e400], dtype=np.longdouble) * np.longdouble(10) ** 400}, r"column 'a' holds inf in row 0"),
         ({"a": [1, 10**400]}, r"column 'a' holds 1000.* in row 1, which is too large"),
@@ -373,7 +373,7 @@ def test_bad_tables_of_libraries():
         with pytest.raises(DecibanError, match="several columns have the name 'a'"):
             read_frame(table)
     for series in (pd.Series([1, 2]), pl.Series([1, 2]), pa.chunked_array([[1, 2]])):
-        with pytest.raises(DecibanError, match="is one column, and a table has several"):
+        with pytest.raises(DecibanError, match="single column"):
             read_frame(series)
     for table in (pl.DataFrame({"a": [None, [1]]}), pa.table({"a": [None, [1]]}), pd.DataFrame({"a": [None, [1]]})):
         with pytest.raises(DecibanError, match=r"column 'a' holds .*1.* in row 1, of type \w+"):
@@ -409,7 +409,7 @@ def test_a_target_that_is_not_there():
         assert make
     with pytest.raises(DecibanError, match="no column 'zzz': the table has 'whole', 'real', "):
         split_target(TABLE, "zzz")
-    with pytest.raises(DecibanError, match="no names: give y itself"):
+    with pytest.raises(DecibanError, match="have no names"):
         split_target(np.eye(2), "x0")
 
 

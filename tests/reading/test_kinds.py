@@ -141,7 +141,7 @@ def test_counts_of_values():
     assert (kind_of([1, 5, 5, None]).distinct, kind_of([1.5, 2.5, None]).missing) == (2, 1)
     word = kind_of(["1.5", "none", "?"])
     assert (word.distinct, word.missing, word.why) == (2, 1, "2 distinct values in 3 rows")
-    assert kind_of(["a", None, None]).why == "one value, missing in 2 of 3 rows: whether it is there can tell"
+    assert kind_of(["a", None, None]).why == "one value, missing in 2 of 3 rows: whether it is missing may be evidence"
     # Sorting, and counting in a table without sorting, agree.
     wide, narrow = RNG.integers(0, 10**9, 500), RNG.integers(-200, 200, 500)
     assert kind_of(wide).distinct == len(set(wide.tolist()))
@@ -202,7 +202,9 @@ def test_a_kind_for_a_column_that_does_not_exist():
 
 def test_columns_converted_to_their_kind():
     strings = read_frame({"a": ["1", "2.5", "?", "x"]})["a"]
-    with pytest.warns(UserWarning, match=r"column 'a': 1 value is not a number \('x' in row 3\), and taken as missing"):
+    with pytest.warns(
+        UserWarning, match=r"column 'a': 1 value is not a number \('x' in row 3\) and treated as missing"
+    ):
         numbers = as_kind(strings, "number", "a")
     np.testing.assert_array_equal(numbers.values, [1.0, 2.5, np.nan, np.nan])
     with pytest.warns(UserWarning, match=r"3 values are not a date"):

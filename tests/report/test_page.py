@@ -264,7 +264,7 @@ def test_what_cannot_be_reported(flat):
         page(GaussianNB(), X, y)
     with pytest.raises(DecibanError, match="X has 150 rows, but y has 3 labels"):
         page(GaussianNB().fit(X, y), X, y[:3])
-    with pytest.raises(DecibanError, match="X is one text"):
+    with pytest.raises(DecibanError, match="X is a single string"):
         page(GaussianNB().fit(X, y), "text", y)
 
 

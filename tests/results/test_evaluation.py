@@ -225,7 +225,7 @@ def test_a_row_for_which_no_class_is_left_is_not_right():
 def test_rows_that_cannot_be_judged_get_a_note():
     nobody = GaussianNB().fit([[1.0], [2.0]], [0, 1]).leave_one_out([[1.0], [2.0]], [0, 1])
     assert (nobody.judged, nobody.counted.tolist()) == (0, [False, False])
-    assert "No class has two rows, so how good the model is cannot be known." in repr(nobody)
+    assert "No class has two rows, so the model cannot be evaluated." in repr(nobody)
     X, y = [[1.0], [2.0], [7.0], [8.0], [100.0]], [0, 0, 1, 1, 2]
     judged = GaussianNB().fit(X, y).leave_one_out(X, y)
     assert judged.judged == 4
@@ -259,7 +259,7 @@ def test_everything_is_json():
 def test_curves_are_of_two_classes():
     three = random_judged(0, k=3)
     for curve in (three.roc, three.precision_recall):
-        with pytest.raises(DecibanError, match="is of two classes, and there are 3"):
+        with pytest.raises(DecibanError, match="needs two classes, and there are 3"):
             curve()
 
 
@@ -299,7 +299,7 @@ def test_labels_beside_texts_may_be_a_column_by_its_name(tmp_path):
         for table in ({"text": texts, "sign": y}, pandas.DataFrame({"text": texts, "sign": y})):
             assert np.array_equal(evaluate(judge, table, "sign").log_proba, expected.log_proba)
     wide = {"id": list(range(12)), "text": texts, "sign": y}
-    with pytest.raises(DecibanError, match="takes texts, and the table has the columns 'id', 'text'"):
+    with pytest.raises(DecibanError, match="takes texts, but the table has the columns 'id', 'text'"):
         evaluate(model, wide, "sign")
     with pytest.raises(DecibanError, match="column 'id' holds none"):
         evaluate(model, {"id": wide["id"], "sign": y}, "sign")
@@ -374,7 +374,7 @@ def test_probabilities_that_are_nan_are_refused():
         def predict_log_proba(self, X):
             return np.full((len(X), 2), np.nan)
 
-    with pytest.raises(DecibanError, match="row 0 has a probability that is NaN"):
+    with pytest.raises(DecibanError, match="row 0 has a probability of NaN"):
         evaluate(Broken(), [[1.0]], [0])
 
 

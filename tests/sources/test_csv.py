@@ -204,9 +204,12 @@ def test_hostile_cells_come_out_as_python_writes_them(tmp_path_factory, cells):
         ("# only\n# comments\n", "a.csv has nothing but comments"),
         ("1,2\n3,4\n", "the first line of a.csv holds numbers (1, 2): if it is a row, give header=False"),
         ("a,b\n1,2\n3\n", "row 2 of a.csv (line 3) has 1 field, and the header has 2: put ','"),
-        ("a,b\n1,2\n3,4,5\n", "row 2 of a.csv (line 3) has 3 fields, and the header has 2: quote fields that hold ','"),
+        (
+            "a,b\n1,2\n3,4,5\n",
+            "row 2 of a.csv (line 3) has 3 fields, but the header has 2: quote fields that contain ','",
+        ),
         ('# note\na,b\n"x\ny",2\n\n3,4,5\n', "row 2 of a.csv (line 6) has 3 fields"),
-        ('a,b\n1,2\n3,"open\n5,6\n', "the quote that opens in line 3 of a.csv is not closed"),
+        ('a,b\n1,2\n3,"open\n5,6\n', "the quote opened in line 3 of a.csv is not closed"),
         ("a,b\n1,x\0y\n", "a.csv holds NUL bytes and so is not text"),
         (
             b"a,b\n1,2\n" + b"3,x\n" * 20_000 + b"3,caf\xe9\n",
@@ -287,7 +290,7 @@ def test_a_quote_that_swallows_the_rest_is_refused_in_time(tmp_path, monkeypatch
     monkeypatch.setattr("deciban.sources.blocks.MAX_RECORD_BYTES", 10_000)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("a,b\n1,2\n" + '3,"open\n' + "1,2\n" * 100_000)
-    with pytest.raises(DecibanError, match=r"the quote that opens in line 3 of a\.csv is not closed"):
+    with pytest.raises(DecibanError, match=r"the quote opened in line 3 of a\.csv is not closed"):
         rows(open_source(["a.csv"]))
     (tmp_path / "a.csv").write_text("a,b\n1,2\n" + "x" * 500_000 + "\n")
     with pytest.raises(DecibanError, match=r"line 3 of a\.csv is longer than"):
@@ -354,7 +357,7 @@ def test_too_many_columns_are_refused_before_they_are_read(opened, monkeypatch):
     with pytest.raises(DecibanError) as error:
         opened(names + "\n" + "1," * 99_999 + "1\n")
     assert str(error.value).endswith(
-        " has 100,000 columns, and a file may have 65,536: leave some out, or give the numbers to a model in Python as "
+        " has 100,000 columns, and the limit is 65,536: leave some out, or pass the numbers to a model in Python as "
         "an array or a sparse matrix"
     )
 
@@ -381,4 +384,4 @@ def test_few_of_many_renamed_columns_are_reported(opened):
         source = opened(",".join(["a"] * 50) + "\n" + ",".join(["1.5"] * 50) + "\n")
     assert len(source.columns) == 50
     assert len(caught) == 11
-    assert str(caught[-1].message).endswith("39 more columns were renamed likewise")
+    assert str(caught[-1].message).endswith("39 more columns were renamed")

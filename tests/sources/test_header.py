@@ -83,7 +83,7 @@ def test_the_index_of_a_data_frame(write):
 
 def test_a_name_that_comes_twice(write):
     name = write("a,b,a,a (2)\n1,2,3,4\n")
-    with pytest.warns(DataWarning, match=r"columns 1 and 3 are both called 'a': the second is called 'a \(3\)'"):
+    with pytest.warns(DataWarning, match=r"columns 1 and 3 are both called 'a': the second is renamed 'a \(3\)'"):
         assert open_source([name]).columns == ("a", "b", "a (3)", "a (2)")
 
 

@@ -103,20 +103,20 @@ def test_missing_values_can_be_named(opened):
         ('{"a": 1}\n{"a": [1]}\n', "row 2 of a.json (line 2) holds [1] under the key 'a'"),
         ('{"a": 1}\n\n{"a": {"b": 1}}\n', "row 2 of a.json (line 3) holds {'b': 1} under the key 'a'"),
         ('{"a": 1}\n{"a": 2\n', "row 2 of a.json (line 2) is not JSON"),
-        ('{"a": 1}\n5\n', "row 2 of a.json (line 2) is 5, and not an object"),
+        ('{"a": 1}\n5\n', "row 2 of a.json (line 2) is 5, but must be an object"),
         ('{"a": 1}\n{"a": "x"}\n', "key 'a' of a.json holds 1 in one line and 'x' in another"),
         ('{"a": 1, "a": 2}\n', "row 1 of a.json (line 1) has the key 'a' twice"),
         ('{"a": 1, "": 2}\n', "column 2 of a.json has no name"),
         (b'{"a": "caf\xe9"}\n', "row 1 of a.json (line 1) is not UTF-8 (byte 0xe9)"),
         ('{"a": "\\ud800"}\n', "holds half of a character"),
         ("{}\n{}\n", "a.json holds objects without any key"),
-        ('[{"a": 1}, 5]', "element 2 of a.json is 5, and not an object"),
+        ('[{"a": 1}, 5]', "element 2 of a.json is 5, but must be an object"),
         ('[{"a": 1}, {"a": 2}', "a.json ends within an array, after 2 elements"),
         ('[{"a": 1} {"a": 2}]', "element 2 of a.json is not JSON"),
         ('[{"a": 1}, {"a": ', "element 2 of a.json is not JSON"),
         ('[{"a": 1}] tail', "a.json goes on behind its array"),
         ('[{"a": 1}, {"a": [2]}]', "row 2 of a.json holds [2] under the key 'a'"),
-        ("[" * 100_000, "element 1 of a.json holds objects or arrays within each other"),
+        ("[" * 100_000, "element 1 of a.json holds nested objects or arrays within each other"),
     ],
     ids=lambda v: str(v)[:25],
 )
@@ -131,7 +131,7 @@ def test_errors_are_one_line(opened, text, says):
     ("last", "says"),
     [
         ('{"a": "x"}', "has 'x' in column 'a', which holds numbers elsewhere"),
-        ('{"z": 1}', "has the key 'z', which no row of the sample has"),
+        ('{"z": 1}', "has the key 'z'"),
         ('{"a": true}', "has True in column 'a', which holds numbers elsewhere"),
     ],
 )
@@ -156,15 +156,13 @@ PLAIN = '{"b": "[[{{"}\n'
 @pytest.mark.parametrize("deep", DEEP.values(), ids=DEEP)
 def test_deep_nesting_is_refused_and_named(opened, deep):
     """Arrow's parser would overflow the stack, which ends the process."""
-    with pytest.raises(
-        DecibanError, match=r"^row 3 of a\.jsonl \(line 3\) holds objects or arrays within each other: "
-    ):
+    with pytest.raises(DecibanError, match=r"^row 3 of a\.jsonl \(line 3\) holds nested objects or arrays: "):
         opened(PLAIN * 2 + deep + PLAIN)
 
 
 def test_deep_nesting_is_refused_in_standard_input(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((PLAIN + DEEP["objects"]).encode())))
-    with pytest.raises(DecibanError, match=r"^row 2 of standard input \(line 2\) holds objects or arrays"):
+    with pytest.raises(DecibanError, match=r"^row 2 of standard input \(line 2\) holds nested objects or arrays"):
         open_source(["-"])
 
 
@@ -172,13 +170,13 @@ def test_deep_nesting_is_refused_in_a_later_block(opened, monkeypatch):
     monkeypatch.setattr("deciban.sources.json.SAMPLE_ROWS", 50)
     monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 1 << 12)
     source = opened(PLAIN * 2000 + DEEP["objects"].replace("a", "b") + PLAIN * 2000)
-    with pytest.raises(DecibanError, match=r"^row 2001 of a\.jsonl \(line 2001\) holds objects or arrays"):
+    with pytest.raises(DecibanError, match=r"^row 2001 of a\.jsonl \(line 2001\) holds nested objects or arrays"):
         rows(source)
 
 
 def test_deep_nesting_is_refused_in_an_array(opened):
     for deep in DEEP["arrays"], DEEP["objects"]:
-        with pytest.raises(DecibanError, match=r"^element 2 of a\.json holds objects or arrays within each other: "):
+        with pytest.raises(DecibanError, match=r"^element 2 of a\.json holds nested objects or arrays: "):
             opened(f"[{PLAIN}, {deep}]", "a.json")
 
 
@@ -195,8 +193,8 @@ def test_a_new_key_in_every_row_is_refused(opened):
     with pytest.raises(DecibanError) as error:
         opened(lines)
     assert str(error.value) == (
-        "a.jsonl has 12,001 different keys in 12,000 rows, and a key names a column, of which there may be 10,000: if "
-        'keys are names or numbers of things, make them values, as in {"name": "x7", "amount": 3}'
+        "a.jsonl has 12,001 different keys in 12,000 rows, and each key is a column, with a limit of 10,000: if "
+        'the keys are identifiers, make them values, as in {"name": "x7", "amount": 3}'
     )
 
 
@@ -294,6 +292,6 @@ def test_an_element_that_does_not_end_is_refused(monkeypatch):
     monkeypatch.setattr("deciban.sources.json.CHUNK_BYTES", 64)
     monkeypatch.setattr("deciban.sources.json.MAX_RECORD_BYTES", 1 << 20)
     stream = Reads(b'[{"a": 1}, {"a": "' + b"x" * (1 << 23))
-    with pytest.raises(DecibanError, match=r"element 2 of a\.json is longer than 1 MB: is this a table\?"):
+    with pytest.raises(DecibanError, match=r"element 2 of a\.json is longer than 1 MB"):
         ArrayLines(stream.read(64), stream, "a.json").read(1 << 20)
     assert stream.data.tell() < 1 << 22

@@ -128,7 +128,7 @@ def test_long_documents_come_in_small_batches(here, monkeypatch):
 def test_other_encodings_and_what_is_no_text(here):
     here("a/x", "café".encode("latin-1"))
     assert all_rows(open_source(["a"], encoding="latin-1")) == [{"text": "café"}]
-    with pytest.raises(FileError, match=r"^line 1 of a/x is not UTF-8 \(byte 0xe9\): give the encoding"):
+    with pytest.raises(FileError, match=r"^line 1 of a/x is not UTF-8 \(byte 0xe9\): give its encoding"):
         all_rows(open_source(["a"]))
     here("b/x", "one\ntw\0o")
     with pytest.raises(FileError, match=r"^line 2 of b/x holds a NUL byte"):

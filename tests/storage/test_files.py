@@ -175,7 +175,7 @@ def test_places_that_are_no_model_files(tmp_path):
 def test_files_of_another_kind(content, path):
     path.write_bytes(content)
     with pytest.raises(
-        FileError, match=r"model\.deciban' is .*(not a whole deciban model|not a deciban model)"
+        FileError, match=r"model\.deciban' is .*(not a complete deciban model|not a deciban model)"
     ) as caught:
         deciban.load(path)
     assert "\n" not in str(caught.value)

@@ -289,7 +289,7 @@ def test_reliabilities_of_documents_that_are_given():
         copy.deepcopy(learned).refit_reliability()  # a copy by way of pickling has kept none
     with pytest.raises(DecibanError, match="learned nothing of class 'eggs'"):
         learned.refit_reliability(texts, ["eggs"] * len(y))
-    with pytest.raises(DecibanError, match="takes rows that the model has learned"):
+    with pytest.raises(DecibanError, match="needs rows that the model has learned"):
         learned.refit_reliability(texts * 2, y * 2)
     np.testing.assert_array_equal(learned.predict_proba(texts), before)
 
@@ -309,7 +309,7 @@ def test_nothing_is_chosen_before_there_are_documents_to_choose_on():
     assert learned.model_.choice is None
     assert learned.predict(["cash", "lunch"]).tolist() == ["spam", "ham"]
     kinds = [row[1:3] for row in learned.reliability_.rows]
-    assert kinds == [(1.0, "all alike"), (1.0, "by what they know")] * len(learned.model_.sums.blocks)
+    assert kinds == [(1.0, "all alike"), (1.0, "by how informative they are")] * len(learned.model_.sums.blocks)
     learned.partial_fit(["win prize", "lunch noon"], ["spam", "ham"])
     assert learned.model_.choice is not None, "now there is"
 

@@ -38,7 +38,7 @@ EPILOG = """A first session:
 
     deciban report messages.deciban messages.csv -o report.html
 
-Every command has its own --help. `deciban demo` shows them at work."""
+Every command has --help. `deciban demo` shows the commands at work."""
 
 
 def app(arguments: Sequence[str]) -> typer.Typer:
@@ -69,7 +69,7 @@ def print_version(requested: bool) -> None:
 def deciban(
     show_version: Annotated[
         bool,
-        typer.Option("--version", "-V", callback=print_version, is_eager=True, help="Print the version and leave."),
+        typer.Option("--version", "-V", callback=print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     del show_version

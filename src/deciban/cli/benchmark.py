@@ -121,15 +121,15 @@ class Bench(Result):
 
     def _parts(self) -> list[Table | str]:
         return [
-            f"On this machine ({self.machine}), the best of several runs each, all with their default settings"
-            + (", in one thread since others keep the processors busy" if self.sizes.threads == 1 else "")
-            + ". Ratios are of this machine and of these data; above 1 deciban is faster.",
+            f"On this machine ({self.machine}), best of several runs, with default settings"
+            + (", in one thread because other programs keep the processors busy" if self.sizes.threads == 1 else "")
+            + ". Ratios hold for this machine and these data; above 1 deciban is faster.",
             self.to_table(),
-            "apart: how far their probabilities differ at most. Of texts, counting words is part of the work. "
-            f"≈: estimated from {self.sizes.refits} of all the refits.",
+            "apart: largest difference of their probabilities. For texts, the times include counting words. "
+            f"≈: estimated from {self.sizes.refits} of the refits.",
             self.to_contest(),
-            f"{self.sizes.table:,} rows learned and as many others predicted, of generated numbers and categories with "
-            "gaps. Generated data flatter whoever assumes what generated them: try your own, by deciban compare.",
+            f"{self.sizes.table:,} rows learned and as many others predicted: generated numbers and categories, some "
+            "missing. Generated data favour the model that generated them: try your own data with deciban compare.",
         ]
 
 

@@ -35,5 +35,5 @@ def to_check(kinds: Sequence[ColumnKind]) -> Table | None:
         for kind in kinds
         if not kind.is_obvious
     ]
-    title = "columns to check; --schema COLUMN=KIND corrects what one is taken for"
+    title = "columns to check; --schema COLUMN=KIND corrects a kind"
     return Table(title, ("column", "taken for", "why"), rows, most=MAX_COLUMNS_LISTED) if rows else None

@@ -100,9 +100,11 @@ class EngineOptions:
             check_read_here(files)
             return self._database(data, urls)
         if self.table is not None or self.query is not None:
-            raise DecibanError("--table and --query are for databases: give a URL of one, and no --engine")
+            raise DecibanError("--table and --query are for databases: give a database URL, and leave out --engine")
         if self.checkpoint is not None and self.engine not in (None, "stream"):
-            raise DecibanError(f"--checkpoint is for --engine stream: {self.engine} tries lost partitions again itself")
+            raise DecibanError(
+                f"--checkpoint is for --engine stream: leave it out, since {self.engine} runs lost partitions again"
+            )
         if self.engine in (None, "stream"):
             return files.open(data, jobs, self.checkpoint, strings)
         check_read_here(files)
@@ -117,9 +119,9 @@ class EngineOptions:
         if len(data) != 1 or not urls:
             raise DecibanError("--engine sql takes one database, as a URL such as postgresql://host/name")
         if self.engine not in (None, "sql") or self.checkpoint is not None:
-            raise DecibanError("a database adds up by itself: leave out --engine and --checkpoint")
+            raise DecibanError("a database computes the sums itself: leave out --engine and --checkpoint")
         if (self.table is None) == (self.query is None):
-            raise DecibanError("which rows of the database? Give --table NAME, or --query 'SELECT …'")
+            raise DecibanError("the database needs a table or a query: give --table NAME or --query 'SELECT …'")
         from deciban.engines.sql.engine import table
 
         name: Any = None if self.table is None else tuple(self.table.split("."))
@@ -129,7 +131,7 @@ class EngineOptions:
 def check_read_here(files: FileOptions) -> None:
     """Refuse options for files where a database or a cluster reads the rows."""
     if files.given:
-        raise DecibanError("{option} is for files that are read here: leave it out", option=files.given[0])
+        raise DecibanError("{option} is for files read by deciban itself: leave it out", option=files.given[0])
 
 
 def join_cluster() -> None:
@@ -143,5 +145,7 @@ def join_cluster() -> None:
         Client(address)  # type: ignore[no-untyped-call,unused-ignore]  # becomes the default for all computations
     except (OSError, ValueError) as error:
         raise DecibanError(
-            "there is no Dask scheduler at {file}: {problem}", file=visible(address), problem=error
+            "cannot reach a Dask scheduler at {file}, the address in DASK_SCHEDULER_ADDRESS: {problem}",
+            file=visible(address),
+            problem=error,
         ) from None

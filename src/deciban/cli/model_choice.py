@@ -68,8 +68,8 @@ def used_kinds(X: Any, schema: list[str] | None, conventions: Conventions | None
 def only_text_column(X: Any, schema: list[str] | None) -> str:
     texts = [own.name for own in used_kinds(X, schema) if own.kind == "text"]
     if len(texts) != 1:
-        has = f"there are {len(texts)} of them" if texts else "no column holds texts"
-        raise DecibanError(f"name the column of texts, with --text: {has}")
+        found = f"{len(texts)} columns hold texts" if texts else "no column was detected as text"
+        raise DecibanError(f"{found}: give the one to use with --text")
     return texts[0]
 
 
@@ -94,7 +94,7 @@ def new_estimator(model: str, schema: dict[str, str], jobs: int | None, conventi
         unsupported = [kind for kind in schema.values() if kind not in (*laws, "skip")]
         if unsupported:
             raise DecibanError(
-                "naive-bayes takes no column of kind {value!r}: give {laws} or skip",
+                "--model naive-bayes has no distribution for the kind {value!r}: give {laws} or skip",
                 value=unsupported[0],
                 laws=", ".join(laws),
             )

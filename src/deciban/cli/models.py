@@ -57,7 +57,7 @@ def rows_for(
         return split_columns(engine, target_column, text, labelled=False, formats=origin.get("formats"))
     target = target or (LABEL if kind != "table" else None) or origin.get("target")
     if target is None:
-        raise DecibanError("name the column of {rows} that holds the classes, with --target", rows=engine.rows_named)
+        raise DecibanError("give the column of {rows} that holds the classes with --target", rows=engine.rows_named)
     return split_columns(engine, target, text, model.classes_, formats=origin.get("formats"))
 
 
@@ -89,14 +89,14 @@ def learned_before(model: Any, rows: ModelRows) -> bool:
     if digests & set(origin.get("partly", [])):
         note(
             "note",
-            f"the model has learned {rows.name} and forgotten some rows since; all are judged as new, so that "
-            "the figures are too good: evaluate other rows, or train again",
+            f"the model has learned {rows.name} and forgotten some of its rows since, so all rows are treated as new "
+            "and the figures are too optimistic: evaluate on other rows, or train again",
         )
     known = digests & set(origin.get("learned", []))
     if known and known != digests:
         raise DecibanError(
-            f"the model has learned {len(known)} of these {len(digests)} files, and not the others: give them one by "
-            "one, or say --leave-one-out or --as-new"
+            f"the model has learned {len(known)} of these {len(digests)} files but not the others: give them one by "
+            "one, or add --leave-one-out or --as-new"
         )
     return bool(known)
 

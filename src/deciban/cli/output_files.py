@@ -33,18 +33,18 @@ def checked_output(
         )
     if not os.path.isdir(folder):
         raise DecibanError(
-            "{file!r} cannot be written: {folder!r} is {what}, so make a folder first or give another name",
+            "{file!r} cannot be written: {folder!r} is {what}, so create the folder first or give another name",
             file=path,
             folder=folder,
-            what="a file" if os.path.exists(folder) else "no folder",
+            what="a file" if os.path.exists(folder) else "not there",
         )
     check_not_among(path, inputs, option)
     if not os.path.exists(path):
         if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            raise DecibanError("{file!r} cannot be written: you may not write into its folder", file=path)
+            raise DecibanError("{file!r} cannot be written: you have no permission to write to its folder", file=path)
     elif os.path.isfile(path) and not force and not replaceable(path):  # a pipe or a device loses nothing
         raise DecibanError(
-            "{file!r} exists already: give another name with {option}, or --force to overwrite it",
+            "{file!r} already exists: give another name with {option}, or --force to overwrite it",
             file=path,
             option=option,
         )
@@ -64,7 +64,7 @@ def check_not_among(output: str, inputs: Sequence[str], option: str) -> None:
         for name in (path, path.partition("=")[2]):
             if name and same_file(output, name):
                 raise DecibanError(
-                    "{file!r} is what is read, and would be lost: write to another file with {option}",
+                    "{file!r} is an input and would be lost: write to another file with {option}",
                     file=output,
                     option=option,
                 )

@@ -118,7 +118,7 @@ def check_target(engine: Any, target: str | None) -> str:
     """The label column, or an error if none is named."""
     if target is None:
         raise DecibanError(
-            "name the column that holds the classes, with --target: {rows} has {columns}",
+            "give the column that holds the classes with --target: {rows} has {columns}",
             rows=engine.rows_named,
             columns=", ".join(engine.schema.names),
         )
@@ -134,15 +134,15 @@ def check_classes(column: Any, target: str) -> None:
     distinct = len(pc.unique(values))
     if pa.types.is_floating(values.type) and distinct > 20 and not pc.all(pc.equal(values, pc.round(values))).as_py():
         raise DecibanError(
-            "column {column!r} holds {distinct} different numbers: deciban tells classes apart, and does not estimate "
-            "numbers; give a column of classes with --target, or cut the numbers into ranges first",
+            "column {column!r} holds {distinct} different numbers, but deciban predicts classes, not numbers: give a "
+            "column of classes with --target, or divide the numbers into ranges first",
             column=target,
             distinct=distinct,
         )
     if distinct > 0.5 * len(values) > 25:
         raise DecibanError(
-            "column {column!r} holds {distinct} different values in {rows} rows: as classes they are too many; is "
-            "--target the column that was meant?",
+            "column {column!r} holds {distinct} different values in {rows} rows, too many to be classes: check that "
+            "--target names the right column",
             column=target,
             distinct=distinct,
             rows=len(values),

@@ -59,7 +59,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             cause = error.__cause__
             return fail(cause.on_command_line()) if isinstance(cause, NotAvailableError) else report_bug(error)
         except MemoryError:
-            return fail("there is not enough memory for this: give less data at a time, or a smaller model", EXIT_BUG)
+            return fail("not enough memory: give less data at a time, or use a smaller model", EXIT_BUG)
         except Exception as error:
             return report_bug(error)
     if code == EXIT_INTERRUPTED:  # some versions of typer catch KeyboardInterrupt
@@ -86,7 +86,7 @@ def report_bug(error: Exception) -> int:
     import traceback
 
     traceback.print_exc()
-    note("error", f"this is a fault in deciban ({type(error).__name__}), not in what you gave it; please report it")
+    note("error", f"this is a bug in deciban ({type(error).__name__}), not in your input: please report it")
     return EXIT_BUG
 
 
@@ -113,7 +113,7 @@ def os_error_message(error: OSError) -> str:
         return str(error)
     file = os.path.relpath(error.filename) if os.path.isabs(error.filename) else error.filename
     if isinstance(error, PermissionError):
-        return f"{file!r} may not be read or written: see to the permissions of the file and of its folder"
+        return f"no permission to read or write {file!r}: check the permissions of the file and of its folder"
     return f"{file!r}: {error.strerror}"
 
 

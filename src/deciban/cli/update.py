@@ -37,7 +37,7 @@ def update(
         changed = abs(after - before)
         if not changed:
             raise DecibanError(
-                "{rows} has no rows with a label in column {column!r}: nothing changed",
+                "{rows} has no rows with a label in column {column!r}, so nothing changed: give labelled rows",
                 rows=rows.name,
                 column=rows.target,
             )
@@ -48,7 +48,7 @@ def update(
         note("note", f"the rows are {'forgotten' if forget else 'learned'}: {unsafe}")
     unlabelled = rows.engine.rows_read - changed
     if unlabelled:
-        note("note", f"{pluralize(unlabelled, 'row')} without a label were left out")
+        note("note", f"skipped {pluralize(unlabelled, 'row')} without a label")
     for label in estimator.classes_:
         if plain(label) not in known_classes:
             note("note", f"class {plain(label)!r} is new to the model")

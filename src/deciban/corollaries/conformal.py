@@ -213,7 +213,7 @@ def promise(way: str, coverage: float, by_class: bool, rows: Floats, folds: int 
     """The guarantee in a sentence."""
     asked = f"{100.0 * coverage:.6g} %"
     whose = "of new rows of every class" if by_class else "of new rows"
-    like = "if they come from the same source as those learned, whatever their law"
+    like = "if they come from the same source as the training rows, whatever their distribution"
     if way == FULL:
         return f"At least {asked} {whose} have their class in the set, {like}."
     if way == CROSS:
@@ -221,7 +221,7 @@ def promise(way: str, coverage: float, by_class: bool, rows: Floats, folds: int 
         n = float((some.min() if len(some) else 0.0) if by_class else rows.sum())
         sure = math.floor(1000.0 * cross_bound(coverage, n, folds)) / 10.0
         return f"About {asked} {whose} have their class in the set, and at least {sure:.6g} %, {like}."
-    return f"About {asked} {whose} have their class in the set, if one row more or less changes the model little."
+    return f"About {asked} {whose} have their class in the set, if a single row changes the model little."
 
 
 # ------------------------------------------------------------------ results
@@ -276,12 +276,12 @@ class PredictionSets(Result):
         least = math.ceil(1.0 / (1.0 - self.coverage) - 1.0 - P_VALUE_TOLERANCE / (1.0 - self.coverage))
         if not self.by_class:
             few = self.rows.sum() < least
-            return [f"Every set has every class: to rule one out takes {least} rows or more."] if few else []
+            return [f"Every set contains every class: ruling one out takes {least} rows or more."] if few else []
         few = [str(plain(label)) for label, n in zip(self.classes, self.rows, strict=True) if n < least]
         if not few:
             return []
         named = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
-        return [f"In every set, because it takes {least} rows of a class to rule it out: {named}."]
+        return [f"In every set, because ruling a class out takes {least} rows of it: {named}."]
 
     def evaluate(self, y: Any) -> SetsEvaluation:
         """How often the true class is in the set, and how large sets are, over rows whose class is known.
@@ -291,13 +291,13 @@ class PredictionSets(Result):
         labels = as_labels(y)
         if len(labels) != len(self.p_values):
             raise DecibanError(
-                f"there are {len(self.p_values)} sets, but y has {len(labels)} labels: one each is needed"
+                f"there are {len(self.p_values)} sets, but y has {len(labels)} labels: give one label per row"
             )
         place = {plain(label): c for c, label in enumerate(self.classes)}
         for row, label in enumerate(labels):
             if is_missing(label):
                 raise DecibanError(
-                    "row {row} of y has no label, and cannot be judged: leave such rows out", row=row, value=label
+                    "row {row} of y has no label and cannot be evaluated: leave out such rows", row=row, value=label
                 )
             place.setdefault(label, len(place))
         codes = np.fromiter((place[label] for label in labels), dtype=np.int64, count=len(labels))
@@ -439,19 +439,19 @@ class SetsEvaluation(Result):
 
     def in_words(self) -> str:
         """A summary in a sentence."""
-        worst = f" ({100.0 * self.worst_class:.3g} % of the class that fares worst)" if len(self.classes) > 1 else ""
+        worst = f" ({100.0 * self.worst_class:.3g} % of the class covered least)" if len(self.classes) > 1 else ""
         return (
-            f"Prediction sets of {100.0 * self.asked:.6g} %: they hold the class of {100.0 * self.coverage:.3g} % of "
-            f"rows{worst}, {self.mean_size:.3g} classes on average; {100.0 * self.single:.3g} % name one class, "
-            f"{100.0 * self.empty:.3g} % none."
+            f"Prediction sets of {100.0 * self.asked:.6g} %: they contain the true class of "
+            f"{100.0 * self.coverage:.3g} % of rows{worst}, {self.mean_size:.3g} classes on average; "
+            f"{100.0 * self.single:.3g} % contain one class, {100.0 * self.empty:.3g} % none."
         )
 
     def to_table(self) -> Table:
         rows = [
-            ("coverage", self.coverage, f"share of rows whose class is in the set; {self.asked:g} asked for"),
+            ("coverage", self.coverage, f"share of rows whose class is in the set; asked for {self.asked:g}"),
             ("mean size", self.mean_size, "classes in a set"),
-            ("single", self.single, "share of sets that name one class"),
-            ("empty", self.empty, "share of sets that name none"),
+            ("single", self.single, "share of sets with one class"),
+            ("empty", self.empty, "share of sets with no class"),
         ]
         n = len(self.hit)
         return Table(f"prediction sets: {n:,} row{'s' * (n != 1)}", ("measure", "value", ""), rows, width=WIDTH)

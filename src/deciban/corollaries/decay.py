@@ -34,9 +34,9 @@ def decay(model: Model, half_life: float, rows: float) -> Model:
 def share_left(half_life: Any, rows: Any) -> float:
     """2^(−rows/half_life)."""
     if not isinstance(half_life, Real) or not float(half_life) > 0:
-        raise DecibanError(f"half_life is {half_life!r}: it must be a number of rows > 0; infinity forgets nothing")
+        raise DecibanError(f"half_life is {half_life!r}: it must be a number of rows > 0; infinity means no decay")
     if not isinstance(rows, Real) or not 0 <= float(rows) < math.inf:
-        raise DecibanError(f"rows is {rows!r}: it must be how many rows have come, a number ≥ 0")
+        raise DecibanError(f"rows is {rows!r}: it must be the number of new rows, ≥ 0")
     return float(np.exp2(-float(rows) / float(half_life)))
 
 

@@ -54,12 +54,12 @@ def item_label(columns: Columns, row: Array, j: int) -> str:
 def compared_classes(log_joint: Floats, classes: Array, target: int | None, against: int | None) -> tuple[int, int]:
     """The two classes to compare: as given, or else the likeliest."""
     if len(classes) < 2:
-        raise ValueError("there is only one class, so there is nothing to explain it against")
+        raise ValueError("there is only one class: learn rows of another one to compare it with")
     order = np.argsort(-log_joint, kind="stable")
     target = int(next(c for c in order if c != against)) if target is None else target
     against = int(next(c for c in order if c != target)) if against is None else against
     if target == against:
-        raise ValueError(f"evidence for {classes[target]} over itself is always 0: name another class")
+        raise ValueError(f"evidence for {classes[target]} over itself is always 0: give another class")
     return target, against
 
 
@@ -77,7 +77,7 @@ def strongest(model: Model, target: int, most: int) -> list[tuple[str, float]]:
     evidence of a value drawn from the class.
     """
     if len(model.classes) < 2:
-        raise ValueError("there is only one class, so nothing speaks for it against another")
+        raise ValueError("there is only one class, so there is no evidence for it against another")
     items: list[tuple[str, float]] = []
     others = np.arange(len(model.classes)) != target
     weights = np.exp(model.log_prior[others])

@@ -61,8 +61,8 @@ def check_room(excess: Array, columns: Columns) -> None:
     if excess.any():
         at = np.argwhere(excess)[0]
         raise ForgetError(
-            f"cannot forget these rows: in column {columns.name(int(at[1]))!r} more would be left than the rows that "
-            "remain can hold, so the model never learned them as they are"
+            f"cannot forget these rows: in column {columns.name(int(at[1]))!r} more would be left than the remaining "
+            f"rows can contain, so the model did not learn these rows in this form"
         )
 
 
@@ -71,9 +71,9 @@ def check_known(unknown: Array, classes: Array, columns: Columns) -> None:
     if unknown.any():
         c, j = np.argwhere(unknown)[0]
         raise ForgetError(
-            f"cannot forget these rows: what would be left of column {columns.name(int(j))!r} in class "
-            f"{plain(classes[c])!r} is less than the rounding of the sums they are part of, so its spread would not be "
-            "known. Fit again without these rows"
+            f"cannot forget these rows: the remainder of column {columns.name(int(j))!r} in class "
+            f"{plain(classes[c])!r} is smaller than the rounding error of the sums, so its variance would be "
+            f"unknown. Fit again without these rows"
         )
 
 

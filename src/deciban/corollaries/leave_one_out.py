@@ -27,8 +27,7 @@ MAX_ROWS_WITHOUT_DOWNDATES = 200  # where every row needs an estimate of its own
 
 
 CANNOT_LEAVE_OUT = (
-    "no row can be taken out exactly; to see how good the model is, hold rows with labels out, or fit another on those "
-    "with labels alone"
+    "no row can be left out exactly: to evaluate the model, hold out labelled rows, or fit on labelled rows only"
 )
 
 
@@ -120,12 +119,12 @@ class LeaveOneOut(Judged):
         if not alone:
             return ""
         if not self.judged:
-            return "No class has two rows, so how good the model is cannot be known."
+            return "No class has two rows, so the model cannot be evaluated."
         rows = "1 row is" if alone == 1 else f"{alone} rows are"
         share = alone / max(1, int(some.sum()))
         return (
-            f"{rows} alone in {'its' if alone == 1 else 'their'} class and cannot be judged; about {share:.0%} of new "
-            "rows may be of classes never seen."
+            f"{rows} alone in {'its' if alone == 1 else 'their'} class and cannot be evaluated; about {share:.0%} of "
+            f"new rows may be of classes never seen."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class LinearForm(Result):
         The offset comes first; of many items the strongest are shown.
         """
         if len(self.classes) < 2:
-            raise ValueError("there is only one class, so nothing speaks for it against another")
+            raise ValueError("there is only one class, so there is no evidence for it against another")
         target = len(self.classes) - 1 if positive is None else self._index(positive)
         others = np.arange(len(self.classes)) != target if negative is None else [self._index(negative)]
         theta = (self.weights[target] - self.weights[others].mean(axis=0)) * DECIBANS

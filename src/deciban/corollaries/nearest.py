@@ -38,5 +38,7 @@ def nearest(model: Model, data: Data, medians: Floats | None, n_jobs: int | None
 def dense_rows(X: Matrix) -> Array:
     """Rows as a dense array; an error if an entry is missing."""
     if has_missing(X):
-        raise DecibanError("metric='manhattan' takes whole rows, and some have missing entries")
+        raise DecibanError(
+            "metric='manhattan' needs complete rows, and some have missing values: leave them out, or impute them"
+        )
     return np.asarray(X.toarray() if issparse(X) else X)

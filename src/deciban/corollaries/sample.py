@@ -14,7 +14,7 @@ def sample(
     """n rows (a matrix per block) and their class codes. `length` is the number of words where rows are bags of words;
     without it, it is drawn about the class's mean length."""
     if not model.generative:
-        raise TypeError("complement naive Bayes is not a generative model: it has no law of x to draw from")
+        raise TypeError("complement naive Bayes is not a generative model: rows cannot be drawn from it")
     k = len(model.classes)
     prior = np.exp(model.log_prior)
     y = np.full(n, given) if given is not None else rng.choice(k, size=n, p=prior / prior.sum())

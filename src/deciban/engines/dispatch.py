@@ -36,13 +36,13 @@ def engine_of(
         raise DecibanError("engine is {value!r}: {hint}", value=engine, hint=did_you_mean(engine, ENGINES, known))
     if is_engine(X):
         if engine not in (None, X.name):
-            raise DecibanError(f"these rows are of the engine {X.name!r}, not {engine!r}: leave out engine=")
+            raise DecibanError(f"the rows belong to the engine {X.name!r}, not {engine!r}: leave out engine=")
         return X
     name = engine or engine_name(X, y, texts)
     if name in (None, "local"):
         return None
     if name == "sql":
-        raise DecibanError("which table of the database? Give deciban.table(connection, name), or a URL in its place")
+        raise DecibanError("a database connection needs a table: pass deciban.table(connection, name)")
     module = importlib.import_module(f"deciban.engines.{ENGINE_MODULES[name]}")
     if name == "stream":
         return module.stream(X, **({"strings": tuple(strings)} if strings and is_paths(X) else {}))

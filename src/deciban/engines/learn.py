@@ -50,7 +50,7 @@ def split_of(spec: InputSpec, engine: Engine, y: Any, sample_weight: Any = None,
     """The columns that were named, checked against the schema."""
     target = y if isinstance(y, str) else engine.target
     if sample_weight is not None and not isinstance(sample_weight, str):
-        raise DecibanError("sample_weight is the name of a column here: the weights are where the rows are")
+        raise DecibanError("for these rows sample_weight must be the name of a column")
     names = engine.schema.names
     for name in (target, sample_weight, text):
         if name is not None and name not in names:
@@ -59,7 +59,7 @@ def split_of(spec: InputSpec, engine: Engine, y: Any, sample_weight: Any = None,
                 "{rows} has no column {column!r}: {hint}",
                 rows=engine.rows_named,
                 column=one_line(name),
-                hint=did_you_mean(name, names, f"there are {available}"),
+                hint=did_you_mean(name, names, f"choose one of {available}"),
             )
     if spec.texts:
         text = text or text_column(spec, engine, (target, sample_weight))
@@ -70,9 +70,9 @@ def split_of(spec: InputSpec, engine: Engine, y: Any, sample_weight: Any = None,
             "{rows} has no column {column!r}, and the model was fitted with it: {hint}",
             rows=engine.rows_named,
             column=one_line(missing[0]),
-            hint=did_you_mean(missing[0], names, "give it, with NULL where it is not known"),
+            hint=did_you_mean(missing[0], names, "add it, with NULL for missing values"),
             command_line="{rows} has no column {column!r}, and the model was trained with it: {hint_on_command_line}",
-            hint_on_command_line=did_you_mean(missing[0], names, "add it, empty where nothing is known"),
+            hint_on_command_line=did_you_mean(missing[0], names, "add it, with empty fields for missing values"),
         )
     split = Split(target, sample_weight, text, engine.named, spec.labelled, columns, classes=spec.classes)
     if not spec.strings:
@@ -88,7 +88,7 @@ def check_numbers(spec: InputSpec, engine: Engine, inputs: Any) -> None:
                 continue
             raise DecibanError(
                 f"column {one_line(field.name)!r} of {engine.rows_named} holds {field.type}, and {spec.model} takes "
-                "numbers: take NaiveBayes or Classifier, or leave the column out"
+                f"numbers: use NaiveBayes or Classifier, or leave the column out"
             )
 
 
@@ -99,7 +99,7 @@ def text_column(spec: InputSpec, engine: Engine, others: tuple[str | None, ...])
     candidates = [field.name for field in engine.schema if field.name not in others and is_string(field.type)]
     if len(candidates) != 1:
         has = f"{len(candidates)} columns of strings" if candidates else "no column of strings"
-        raise DecibanError(f"{engine.rows_named} has {has}: say which one holds the texts with text=")
+        raise DecibanError(f"{engine.rows_named} has {has}: give the column that holds the texts with text=")
     return str(candidates[0])
 
 
@@ -133,8 +133,8 @@ def check_rereadable(model: str, engine: Engine) -> None:
     """Raise an error unless the rows can be read more than once."""
     if engine.once:
         raise DecibanError(
-            f"{model} goes through the rows several times here, and {engine.rows_named} can be gone through only once: "
-            "give files, or a function that returns a new iterator"
+            f"{model} reads the rows several times, and {engine.rows_named} can be read only once: give files, or a "
+            f"function that returns a new iterator"
         )
 
 
@@ -152,10 +152,10 @@ class PartitionTotal:
 def total_over_rows(engine: Engine, split: Split, compute: Callable[[Any, Any, Any], Any]) -> Any:
     """The sum of compute(inputs, labels, weights) over all rows."""
     if split.target is None:
-        raise DecibanError("which column holds the labels? Give its name as y")
+        raise DecibanError("the labels are missing: give the name of their column as y")
     total = engine.collect(PartitionTotal(compute, split))
     if total is None:
-        raise DecibanError(f"{engine.rows_named} has no rows: there is nothing to judge by")
+        raise DecibanError(f"{engine.rows_named} has no rows: there is nothing to evaluate")
     return total
 
 
@@ -163,7 +163,7 @@ def one_by_one(engine: Engine, split: Split, forget: Callable[[Any, Any, Any], A
     """Forget one table after the other, in their order."""
     if not isinstance(engine, Stream):
         raise DecibanError(
-            "{rows} cannot be forgotten where they are: read them in batches, and forget one after the other",
+            "{rows} cannot be forgotten by the engine: read the rows in batches, and call forget for each batch",
             rows=engine.rows_named,
         )
 
@@ -273,7 +273,7 @@ def accuracy_sums(predict: Callable[[Any], Array], X: Any, y: Any, weight: Any) 
     """The weight of rows, and of those predicted correctly."""
     labels = read_labels(y, len(y))
     if labels.any_missing:
-        raise DecibanError(f"row {int(np.argmax(labels.codes < 0))} has no label: there is nothing to judge it by")
+        raise DecibanError(f"row {int(np.argmax(labels.codes < 0))} has no label: give every row a label to evaluate")
     correct = predict(X) == labels.classes[labels.codes]
     weight = np.ones(len(y)) if weight is None else weight
     return AccuracySums(float(weight.sum()), float(weight[correct].sum()))

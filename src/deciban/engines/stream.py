@@ -105,17 +105,17 @@ class Stream(Engine):
         self.rows_read = 0  # in the last pass, so far
         self.conventions: Conventions | None = None  # how strings write numbers and dates, where that is known
         if not every >= 0:
-            raise DecibanError(f"every is {every}: it must be seconds, 0 or more")
+            raise DecibanError(f"every is {every}: it must be a number of seconds, 0 or more")
         if self.checkpoint is not None and not os.path.isdir(os.path.dirname(self.checkpoint) or "."):
             raise DecibanError(
-                "there is no folder to write the checkpoint {file!r} into: make it first", file=self.checkpoint
+                "the folder of the checkpoint {file!r} does not exist: create it first", file=self.checkpoint
             )
         if self.checkpoint is not None and os.path.isdir(self.checkpoint):
             raise DecibanError("the checkpoint {file!r} is a folder: give the name of a file", file=self.checkpoint)
         if checkpoint is not None and not tables.marks():
             raise DecibanError(
-                "checkpoint= is for files, whose rows can be found again: leave it out here",
-                command_line="--checkpoint is for files, whose rows can be found again: leave it out here",
+                "checkpoint= works with files only, whose rows can be read again: leave it out",
+                command_line="--checkpoint works with files only, whose rows can be read again: leave it out",
             )
 
     @property
@@ -168,8 +168,8 @@ class Stream(Engine):
         total, note = keeps.kept(self.checkpoint)
         if note.get("files") != self.tables.marks():
             raise DecibanError(
-                "the checkpoint {file!r} is of other files than {rows}, or they have changed since: remove it to start "
-                "anew",
+                "the checkpoint {file!r} belongs to other files than {rows}, or they have changed since: remove it "
+                "to start again",
                 file=self.checkpoint,
                 rows=self.rows_named,
             )
@@ -396,7 +396,7 @@ class FrameTables(TableSource):
         self.read_ahead: list[pa.Table] = []  # tables that were read already
         first = next(self.iterator, None)
         if first is None:
-            raise DecibanError(f"{name} gave no rows at all: there is nothing to learn from")
+            raise DecibanError(f"{name} gave no rows: there is nothing to learn from")
         table, self.named, self.target = as_table(first)
         seen = [table]
         while len(seen) < MAX_TABLES_LOOKED_AT and pa.null() in known_types(seen).types:
@@ -438,7 +438,7 @@ class FrameTables(TableSource):
 
         if not self.read_ahead:  # all was read already
             if self.once:
-                raise DecibanError(f"{self.name} can be gone through only once, and has been: there is no sample of it")
+                raise DecibanError(f"{self.name} can be read only once, and has been read: no sample can be drawn")
             self.iterator = iter(self.make_iterator())
         while sum(table.num_rows for table in self.read_ahead) < rows:
             item = next(self.iterator, None)
@@ -453,7 +453,7 @@ class FrameTables(TableSource):
             items: Iterator[Any] = chain(read_ahead, self.iterator)
         elif self.once:
             raise DecibanError(
-                f"{self.name} can be gone through only once, and has been: give a function that returns a new iterator"
+                f"{self.name} can be read only once, and has been read: give a function that returns a new iterator"
             )
         else:
             items = iter(self.make_iterator())
@@ -512,7 +512,7 @@ def as_table(item: Any) -> tuple[pa.Table, bool, str | None]:
         return pa.Table.from_batches([item]), True, None
     if isinstance(item, np.ndarray):
         if item.ndim != 2:
-            raise EngineError(f"an array of rows has two dimensions, not {item.ndim}")
+            raise EngineError(f"an array of rows must have two dimensions, not {item.ndim}")
         return pa.table({f"x{j}": item[:, j] for j in range(item.shape[1])}), False, None
     if isinstance(item, dict):
         return pa.table(item), True, None
@@ -522,7 +522,7 @@ def as_table(item: Any) -> tuple[pa.Table, bool, str | None]:
         return pa.Table.from_pandas(item, preserve_index=False).replace_schema_metadata(None), True, None
     if hasattr(item, "__arrow_c_stream__"):
         return pa.table(item), True, None
-    raise EngineError(f"rows come as frames, arrays, or pairs (X, y), not as {type(item).__name__}")
+    raise EngineError(f"each item must be a frame, an array, or a pair (X, y), not {type(item).__name__}")
 
 
 def tables_of(rows: Any, how: dict[str, Any] | None = None) -> TableSource:
@@ -537,7 +537,7 @@ def tables_of(rows: Any, how: dict[str, Any] | None = None) -> TableSource:
         source.hashes = False
         return FileTables(source, how)
     if how:
-        raise DecibanError(f"{', '.join(map(repr, how))} is for files: leave it out here")
+        raise DecibanError(f"{', '.join(map(repr, how))} is for files: leave it out")
     kind = type(rows).__module__.partition(".")[0]
     if kind == "pyarrow" and hasattr(rows, "to_batches"):  # a dataset, or a scanner of one
         return FrameTables(rows.to_batches, False, "the dataset")
@@ -546,5 +546,5 @@ def tables_of(rows: Any, how: dict[str, Any] | None = None) -> TableSource:
     if hasattr(rows, "__iter__"):
         return FrameTables(lambda: rows, True, "the reader" if kind == "pyarrow" else "the generator")
     raise DecibanError(
-        f"rows cannot come as {type(rows).__name__}: give paths, an Arrow reader, or an iterator of frames"
+        f"{type(rows).__name__} is not a source of rows: give paths, an Arrow reader, or an iterator of frames"
     )

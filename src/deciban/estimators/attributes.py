@@ -113,7 +113,7 @@ def warn_of_gaussian(self: Any, model: Any) -> None:
     """The same for a Gaussian over all columns."""
     del self
     if len(model.classes):
-        advice = "Shrinkage, a prior or more rows would do without this."
+        advice = "Shrinkage, a prior or more rows would avoid this."
         warn_of_repairs(model, [(model.params[0].repairs, model)], advice)
 
 
@@ -124,22 +124,25 @@ def repairs_in_words(repairs: Repairs, model: Model) -> list[str]:
     notes = []
     constant = [repr(model.columns().name(j)) for j in repairs.constant]
     if constant:
-        message = "never varies and says nothing" if len(constant) == 1 else "never vary and say nothing"
+        message = (
+            "is constant and carries no information" if len(constant) == 1 else "are constant and carry no information"
+        )
         notes.append(f"{shortened(constant)} {message}")
     redundant = repairs.lost - len(constant)
     if redundant > 0:
         notes.append(
-            f"{redundant} direction(s) in which no class varies left out (columns that repeat others, or few rows)"
+            f"{redundant} direction(s) in which no class varies were left out (duplicate columns, or few rows)"
         )
     if repairs.certain:
         notes.append(
-            f"in {repairs.certain} direction(s) no class varies but classes differ: told apart for certain there"
+            f"in {repairs.certain} direction(s) no class varies but classes differ: they are separated with "
+            f"certainty there"
         )
     if repairs.helped:
         names = shortened([repr(plain(model.classes[c])) for c in repairs.helped])
         notes.append(
-            f"class {names} does not vary in every direction (too few rows, or columns that repeat others), so it took "
-            "in one row's worth of the covariance common to all classes"
+            f"class {names} does not vary in every direction (too few rows, or duplicate columns), so it was given "
+            f"one row's worth of the covariance common to all classes"
         )
     return notes
 

@@ -242,8 +242,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             X, labels, weight = new._read(X, y, sample_weight, reset=first, classes=declared, least=0)
             if labels.any_missing:
                 raise DecibanError(
-                    "row {row} of y has no label: partial_fit adds rows whose class is known; fit guesses missing "
-                    "labels from all rows at once",
+                    "row {row} of y has no label: partial_fit takes labelled rows only; fit infers missing labels "
+                    "from all rows at once",
                     row=int(np.argmax(labels.codes < 0)),
                 )
             known = declared if first else new.classes_
@@ -391,14 +391,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         gaps = model.gaps(rows, weight, labels).any()
         if (labels.any_missing or gaps) and len(labels.classes) == 0:
             raise ValueError(
-                "every label is missing: at least one row of each class needs one, or say how many classes to look "
-                "for with y=None and clusters="
+                "every label is missing: label at least one row of each class, or pass y=None and the number of "
+                "classes as clusters="
             )
         if (
             model.choice is not None and model.choice.chooses() and not hidden.clusters
         ):  # there is no label to choose by
             if labels.soft is not None:
-                raise ValueError("choosing by leave-one-out needs one label a row, not a matrix of weights")
+                raise ValueError("choosing by leave-one-out needs one label per row, not a matrix of weights")
             complete = self._filled(model, rows, labels, weight, hidden) if gaps else model
             model = model.with_joint(complete.choose(rows, labels.codes, weight, self.n_jobs).joint)
         return self._filled(model, rows, labels, weight, hidden) if labels.any_missing or gaps else model
@@ -424,7 +424,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         before, choice = self.model_, self._choice()
         joint = choice.current(before)
         if measures_of(joint, before.schema) != measures_of(before.joint, before.schema):
-            raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
+            raise ValueError(
+                "a parameter that determines the sums has changed since the last batch: call fit to start again"
+            )
         rows = self._reader().learn(X, before, labels, weight)
         batch = before.batch(rows, labels, weight, self.n_jobs)
         model = (before + batch).with_joint(joint)
@@ -449,7 +451,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     ) -> JointModel:
         """EM over missing labels, and over missing entries where columns depend on each other."""
         if labels.soft is not None:
-            raise ValueError("a matrix of label weights and missing entries cannot go together here: impute them first")
+            raise ValueError("a matrix of label weights cannot be combined with missing values here: impute them first")
         with progress("EM") as watch:
             first = None
             if hidden.clusters:  # rows of weight zero count as none
@@ -470,7 +472,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         try:
             self._check_model(model)
         except ValueError as error:
-            raise ForgetError(f"cannot forget a whole class that the parameters speak of: {error}") from None
+            raise ForgetError(f"cannot forget all rows of a class that the parameters mention: {error}") from None
         return model
 
     def _rows_with_weight(self, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
@@ -496,7 +498,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             labels = labels.placed(classes)
         part.model_ = part._summed(X, labels, weight, classes is not None)[0]
         if part.model_.frozen:
-            raise DecibanError(f"{part.model_.frozen}, and so must have them all in memory")
+            raise DecibanError(f"{part.model_.frozen}, so all rows must be in memory")
         return part.empty()
 
     def _batch(self, X: Any, y: Any, weight: Any) -> Any:
@@ -554,7 +556,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if clusters > rows:
             raise ValueError(f"clusters is {clusters}, but there are only {rows} rows")
         if self._texts:
-            raise ValueError(f"{type(self).__name__} needs labels, and finds no clusters")
+            raise ValueError(f"{type(self).__name__} needs labels and cannot find clusters")
         return np.full(rows, np.nan)
 
     def _size(self, X: Any) -> int:
@@ -598,7 +600,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None. To find classes without "
-                "labels, say how many: clusters="
+                f"labels, pass their number: clusters="
             )
         X, y = self._split(X, y)
         X = self._validated(X, reset=reset, least=least)
@@ -606,7 +608,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         known = self.classes_ if classes is None and not reset else classes
         labels = read_labels(validation.one_column(y) if mark is None else without_mark(y, mark), n, known)
         if self._texts and labels.soft is not None:
-            raise ValueError(f"{type(self).__name__} takes one label a document, not a matrix of weights")
+            raise ValueError(f"{type(self).__name__} takes one label per document, not a matrix of weights")
         return X, labels, None if sample_weight is None else checked_weights(sample_weight, n, bool(least))
 
     def _rows(self, X: Any) -> Any:
@@ -817,7 +819,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         table: Table = self._model_with_names(names).strongest_table(n)
         return table
 
-    @available_if(is_generative("law of x to draw from"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @available_if(is_generative("distribution of x to sample"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     @of_one_state
     def sample(
         self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
@@ -938,7 +940,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         check_is_fitted(self)
         learned = getattr(self.model_, "filled_by", None)
         if learned is None:
-            raise AttributeError("EM did not run: nothing was hidden, or the model was read from a file or merged")
+            raise AttributeError(
+                "EM did not run: no label or value was missing, or the model was loaded from a file or merged"
+            )
         return learned  # type: ignore[no-any-return]  # of a JointModel
 
     @property
@@ -1029,7 +1033,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """θ and θ_0: the model as a linear classifier, per class and per pair (S5)."""
         self._check_classes()
         if not isinstance(self.model_, Model):
-            raise TypeError(f"a {type(self).__name__} is not linear in what it reads: it has no weight a column")
+            raise TypeError(f"a {type(self).__name__} is not linear in its columns: it has no weight per column")
         return linear_form(self.model_)
 
     def to_logistic_regression(self) -> Any:
@@ -1101,7 +1105,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if not choice.chooses():
             self._check_model(model.with_joint(choice.asked))
         if not all(type(count) is int and count >= 0 for count in counts.values()):
-            raise ValueError("its state is not one of ours: what was guessed is no number of rows")
+            raise ValueError("its state is not valid: the number of inferred labels is not a number of rows")
         return replace(model, choice=choice, least=self._least(), **counts)
 
     def _restored_state(self, model: Any, about: dict[str, Any], allowed: tuple[str, ...]) -> dict[str, Any]:
@@ -1110,9 +1114,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         names, state = about["names"], about["state"]
         n_columns = sum(columns.size for columns in model.schema.blocks)
         if not self._fits_columns(n_columns) or (names and len(names) != self.n_features_in_):
-            raise ValueError(f"it speaks of {self.n_features_in_} features, but holds {n_columns}")
+            raise ValueError(f"it declares {self.n_features_in_} features, but holds {n_columns}")
         if set(state) - set(allowed) or state.get("dtype_", "float64") not in ("float32", "float64"):
-            raise ValueError(f"its state is not one of ours: {sorted(state)}")
+            raise ValueError(f"its state is not valid: {sorted(state)}")
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
         return dict(state)
@@ -1192,10 +1196,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             names = names.get_feature_names_out()
         if isinstance(names, dict):  # name → column, as a vectorizer's vocabulary_ is
             if sorted(names.values()) != list(range(len(names))):
-                raise ValueError("names is a mapping, but not of names to the columns 0, 1, 2, …")
+                raise ValueError("names is a mapping, but must map names to the columns 0, 1, 2, …")
             names = sorted(names, key=names.__getitem__)
         if isinstance(names, str):
-            raise ValueError("names must be one name a column, not a string")
+            raise ValueError("names must be a list with one name per column, not a string")
         column_names = tuple(str(name) for name in names)
         if len(column_names) != self.n_features_in_:
             raise ValueError(f"names has {len(column_names)} entries, but there are {self.n_features_in_} features")
@@ -1268,7 +1272,7 @@ def checked_weights(sample_weight: Any, n: int, some: bool) -> Floats:
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
         raise DecibanError(
-            f"sample_weight[{{row}}] is {weight[row]:g}: to take rows away, use forget",
+            f"sample_weight[{{row}}] is {weight[row]:g}: to remove rows, use forget",
             row=row,
             value=float(weight[row]),
         )

@@ -114,7 +114,7 @@ def curves(
     """Learning curves of models on n rows of so many columns."""
     labels = read_labels(y, n)
     if labels.soft is not None or labels.any_missing:
-        raise DecibanError("comparing needs every row's label: drop the rows without one")
+        raise DecibanError("compare needs a label for every row: leave out rows without one")
     held_out, rng = rows_held_out(test_size, n), generator(random_state)
     draws: int | list[int] = repeats
     if sizes is None:
@@ -211,7 +211,7 @@ def clones(generative: Any, discriminative: Any) -> dict[str, Any]:
         if not (hasattr(model, "fit") and hasattr(model, "get_params")) or isinstance(model, type):
             raise DecibanError(f"{role} must be a classifier, like GaussianNB(), got {model!r}")
         if not hasattr(model, "predict_proba"):
-            raise DecibanError(f"{last_step(model)} has no predict_proba: CalibratedClassifierCV gives it one")
+            raise DecibanError(f"{last_step(model)} has no predict_proba: wrap it in CalibratedClassifierCV")
         pair[role] = clone(model)
     names = [last_step(model) for model in pair.values()]
     return dict(zip(names if names[0] != names[1] else pair, pair.values(), strict=True))

@@ -38,11 +38,11 @@ def formula_of(model: Estimator) -> Formula:
         return replace(formula, classes=fitted.classes, owner=owner, log_prior=fitted.log_prior)
     if not isinstance(fitted, Model):
         raise DecibanError(
-            "a {model} reads texts, and neither SQL nor ONNX cuts them into words as it does: score texts with "
+            "a {model} reads texts, which SQL and ONNX cannot split into words in the same way: score texts with "
             "predict_proba",
             model=type(model).__name__,
-            command_line="a {model} reads texts, and neither SQL nor ONNX cuts them into words as it does: score texts "
-            "with `deciban predict`",
+            command_line="a {model} reads texts, which SQL and ONNX cannot split into words in the same way: score "
+            "texts with `deciban predict`",
         )
     if isinstance(model, NearestCentroid) and model.metric == "manhattan":
         raise DecibanError("with metric='manhattan' there are no probabilities: fit with metric='euclidean'")
@@ -67,7 +67,7 @@ def columns_of(model: Estimator, columns: Mapping[str, str] | Sequence[str] | No
             raise DecibanError(f"columns= names {unknown[0]!r}, which is no feature: there are {list(features[:10])}")
         return dict(columns)
     if isinstance(columns, str) or len(columns) != len(features):
-        raise DecibanError(f"columns must be {len(features)} names, one a feature, or {{feature: name}}")
+        raise DecibanError(f"columns must be {len(features)} names, one per feature, or {{feature: name}}")
     return dict(zip(features, columns, strict=True))
 
 
@@ -75,11 +75,11 @@ def logistic_regression(model: Estimator, form: LinearForm) -> LogisticRegressio
     """The same posterior as scikit-learn's: softmax of x·coef_ + intercept_, or with two classes the logistic."""
     features = model._features()
     if len(form.classes) < 2:
-        raise DecibanError("there is only one class, and a logistic regression takes two")
+        raise DecibanError("there is only one class, and a logistic regression needs two")
     if len(set(form.items)) < len(form.items) or not set(form.items) <= set(features):
         raise DecibanError(
-            "the model is linear in indicators of categories, and not in its columns: linear_form() has a weight for "
-            "each of them"
+            "the model is linear in indicators of categories, not in its columns: linear_form() returns the weight "
+            "of each"
         )
     weights = np.zeros((len(form.classes), len(features)))
     place = {name: j for j, name in enumerate(features)}

@@ -109,7 +109,7 @@ class Learn:
         note = checkpoint.origin_["checkpoint"]
         checkpoint.origin_ = None
         if note.get("columns") != self._columns():
-            raise DecibanError(f"{path!r} is a checkpoint of other columns: remove it to start anew")
+            raise DecibanError(f"{path!r} is a checkpoint with other columns: remove it to start again")
         try:
             _ = self.template + checkpoint
         except DecibanError as error:
@@ -147,7 +147,7 @@ def fit(
     """Learn all rows of an engine, forgetting everything learned before; `labelled`: only those with a label."""
     split = replace(split_of(estimator, engine, y, sample_weight, text, labelled=labelled), mark=mark)
     if split.target is None and estimator._needs_labels and clusters is None:
-        raise DecibanError("which column holds the labels? Give its name as y")
+        raise DecibanError("the labels are missing: give the name of their column as y")
     hidden = estimator._hidden(None, clusters, 0) if hidden is None else hidden
     with changing(estimator) as new:
         new.model_ = new._learned_on_engine(engine, split, hidden, clusters)
@@ -205,8 +205,8 @@ def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, cl
     copy_state(estimator, with_model(template, total_of(engine, template, split)))
     if not len(estimator.model_.classes):
         raise DecibanError(
-            "every label in column {column!r} is missing: at least one row of each class needs one, or say how many "
-            "classes to look for with y=None and clusters=",
+            "every label in column {column!r} is missing: label at least one row of each class, or pass y=None and "
+            "the number of classes as clusters=",
             column=one_line(str(split.target)),
         )
     estimator._check_model(estimator.model_)
@@ -229,11 +229,11 @@ def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, cl
 def learn_texts(estimator: Any, engine: Engine, split: Split, hidden: Hidden, clusters: int | None) -> Any:
     """A text model: a sample decides what is counted, and chooses given all sums. Rows without a label are ignored."""
     if clusters is not None:
-        raise ValueError(f"{type(estimator).__name__} needs labels, and finds no clusters")
+        raise ValueError(f"{type(estimator).__name__} needs labels and cannot find clusters")
     del hidden
     X, y, weight = sample_rows(engine, split)
     if not len(y):
-        raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
+        raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: shuffle the rows, or add labels")
     with in_sample(engine):
         template = estimator._template(X, y, weight)
     copy_state(estimator, with_model(template, total_of(engine, template, split)))
@@ -251,7 +251,7 @@ def learn_mixture(
     """Mixtures: EM on a sample finds the components, and continues over all rows. Returns the sample too."""
     check_rereadable(type(estimator).__name__, engine)
     if getattr(engine, "checkpoint", None) is not None:
-        raise DecibanError("checkpoint= is for what is learned in one pass: mixtures take many, so leave it out")
+        raise DecibanError("checkpoint= works for models learned in one pass, and a mixture takes many: leave it out")
     X, y, weight = sample_rows(engine, split)
     copy_state(estimator, copy.copy(estimator).fit(X, y, weight))
     learned, unlabelled = learn_by_em(estimator, engine, split, estimator.model_, None, hidden_weight)
@@ -263,7 +263,7 @@ def learn_step(estimator: Any, engine: Engine, y: Any, sample_weight: Any) -> An
     split = split_of(estimator, engine, y, sample_weight, known=True)
     step = engine.collect(PartitionTotal(partial(expected, one_thread(estimator), 1.0), split))
     if step is not None and step.unlabelled and estimator._needs_labels:
-        raise DecibanError(f"{step.unlabelled:,} rows have no label: partial_fit adds rows whose class is known")
+        raise DecibanError(f"{step.unlabelled:,} rows have no label: partial_fit takes labelled rows only")
     model = estimator.model_
     return model if step is None else model.with_stats(model.stats + step.stats)
 
@@ -322,7 +322,9 @@ def learn_more(
             raise DecibanError(f"classes= is not the same as before, which was {new.classes_.tolist()}")
         if first and not new._first_batch_on_engine:
             if declared is not None:
-                raise DecibanError(f"classes= is for rows in memory: a {type(new).__name__} finds them itself here")
+                raise DecibanError(
+                    f"classes= is for rows in memory: a {type(new).__name__} detects them automatically here"
+                )
             fit(new, engine, y, sample_weight, text, labelled=labelled)
         elif first:
             split = split_of(new, engine, y, sample_weight, text, labelled=labelled)
@@ -379,8 +381,7 @@ def check_exact(batch: Any) -> None:
     ):
         if count:
             raise DecibanError(
-                f"{count:,} rows have {missing}: only fit, which goes over all rows again and again, finds what "
-                "is hidden"
+                f"{count:,} rows have {missing}: only fit, which reads all rows several times, can infer them"
             )
 
 

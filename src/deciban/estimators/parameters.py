@@ -46,10 +46,10 @@ def pseudo_counts(estimator: Any) -> float | str | Array:
     given = estimator.alpha
     alpha: Any = given if isinstance(given, Real) else np.asarray(given, dtype=np.float64)
     if np.size(alpha) == 0:
-        raise ValueError("alpha is empty: give a number, one a feature, or one a class and feature")
+        raise ValueError("alpha is empty: give one number, one per feature, or one per class and feature")
     lowest = float(np.min(alpha))
     if float(np.max(alpha)) > MAX_ALPHA:
-        raise ValueError(f"alpha is {float(np.max(alpha)):g}: pseudo-counts this large leave nothing to the data")
+        raise ValueError(f"alpha is {float(np.max(alpha)):g}: it is too large for the data to matter")
     if isinstance(alpha, np.ndarray):
         if alpha.ndim not in (1, 2) or alpha.shape[-1] != estimator.n_features_in_:
             raise ValueError(
@@ -89,7 +89,7 @@ def check_priors(given: Any) -> None:
     if isinstance(prior, str):
         return
     if prior.ndim != 1 or not np.isfinite(prior).all():
-        raise ValueError("priors must be finite numbers, one a class")
+        raise ValueError("priors must be finite numbers, one per class")
     if (prior < 0).any():
         raise ValueError("priors must be non-negative")
     if not prior.sum() > 0:
@@ -104,7 +104,7 @@ def as_guess(value: Any, name: str, d: int) -> float | tuple[float, ...] | None:
         return None
     array = np.asarray(value, dtype=np.float64)
     if array.ndim and array.shape != (d,):
-        raise ValueError(f"{name} should have one value a feature, shape ({d},), got {array.shape}")
+        raise ValueError(f"{name} should have one value per feature, shape ({d},), got {array.shape}")
     if not np.isfinite(array).all() or (name == "prior_var" and (array <= 0).any()):
         raise ValueError(f"{name} must be finite" + (" and positive" if name == "prior_var" else ""))
     return tuple(array.tolist()) if array.ndim else float(array)
@@ -148,5 +148,5 @@ def prior_by_class(given: Any, classes: Array) -> str | Floats:
         given = [given[label] for label in classes.tolist()]
     prior = np.asarray(given, dtype=np.float64)
     if prior.shape != (len(classes),) or (prior < 0).any() or not np.isclose(prior.sum(), 1.0):
-        raise ValueError(f"class_prior must be a probability for each of the classes {classes.tolist()}, ≥ 0, sum 1")
+        raise ValueError(f"class_prior must have a probability for each of the classes {classes.tolist()}, ≥ 0, sum 1")
     return prior

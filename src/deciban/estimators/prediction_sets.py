@@ -117,7 +117,7 @@ def predict_set(
     """For every row the classes that cannot be ruled out."""
     coverage = check_coverage(coverage)
     if estimator._engine(X) is not None:
-        raise DecibanError("predict_set takes rows in memory: read them in batches, and ask for one after the other")
+        raise DecibanError("predict_set takes rows in memory: read them in batches, and call it for each batch")
     estimator._check_classes()
     compared = estimator.compared_with(rows, way)
     p_values = compared.p_values(X, by_class)
@@ -132,7 +132,7 @@ def calibrated(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Strangenes
     """How strange learned rows are, each left out."""
     estimator._check_classes()
     if X is not None and estimator._engine(X, y) is not None:
-        raise DecibanError("calibrate takes rows in memory: some of those learned, drawn at random, will do")
+        raise DecibanError("calibrate takes rows in memory: a random sample of the training rows is enough")
     learned = needed_rows(estimator) if X is None else as_learned(estimator, X, y, sample_weight)
     rows = random_subset(np.flatnonzero(learned.labels.codes >= 0), MAX_COMPARED_ROWS)
     left_out = learned.some(rows)
@@ -148,18 +148,18 @@ def compared_with(estimator: Any, rows: Any, way: str) -> Compared:
         raise ValueError(f"way is {way!r}: it must be 'auto', {', '.join(map(repr, WAYS))}")
     if isinstance(rows, Full | Cross | Stored):
         if rows.estimator is not estimator or rows.model is not estimator.model_:
-            raise DecibanError("rows was prepared for another model, or before this one changed: prepare it anew")
+            raise DecibanError("rows was prepared for another model, or before this one changed: prepare it again")
         return rows
     if rows is not None and way != "stored":
         if not isinstance(rows, list | tuple) or len(rows) not in (2, 3):
-            raise ValueError("rows must be (X, y) or (X, y, sample_weight): rows that the model has learned")
+            raise ValueError("rows must be (X, y) or (X, y, sample_weight), with rows that the model has learned")
         return prepared(estimator, as_learned(estimator, *rows), way)
     kept = None if way == "stored" else estimator._kept_rows()
     if kept is None:
         if way in ("auto", "stored") and estimator.calibration_ is not None:
             return Stored(estimator, estimator.model_, estimator.calibration_)
         if way == "stored":
-            raise DecibanError("the model has no scores to go by: store them with calibrate(X, y)")
+            raise DecibanError("the model has no stored scores: store them with calibrate(X, y)")
         needed_rows(estimator)
     assert kept is not None
     ready: dict[str, Compared] = estimator.__dict__.setdefault("_set_predictors", {})
@@ -180,7 +180,7 @@ def prepared(estimator: Any, learned: LearnedRows, way: str) -> Compared:
 def chosen_by_rows(model: Any) -> str:
     """What was chosen from rows, so that one more row might change it; "" if nothing."""
     if not isinstance(model, JointModel):
-        return "how far its evidence is believed was found by looking at rows"
+        return "the weights of its evidence were fitted on rows"
     return (model.choice.why(model) if model.choice is not None else "") or model.why_inexact
 
 
@@ -201,7 +201,7 @@ def as_learned(estimator: Any, X: Any, y: Any, weight: Any = None) -> LearnedRow
     rows = Rows.of(X)
     labels = read_labels(y, rows.size)
     if labels.soft is not None:
-        raise DecibanError("prediction sets need one label a row, not a matrix of weights")
+        raise DecibanError("prediction sets need one label per row, not a matrix of weights")
     return LearnedRows(rows, labels, None if weight is None else read_weights(weight, rows.size))
 
 
@@ -229,8 +229,8 @@ def needed_rows(estimator: Any) -> LearnedRows:
     kept: LearnedRows | None = estimator._kept_rows()
     if kept is None:
         raise DecibanError(
-            "there are no learned rows to compare new ones with: fit keeps them where they are few, and no model "
-            "file has them. Give them, rows=(X, y), or store scores beforehand with calibrate(X, y)"
+            "there are no training rows to compare new rows with: fit keeps only small data, and model files never "
+            "contain rows. Pass rows=(X, y), or store scores beforehand with calibrate(X, y)"
         )
     return kept
 
@@ -259,7 +259,7 @@ class Full:
         if learned.labels.any_missing:
             raise DecibanError("way='full' needs every row's label: leave out rows that have none")
         if why := chosen_by_rows(estimator.model_):
-            raise DecibanError(f"way='full' is for a model that its sums decide, and {why}: take way='cross'")
+            raise DecibanError(f"way='full' needs a model that depends on its sums only, and {why}: use way='cross'")
         counted = np.arange(learned.size) if learned.weight is None else np.flatnonzero(learned.weight)
         weight = None if learned.weight is None else learned.weight[counted]
         rows, codes, weight = estimator._learned_rows(learned.rows.take(counted), learned.y[counted], weight)

@@ -146,7 +146,7 @@ class SpamFilter(Estimator):
             try:
                 new.forget(mails, other)
             except ForgetError as error:
-                raise ForgetError(f"there is nothing to correct, for it was not learned as {other}: {error}") from None
+                raise ForgetError(f"there is nothing to correct: it was not learned as {other}: {error}") from None
             new.partial_fit(mails, label)
         return self
 
@@ -194,7 +194,7 @@ class SpamFilter(Estimator):
         super()._check_parameters()
         invalid = [field for field in self.headers or () if not isinstance(field, str)]
         if invalid:
-            raise ValueError(f"headers holds {invalid[0]!r}: fields of a header have names, such as 'subject'")
+            raise ValueError(f"headers holds {invalid[0]!r}: header fields must be names, such as 'subject'")
 
     # ------------------------------------------------------------------ predicting
 
@@ -235,7 +235,7 @@ class SpamFilter(Estimator):
 def check_labels(labels: Iterable[Any]) -> None:
     invalid = [label for label in labels if label not in ("ham", "spam")]
     if invalid:
-        raise ValueError(f"a mail is 'ham' or 'spam', not {invalid[0]!r}")
+        raise ValueError(f"a label must be 'ham' or 'spam', not {invalid[0]!r}")
 
 
 def as_path(mails: Any) -> Any:

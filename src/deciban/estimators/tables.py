@@ -134,7 +134,7 @@ class Classifier(Estimator):
     def _read(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> tuple[Any, Labels, Floats | None]:
         X, labels, weight = super()._read(X, y, sample_weight, **how)
         if labels.soft is not None:
-            raise ValueError("y must have one label a row, not a matrix of weights")
+            raise ValueError("y must have one label per row, not a matrix of weights")
         return X, labels, weight
 
     def _rows_with_weight(self, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
@@ -146,14 +146,14 @@ class Classifier(Estimator):
         if X.size == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: the table has no rows")
         if len(labels.classes) == 0:
-            raise ValueError("every label is missing: at least one row of each class needs one")
+            raise ValueError("every label is missing: label at least one row of each class")
         if hidden.clusters:
             raise ValueError("Classifier needs labels: to find clusters, use NaiveBayes or GaussianMixture")
         warn_of_labels(X, labels)
         reader = with_kinds_decided(self._columns_of(X), X, labels.codes, len(labels.classes), weight)
         prior = prior_by_class(self.class_prior, labels.classes)
         how = (prior, closed, self.n_jobs, hidden.weight)
-        with progress("ways to look at the table") as watch:
+        with progress("trying experts") as watch:
             return choose(reader, reader.read(X), labels.codes, labels.classes, weight, *how, watch)
 
     def _read_as_strings(self) -> tuple[str, ...]:
@@ -167,8 +167,8 @@ class Classifier(Estimator):
                 parameter, option = DECIDES["date" if kind.kind == "date" else "number"]
                 warn(
                     DataWarning(
-                        f"column {{column!r}}: {{doubt}}; {parameter} decides",
-                        command_line=f"column {{column!r}}: {{doubt}}; {option} decides",
+                        f"column {{column!r}}: {{doubt}}; set it with {parameter}",
+                        command_line=f"column {{column!r}}: {{doubt}}; set it with {option}",
                         column=kind.name,
                         doubt=kind.doubt,
                     )
@@ -217,11 +217,11 @@ class Classifier(Estimator):
         self._validate_params()
         frame, labels, _ = self._read(X, y, None, reset=True)
         if labels.any_missing or frame.size == 0:
-            raise DecibanError("the sample that makes the choices needs rows, and the label of every row")
+            raise DecibanError("the sample on which choices are made needs rows, and a label for every row")
         warn_of_labels(frame, labels)
         reader = with_kinds_decided(self._columns_of(frame), frame, labels.codes, len(labels.classes))
         prior, rows = prior_by_class(self.class_prior, labels.classes), reader.read(frame)
-        with progress("ways to look at the table") as watch:
+        with progress("trying experts") as watch:
             return choose_by_sample(reader, rows, labels.codes, labels.classes, collect, prior, self.n_jobs, watch)
 
     def _learned_on_engine(self, engine: Any, split: Any, hidden: Hidden, clusters: int | None) -> TableModel:
@@ -231,10 +231,12 @@ class Classifier(Estimator):
         if clusters is not None:
             raise ValueError("Classifier needs labels: to find clusters, use NaiveBayes or GaussianMixture")
         if split.weight is not None or hidden.weight:
-            raise DecibanError("sample_weight and unlabelled_weight are for rows in memory: leave them out here")
+            raise DecibanError("sample_weight and unlabelled_weight are for rows in memory: leave them out")
         X, y, _ = learn.sample_rows(engine, split)
         if not len(y):
-            raise DecibanError(f"no row of a sample of {engine.rows_named} has a label: there is nothing to choose by")
+            raise DecibanError(
+                f"no row of a sample of {engine.rows_named} has a label: shuffle the rows, or add labels"
+            )
 
         def collect(empty_model: TableModel) -> TableModel:
             total: TableModel = on_engines.total_of(engine, on_engines.with_model(self, empty_model), split)
@@ -285,7 +287,7 @@ class Classifier(Estimator):
         self._validate_params()
         self.n_features_in_, names = int(about["n_features"]), about["names"]
         if self.n_features_in_ != len(model.reader.kinds) or (names and len(names) != self.n_features_in_):
-            raise ValueError(f"it speaks of {self.n_features_in_} columns, but knows {len(model.reader.kinds)}")
+            raise ValueError(f"it declares {self.n_features_in_} columns, but has {len(model.reader.kinds)}")
         if names:
             self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
         if about["table"] not in TABLES:
@@ -330,5 +332,5 @@ def rows_with_weight(X: Any, y: Any, sample_weight: Any, some: bool = False) -> 
         return X, y, sample_weight  # reading the weights raises an error for their length
     rows, labels = np.flatnonzero(weight), read_labels(y, given.size)
     if some and labels.soft is None and len(labels.classes) and not (labels.codes[rows] >= 0).any():
-        raise ValueError("sample_weight is zero in every row that has a label: at least one must count")
+        raise ValueError("sample_weight is zero in every labelled row: give at least one a weight above 0")
     return given.take(rows), take_values(y, rows), weight[rows]

@@ -135,9 +135,9 @@ class TextClassifier(Estimator):
 
     def _validated(self, X: Any, *, reset: bool, least: int = 1) -> Texts:
         if not reset and self.lowercase != self.lowercase_:
-            raise ValueError("lowercase has changed since the model was fitted: its words are others. Fit it again")
+            raise ValueError("lowercase has changed since the model was fitted, which changes the words: fit it again")
         if not reset and self.normalise != self.model_.rule.normalise:
-            raise ValueError("normalise has changed since the model was fitted: its words are others. Fit it again")
+            raise ValueError("normalise has changed since the model was fitted, which changes the words: fit it again")
         texts: Texts = super()._validated(X, reset=reset, least=least)
         return texts
 
@@ -147,9 +147,9 @@ class TextClassifier(Estimator):
         self, X: Texts, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
     ) -> Graded | Plain:
         if len(labels.codes) == 0 and not closed:
-            raise ValueError("there are 0 documents: at least one is needed to learn from")
+            raise ValueError("there are 0 documents: give at least one to learn from")
         if len(labels.classes) == 0:
-            raise ValueError("every label is missing: at least one document of each class needs one")
+            raise ValueError("every label is missing: label at least one document of each class")
         empty_model = self._empty_model(X, labels.classes, closed)
         self.__dict__.pop("model_", None)
         self.lowercase_ = self.lowercase
@@ -212,10 +212,10 @@ class TextClassifier(Estimator):
         self._check_parameters()
         restored = text_methods.restored(model, about, self.reliability is None, self.n_features)
         if restored.rule.normalise != self.normalise:
-            raise ValueError("its texts are not read as its parameters say")
+            raise ValueError("its texts are not read according to its parameters")
         self.lowercase_ = self.lowercase
         if not isinstance(restored, Plain):
             return restored
         if restored.model.joint.blocks[0].family != FAMILIES[self.family]:
-            raise ValueError("its family is not the one that its parameters speak of")
+            raise ValueError("its family is not the one in its parameters")
         return replace(restored, chooses=self._wants_loo())

@@ -24,7 +24,7 @@ from deciban.text.plain import Plain
 from deciban.text.tables import KNOTS, STRENGTHS
 
 N_FEATURES_CONSTRAINT = [Interval(Integral, 1, MAX_BUCKETS, closed="both"), None]  # constraint of n_features
-NO_DENSITY = "p(x) is what a plain generative model has: reliability=None and no complement family"
+NO_DENSITY = "p(x) needs a plain generative model: use reliability=None and a family other than complement"
 
 # ------------------------------------------------------------------ inspection
 
@@ -47,7 +47,7 @@ def _vocabulary(self: Any) -> dict[str, int]:
     check_is_fitted(self)
     model: Graded | Plain = self.model_
     if model.n_features is not None:
-        raise AttributeError(f"there is no vocabulary: n_features is {model.n_features}, and no word is kept")
+        raise AttributeError(f"there is no vocabulary: n_features is {model.n_features}, so no word is stored")
     if isinstance(model, Plain):
         return {word: i for i, word in enumerate(model.words.strings())}
     counted = np.diff(model.sums.cells["words"].ptr) > 0
@@ -59,7 +59,7 @@ def _alpha(self: Any) -> Any:
     """The pseudo-counts in use where reliability is None."""
     check_is_fitted(self)
     if not isinstance(self.model_, Plain):
-        raise AttributeError("with reliability, several strengths are weighed: see reliability_")
+        raise AttributeError("with reliability there are several strengths: see reliability_")
     return self.model_.model.alpha()
 
 
@@ -67,9 +67,9 @@ def _reliability(self: Any) -> Table:
     """The weight of each part of the evidence; parts of weight zero are left out."""
     check_is_fitted(self)
     if not isinstance(self.model_, Graded):
-        raise AttributeError("a plain model believes its family: reliability is None")
+        raise AttributeError("reliability is None, so the evidence is not weighted")
     choice = self.model_.effective_choice
-    kinds = [f"know {np.exp(knot):.3g}" for knot in KNOTS] + ["all alike", "by what they know"]
+    kinds = [f"know {np.exp(knot):.3g}" for knot in KNOTS] + ["all alike", "by how informative they are"]
     rows = [
         (block, mu, kind, float(weight))
         for block in self.model_.sums.blocks
@@ -78,7 +78,7 @@ def _reliability(self: Any) -> Table:
         if weight > 0
     ]
     rows += [
-        ("common", ridge, "are taken together", float(weight))
+        ("common", ridge, "are modelled together", float(weight))
         for ridge, weight in zip(RIDGES, choice.ridge_weights, strict=False)
         if weight > 0
     ]
@@ -107,7 +107,7 @@ def refit_reliability(self: Any, X: Any = None, y: Any = None, sample_weight: An
     """
     with changing(self) as new:
         check_is_fitted(new)
-        new._check_exact("no document can be taken out exactly: fit again")
+        new._check_exact("no document can be left out exactly: fit again")
         if not new.model_.chooses:
             raise DecibanError("there is nothing to choose: reliability is None, and alpha is not 'loo'")
         if X is None:
@@ -175,9 +175,9 @@ def about(self: Any) -> dict[str, Any]:
 def restored(model: Any, about: dict[str, Any], plain: bool, n_features: int | None) -> Graded | Plain:
     """The model of a file, checked against the parameters, with automatic choices."""
     if isinstance(model, Plain) != plain:
-        raise ValueError("its model is not the one that its parameters speak of")
+        raise ValueError("its model is not the one in its parameters")
     if model.n_features != n_features:
-        raise ValueError("its buckets are not those that its parameters speak of")
+        raise ValueError("its buckets are not those in its parameters")
     unlabelled = int(about["n_unlabelled"])
     if unlabelled < 0:
         raise ValueError("fewer than no documents were without a label")

@@ -110,7 +110,7 @@ def one_column(y: Any) -> Any:
 def warn_of_em(learned: em.Learned) -> None:
     """Warn if EM did not converge."""
     if not learned.converged and not learned.interrupted:
-        warn(f"EM did not converge in {len(learned.log_likelihood)} steps", ConvergenceWarning)
+        warn(f"EM did not converge in {len(learned.log_likelihood)} steps: raise max_iter or tol", ConvergenceWarning)
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -137,7 +137,7 @@ def check_sparse(X: Matrix) -> None:
     ends, length = X.indptr, X.shape[1] if X.format == "csr" else X.shape[0]
     valid = ends[0] == 0 and ends[-1] <= min(len(X.indices), len(X.data)) and not (np.diff(ends) < 0).any()
     if not valid or (len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < length):
-        raise DecibanError("X is a sparse matrix whose indices point outside it: build it anew")
+        raise DecibanError("X is a sparse matrix with indices out of range: build it again")
 
 
 def all_numbers(X: Array) -> bool:

@@ -177,9 +177,9 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         """What more documents are added to; None before the first."""
         before: TermCounts | None = vars(self).get("_tally")
         if before is None and self.__sklearn_is_fitted__():
-            raise DecibanError("vocabulary_ was given, without sums to learn on from: fit first")
+            raise DecibanError("vocabulary_ was set without the sums needed to go on learning: call fit first")
         if before is not None and before.terms.recipe != recipe:
-            raise SchemaError("parameters have changed since the first documents were learned: fit again")
+            raise SchemaError("parameters have changed since the first documents were learned: call fit again")
         return before
 
     def __add__(self, other: Self) -> Self:
@@ -193,9 +193,9 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         merged = copy.copy(self)
         if self.n_features is None and self.vocabulary is None:
             if "_tally" not in vars(self) or "_tally" not in vars(other):
-                raise NotFittedError("only vectorizers that have learned from documents add up: fit both first")
+                raise NotFittedError("only fitted vectorizers can be added: fit both first")
             if self._tally.terms.recipe != other._tally.terms.recipe:
-                raise SchemaError("parameters of one of the two have changed since it learned: fit again")
+                raise SchemaError("parameters of one of the two have changed since it was fitted: fit it again")
             merged._tally.merge(other._tally)
         return merged
 
@@ -248,13 +248,17 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
 
     def _check_hashing(self) -> None:
         if self.vocabulary is not None:
-            raise ValueError("columns are hashes of terms (n_features), or they are given (vocabulary): not both")
+            raise ValueError(
+                "give n_features (columns are hashes of terms) or vocabulary (columns are given), not both"
+            )
         if (self.min_df, self.max_df, self.max_features) != (1, 1.0, None):
-            raise ValueError("min_df, max_df and max_features choose from a vocabulary: with n_features there is none")
+            raise ValueError(
+                "min_df, max_df and max_features need a vocabulary, and with n_features there is none: leave them out"
+            )
 
     def _check_vocabulary(self) -> None:
         if self.n_features is not None:
-            raise NotFittedError("with n_features columns are hashes of terms, and there is no vocabulary")
+            raise NotFittedError("with n_features columns are hashes of terms, so there is no vocabulary")
         if "_tally" in vars(self):
             self._derived()
         else:

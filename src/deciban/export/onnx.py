@@ -44,9 +44,7 @@ MAX_GRAPH_BYTES = 1_900_000_000  # a graph is one protocol buffers message, whic
 def to_onnx(formula: Formula, columns: Mapping[str, str] | None = None, named: bool = True) -> Any:
     """The graph. `columns` are the names of inputs, where not the features'; `named`: the features have names."""
     if 8 * formula.cells > MAX_GRAPH_BYTES:
-        raise DecibanError(
-            f"the graph would have about {formula.cells:,} numbers in it, more than a file of ONNX holds"
-        )
+        raise DecibanError(f"the graph would have about {formula.cells:,} numbers, more than an ONNX file can hold")
     return Graph(formula, columns or {}, named).model()
 
 
@@ -75,7 +73,9 @@ class Graph:
     def input_name(self, one: Input) -> str:
         name = self.columns.get(one.name, one.name)
         if not name or "\0" in name or any("\ud800" <= c <= "\udfff" for c in name):
-            raise DecibanError(f"{one_line(name)!r} cannot be the name of an input: give another, columns={{…}}")
+            raise DecibanError(
+                f"{one_line(name)!r} cannot be the name of an input: give another one with columns={{…}}"
+            )
         return name
 
     def constant(self, values: Any, dtype: Any = np.float64) -> str:

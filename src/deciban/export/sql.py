@@ -69,8 +69,8 @@ def to_sql(
         raise DecibanError(f"output is {output!r}: it must be one of {', '.join(map(repr, OUTPUTS))}")
     if formula.cells > MAX_NUMBERS:
         raise DecibanError(
-            f"the statement would have about {formula.cells:,} numbers in it, and databases are not made for more than "
-            f"{MAX_NUMBERS:,}: score rows with predict_proba, or learn from fewer columns or a smaller table"
+            f"the statement would have about {formula.cells:,} numbers, and the limit is {MAX_NUMBERS:,}: score rows "
+            f"with predict_proba, or learn from fewer columns or a smaller table"
         )
     return StatementWriter(formula, FORMULA_DIALECTS[dialect]).statement(table, columns or {}, output, keep)
 
@@ -156,7 +156,7 @@ class StatementWriter:
             answers.append((self.label(scores, top, f"{possible} = {minus_infinity}"), q(PREDICTION)))
         names = [name for _, name in answers]
         if len(set(map(str.lower, names))) < len(names):
-            raise DecibanError(f"two columns of the answer would have the same name: {', '.join(names)}")
+            raise DecibanError(f"two columns of the result would have the same name: {', '.join(names)}")
         return self.assembled(".".join(map(q, table_names)), answers)
 
     def label(self, scores: Sequence[str], top: str, impossible: str) -> str:
@@ -173,8 +173,9 @@ class StatementWriter:
         steps = [step for step in self.steps if step]
         if max(sum(map(len, steps)), len(answers)) > self.dialect.max_step_columns:
             raise DecibanError(
-                f"the statement would have {sum(map(len, steps)):,} columns side by side, and {self.dialect.name} "
-                f"takes {self.dialect.max_step_columns:,}: use another dialect, or score rows with predict_proba"
+                f"the statement would have {sum(map(len, steps)):,} columns in one step, and the limit of "
+                f"{self.dialect.name} is {self.dialect.max_step_columns:,}: use another dialect, or score rows "
+                f"with predict_proba"
             )
         lines = []
         for i, step in enumerate(steps):

@@ -154,4 +154,6 @@ class Family(ABC):
         are imported inside the method, since few models need them.
         """
         del params, columns, sketch
-        raise DecibanError(f"the {self.name} law cannot be put into SQL or ONNX: score rows with predict_proba")
+        raise DecibanError(
+            f"the {self.name} distribution cannot be exported to SQL or ONNX: score rows with predict_proba"
+        )

@@ -118,6 +118,7 @@ class Complement(Multinomial):
     def term(self, params: MultinomialParams, columns: Columns, sketch: Sketch) -> Term:
         if np.isposinf(params.log_theta).any():
             raise DecibanError(
-                "a word that one class alone has says +∞ for it, which cannot be added up: use alpha > 0"
+                "a word that occurs in only one class is infinite evidence for it, which cannot be added up: use "
+                "alpha > 0"
             )
         return Multinomial.term(self, params, columns, sketch)

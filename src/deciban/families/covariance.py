@@ -50,7 +50,7 @@ def diagonal_shape(name: str, n: Array, V: Array) -> Floats:
     """Variances (k, d) of an axis-aligned shape, from weights n (k,) and the scatters' diagonals V (k, d)."""
     chosen = SHAPES[canonical(name)]
     if not chosen.aligned:
-        raise ValueError(f"{name!r} is not axis-aligned: it needs whole scatters, not their diagonals")
+        raise ValueError(f"{name!r} is not axis-aligned: it needs full scatter matrices, not their diagonals")
     return _with_absent(chosen.fit, np.asarray(n, dtype=np.float64), np.maximum(np.asarray(V, dtype=np.float64), 0.0))
 
 

@@ -99,8 +99,8 @@ def slopes(sketch: Sketch, columns: Columns, zero: Floats, slope: Floats) -> Slo
 def integrated_out(law: str) -> DecibanError:
     """Why a law whose parameters are integrated out has no formula."""
     return DecibanError(
-        f"with predictive=True a {law} law has its parameters integrated out, by gamma functions that neither SQL nor "
-        "ONNX has: fit it with predictive=False"
+        f"with predictive=True a {law} distribution has its parameters integrated out, with gamma functions that SQL "
+        f"and ONNX do not have: fit with predictive=False"
     )
 
 

@@ -95,7 +95,7 @@ class MultivariateGaussian(Family):
             and (self.scale is None or all(isinstance(v, float | int) and 0 < v < np.inf for v in self.scale))
         )
         if not good:
-            raise ValueError(f"these settings make no sense: {self!r}")
+            raise ValueError(f"these settings contradict each other: {self!r}")
 
     @property
     def shape(self) -> str:
@@ -442,10 +442,14 @@ class MultivariateGaussian(Family):
         gap = params.mean - centre
         if params.roots is None:
             if not (params.covariance == params.covariance[:1]).all():
-                raise TypeError("classes with variances of their own are not linear in x: use a shared covariance")
+                raise TypeError(
+                    "the model is not linear in x, because each class has its own variances: use a shared covariance"
+                )
             weights = gap / params.covariance
         elif len(params.roots.root) > 1:
-            raise TypeError("classes with covariances of their own are not linear in x: use covariance='tied'")
+            raise TypeError(
+                "the model is not linear in x, because each class has its own covariance: use covariance='tied'"
+            )
         else:
             root = params.roots.root[0]
             weights = gap @ root.T @ root
@@ -549,7 +553,7 @@ class MultivariateGaussian(Family):
     def _rounded(self, covariance: Floats) -> Floats:
         """Covariances shrunk to a sphere by the number `sphere`."""
         if isinstance(self.sphere, str):
-            raise TypeError(f"shrinkage {self.sphere!r} goes with covariance 'full' or 'tied'")
+            raise TypeError(f"shrinkage {self.sphere!r} needs covariance 'full' or 'tied'")
         if not self.sphere:
             return covariance
         if self.scale is None:
@@ -579,7 +583,7 @@ class MultivariateGaussian(Family):
             variance = np.where(n > 0, variance, moments.common) if self.shape == "VVI" else variance
         if self.sphere:
             if isinstance(self.sphere, str):
-                raise TypeError(f"shrinkage {self.sphere!r} goes with covariance 'full' or 'tied'")
+                raise TypeError(f"shrinkage {self.sphere!r} needs covariance 'full' or 'tied'")
             variance = (1.0 - self.sphere) * variance + self.sphere * variance.mean(axis=1, keepdims=True)
         variance = (1.0 - self.unit) * variance + self.unit + self.ridge
         mean = moments.mean

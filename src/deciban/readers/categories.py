@@ -41,7 +41,7 @@ class CategoryReader(Reader):
             categories: tuple[Categories, ...] = tuple(range(int(size)) for size in sizes)
             return Entries([codes], (Columns(d, self.names, categories),))
         if self.least is not None:
-            raise DecibanError("min_categories counts integer codes; these columns have labels, so leave it out")
+            raise DecibanError("min_categories is for integer codes, and these columns hold labels: leave it out")
         X = X.toarray() if issparse(X) else X
         matrix = np.empty((len(X), d), dtype=np.int32, order="F")
         learned: list[Categories] = []

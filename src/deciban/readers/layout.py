@@ -52,7 +52,7 @@ def lay_out(
     unnamed = sorted(set(names).difference(*taken.values()))
     if unnamed and is_word(rest, "error"):
         raise DecibanError(
-            f"columns= says nothing of {listed(unnamed)}: name a law for it, or say what becomes of others by rest="
+            f"columns= does not mention {listed(unnamed)}: give a distribution for it, or one for all others with rest="
         )
     if is_word(rest, "auto"):
         kind_of = dict(zip(names, kinds, strict=True))
@@ -74,8 +74,8 @@ def lay_out(
 def group(names: tuple[str, ...], family: Family, alpha: float | str) -> Group:
     if isinstance(family, Multinomial) and len(names) == 1:
         raise DecibanError(
-            f"a bag of words of {names[0]!r} alone says nothing, for each of its words is that one: name all its "
-            "columns in one key, or take 'poisson' for how often something happened"
+            f"a bag of words with the single column {names[0]!r} carries no information: put all its columns into "
+            f"one key, or use 'poisson' for a count"
         )
     return Group(names, family, alpha)
 
@@ -84,18 +84,22 @@ def read_law(value: Any, alpha: float | str) -> tuple[Family, float | str] | Non
     """A family and the strength of its prior, from a name, a family, or a pair of either and a strength; None: drop."""
     if isinstance(value, tuple | list):
         if len(value) != 2:
-            raise DecibanError(f"{value!r} is not a law: give a family, or a pair (family, alpha)")
+            raise DecibanError(f"{value!r} is not a distribution: give a family, or a pair (family, alpha)")
         value, alpha = value
     if is_word(value, "drop"):
         return None
     if isinstance(value, str):
         if value not in NAMED_LAWS:
-            raise DecibanError(f"{value!r} is not a law: choose from {', '.join(map(repr, [*NAMED_LAWS, 'drop']))}")
+            raise DecibanError(
+                f"{value!r} is not a distribution: choose from {', '.join(map(repr, [*NAMED_LAWS, 'drop']))}"
+            )
         return NAMED_LAWS[value], read_alpha(alpha)
     if type(value) not in LAW_TYPES:
         description = f"the family {value.name!r}" if isinstance(value, Family) else f"{value!r}"
         known = ", ".join(family.__name__ for family in LAW_TYPES)
-        raise DecibanError(f"{description} is no law for the columns of a mixed table: give a word, or one of {known}")
+        raise DecibanError(
+            f"{description} is not a distribution for the columns of a mixed table: give a name, or one of {known}"
+        )
     return value, read_alpha(alpha)
 
 
@@ -140,7 +144,7 @@ def named_columns(columns: Mapping[Any, Any], names: Sequence[str]) -> dict[Any,
 def parts_of(key: Any) -> tuple[Any, ...]:
     if isinstance(key, tuple):
         if not key:
-            raise DecibanError("columns= has an empty key: a group has at least one column")
+            raise DecibanError("columns= has an empty key: a group needs at least one column")
         return key
     return (key,)
 
@@ -165,7 +169,7 @@ def column_name(part: Any, names: Sequence[str]) -> str:
             return names[int(part)]
         raise DecibanError(f"columns= names column {part}, but there are {len(names)} of them, 0 to {len(names) - 1}")
     raise DecibanError(
-        f"columns= has the key {part!r}: a key is a column's name or index, a pattern, or a tuple of these"
+        f"columns= has the key {part!r}: a key must be a column's name or index, a pattern, or a tuple of these"
     )
 
 

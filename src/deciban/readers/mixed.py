@@ -88,12 +88,11 @@ def columns_of(X: Frame, names: tuple[str, ...] | None) -> list[Column]:
     for name in names or ():
         if name not in by_name:
             raise DecibanError(
-                "column {column!r} is not there, and the model was fitted with it: {hint}",
+                "column {column!r} is missing, but the model was fitted with it: {hint}",
                 column=name,
-                hint=did_you_mean(name, by_name, "give it, with None where it is not known"),
-                command_line="column {column!r} is not there, and the model was trained with it: "
-                "{hint_on_command_line}",
-                hint_on_command_line=did_you_mean(name, by_name, "add it, empty where nothing is known"),
+                hint=did_you_mean(name, by_name, "add it, with None for missing values"),
+                command_line="column {column!r} is missing, but the model was trained with it: {hint_on_command_line}",
+                hint_on_command_line=did_you_mean(name, by_name, "add it, with empty fields for missing values"),
             )
     return [by_name[name] for name in names or ()]
 
@@ -113,13 +112,13 @@ def numbers(columns: list[Column], names: tuple[str, ...] | None, family: Family
         if family.values == "counts" and (negative := out[:, j] < 0).any():
             row = int(np.argmax(negative))
             raise DecibanError(
-                "column {column!r} holds {value:g} in row {row}, and counts are never negative: a {law} law does not "
-                "fit it. Take 'gaussian', or 'drop' it",
+                "column {column!r} holds {value:g} in row {row}, but counts are never negative: a {law} distribution "
+                "does not fit it. Use 'gaussian', or 'drop' it",
                 row=row,
                 column=name,
                 value=float(out[row, j]),
                 law=family.name,
-                command_line="column {column!r} holds {value:g} in row {row}, and counts are never negative: give "
+                command_line="column {column!r} holds {value:g} in row {row}, but counts are never negative: give "
                 "--schema {column}=number, or --schema {column}=skip",
             )
     return out
@@ -132,14 +131,14 @@ def as_numbers(column: Column, name: str, family: Family) -> Floats:
     if not all(isinstance(level, bool) for level in column.levels):
         row = int(np.argmax(column.codes >= 0))
         raise DecibanError(
-            "column {column!r} holds {value!r} in row {row}, and a {law} law takes numbers: convert the column, or "
-            "learn it with columns={columns}",
+            "column {column!r} holds {value!r} in row {row}, but a {law} distribution takes numbers: convert the "
+            "column, or fit with columns={columns}",
             row=row,
             column=name,
             value=column.levels[column.codes[row]],
             law=family.name,
             columns={name: "categorical"},
-            command_line="column {column!r} holds {value!r} in row {row}, and numbers are expected: give --missing "
+            command_line="column {column!r} holds {value!r} in row {row}, but numbers are expected: give --missing "
             "{value} if it stands for a missing value, or train with --schema {column}=category",
         )
     return np.array([*map(float, column.levels), np.nan])[column.codes]  # −1 is the last one
@@ -186,8 +185,8 @@ def check_alike(levels: tuple[Any, ...], known: Categories, name: str) -> None:
     if levels and known and isinstance(levels[0], str) != isinstance(known[0], str):
         raise DecibanError(
             f"column {{column!r}} holds {{value!r}}, and the model learned it with values such as {known[0]!r}: "
-            f"{'numbers' if isinstance(known[0], str) else 'strings'} would all be categories never seen. Convert the "
-            "column to what it was",
+            f"{'numbers' if isinstance(known[0], str) else 'strings'} would all be unseen categories. Convert the "
+            f"column to the type it had",
             column=name,
             value=levels[0],
         )

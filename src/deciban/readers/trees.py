@@ -53,7 +53,7 @@ class TreeReader(Reader):
         parents = self.parents
         if columns is not None and columns.parents is not None:
             if parents is not None and parents != columns.parents:
-                raise ValueError("parents= has changed since the last batch: use fit")
+                raise ValueError("parents= has changed since the last batch: call fit to start again")
             parents = columns.parents
         elif parents is None and counted.size:
             parents = find_parents(codes, named, labels, weight)
@@ -121,12 +121,12 @@ def read_codes(frame: Frame, columns: Columns) -> Codes:
         if isinstance(known, Bins) and isinstance(column, Levels) and not column.missing.all():
             row = int(np.argmax(~column.missing))
             raise DecibanError(
-                "column {column!r} was learned as numbers, and row {row} holds {value!r}: make it a number, or None if "
-                "it is missing",
+                "column {column!r} was learned as numbers, but row {row} holds {value!r}: make it a number, or None "
+                "if it is missing",
                 row=row,
                 column=columns.name(j),
                 value=column.levels[column.codes[row]],
-                command_line="column {column!r} was learned as numbers, and row {row} holds {value!r}: make it a "
+                command_line="column {column!r} was learned as numbers, but row {row} holds {value!r}: make it a "
                 "number, or give --missing {value} if it stands for a missing value",
             )
     return codes

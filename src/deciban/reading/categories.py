@@ -56,7 +56,7 @@ def code_sizes(X: Array, name: str, least: Array) -> Array:
     if high.sum() > MAX_CODE_CELLS:
         column = int(np.argmax(high))
         raise DecibanError(
-            "column {column} holds the integer category {value}: a table up to it does not fit. If its numbers are "
+            "column {column} holds the integer category {value}, too large for a table of codes. If the numbers are "
             "names rather than codes, pass the column as strings.",
             column=column,
             value=int(high[column]),

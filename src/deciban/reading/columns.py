@@ -103,7 +103,7 @@ def read_column(values: Any, name: str) -> ReadColumn:
         return from_series(series, name)
     if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
         raise DecibanError(
-            "column {column!r} is {value!short}, a single {type}: give a list or an array with a value for each row",
+            "column {column!r} is {value!short}, a single {type}: give a list or an array with one value per row",
             column=name,
             value=values,
             type=type(values).__name__,
@@ -130,7 +130,7 @@ def from_array(values: Array, name: str) -> ReadColumn:
     values = unmask(values)
     if values.ndim != 1:
         raise DecibanError(
-            "column {column!r} has {axes} dimensions: a column has one value for each row",
+            "column {column!r} has {axes} dimensions: a column must have one value per row",
             column=name,
             axes=values.ndim,
         )
@@ -272,8 +272,8 @@ def from_any_objects(values: Sequence[Any], types: set[type], name: str) -> Read
     if "other" in cell_types.values():
         row = next(i for i, v in enumerate(values) if cell_types.get(type(v)) == "other")
         raise DecibanError(
-            "column {column!r} holds {value!short} in row {row}, of type {type}: a cell is a number, a string, a "
-            "boolean, a date, or missing (None). Make columns of what is inside, or leave the column out",
+            "column {column!r} holds {value!short} in row {row}, of type {type}, but a value must be a number, a "
+            "string, a boolean, a date or missing (None): split it into columns, or leave the column out",
             row=row,
             column=name,
             value=values[row],
@@ -363,8 +363,8 @@ def finite_numbers(values: Array, name: str, whole: bool = False) -> Numbers:
     if (infinite := np.isinf(values)).any():
         row = int(np.argmax(infinite))
         raise DecibanError(
-            "column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it stands for a missing "
-            "value, make it NaN or None; if for a bound, a large number or a category of its own",
+            "column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it stands for a "
+            "missing value, use NaN or None; if for a bound, use a large number or a category",
             row=row,
             column=name,
             value=float(values[row]),
@@ -386,8 +386,8 @@ def floats_of_objects(values: Sequence[Any], name: str) -> Floats:
     except OverflowError:
         row = next(i for i, v in enumerate(values) if v is not None and abs(v) > 2**1023)
         raise DecibanError(
-            "column {column!r} holds {value!short} in row {row}, which is too large for a number here: take its "
-            "logarithm, or make it a string if it is a name",
+            "column {column!r} holds {value!short} in row {row}, which is too large: take its logarithm, or make it "
+            "a string if it is a name",
             row=row,
             column=name,
             value=values[row],

@@ -155,7 +155,7 @@ def _as_dates(column: Column, name: str, strict: bool, format: DateFormat | None
                 )
             warn(
                 DataWarning(
-                    "column {column!r} holds numbers, not dates ({value:g} in row {row}), and they are taken as "
+                    "column {column!r} holds numbers, not dates ({value:g} in row {row}), which are treated as "
                     "missing: give dates, or strings such as 2021-12-31",
                     row=row,
                     column=name,
@@ -192,7 +192,7 @@ def _parsed(column: Levels, parse: Callable[[Level], float | None], what: str, n
         if strict:
             raise DecibanError(
                 "column {column!r} holds {value!short} in row {row}, which is not {what}: give the column another "
-                "kind, or make the value None if it is missing",
+                "kind, or use None if the value is missing",
                 command_line="column {column!r} holds {value!short} in row {row}, which is not {what}: give the column "
                 "another kind, as in --schema {column}=category, or give --missing {value} if it stands for a missing "
                 "value",
@@ -201,7 +201,7 @@ def _parsed(column: Levels, parse: Callable[[Level], float | None], what: str, n
         times = "1 value is" if len(rows) == 1 else f"{len(rows):,} values are"
         warn(
             DataWarning(
-                "column {column!r}: {times} not {what} ({value!short} in row {row}), and taken as missing",
+                "column {column!r}: {times} not {what} ({value!short} in row {row}) and treated as missing",
                 times=times,
                 **example,
             )

@@ -109,8 +109,8 @@ def read_frame(X: Any, names: Sequence[str] | None = None) -> Frame:
     for label, (column, _) in zip(labels, read, strict=True):
         if len(column) != size:
             raise DecibanError(
-                "column {column!r} has {own} values and column {first!r} has {size}: give every column a value for "
-                "each row, None where it is missing",
+                "column {column!r} has {own} values and column {first!r} has {size}: give every column one value per "
+                "row, None if it is missing",
                 column=label,
                 own=len(column),
                 first=labels[0],
@@ -144,8 +144,8 @@ def split_target(X: Any, target: str) -> tuple[Any, Array]:
     own_names, columns, _ = _columns(X)
     if own_names is None:
         raise DecibanError(
-            "the target is the column {column!r}, but the columns of {table} have no names: give y itself, or a table "
-            "with names",
+            "the target is the column {column!r}, but the columns of {table} have no names: pass the labels "
+            "themselves as y, or a table with column names",
             column=target,
             table=describe(X),
         )
@@ -194,7 +194,7 @@ def unique_names(names: Iterable[Any]) -> tuple[str, ...]:
     if len(set(labels)) < len(labels):
         twice = [label for label, times in Counter(labels).items() if times > 1]
         raise DecibanError(
-            "several columns have the name {names}: give every column a name of its own",
+            "several columns have the name {names}: give every column a different name",
             column=twice[0],
             names=", ".join(map(repr, twice[:10])),
         )
@@ -243,14 +243,14 @@ def _columns(X: Any) -> tuple[Sequence[Any] | None, list[Any], int | None]:
             return frame.columns, _array_columns(frame.to_native().to_numpy())[1], len(frame)
         return frame.columns, list(frame.iter_columns()), len(frame)
     if as_series(X) is not None:
-        raise DecibanError(f"{describe(X)} is one column, and a table has several: give a frame, as in df[['name']]")
+        raise DecibanError(f"{describe(X)} is a single column, not a table: pass a frame, as in df[['name']]")
     if isinstance(X, Iterator) or (isinstance(X, Sequence) and not isinstance(X, str | bytes)):
         return _row_columns(list(X))
     if hasattr(X, "__array__"):
         return _array_columns(np.asarray(X))
     raise DecibanError(
-        f"{describe(X)} is not a table: give a data frame (pandas, Polars, Arrow), a two-dimensional array, a mapping "
-        "of columns, or a list of rows"
+        f"{describe(X)} is not a table: pass a data frame (pandas, Polars, Arrow), a two-dimensional array, a "
+        f"mapping of columns, or a list of rows"
     )
 
 
@@ -266,7 +266,7 @@ def _array_columns(X: Array) -> tuple[Sequence[Any] | None, list[Any], int]:
         return X.dtype.names, [X[name] for name in X.dtype.names], len(X)
     if X.ndim != 2:
         hint = "X.reshape(-1, 1) makes it one column, X.reshape(1, -1) one row" if X.ndim == 1 else "flatten the rest"
-        raise DecibanError(f"{describe(X)} is not a table, which has rows and columns: {hint}")
+        raise DecibanError(f"{describe(X)} is not a table with rows and columns: {hint}")
     X = np.asarray(unmask(X))
     if X.dtype.kind not in "iuf":
         return None, [X[:, j] for j in range(X.shape[1])], len(X)
@@ -290,7 +290,7 @@ def _sparse_columns(X: Any) -> list[Numbers]:
     if 8 * n * d > MAX_DENSE_BYTES:
         raise DecibanError(
             f"a sparse matrix of {n:,} rows and {d:,} columns is too wide to be read as a table: MultinomialNB, "
-            "BernoulliNB, ComplementNB and PoissonNB take it as it is; or choose fewer columns"
+            f"BernoulliNB, ComplementNB and PoissonNB take it unchanged; or choose fewer columns"
         )
     import scipy.sparse as sp
 
@@ -314,7 +314,7 @@ def _row_columns(X: list[Any]) -> tuple[Sequence[Any] | None, list[Any], int]:
             row = next(i for i, row in enumerate(X) if type(row) is kind)
             what = "a dict" if kinds == (Mapping,) else "a list with a value for each column, or a dict by name"
             raise DecibanError(
-                "row {row} is {value!short}, a {kind}: every row of a table is {what}",
+                "row {row} is {value!short}, a {kind}: every row of a table must be {what}",
                 row=row,
                 value=X[row],
                 kind=kind.__name__,
@@ -330,7 +330,7 @@ def _row_columns(X: list[Any]) -> tuple[Sequence[Any] | None, list[Any], int]:
     if min(widths) < max(widths):
         row = next(i for i, width in enumerate(widths) if width != widths[0])
         raise DecibanError(
-            "row {row} has {own} values and row {first} has {width}: None says that one is missing",
+            "row {row} has {own} values and row {first} has {width}: use None for a missing value",
             row=row,
             own=widths[row],
             first=0,

@@ -43,7 +43,7 @@ class Rows:
         if hasattr(X, "__array__") and not isinstance(X, np.ndarray) and as_series(X) is None:
             return cls.of(np.asarray(X))
         if isinstance(X, str | bytes):
-            raise DecibanError("X is one text: give a list of them, or a table")
+            raise DecibanError("X is a single string: pass a list of strings, or a table")
         rows = X if isinstance(X, list | tuple) else as_list(X)
         tabular = bool(rows) and isinstance(rows[0], Mapping | list | tuple | np.ndarray)
         return cls(rows, len(rows), "table" if tabular else "texts")

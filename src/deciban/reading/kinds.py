@@ -134,7 +134,7 @@ def infer(
             raise no_such_column(name, frame.names)
         if kind not in get_args(Kind):
             raise DecibanError(
-                "column {column!r} is given the kind {kind!r}: kinds are {kinds}",
+                "column {column!r} was given the kind {kind!r}: choose one of {kinds}",
                 column=name,
                 kind=kind,
                 kinds=", ".join(get_args(Kind)),
@@ -215,7 +215,7 @@ def _inferred(column: Column, name: str, seen: Look | None, conventions: Convent
     elif distinct == 1 and kind != "boolean":
         read = as_kind(column, "category", name)  # a word for a missing number, such as "none", may be a name
         kind, distinct, missing = "category", _distinct(read), int(read.missing.sum())
-        why = f"one value, missing in {missing:,} of {n:,} rows: whether it is there can tell"
+        why = f"one value, missing in {missing:,} of {n:,} rows: whether it is missing may be evidence"
         why = why if distinct == 1 else f"{distinct:,} distinct values in {n:,} rows"
     maybe_text = isinstance(column, Levels) and _maybe_text(column, kind)
     form_used, doubt = form or (None, "")
@@ -238,7 +238,7 @@ def _numbers_kind(column: Numbers, name: str, what: str = "") -> tuple[Kind, str
     if column.whole and distinct < len(values) and _has_word(name, CODE_WORDS):
         return (
             "category",
-            f"{distinct:,} distinct whole numbers in {len(column):,} rows, and the name says they are codes",
+            f"{distinct:,} distinct whole numbers in {len(column):,} rows, and the column's name suggests codes",
         )
     if values.min() < 0:
         return "number", f"{what or 'whole numbers'}, some below zero"
@@ -253,15 +253,15 @@ def _why_identifier(values: Array, distinct: int, name: str) -> str:
         return ""
     span = values.max() - values.min() + 1
     if span == distinct:
-        return f"every value is different, and they run from {values.min():.0f} to {values.max():.0f} without a gap"
+        return f"every value is different, and they run from {values.min():.0f} to {values.max():.0f} without gaps"
     if span <= MAX_SPAN * distinct:
-        return "every value is different, and they fill most of their range: numbers that were handed out"
+        return "every value is different, and they fill most of their range, like serial numbers"
     if (
         _has_word(name, IDENTIFIERS)
         or (_parts(name) or [""])[-1] in IDENTIFIERS_AT_END
         or name.lower() in ("index", "idx")
     ):
-        return "every value is different, and the name says that they are identifiers"
+        return "every value is different, and the column's name suggests identifiers"
     return ""
 
 
@@ -316,11 +316,11 @@ def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]
     if (long and distinct > present / 2) or (
         words >= MIN_WORDS_OF_FORM and distinct >= MIN_LEVELS_OF_FORM and distinct > MIN_SHARE_OF_FORM * present
     ):
-        return "text", f"{words:.0f} words a value on average, {distinct:,} distinct in {present:,}"
+        return "text", f"{words:.0f} words per value on average, {distinct:,} distinct in {present:,}"
     if present >= MIN_ROWS_OF_IDENTIFIERS and distinct >= MIN_DISTINCT_SHARE * present:
         code_like = why or np.mean([bool(CODE.fullmatch(v)) for v in names[:1000]]) > 0.9
         all_differ = "every value is different" if distinct == present else "nearly every value is different"
-        return "identifier", f"{all_differ}{' and they look like codes' if code_like else ': they name rows'}"
+        return "identifier", f"{all_differ}{' and they look like codes' if code_like else ': they identify rows'}"
     counted = f"{distinct:,} distinct values in {len(column):,} rows"
     return "category", f"{counted}; {why}" if why else counted
 

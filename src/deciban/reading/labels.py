@@ -85,7 +85,10 @@ def read_labels(y: Any, n: int, classes: Array | None = None) -> Labels:
             raise continuous(value, int(np.argmax(y == value)))
     labels, inverse = np.unique(present, return_inverse=True)
     if present.dtype.kind == "f" and len(present) > 20 and len(labels) > round(0.5 * len(present)):
-        warn("more than half of the rows have a class of their own: is y a quantity, and not a class?", UserWarning)
+        warn(
+            "more than half of the rows are the only row of their class: check that y holds classes, not a quantity",
+            UserWarning,
+        )
     codes = np.full(n, -1, dtype=np.int32)
     codes[~missing] = inverse.ravel()
     return Labels(labels, codes, any_missing=bool(missing.any()))
@@ -100,12 +103,12 @@ def fraction_among(values: Array) -> float | None:
 
 def continuous(value: float, row: int) -> DecibanError:
     return DecibanError(
-        "Unknown label type: continuous. y holds {value:g}, and a class is a name or a whole number: cut a quantity "
-        "into classes first",
+        "Unknown label type: continuous. y holds {value:g}, but a class must be a name or a whole number: divide the "
+        "quantity into ranges first",
         row=row,
         value=value,
-        command_line="the column of classes holds {value:g} in row {row}, and a class is a name or a whole number: cut "
-        "the numbers into ranges first, or give another column with --target",
+        command_line="the column of classes holds {value:g} in row {row}, but a class must be a name or a whole "
+        "number: divide the numbers into ranges first, or give another column with --target",
     )
 
 
@@ -179,7 +182,7 @@ def like_classes(column: Any, classes: Array) -> Any:
     unknown = next((code for code, value in enumerate(values) if isinstance(value, str) and not are_strings), None)
     if unknown is not None:
         raise DecibanError(
-            "{value!r} is a label, but the model's classes are {classes}: is it that column?",
+            "{value!r} is a label, but the model's classes are {classes}: check the column of labels",
             row=int(np.argmax(labels.codes == unknown)),
             value=values[unknown],
             classes=", ".join(spelled),
@@ -239,7 +242,7 @@ def without_mark(y: Any, mark: Any) -> Array:
     """
     array = as_array(y)
     if array.ndim != 1:
-        raise ValueError("unlabelled= is for one label a row, not for a matrix of weights")
+        raise ValueError("unlabelled= is for one label per row, not for a matrix of weights")
     out = array.astype(object)
     out[np.asarray(array == mark, dtype=bool)] = None
     return out
@@ -289,8 +292,8 @@ def read_soft(y: Array, n: int, classes: Array | None) -> Labels:
         wrong = ~np.isfinite(soft).all(axis=1) | (soft < 0).any(axis=1) | ~np.isclose(soft.sum(axis=1), 1.0, atol=1e-6)
         row = int(np.argmax(wrong))
         raise DecibanError(
-            "soft labels must be a matrix of weights ≥ 0, one column a class, whose rows sum to 1: bad input shape "
-            "{shape}",
+            "soft labels must be a matrix of weights ≥ 0 with one column per class, whose rows sum to 1: bad input "
+            "shape {shape}",
             row=row,
             value=y[row].tolist(),
             shape=y.shape,

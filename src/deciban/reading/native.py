@@ -64,7 +64,7 @@ def to_native(like: str, names: Sequence[str], columns: Sequence[Column]) -> Any
         return {name: objects(column) for name, column in named}
     if like == "numpy":
         return as_array(columns)
-    raise DecibanError(f"{like!r} is no library known here: pandas, polars, pyarrow, numpy or dict")
+    raise DecibanError(f"{like!r} is not a known library: choose pandas, polars, pyarrow, numpy or dict")
 
 
 def as_array(columns: Sequence[Column]) -> Array:

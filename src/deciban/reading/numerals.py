@@ -210,7 +210,7 @@ class Look:
         elif chosen in (PLAIN, (",", "")):  # thousands may still come
             chosen = (".", ",") if chosen == PLAIN else (",", ".")
         elif {(".", ","), (",", "")} <= set(possible) and not is_money:
-            note = f"{self.example} may be thousands or decimals, and is read as thousands"
+            note = f"{self.example} may have a thousands or a decimal separator, and is read with a thousands separator"
         return NumberFormat(*chosen, self.unit, self.scaled, self.words), note
 
 

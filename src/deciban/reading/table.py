@@ -35,7 +35,7 @@ class TableColumns:
         twice = [name for name, times in Counter(names).items() if times > 1] if len(set(names)) < len(names) else []
         if twice:
             raise DecibanError(
-                "a column is called {column!r}, and so is a part of the date column beside it: give it another name",
+                "a column is called {column!r}, like a part of a date column: give it another name",
                 column=twice[0],
             )
         return reader
@@ -63,10 +63,10 @@ class TableColumns:
         close = similar(absent[0], names, most=1)
         has = f"which has {named(names)}" if names else "which has no columns"
         which = f"columns {named(absent)} are" if len(absent) > 1 else f"column {absent[0]!r} is"
-        hint = f" (is {close[0]!r} meant to be {absent[0]!r}?)" if close else ""
+        hint = f" (did you mean {absent[0]!r} by {close[0]!r}?)" if close else ""
         return (
-            f"{which} not in this table, {has}{hint}: give every column that was learned, with missing entries where "
-            "nothing is known"
+            f"{which} not in this table, {has}{hint}: give every column that was learned, with missing values if "
+            f"need be"
         )
 
     def read(self, X: Any, known: Mapping[str, tuple[Any, ...]] | None = None) -> Frame:

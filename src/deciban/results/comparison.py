@@ -78,7 +78,7 @@ class Comparison(Result):
         """The model with the lowest mean log loss at this size; by default at the largest."""
         size = self.sizes[-1] if size is None else size
         if size not in self.sizes:
-            raise DecibanError(f"there is no size {size}: compared were {', '.join(map(str, self.sizes))}")
+            raise DecibanError(f"there is no size {size}: the sizes are {', '.join(map(str, self.sizes))}")
         return self.names[int(np.argmin(mean_over_draws(self.log_loss[:, self.sizes.index(size)])))]
 
     def to_dict(self) -> dict[str, Any]:
@@ -256,15 +256,15 @@ def learning_curves(
     """
     take, n = taker(X)
     if np.ndim(y) != 1 or len(y) != n:
-        raise DecibanError(f"X has {n} rows, but y has shape {np.shape(y)}: one label a row is needed")
+        raise DecibanError(f"X has {n} rows, but y has shape {np.shape(y)}: give one label per row")
     classes, codes = np.unique(np.asarray(y), return_inverse=True)
     check_rows(classes, codes, n, held_out)
     sizes = check_sizes(sizes, n - held_out, len(classes))
     if len(models) < 2:
-        raise DecibanError(f"a comparison needs two models at least, got {len(models)}")
+        raise DecibanError(f"a comparison needs at least two models, got {len(models)}")
     draws = [repeats] * len(sizes) if isinstance(repeats, int) else list(repeats)
     if min(draws) < 1 or len(draws) != len(sizes):
-        raise DecibanError("repeats is {value}: at least one draw is needed of each size", value=min(draws))
+        raise DecibanError("repeats is {value}: it must be at least 1", value=min(draws))
     accuracy, log_loss = np.full((2, len(models), len(sizes), max(draws)), np.nan)
     orders = [stratified_order(codes, rng) for _ in range(max(draws))]
     drawn = [(repeat, s) for repeat in range(max(draws)) for s in range(len(sizes)) if repeat < draws[s]]
@@ -307,7 +307,7 @@ def fitted_log_proba(model: ComparedModel, X: Any, y: Array, X_test: Any, classe
         log_predict = getattr(model, "predict_log_proba", None)
         predicted = np.asarray(np.log(model.predict_proba(X_test)) if log_predict is None else log_predict(X_test))
     if np.isnan(predicted).any():
-        raise DecibanError("some probabilities are NaN, so that no log loss can be had from them")
+        raise DecibanError("some probabilities are NaN, so there is no log loss")
     log_proba = np.full((len(predicted), len(classes)), -np.inf)
     log_proba[:, np.searchsorted(classes, model.classes_)] = predicted
     return log_proba
@@ -341,18 +341,18 @@ def check_sizes(sizes: Sequence[int], max_size: int, k: int) -> tuple[int, ...]:
 def check_rows(classes: Array, codes: Array, n: int, held_out: int) -> None:
     if len(classes) < 2:
         raise DecibanError(
-            "y has no two classes to tell apart, only {classes}",
+            "y must hold at least two classes, and holds only {classes}",
             classes=", ".join(repr(plain(label)) for label in classes),
-            command_line="the column of classes has no two classes to tell apart, only {classes}: is --target right?",
+            command_line="the column of classes holds only {classes}, and two classes are needed: check --target",
         )
     if not 0 < held_out < n:
-        raise DecibanError(f"held_out is {held_out}: of {n} rows some must be held out and some learned")
+        raise DecibanError(f"held_out is {held_out}: of {n} rows, some must be held out and some learned")
     class_counts = np.bincount(codes)
     rarest = int(np.argmin(class_counts))
     if class_counts[rarest] <= MIN_ROWS_PER_CLASS:
         raise DecibanError(
-            "class {value!r} has too few rows ({rows}): {least} are needed to learn from and one to judge by, so leave "
-            "the class out or merge it with another",
+            "class {value!r} has too few rows ({rows}): {least} are needed to learn from and one for evaluation, so "
+            "leave the class out or merge it with another",
             value=plain(classes[rarest]),
             rows=int(class_counts[rarest]),
             least=MIN_ROWS_PER_CLASS,

@@ -19,7 +19,7 @@ from deciban.show import WIDTH, Result, Table, axes, label, plain
 N_GROUPS = 10  # of rows, by confidence
 MAX_CLASSES_IN_MATRIX = 10  # with more, the most confused pairs are shown instead
 MAX_PAIRS_SHOWN = 12  # of most confused classes
-ONE_CLASS = "There is only one class, so every row is predicted to be of it: how good the model is cannot be known."
+ONE_CLASS = "There is only one class, so every row is predicted to be of it and the model cannot be evaluated."
 MAX_CLASSES_IN_DICT = 200  # with more, the confusion matrix is too large
 
 
@@ -306,7 +306,7 @@ class Judged(Result):
         """Distinct log-odds of the second class, descending, and each class's cumulative weight down to there."""
         if len(self.classes) != 2:
             raise DecibanError(
-                f"{method} is of two classes, and there are {len(self.classes)}: merge some, or leave out"
+                f"{method} needs two classes, and there are {len(self.classes)}: merge some, or leave out"
             )
         first, second = self._comparable.T
         with np.errstate(invalid="ignore"):  # where neither class is possible, the odds are taken to be even
@@ -358,13 +358,23 @@ class Judged(Result):
         majority = int(np.argmax(np.nan_to_num(self.shares))) if len(self.classes) else 0
         majority_note = f"always {plain(self.classes[majority])}: {self.shares[majority]:.4g}" if self.judged else ""
         rows: list[tuple[Any, ...]] = [
-            ("accuracy", self.accuracy, f"share of rows predicted right ({majority_note})" if majority_note else ""),
+            (
+                "accuracy",
+                self.accuracy,
+                f"share of rows predicted correctly ({majority_note})" if majority_note else "",
+            ),
             *self._log_loss_rows(),
             ("Brier score", self.brier, "squared error of probabilities; 0 is best"),
-            ("calibration error", self.calibration_error, "how far probabilities are off, on average"),
+            ("calibration error", self.calibration_error, "mean difference between predicted probability and accuracy"),
         ]
         if self.auc is not None and math.isfinite(self.auc):
-            rows.append(("AUC", self.auc, f"pairs of rows ranked right, for {plain(self.classes[1])}; 0.5 is chance"))
+            rows.append(
+                (
+                    "AUC",
+                    self.auc,
+                    f"share of pairs of rows ranked correctly, for {plain(self.classes[1])}; 0.5 is chance",
+                )
+            )
         n = self.judged
         return Table(f"{self.how}: {n:,} row{'s' * (n != 1)}", ("measure", "value", ""), rows, width=WIDTH)
 
@@ -372,8 +382,8 @@ class Judged(Result):
         """The log loss; where a row's class had probability 0 there is none, and that of the other rows instead."""
         n = self.impossible
         if not n:
-            return [("log loss", self.log_loss, f"nats a row (class shares alone: {self.baseline:.4g})")]
-        none = f"none, for {n:,} row{' has' if n == 1 else 's have'} a class that was given no probability"
+            return [("log loss", self.log_loss, f"nats per row (class frequencies alone: {self.baseline:.4g})")]
+        none = f"none, because {n:,} row{' has' if n == 1 else 's have'} a true class of probability 0"
         if not math.isfinite(self.possible_log_loss):
             return [("log loss", None, none)]
         return [("log loss", None, none), ("… of the others", self.possible_log_loss, "nats a row")]
@@ -390,7 +400,11 @@ class Judged(Result):
             return [measures, by_class, replace(self.most_confused(), width=WIDTH)]
         names = [str(plain(name)) for name in self.classes]
         rows = [(name, *map(int_if_whole, row)) for name, row in zip(names, self.confusion.tolist(), strict=True)]
-        return [measures, by_class, Table("confusion: truth down, prediction across", ("", *names), rows)]
+        return [
+            measures,
+            by_class,
+            Table("confusion matrix: true class in rows, prediction in columns", ("", *names), rows),
+        ]
 
     def _parts(self) -> list[Table | str]:
         return self._all_parts()
@@ -469,7 +483,7 @@ class Evaluation(Judged):
             named = ", ".join(map(str, self.unknown[:5])) + (", …" if len(self.unknown) > 5 else "")
             single = self.unknown_rows == 1
             parts.append(
-                f"{self.unknown_rows:,} row{'' if single else 's'} with labels that the model does not know ({named}): "
+                f"{self.unknown_rows:,} row{'' if single else 's'} with labels unknown to the model ({named}): "
                 f"{'it counts as a mistake' if single else 'they count as mistakes'}."
             )
         return parts
@@ -500,14 +514,14 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     log_proba = np.asarray(model.predict_log_proba(X), dtype=np.float64)
     labels = as_labels(y)
     if len(labels) != len(log_proba):
-        raise DecibanError(f"X has {len(log_proba)} rows, but y has {len(labels)} labels: one label a row is needed")
+        raise DecibanError(f"X has {len(log_proba)} rows, but y has {len(labels)} labels: give one label per row")
     classes = np.asarray(model.classes_)
     code_of = {plain(name): c for c, name in enumerate(classes)}
     k = len(code_of)
     for row, name in enumerate(labels):
         if is_missing(name):
             raise DecibanError(
-                "row {row} of y has no label, and cannot be judged: leave such rows out", row=row, value=name
+                "row {row} of y has no label and cannot be evaluated: leave out such rows", row=row, value=name
             )
         code_of.setdefault(name, len(code_of))
     unknown = tuple(code_of)[k:]
@@ -515,8 +529,8 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     if len(labels) and (truth >= k).all():
         learned, given = ", ".join(map(repr, tuple(code_of)[: min(k, 5)])), ", ".join(map(repr, unknown[:5]))
         raise DecibanError(
-            "no label of y is a class of the model: it learned {learned}, and y has {given}. Is y the right column, "
-            "and are its labels of the same type?",
+            "no label of y is a class of the model: it learned {learned}, and y has {given}: check that y is the "
+            "right column and that its labels have the same type",
             command_line="no label of these rows is a class of the model: it learned {learned}, and the rows have "
             "{given}; give the right column with --target",
             value=unknown[0],
@@ -525,7 +539,7 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
         )
     nan_rows = np.flatnonzero(np.isnan(log_proba).any(axis=1))
     if len(nan_rows):
-        raise DecibanError("row {row} has a probability that is NaN, and cannot be judged", row=nan_rows[0])
+        raise DecibanError("row {row} has a probability of NaN and cannot be evaluated", row=nan_rows[0])
     if unknown:
         log_proba = np.column_stack([log_proba, np.full((len(log_proba), len(unknown)), -np.inf)])
         all_labels = np.empty(len(code_of), dtype=object)
@@ -549,13 +563,13 @@ def text_column(model: Any, X: Any) -> Any:
     name = learned if learned in frame.names else frame.names[0] if len(frame.names) == 1 else None
     if name is None:
         raise DecibanError(
-            "the model takes texts, and the table has the columns {columns}: give the column of texts as X, and the "
+            "the model takes texts, but the table has the columns {columns}: pass the column of texts as X, and the "
             "labels as y",
             columns=", ".join(map(repr, frame.names)),
         )
     column = frame[name]
     if not isinstance(column, Levels):
-        raise DecibanError("the model takes texts, and column {column!r} holds none", column=name)
+        raise DecibanError("the model takes texts, but column {column!r} holds none", column=name)
     return ["" if text is None else str(text) for text in column.objects().tolist()]
 
 
@@ -568,12 +582,12 @@ def as_labels(y: Any) -> list[Any]:
 def checked_weight(weight: Any, n: int) -> Floats:
     weights = np.asarray(weight, dtype=np.float64)
     if weights.shape != (n,):
-        raise DecibanError(f"weight has shape {weights.shape}, and there are {n} rows: one weight a row is needed")
+        raise DecibanError(f"weight has shape {weights.shape}, and there are {n} rows: give one weight per row")
     invalid = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
     if len(invalid):
         row = int(invalid[0])
         raise DecibanError(
-            "weight is {value:g} in row {row}: weights are numbers ≥ 0",
+            "weight is {value:g} in row {row}: weights must be numbers ≥ 0",
             row=row,
             column="weight",
             value=float(weights[row]),

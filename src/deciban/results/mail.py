@@ -54,14 +54,14 @@ class MailAnswers(Result):
 
     def to_table(self) -> Table:
         rows = [
-            ("ham lost (answered spam)", *self._cells(HAM, SPAM)),
+            ("ham lost (predicted spam)", *self._cells(HAM, SPAM)),
             ("ham unsure", *self._cells(HAM, UNSURE)),
             ("spam caught", *self._cells(SPAM, SPAM)),
-            ("spam missed (answered ham)", *self._cells(SPAM, HAM)),
+            ("spam missed (predicted ham)", *self._cells(SPAM, HAM)),
             ("spam unsure", *self._cells(SPAM, UNSURE)),
         ]
         n = sum(self.ham.values()) + sum(self.spam.values())
-        return Table(f"what the filter answers: {n:,} mail{'s' * (n != 1)}", ("", "mails", "share"), rows)
+        return Table(f"predictions of the filter: {n:,} mail{'s' * (n != 1)}", ("", "mails", "share"), rows)
 
     def _cells(self, label: str, answer: str) -> tuple[int, str]:
         counts = self.ham if label == HAM else self.spam

@@ -106,7 +106,7 @@ class Summary(Result):
             f"{self.title}: {self.rows:,} row{'s' * (self.rows != 1)}, {len(labels)} class{'es' * (len(labels) != 1)}"
         )
         if not self.judged:
-            why = "there is only one class" if len(labels) == 1 else "too few rows of a class have another beside them"
+            why = "there is only one class" if len(labels) == 1 else "too few classes have two rows"
             return f"{subject} ({named}). How good it is cannot be known: {why}."
         return (
             f"{subject} ({named}). By {self.how}: log loss {self.loss:.4g} nats{alone}, accuracy {self.accuracy:.4g}."

@@ -92,7 +92,7 @@ class Tally(Result):
         if self.impossible:
             rows.append(("impossible", self.impossible))
         if self.alone:
-            rows.append(("alone in their class, not judged", self.alone))
+            rows.append(("only row of their class, not evaluated", self.alone))
         title = f"{self.how} over {self.rows:,.10g} rows" if self.how else f"{self.rows:,.10g} rows"
         return Table(title, ("measure", "value"), rows)
 

@@ -56,10 +56,12 @@ def record_batches(
         beginning = content.read(6)
         content.seek(0)
         if not beginning:
-            raise FileError("{file} is empty: an Arrow file says at least what its columns are", file=file.name)
+            raise FileError(
+                "{file} is empty: even an Arrow file without rows lists its columns, so write it again", file=file.name
+            )
         if beginning.startswith(FEATHER_1_MAGIC):
             raise FileError(
-                "{file} is of the first version of Feather: write it again as Feather 2 or Parquet", file=file.name
+                "{file} is in version 1 of the Feather format: write it again as Feather 2 or Parquet", file=file.name
             )
         if beginning == FILE_MAGIC:
             reader = pa.ipc.open_file(content)
@@ -79,5 +81,7 @@ def arrow_errors(file: InputFile) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(
-            "{file} is not a whole Arrow file ({problem}): write it again", file=file.name, problem=one_line(str(error))
+            "{file} is not a complete Arrow file ({problem}): write it again",
+            file=file.name,
+            problem=one_line(str(error)),
         ) from None

@@ -82,7 +82,7 @@ class Source(ABC):
     def batches(self, rows: int = 65_536, watch: Callable[[int], None] | None = None) -> Iterator[Batch]:
         """All rows in order, at most `rows` at a time and of one file; `watch` is called with the bytes read so far."""
         if rows < 1:
-            raise DecibanError("batches have at least one row, not {value}", value=rows)
+            raise DecibanError("a batch must have at least one row, not {value}", value=rows)
         first, one_pass = 0, self._new_pass()
         for piece in self._pieces(rows, one_pass):
             for start in range(0, piece.table.num_rows, rows):
@@ -154,9 +154,9 @@ class Source(ABC):
                 return piece.table.slice(number - before, 1)
             before += piece.table.num_rows
         if number < 0:
-            raise DecibanError("there is no row before the first one of {file}: ask for another", file=self.name)
+            raise DecibanError("rows of {file} are counted from 1: give another row", file=self.name)
         has = f"only {before:,} row{'' if before == 1 else 's'}" if before else "no rows"
-        raise DecibanError("{file} has {has}: ask for another row, or look into another file", file=self.name, has=has)
+        raise DecibanError("{file} has {has}: give another row, or another file", file=self.name, has=has)
 
     def sample(self, rows: int = SAMPLE_ROWS) -> pa.Table:
         """All rows if there are at most `rows`; otherwise about so many, from evenly spaced places.

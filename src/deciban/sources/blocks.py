@@ -78,9 +78,9 @@ def unfinished_record_message(rest: bytes, cutter: Cutter, name: str, line: int)
     """The error message for a record that does not end."""
     at = cutter.unclosed_at(rest)
     if at is None:
-        return f"line {line} of {name} is longer than {MAX_RECORD_BYTES >> 20} MB: is this a table?"
+        return f"line {line} of {name} is longer than {MAX_RECORD_BYTES >> 20} MB: check that this is a table"
     line += rest.count(cutter.end, 0, at)
-    return f'the quote that opens in line {line} of {name} is not closed: close it, or write "" for a quote in a field'
+    return f'the quote opened in line {line} of {name} is not closed: close it, or write "" for a quote in a field'
 
 
 class LineCutter:

@@ -64,8 +64,8 @@ def declared_type(kind: pa.DataType, column: str, file: str) -> pa.DataType:
         return pa.float64()
     if types.is_nested(kind) or types.is_fixed_size_binary(kind) or isinstance(kind, pa.BaseExtensionType):
         raise DecibanError(
-            "column {column!r} of {file} holds {type}: a cell is a number, a string, a boolean, a date, or missing. "
-            "Make columns of what is inside, or leave the column out",
+            "column {column!r} of {file} holds {type}, but a value must be a number, a string, a boolean, a date or "
+            "missing: split it into columns, or leave the column out",
             column=one_line(column),
             file=file,
             type=one_line(str(kind)),
@@ -95,8 +95,8 @@ def cast(column: pa.ChunkedArray, kind: pa.DataType, name: str, file: str) -> pa
         return column.cast(kind, safe=not pa.types.is_floating(kind))
     except pa.ArrowException as error:
         raise DecibanError(
-            "column {column!r} of {file} holds {type} and cannot be read as {expected} ({problem}): see to it that "
-            "all files say the same, or give its kind (--schema {column}=category)",
+            "column {column!r} of {file} holds {type} and cannot be read as {expected} ({problem}): make it the same "
+            "in all files, or give its kind (--schema {column}=category)",
             column=one_line(name),
             file=file,
             type=one_line(str(column.type)),
@@ -157,11 +157,11 @@ def check_same_columns(expected: Sequence[str], actual: Sequence[str], first: st
     missing_columns = [name for name in expected if name not in of_file]
     extra_columns = [name for name in actual if name not in of_first]
     differences = [f"lacks {quoted_names(missing_columns)}"] if missing_columns else []
-    differences += [f"has {quoted_names(extra_columns)} besides"] if extra_columns else []
+    differences += [f"also has {quoted_names(extra_columns)}"] if extra_columns else []
     if differences:
         raise DecibanError(
-            "{file} does not have the columns of {first}: it {difference}. Read them apart, or make their columns the "
-            "same",
+            "{file} does not have the columns of {first}: it {difference}. Read them separately, or give them the "
+            "same columns",
             file=file,
             first=first,
             difference=" and ".join(differences),
@@ -179,8 +179,8 @@ def check_names(names: Sequence[str], file: str) -> None:
     for number, name in enumerate(names, 1):
         if not name.strip():
             raise DecibanError(
-                "column {number} of {file} has no name: give it one, or leave the column out (data frames write such "
-                "a column for their index, if they are not told to leave it out)",
+                "column {number} of {file} has no name: give it one, or leave the column out (pandas writes such a "
+                "column for the index unless you pass index=False)",
                 number=number,
                 file=file,
             )
@@ -199,7 +199,7 @@ def check_column_count(count: int, file: str) -> None:
     """Refuse more columns than can be read in a minute or so."""
     if count > MAX_COLUMNS:
         raise DecibanError(
-            "{file} has {columns:,} columns, and a file may have {limit:,}: leave some out, or give the numbers to a "
+            "{file} has {columns:,} columns, and the limit is {limit:,}: leave some out, or pass the numbers to a "
             "model in Python as an array or a sparse matrix",
             file=file,
             columns=count,

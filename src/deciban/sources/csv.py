@@ -61,7 +61,7 @@ class CsvFile(RecordFile):
             self.cutter = QuotedCutter(self._dialect.delimiter, end_of_line) if quoted else LineCutter(end_of_line)
         elif self._dialect.first_line != first_line:
             raise FileError(
-                "{file} has changed while it was read: its columns are others now. Read it again", file=self.name
+                "{file} changed while it was read, and now has other columns: read it again", file=self.name
             )
         if not self._dialect.header:
             end = start
@@ -262,13 +262,15 @@ def diagnose(block: RecordBlock, dialect: Dialect, types: Mapping[str, pa.DataTy
     at = block.data.find(b"\0")
     if at >= 0:
         row, line = record_at(block, dialect, at)
-        return Misread("holds a NUL byte, which no text has: is the file damaged, or not a table?", row, line)
+        return Misread(
+            "holds a NUL byte, which text never contains: check that the file is a table and not damaged", row, line
+        )
     try:
         block.data.decode()
     except UnicodeDecodeError as error:
         row, line = record_at(block, dialect, error.start)
         problem = f"is not UTF-8 (byte 0x{block.data[error.start]:02x})"
-        return Misread(f"{problem}: give the encoding that it was written in, as in --encoding latin-1", row, line)
+        return Misread(f"{problem}: give its encoding, as in --encoding latin-1", row, line)
     columns = [name for name in dialect.names if types.get(name) not in (None, pa.string())]
     try:
         texts = read_csv(block.data, dialect, dict.fromkeys(dialect.names, pa.string()), dialect.names, missing)
@@ -292,8 +294,8 @@ def diagnose(block: RecordBlock, dialect: Dialect, types: Mapping[str, pa.DataTy
 def misfit_message(kind: pa.DataType) -> str:
     """The error message for {value} in {column}, whose other values are of this type."""
     return (
-        f"has {{value}} in column {{column!r}}, which holds {type_in_words(kind)} elsewhere: if it says that nothing "
-        "is known, name it (--missing {value}), and if it is a name, so are all (--schema {column}=category)"
+        f"has {{value}} in column {{column!r}}, where other rows hold {type_in_words(kind)}: if it stands for a "
+        "missing value, give --missing {value}; if the values are names, give --schema {column}=category"
     )
 
 
@@ -306,10 +308,10 @@ def shortened(value: object) -> str:
 def field_count_message(fields: int, expected: int, delimiter: str) -> str:
     delimiter_text = "a tab" if delimiter == "\t" else repr(delimiter)
     count_text = f"{fields} field{'' if fields == 1 else 's'}"
-    problem = f"has {count_text}, and the header has {expected}"
+    problem = f"has {count_text}, but the header has {expected}"
     if fields > expected:
-        return f"{problem}: quote fields that hold {delimiter_text}, or say what separates fields (--delimiter)"
-    return f"{problem}: put {delimiter_text} also where nothing is known, or say what separates fields (--delimiter)"
+        return f"{problem}: quote fields that contain {delimiter_text}, or give the separator (--delimiter)"
+    return f"{problem}: write {delimiter_text} for empty fields, too, or give the separator (--delimiter)"
 
 
 def records(block: RecordBlock, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:

@@ -53,8 +53,8 @@ def detected_dialect(
         first = next(Dialect((), delimiter, quoted).reader(io.StringIO(first_line, newline="")))
     except csv.Error:  # a field is too long
         raise FileError(
-            "a column name in the first line of {file} has more than {limit:,} characters: close the quote that opens "
-            "it, or put a line of column names first",
+            "a column name in the first line of {file} has more than {limit:,} characters: close its quote, or put a "
+            "line of column names first",
             file=name,
             limit=csv.field_size_limit(),
         ) from None
@@ -92,7 +92,7 @@ def detected_dialect(
         warn(DataWarning("{file}: {note}", file=name, note=note))
     if len(notes) > MAX_NAMES_REPORTED:
         more = len(notes) - MAX_NAMES_REPORTED
-        warn(DataWarning("{file}: {more:,} more columns were renamed likewise", file=name, more=more))
+        warn(DataWarning("{file}: {more:,} more columns were renamed", file=name, more=more))
     return Dialect(names, delimiter, quoted, True, first_line)
 
 
@@ -108,10 +108,9 @@ def detected_encoding(file: InputFile, encoding: str) -> str:
         return encoding
     warn(
         DataWarning(
-            "{file} is not UTF-8 (byte {byte}), and is read as Windows-1252; if characters come out wrong, give "
-            "encoding=",
-            command_line="{file} is not UTF-8 (byte {byte}), and is read as Windows-1252; if characters come out "
-            "wrong, give --encoding",
+            "{file} is not UTF-8 (byte {byte}), and is read as Windows-1252; if characters look wrong, give encoding=",
+            command_line="{file} is not UTF-8 (byte {byte}), and is read as Windows-1252; if characters look wrong, "
+            "give --encoding",
             file=file.name,
             byte=f"0x{head[position]:02x}",
         )
@@ -174,8 +173,8 @@ def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
             )
         if b"\0" in more:
             raise FileError(
-                "{file} holds NUL bytes and so is not text: if it is a table of another format, name it so "
-                "(--format), and if it is text, give its encoding (--encoding)",
+                "{file} holds NUL bytes, so it is not UTF-8 text: give its format with --format, or its encoding "
+                "with --encoding",
                 file=name,
             )
         comment = COMMENTS.match(data)
@@ -185,12 +184,12 @@ def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
             break
         if len(data) > MAX_RECORD_BYTES:
             raise FileError(
-                "the first line of {file} does not end within {most} MB: is this a table?",
+                "the first line of {file} does not end within {most} MB: check that this is a table",
                 file=name,
                 most=MAX_RECORD_BYTES >> 20,
             )
     if not data[start:].strip():
-        what = "is empty" if not data.strip() else "has nothing but comments"
+        what = "is empty" if not data.strip() else "holds only comments"
         raise FileError("{file} {problem}: a table begins with a line of column names", file=name, problem=what)
     return data, start, end or len(data)
 
@@ -216,6 +215,6 @@ def decoded_header(data: bytes, name: str, line: int) -> str:
 def not_utf_8_message(data: bytes, error: UnicodeDecodeError, name: str, line: int) -> str:
     line += data.count(b"\n", 0, error.start)
     return (
-        f"line {line} of {name} is not UTF-8 (byte 0x{data[error.start]:02x}): give the encoding that it was written "
-        "in, as in --encoding latin-1"
+        f"line {line} of {name} is not UTF-8 (byte 0x{data[error.start]:02x}): give its encoding, as in --encoding "
+        f"latin-1"
     )

@@ -61,7 +61,7 @@ def unique_names(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     An unnamed first column is the index of a data frame, as pandas and R write it.
 
     >>> unique_names(["", "a", "b", "a", ""])
-    (('index', 'a', 'b', 'a (2)', 'column5'), ["columns 2 and 4 are both called 'a': the second is called 'a (2)'"])
+    (('index', 'a', 'b', 'a (2)', 'column5'), ["columns 2 and 4 are both called 'a': the second is renamed 'a (2)'"])
     """
     places: dict[str, int] = {}
     notes: list[str] = []
@@ -74,7 +74,7 @@ def unique_names(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
                 again += 1
             numbers[name] = again + 1
             notes.append(
-                f"columns {first} and {number} are both called {name!r}: the second is called '{name} ({again})'"
+                f"columns {first} and {number} are both called {name!r}: the second is renamed '{name} ({again})'"
             )
             name = f"{name} ({again})"
         places[name] = number

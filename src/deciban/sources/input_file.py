@@ -198,13 +198,11 @@ def read_errors(name: str) -> Iterator[None]:
     except DecibanError:
         raise
     except FileNotFoundError:
-        raise FileError("there is no file {file}: check its name and the folder", file=name) from None
+        raise FileError("there is no file {file}: check its name and folder", file=name) from None
     except IsADirectoryError:
-        raise FileError(
-            "{file} is a folder, and a file is meant: name the files in it, as in {file}/*", file=name
-        ) from None
+        raise FileError("{file} is a folder, not a file: give the files in it, as in {file}/*", file=name) from None
     except PermissionError:
-        raise FileError("{file} may not be read: see to its permissions (chmod u+r)", file=name) from None
+        raise FileError("no permission to read {file}: change its permissions (chmod u+r)", file=name) from None
     except OSError as error:
         raise FileError(
             "{file} cannot be read: {problem}", file=name, problem=one_line(error.strerror or str(error))
@@ -269,7 +267,7 @@ class Decompressed(io.RawIOBase):
             data = self._stream.read(len(buffer))
         except (OSError, pa.ArrowException) as error:
             raise FileError(
-                "{file} is damaged: it begins as {codec} does and cannot be unpacked ({problem}); copy it again",
+                "{file} is damaged: it starts like {codec} but cannot be unpacked ({problem}), so copy it again",
                 file=self._name,
                 codec=self._codec,
                 problem=one_line(str(error).rstrip(".")),
@@ -318,8 +316,7 @@ class Recoded(Filled):
                 self._pending += self._decoder.decode(data, at_end).encode()
             except UnicodeError as error:
                 raise DecibanError(
-                    "{file} is not {encoding} ({kind}: {problem}): give the encoding that it was written in "
-                    "(--encoding)",
+                    "{file} is not {encoding} ({kind}: {problem}): give its encoding (--encoding)",
                     file=self._name,
                     encoding=self._encoding,
                     kind=error.__class__.__name__,

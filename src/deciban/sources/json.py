@@ -50,7 +50,7 @@ class JsonFile(RecordFile):
     def _begin(self, stream: ByteStream) -> OpenedRecords:
         rest = stream.read(CHUNK_BYTES)
         if not rest.strip():
-            raise FileError('{file} is empty: JSON lines are objects, as in {"age": 31}, one a line', file=self.name)
+            raise FileError('{file} is empty: JSON lines hold one object per line, as in {"age": 31}', file=self.name)
         self.has_file_lines = not rest.lstrip().startswith(b"[")
         if not self.has_file_lines:
             return OpenedRecords(b"", ArrayLines(rest, stream, self.name), 1)
@@ -105,7 +105,10 @@ class Json(Records):
             raise self._mixed_types_error(data) from None
         self.columns = tuple(sampled)
         if not self.columns and data.strip():
-            raise DecibanError("{file} holds objects without any key: a key names a column", file=self.name)
+            raise DecibanError(
+                "{file} holds objects without keys: each key is the name of a column, so give at least one",
+                file=self.name,
+            )
         check_names(self.columns, self.name)
         integer_columns = set()
         for column, values in sampled.items():
@@ -135,13 +138,13 @@ class Json(Records):
         if n_keys <= limit:
             return n_keys
         raise DecibanError(
-            "{file} has {keys} different keys in {rows:,} rows, and a key names a column, of which there may be "
-            "{limit:,}: {advice}",
+            "{file} has {keys} different keys in {rows:,} rows, and each key is a column, with a limit of {limit:,}: "
+            "{advice}",
             file=self.name,
             keys=f"{n_keys:,}" if n_keys < MAX_KEYS_COUNTED else f"more than {n_keys:,}",
             rows=rows,
             limit=limit,
-            advice='if keys are names or numbers of things, make them values, as in {"name": "x7", "amount": 3}'
+            advice='if the keys are identifiers, make them values, as in {"name": "x7", "amount": 3}'
             if sparse
             else "leave some of them out",
         )
@@ -177,7 +180,7 @@ class Json(Records):
                 if value is not None and json_type(seen.setdefault(key, value)) != json_type(value):
                     return DecibanError(
                         "key {column!r} of {file} holds {other} in one line and {value} in another: make all of them "
-                        "strings, or all numbers, with null where nothing is known",
+                        "strings or all numbers, with null for missing values",
                         column=key,
                         file=self.name,
                         other=shortened(seen[key]),
@@ -256,12 +259,12 @@ def line_problem(line: bytes, types: Mapping[str, pa.DataType] | None) -> tuple[
         byte = f"{line[error.start]:02x}"
         return "is not UTF-8 (byte 0x{value}): give its encoding, as in --encoding latin-1", {"value": byte}
     except RecursionError:
-        return "holds objects or arrays within each other: a value is a number, a string, true, false or null", {}
+        return "holds nested objects or arrays: a value must be a number, a string, true, false or null", {}
     except ValueError as error:
         problem = one_line(str(error))
-        return 'is not JSON ({problem}): every line is an object, as in {"age": 31}', {"problem": problem}
+        return 'is not JSON ({problem}): every line must be an object, as in {"age": 31}', {"problem": problem}
     if not isinstance(value, KeyedValues):
-        return 'is {value}, and not an object as in {"age": 31}', {"value": shortened(value)}
+        return 'is {value}, but must be an object, as in {"age": 31}', {"value": shortened(value)}
     keys: set[str] = set()
     for key, item in value:
         fields = {"column": key, "value": shortened(item)}
@@ -269,10 +272,14 @@ def line_problem(line: bytes, types: Mapping[str, pa.DataType] | None) -> tuple[
             return "has the key {column!r} twice: give one of them another name", fields
         keys.add(key)
         if isinstance(item, KeyedValues | list):
-            return "holds {value} under the key {column!r}: a value is a number, a string, true, false or null", fields
+            return (
+                "holds {value} under the key {column!r}: a value must be a number, a string, true, false or null",
+                fields,
+            )
         if types is not None and key not in types:
             return (
-                "has the key {column!r}, which no row of the sample has: leave it out, or put it into the first row",
+                "has the key {column!r}, which occurs in no row of the sample: leave it out, or add it to the first "
+                "row",
                 fields,
             )
         if types is not None and item is not None and not fits(item, types[key]):
@@ -367,7 +374,7 @@ class ArrayLines:
                     value, at = reader.raw_decode(text, at)
                 except RecursionError:
                     raise DecibanError(
-                        "element {element} of {file} holds objects or arrays within each other: a value is a number, a "
+                        "element {element} of {file} holds nested objects or arrays: a value must be a number, a "
                         "string, true, false or null",
                         element=element + 1,
                         file=self._name,
@@ -376,7 +383,7 @@ class ArrayLines:
                     if more and may_be_cut_off(error, text):
                         if len(text) - at > MAX_RECORD_BYTES:
                             raise DecibanError(
-                                "element {element} of {file} is longer than {limit} MB: is this a table?",
+                                "element {element} of {file} is longer than {limit} MB: check that this is a table",
                                 element=element + 1,
                                 file=self._name,
                                 limit=MAX_RECORD_BYTES >> 20,
@@ -385,7 +392,7 @@ class ArrayLines:
                     raise self._syntax_error(element, text[at:]) from None
                 if not isinstance(value, dict):
                     raise DecibanError(
-                        'element {element} of {file} is {value}, and not an object as in {"age": 31}',
+                        'element {element} of {file} is {value}, but must be an object, as in {"age": 31}',
                         element=element + 1,
                         file=self._name,
                         value=shortened(value),
@@ -394,7 +401,7 @@ class ArrayLines:
                 element, expected = element + 1, ","
             if not more:
                 raise DecibanError(
-                    "{file} ends within an array, after {elements:,} elements: is it cut off?",
+                    "{file} ends inside an array, after {elements:,} elements: it may be cut off, so copy it again",
                     file=self._name,
                     elements=element,
                 )
@@ -403,7 +410,7 @@ class ArrayLines:
         rest = text + self._next_chunk().decode(errors="replace")
         if rest.strip():
             raise DecibanError(
-                "{file} goes on behind its array with {value}: leave that out",
+                "{file} continues after its array with {value}: remove that",
                 file=self._name,
                 value=shortened(rest.strip()[:40]),
             )

@@ -116,7 +116,7 @@ def open_source(
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
-        raise DecibanError("there is nothing to read: name files, folders, or - for standard input")
+        raise DecibanError("there is nothing to read: give files, folders, or - for standard input")
     wanted = known_format(format)
     if format == "tsv" and delimiter is None:
         delimiter = "\t"
@@ -159,15 +159,15 @@ def open_tables(
     """Open tables of one format. Readers are imported on demand."""
     if sheet is not None and format != "spreadsheet":
         raise DecibanError(
-            "sheet= is for spreadsheets, and {rows} is {format}: leave it out",
-            command_line="--sheet is for spreadsheets, and {rows} is {format}: leave it out",
+            "sheet= is for spreadsheets, but {rows} is {format}: leave it out",
+            command_line="--sheet is for spreadsheets, but {rows} is {format}: leave it out",
             rows=name,
             format=format,
         )
     if header is not None and format not in ("csv", "spreadsheet"):
         raise DecibanError(
-            "header= is for CSV and spreadsheets, and {rows} is {format}, which names its columns: leave it out",
-            command_line="--header and --no-header are for CSV and spreadsheets, and {rows} is {format}, which names "
+            "header= is for CSV and spreadsheets, but {rows} is {format}, which names its columns: leave it out",
+            command_line="--header and --no-header are for CSV and spreadsheets, but {rows} is {format}, which names "
             "its columns: leave it out",
             rows=name,
             format=format,
@@ -201,7 +201,7 @@ def known_format(format: str | None) -> str | None:  # noqa: A002 - as above
         raise DecibanError(
             "there is no format {value!r}: {hint}",
             value=format,
-            hint=did_you_mean(format, FORMATS, f"there are {', '.join((*TABLES, *HOWS))}"),
+            hint=did_you_mean(format, FORMATS, f"choose one of {', '.join((*TABLES, *HOWS))}"),
         )
     return FORMATS[format.lower()]
 
@@ -209,7 +209,7 @@ def known_format(format: str | None) -> str | None:  # noqa: A002 - as above
 def check_text_settings(delimiter: str | None, encoding: str) -> None:
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r'):
         raise DecibanError(
-            "fields are separated by one character, such as , or ; or a tab, and not by {value!r}", value=delimiter
+            "the delimiter must be one character, such as , or ; or a tab, not {value!r}", value=delimiter
         )
     try:
         known = codecs.lookup(encoding)
@@ -218,7 +218,7 @@ def check_text_settings(delimiter: str | None, encoding: str) -> None:
             "there is no encoding {value!r}: try utf-8, latin-1, cp1252 or utf-16", value=encoding
         ) from None
     if not getattr(known, "_is_text_encoding", True):
-        raise DecibanError("{value!r} is not an encoding of text: try utf-8, latin-1, cp1252 or utf-16", value=encoding)
+        raise DecibanError("{value!r} is not a text encoding: try utf-8, latin-1, cp1252 or utf-16", value=encoding)
 
 
 # ---------------------------------------------------------------------- resolving paths
@@ -245,7 +245,7 @@ def matching_paths(pattern: str) -> list[Path]:
     paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
     files = [path for path in paths if not path.is_dir()]
     if not paths:
-        raise FileError("no file is like {file}: check the folder and the ending", file=one_line(pattern))
+        raise FileError("no file matches {file}: check the folder and the extension", file=one_line(pattern))
     return files or paths
 
 
@@ -265,7 +265,8 @@ def labelled_entries(label: str, path: str, wanted: str | None) -> list[Entry]:
         )
     if wanted in TABLES or (wanted is None and any(format_of(one) for one in paths)):
         raise DecibanError(
-            "{file} is a table, and is given the label {label!r}: a table has its labels in a column",
+            "{file} is a table but was given the label {label!r}: leave the label out, and give the column of labels "
+            "with --target",
             file=one_line(path),
             label=label,
         )
@@ -353,7 +354,7 @@ def entries_in_folder(folder: Path, wanted: str | None) -> list[Entry]:
     if formats and formats <= set(TABLES) and how is None:
         if len(formats) > 1:
             raise DecibanError(
-                "the folder {file} has tables of several formats ({formats}): say which are meant, as in "
+                "the folder {file} has tables of several formats ({formats}): give the files to read, as in "
                 "{file}/*{ending}",
                 file=name,
                 formats=", ".join(sorted(map(str, formats))),
@@ -363,7 +364,7 @@ def entries_in_folder(folder: Path, wanted: str | None) -> list[Entry]:
     if how is None and formats & set(TABLES):
         table = next(path for path in files if format_of(path))
         raise DecibanError(
-            "the folder {file} has tables and other files: say which are meant, as in {file}/*{ending}",
+            "the folder {file} has tables and other files: give the files to read, as in {file}/*{ending}",
             file=name,
             ending=table.suffix,
         )
@@ -387,7 +388,7 @@ def class_folders(folders: Sequence[Path], how: How | None, name: str) -> list[E
         tables = [path for path in files_within(folder) if format_of(path)]
         if tables and how is None:
             raise DecibanError(
-                "the folder {file} has tables within its folders: say which are meant, as in {file}/**/*{ending}",
+                "the folder {file} has tables in its subfolders: give the files to read, as in {file}/**/*{ending}",
                 file=name,
                 ending=tables[0].suffix,
             )

@@ -121,5 +121,5 @@ def parquet_errors(name: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileError(
-            "{file} is not a whole Parquet file ({problem}): write it again", file=name, problem=one_line(str(error))
+            "{file} is not a complete Parquet file ({problem}): write it again", file=name, problem=one_line(str(error))
         ) from None

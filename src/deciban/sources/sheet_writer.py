@@ -25,7 +25,7 @@ class SheetWriter:
     def __init__(self, sink: Any, names: Sequence[str]) -> None:
         if len(names) > MAX_COLUMNS:
             raise DecibanError(
-                "a sheet has {most:,} columns at most, and there are {count:,}: write .csv or .parquet",
+                "a sheet can have at most {most:,} columns, and there are {count:,}: write .csv or .parquet",
                 most=MAX_COLUMNS,
                 count=len(names),
             )
@@ -41,7 +41,8 @@ class SheetWriter:
         for batch in table.to_batches(1 << 14):
             if self._rows + batch.num_rows > MAX_ROWS:
                 raise DecibanError(
-                    "a sheet has {most:,} rows at most, and there are more: write .csv or .parquet", most=MAX_ROWS - 1
+                    "a sheet can have at most {most:,} rows, and there are more: write .csv or .parquet",
+                    most=MAX_ROWS - 1,
                 )
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 self._write_row(row)
@@ -71,8 +72,8 @@ class SheetWriter:
             text = str(value)
             if len(text) > MAX_CHARACTERS:
                 raise DecibanError(
-                    "column {column!r} holds a text of {length:,} characters in row {row}, and a cell of a sheet has "
-                    "{most:,} at most: write .csv or .parquet",
+                    "column {column!r} holds a text of {length:,} characters in row {row}, but a cell can have at "
+                    "most {most:,}: write .csv or .parquet",
                     column=self._names[column],
                     row=row - 1,
                     length=len(text),

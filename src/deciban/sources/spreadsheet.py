@@ -58,7 +58,7 @@ def read_sheet(file: InputFile, sheet: str | None, header: bool | None, missing:
     """A sheet as a table: numbers, booleans and dates where a column holds nothing else, strings otherwise."""
     cells = [row for row in cells_of(file, sheet) if any(cell != "" for cell in row)]
     if not cells:
-        raise FileError("{file} has no cells with anything in them: there is nothing to read", file=file.name)
+        raise FileError("{file} has only empty cells: there is nothing to read", file=file.name)
     cells = without_titles(cells, file.name) if header is not False else without_empty_columns(cells)
     width = max(len(row) for row in cells)
     cells = [[*row, *[""] * (width - len(row))] for row in cells]
@@ -84,7 +84,7 @@ def without_titles(cells: list[list[Any]], name: str) -> list[list[Any]]:
     if start:
         warn(
             DataWarning(
-                "{file}: {count} above the table {verb} taken for a title and left out",
+                "{file}: {count} above the table {verb} treated as a title and skipped",
                 file=name,
                 count="one row" if start == 1 else f"{start} rows",
                 verb="is" if start == 1 else "are",
@@ -106,7 +106,7 @@ def cells_of(file: InputFile, sheet: str | None) -> list[list[Any]]:
                 "{file} has no sheet {value!r}: {hint}",
                 file=file.name,
                 value=sheet,
-                hint=did_you_mean(sheet, names, f"it has {', '.join(map(repr, names))}"),
+                hint=did_you_mean(sheet, names, f"choose one of {', '.join(map(repr, names))}"),
             )
         for name in names if sheet is None else [sheet]:
             cells: list[list[Any]] = book.get_sheet_by_name(name).to_python()
@@ -114,9 +114,10 @@ def cells_of(file: InputFile, sheet: str | None) -> list[list[Any]]:
                 if sheet is None and len(names) > 1:
                     warn(
                         DataWarning(
-                            "{file} has {count} sheets; {sheet!r} is read, the first with data: sheet= names another",
-                            command_line="{file} has {count} sheets; {sheet!r} is read, the first with data: --sheet "
-                            "names another",
+                            "{file} has {count} sheets; {sheet!r} is read, the first with data: give sheet= to read "
+                            "another",
+                            command_line="{file} has {count} sheets; {sheet!r} is read, the first with data: give "
+                            "--sheet to read another",
                             file=file.name,
                             count=len(names),
                             sheet=name,
@@ -125,7 +126,9 @@ def cells_of(file: InputFile, sheet: str | None) -> list[list[Any]]:
                 return cells
     except (calamine.CalamineError, OSError, ValueError) as error:
         raise FileError(
-            "{file} is not a whole spreadsheet ({problem}): save it again", file=file.name, problem=one_line(str(error))
+            "{file} is not a complete spreadsheet ({problem}): save it again",
+            file=file.name,
+            problem=one_line(str(error)),
         ) from None
     return []
 
@@ -138,7 +141,7 @@ def check_unpacked_size(content: bytes, name: str) -> None:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
     except zipfile.BadZipFile:
-        raise FileError("{file} is not a whole spreadsheet: save it again", file=name) from None
+        raise FileError("{file} is not a complete spreadsheet: save it again", file=name) from None
     if size > MAX_UNPACKED_BYTES:
         raise FileError(
             "{file} unpacks to {size:,} MB, more than a spreadsheet can hold: save it as CSV or Parquet",

@@ -113,15 +113,16 @@ def as_text(data: bytes, name: str, line: int) -> str:
     if b"\0" in data:
         line += data[: data.find(b"\0")].count(b"\n")
         raise FileError(
-            "line {line} of {file} holds a NUL byte, which no text has: leave the file out", line=line, file=name
+            "line {line} of {file} holds a NUL byte, which text never contains: leave the file out",
+            line=line,
+            file=name,
         )
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         line += data.count(b"\n", 0, error.start)
         raise FileError(
-            "line {line} of {file} is not UTF-8 (byte 0x{byte}): give the encoding that it was written in, as in "
-            "--encoding latin-1",
+            "line {line} of {file} is not UTF-8 (byte 0x{byte}): give its encoding, as in --encoding latin-1",
             line=line,
             file=name,
             byte=f"{data[error.start]:02x}",
@@ -148,7 +149,7 @@ def text_files_of(path: Path, how: How | None, label: str | None) -> list[TextFi
     if path.is_dir():
         files = list(mail.mail_files(path)) if holds_mail else files_within(path)
         if not files and not (holds_mail and mail.is_maildir(path)):
-            raise FileError("there is no file to read in the folder {file}", file=one_line(str(path)))
+            raise FileError("the folder {file} contains no file to read", file=one_line(str(path)))
         kind: How = "mail" if holds_mail else how or "file"
         return [TextFile(InputFile(file), kind, label) for file in files]
     if holds_mail:
@@ -168,11 +169,11 @@ def text_source(name: str, text_files: Sequence[TextFile], encoding: str) -> Tex
     others = [text_file for text_file in text_files if text_file.how != "mail"]
     if mails and others:
         raise DecibanError(
-            "{file} holds mail and {other} does not: say which they are (--format mail or --format texts)",
+            "{file} holds mail and {other} does not: give --format mail or --format texts",
             file=mails[0].file.name,
             other=others[0].file.name,
         )
     unlabelled = [text_file for text_file in text_files if text_file.label is None]
     if unlabelled and len(unlabelled) < len(text_files):
-        raise DecibanError("{file} has no label and others do: write LABEL={file}", file=unlabelled[0].file.name)
+        raise DecibanError("{file} has no label, but others do: write LABEL={file}", file=unlabelled[0].file.name)
     return TextSource(name, "mail" if mails else "texts", text_files, encoding)

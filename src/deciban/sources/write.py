@@ -59,8 +59,8 @@ def write_rows(
     if escape:
         if chosen != "csv":
             raise DecibanError(
-                "formulas are escaped in CSV and TSV, and no program runs those in {format}: leave out "
-                "--escape-formulas, or write .csv",
+                "--escape-formulas is for CSV and TSV, and formulas in {format} are never run: leave it out, or "
+                "write .csv",
                 format=chosen,
             )
         tables = (escape_formulas(decoded_dictionaries(table)) for table in tables)
@@ -89,17 +89,17 @@ def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str 
     delimiter = "\t" if named == "tsv" or (not named and ending[0] in (".tsv", ".tab")) else ","
     chosen = FORMATS.get(named) if named else "csv" if path is None else ENDINGS.get(ending[0])
     if chosen not in TABLES:
-        what = f"there is no format {format!r} to write" if named else f"the ending of {path} says no format"
+        what = f"{format!r} is not a format that can be written" if named else f"{path} has no known extension"
         raise DecibanError(
-            "{problem}: use .csv, .tsv, .jsonl, .parquet, .arrow or .xlsx, or name one of them as the format",
+            "{problem}: use .csv, .tsv, .jsonl, .parquet, .arrow or .xlsx, or give one of them as the format",
             problem=what,
             command_line="{problem}: use .csv, .tsv, .jsonl, .parquet, .arrow or .xlsx",
         )
     if chosen == "spreadsheet" and (named or ending[0]).lstrip(".") not in ("xlsx", "spreadsheet"):
-        raise DecibanError("spreadsheets are written as .xlsx, and not as {value}", value=named or ending[0])
+        raise DecibanError("spreadsheets are written as .xlsx, not as {value}", value=named or ending[0])
     if packer and chosen in (*TYPED, "spreadsheet"):
         raise DecibanError(
-            "{file} would be compressed twice: {format} is compressed within. Leave out {ending}",
+            "{file} would be compressed twice, because {format} is compressed already: leave out {ending}",
             file=str(path),
             format=chosen,
             ending=endings[-1],
@@ -261,7 +261,7 @@ class Writer(ABC):
         for field in self.schema:
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                 raise DecibanError(
-                    "column {column!r} holds {type}, which is no text: write .parquet",
+                    "column {column!r} holds {type}, which cannot be written as text: write .parquet",
                     column=field.name,
                     type=field.type,
                 )
@@ -300,7 +300,7 @@ class JsonWriter(Writer):
                 lines = [json.dumps(row, ensure_ascii=False, allow_nan=False, default=as_text) for row in rows]
             except ValueError:
                 raise DecibanError(
-                    "JSON has no infinite numbers, and there is one to write: write .csv or .parquet"
+                    "JSON cannot hold infinite numbers, and there is one to write: write .csv or .parquet"
                 ) from None
             self._sink.write("".join(line + "\n" for line in lines).encode())
 

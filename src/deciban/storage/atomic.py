@@ -73,7 +73,7 @@ def replace(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -
     if place.is_dir():
         raise IsADirectoryError(f"cannot write {str(place)!r}: it is a directory")
     if place.exists() and not place.is_file():  # a device, say
-        raise OSError(f"cannot write {str(place)!r}: what stands there is not a regular file")
+        raise OSError(f"cannot write {str(place)!r}: it is not a regular file")
     with write_errors(place), locked_against_others(place):
         temporary = temporary_path(place)
         new = open_temporary(temporary)
@@ -109,10 +109,10 @@ def write_errors(place: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:  # our own
             raise
-        advice = "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "see to the disk"
+        advice = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the disk"
         raise WriteError(
-            "cannot write {file!r}: {problem}; nothing was lost, and what was there before is unchanged: {advice}, and "
-            "write it again",
+            "cannot write {file!r}: {problem}; nothing was lost, and the old file is unchanged: {advice}, and write "
+            "it again",
             file=str(place),
             problem=error.strerror,
             advice=advice,
@@ -206,11 +206,11 @@ def open_temporary(temporary: Path) -> int:
             os.chmod(temporary, 0o600)
     new = open_locked(temporary, os.O_RDWR | os.O_CREAT)
     if new is None:
-        raise FileNotFoundError(f"cannot write into {str(temporary.parent)!r}: files cannot be made there")
+        raise FileNotFoundError(f"cannot write into {str(temporary.parent)!r}: no files can be created there")
     status = os.fstat(new)
     if status.st_uid != effective_user() or status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
         os.close(new)
-        raise PermissionError(f"{str(temporary)!r} is in the way, and is not ours: remove it")
+        raise PermissionError(f"{str(temporary)!r} is in the way and was not made by deciban: remove it")
     return new
 
 
@@ -251,8 +251,8 @@ def flush_folder(place: Path) -> None:
         if error.errno in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
             return  # this file system flushes no folders
         raise WriteError(
-            "{file!r} is written, and in use from now on, but its folder cannot be flushed to disk ({problem}), so "
-            "that a power cut may bring back what was there before: see to the disk, and do not repeat what was done",
+            "{file!r} was written, but its folder cannot be flushed to disk ({problem}), so a power cut may bring "
+            "back the old file: check the disk, and do not repeat the command",
             file=str(place),
             problem=error.strerror,
             errno=error.errno,

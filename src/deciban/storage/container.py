@@ -55,7 +55,7 @@ class MappedFile:
     def strings(self) -> dict[str, str]:
         strings = self.header.get(METADATA_KEY, {})
         if not isinstance(strings, dict) or not all(isinstance(value, str) for value in strings.values()):
-            raise FileError("its strings are none")
+            raise FileError("its strings are not valid")
         return strings
 
     def tensors(self) -> dict[str, Array]:
@@ -122,5 +122,5 @@ def read_json(text: str) -> Any:
 def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
-        raise FileError("a name stands twice in its description")
+        raise FileError("a name occurs twice in its description")
     return unique

@@ -102,8 +102,8 @@ def parts(model: Model) -> tuple[dict[str, Any], dict[str, Array]]:
     for name, array in tensors.items():
         if not values_in_range(name, array):
             raise DecibanError(
-                f"the sums {name} are larger than a file may hold, or not numbers: the columns should be of numbers "
-                f"below {MAX_VALUE:g}, so give them in another unit"
+                f"the sums {name} are larger than a file may hold, or not numbers: columns must hold numbers below "
+                f"{MAX_VALUE:g}, so use another unit"
             )
     return document, tensors
 
@@ -166,7 +166,7 @@ def read_parts(path: str | os.PathLike[str] | BinaryIO) -> tuple[dict[str, Any],
 
     The file is memory-mapped while it is read, and arrays are copied when they are asked for.
     """
-    with damage(path, "is not a whole deciban model file"):
+    with damage(path, "is not a complete deciban model file"):
         file = container.open_file(path)
         strings = file.strings
     if "deciban" not in strings:
@@ -181,12 +181,12 @@ def read_parts(path: str | os.PathLike[str] | BinaryIO) -> tuple[dict[str, Any],
         about = {key: decode(value) for key, value in document["about"].items()}
         name, names = about.get("model", ""), about.get("names", [])
         if not isinstance(name, str) or len(name) > MAX_MODEL_NAME:
-            raise FileError("what it says of its kind of model is no name")
+            raise FileError("its model name is not a string")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise FileError("the names of its columns are not strings")
         packed = document.get("packed", {})
         if not isinstance(packed, dict):
-            raise FileError("what it says of packed arrays is not a mapping by name")
+            raise FileError("its list of packed arrays is not a mapping")
         return document, StoredArrays(stored, packed), about
 
 
@@ -304,13 +304,13 @@ def checked_parents(parents: Any, size: int) -> tuple[int, ...] | None:
         or len(parents) != size
         or not all(type(p) is int and -1 <= p < size for p in parents)
     ):
-        raise FileError("its columns do not hang on each other as in a tree")
+        raise FileError("the dependencies of its columns are not a tree")
     parent = np.array(parents, dtype=np.intp)
     ancestor = parent.copy()
     for _ in range(size.bit_length()):  # pointer doubling: twice as far up each time
         ancestor = np.where(ancestor >= 0, ancestor[ancestor], -1)
     if (ancestor >= 0).any():
-        raise FileError("its columns do not hang on each other as in a tree")
+        raise FileError("the dependencies of its columns are not a tree")
     return tuple(parents)
 
 
@@ -318,17 +318,17 @@ def checked_origin(about: dict[str, Any]) -> dict[str, Any] | None:
     """The origin stored in a file, checked: a mapping with string keys, or None."""
     origin = about.get("origin")
     if origin is not None and not (isinstance(origin, dict) and all(isinstance(key, str) for key in origin)):
-        raise FileError("what it says of its origin is not a mapping by name")
+        raise FileError("its origin is not a mapping")
     for key, value in (origin or {}).items():
         is_list = key in ("learned", "names", "partly")
         if key in ("target", "text", "kind") and not isinstance(value, str | None):
-            raise FileError(f"what it says of its origin, {key}, is not a name")
+            raise FileError(f"{key!r} of its origin is not a name")
         if is_list and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-            raise FileError(f"what it says of its origin, {key}, is not a list of names")
+            raise FileError(f"{key!r} of its origin is not a list of names")
         if key == "forms" and not (
             isinstance(value, dict) and all(isinstance(one, int | str) for one in value.values())
         ):
-            raise FileError("what it says of its origin, forms, is not a form for each column")
+            raise FileError("'forms' of its origin does not have one form per column")
     return origin
 
 
@@ -437,7 +437,7 @@ def read_left_out(kind: Any, tensors: Mapping[str, Array], g: int, k: int) -> Le
         )
         weights, offsets = checked(arrays, "weights", (folds, g)), checked(arrays, "offsets", (folds, k))
         if not valid or (weights < 0).any():
-            raise FileError("what judges the rows it was chosen by is not in order")
+            raise FileError("its folds for evaluation are not valid")
         pools = tuple(Pool(w, b) for w, b in zip(weights, offsets, strict=True))
         return ByFold(Folds(edges, first), pools, by_copy=kind != "folds")
     if kind == "form":
@@ -448,7 +448,7 @@ def read_left_out(kind: Any, tensors: Mapping[str, Array], g: int, k: int) -> Le
             rising = places.dtype == np.int64 and places.ndim == 1 and bool((np.diff(places) > 0).all())
             valid = valid and rising and (not len(places) or bool(0 <= places[0] and places[-1] < size))
         if not valid:
-            raise FileError("what judges the rows it was chosen by is not in order")
+            raise FileError("its folds for evaluation are not valid")
         inverse, times = checked(arrays, "inverse", (m, m)), checked(arrays, "times", (1,))
         return ByForm(weights, classes, inverse, int(last[0]), float(times[0]))
     if kind is not None:
@@ -498,7 +498,7 @@ def decode_array(dtype: str, values: list[Any]) -> Array:
     if dtype != "O" and "U" not in dtype:
         return np.array(values, dtype=dtype)
     if "U" in dtype and not all(isinstance(label, str) for label in values):
-        raise FileError("some labels are not the strings that they are said to be")
+        raise FileError("some labels are not strings, as declared")
     # One long label pads all others in an array of strings: if that wastes memory, use objects.
     padded_bytes = 4 * len(values) * max(map(len, values), default=0) if "U" in dtype else math.inf
     if padded_bytes <= max(MAX_PADDED_BYTES, 64 * sum(map(len, values))):
@@ -535,7 +535,7 @@ def decode_categories(encoded: Any) -> Categories:
     if isinstance(encoded, dict):
         cuts, middles = (np.array(encoded[name], dtype=np.float64) for name in ("cuts", "middles"))
         if cuts.ndim != 1 or middles.shape != (len(cuts) + 1,) or not (np.diff(cuts) > 0).all():
-            raise FileError("the intervals of a column do not follow each other")
+            raise FileError("the intervals of a column are not in order")
         if not np.isfinite(middles).all() or not np.isfinite(cuts).all():
             raise FileError("the intervals of a column have no end")
         return Bins(tuple(cuts.tolist()), tuple(middles.tolist()))

@@ -14,7 +14,7 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Less data: about ten seconds.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Measure deciban beside scikit-learn on this machine: times, ratios and how good the models are.
+    """Measure deciban and scikit-learn on this machine: times, ratios, and the accuracy of the models.
 
     \b
     Examples:

@@ -22,12 +22,12 @@ def compare(
     data: options.Data,
     target: options.Target = None,
     plot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A picture of the curves (.png, .svg, .pdf).")
+        str | None, typer.Option(metavar="FILE", help="Draw the curves to this file (.png, .svg, .pdf).")
     ] = None,
     force: options.Force = False,
     repeats: Annotated[
         int,
-        typer.Option(metavar="NUMBER", help="How often rows are drawn anew; less often if they are over 1,000.", min=1),
+        typer.Option(metavar="NUMBER", help="How often each size is repeated; sizes above 1,000 less often.", min=1),
     ] = 5,
     seed: options.Seed = 0,
     format: options.Format = None,  # noqa: A002 - the option's name
@@ -41,11 +41,11 @@ def compare(
     day_first: options.DayFirst = None,
     json: options.Json = False,
 ) -> None:
-    """Compare with logistic regression: who needs how many rows.
+    """Compare a generative model with logistic regression, on growing numbers of rows.
 
-    A generative model learns what rows of each class look like, logistic regression only where the classes part. With
-    few rows the first usually leads; with many, whichever suits the data better. Held-out log loss and accuracy are
-    shown for growing numbers of rows.
+    A generative model learns what the rows of each class look like; logistic regression learns only the boundary
+    between them. With few rows the first is usually better; with many, it depends on the data. The table shows log loss
+    and accuracy on held-out rows.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def compare(
     check_classes(table[target], target)
     with rows.labelled(table, all_here) as (X, y):
         if not all_here:
-            note("note", f"compared on {pluralize(len(y), 'row')} from all over {rows.name}")
+            note("note", f"compared on a sample of {pluralize(len(y), 'row')} from {rows.name}")
         text = rows.split.text or (only_text_column(X, None) if choose_model(kind, X, y, None, how) == "text" else None)
         if text is not None:
             texts = split_columns(engine, target, text)
@@ -94,7 +94,7 @@ def check_picture(path: str, force: bool, data: list[str]) -> None:
     checked_output(path, force, "curves.png", data, option="--plot")
     if not path.lower().endswith(PICTURES):
         raise DecibanError(
-            "--plot {file!r}: the name ends in {endings}, which says what to draw",
+            "--plot {file!r}: give a name that ends in {endings}",
             file=path,
             endings=" or ".join(PICTURES),
         )

@@ -26,7 +26,7 @@ def evaluate(
     target: options.Target = None,
     leave_one_out: options.LeaveOneOut = None,
     coverage: Annotated[
-        float, typer.Option(metavar="SHARE", help="The coverage of the prediction sets that are judged too.")
+        float, typer.Option(metavar="SHARE", help="Coverage of the prediction sets to evaluate.")
     ] = 0.9,
     by_class: options.ByClass = False,
     format: options.Format = None,  # noqa: A002 - the option's name
@@ -37,11 +37,11 @@ def evaluate(
     sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
-    """Say how good a model is on rows whose classes are known.
+    """Measure a model on rows whose classes are known.
 
-    Files that the model was trained on are judged by leave-one-out: each row by the model without it, exactly. So the
-    figures are honest on training data too. Other rows are taken to be new to the model; if it has learned them by
-    another way (in Python, or as a part of another file), say --leave-one-out.
+    Files that the model was trained on are evaluated by leave-one-out: each row is predicted by the model without it,
+    exactly. So the figures are honest on training data, too. Other rows are assumed to be new to the model; if it has
+    learned them in another way (in Python, or as part of another file), give --leave-one-out.
 
     \b
     Examples:
@@ -59,7 +59,7 @@ def evaluate(
     unlabelled = rows.engine.rows_read - len(judged.proba)
     sets = judged_sets(judged, getattr(loaded, "calibration_", None), coverage, by_class)
     if unlabelled:
-        note("note", f"{pluralize(unlabelled, 'row')} without a label were left out")
+        note("note", f"skipped {pluralize(unlabelled, 'row')} without a label")
     answers = mail_answers(loaded, judged) if kind_of(loaded) == "SpamFilter" else None
     if json:
         figures = {**judged.to_dict(), "prediction_sets": None if sets is None else sets.to_dict()}
@@ -67,7 +67,7 @@ def evaluate(
         return
     parts = list(judged.details().parts)
     if answers is not None:
-        below = "In what follows, each mail counts as the likelier of ham and spam, whatever mistakes cost."
+        below = "Below, each mail counts as the more probable of ham and spam, whatever mistakes cost."
         parts = [answers.to_table(), below, *parts]
     show(Details((*parts, *([] if sets is None else [sets.in_words()]))))
 
@@ -88,8 +88,8 @@ def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -
         if not leave_one_out and not origin_of(loaded).get("learned"):
             note(
                 "note",
-                "the model does not say which files it has learned, so these rows are taken to be new; "
-                "if it has learned them, say --leave-one-out",
+                "the model does not record which files it has learned, so these rows are assumed to be new; "
+                "if it has learned them, give --leave-one-out",
             )
     with bar("judging", rows.engine.size) as watch:
         if leave_one_out:
@@ -100,7 +100,7 @@ def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -
         else:
             parts = list(rows.each(JudgedBatch(loaded), watch))
     if not parts:
-        raise DecibanError("{rows} has no rows with a label: there is nothing to judge by", rows=rows.name)
+        raise DecibanError("{rows} has no rows with a label: give data whose classes are known", rows=rows.name)
     if leave_one_out:
         return merged(parts)
     from deciban.results.evaluation import evaluate

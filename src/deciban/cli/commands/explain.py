@@ -33,21 +33,22 @@ def explain(
     model: options.Model,
     data: options.MaybeData = None,
     row: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Which row of DATA, from 1; the header is none.", min=1)
+        int, typer.Option(metavar="NUMBER", help="Row of DATA, counted from 1, not counting the header.", min=1)
     ] = 1,
-    text: Annotated[str | None, typer.Option(metavar="TEXT", help="A text to explain.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="Text to explain.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="COLUMN=VALUE", help="A value of the row; columns that are not named are missing."
-        ),
+        typer.Option("--set", metavar="COLUMN=VALUE", help="Value of a column; columns not set are missing."),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", "-t", metavar="CLASS", help="The class that evidence is for.")
+        str | None, typer.Option("--target", "-t", metavar="CLASS", help="Class to show evidence for.")
     ] = None,
-    against: Annotated[str | None, typer.Option(metavar="CLASS", help="The class that it is against.")] = None,
+    against: Annotated[str | None, typer.Option(metavar="CLASS", help="Class to compare it with.")] = None,
     by: Annotated[
-        str, typer.Option(metavar="NAME", help="column, or expert: what each way to look at the row came to.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Evidence by column, or by expert: each of the small models that are combined."
+        ),
     ] = "column",
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
@@ -57,10 +58,10 @@ def explain(
     sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
-    """Say why: the evidence of every column or word, in decibans, which adds up to the decision.
+    """Explain a prediction: the evidence of every column or word, in decibans, which adds up to the prediction.
 
-    10 dB make the odds ten times as high, 20 dB a hundred times, and -10 dB a tenth. Without --target and --against it
-    is explained why the likeliest class is likelier than the next.
+    10 dB make the odds ten times as high, 20 dB a hundred times, and -10 dB a tenth. Without --target and --against,
+    the most probable class is compared with the second.
 
     \b
     Examples:
@@ -78,7 +79,7 @@ def explain(
         X = text if texts else text_row(loaded, text)
     elif set_:
         if texts:
-            raise DecibanError("{file!r} is a model of texts: give one with --text", file=model)
+            raise DecibanError("{file!r} is a model of texts: give a text with --text", file=model)
         X = row_of(loaded, set_)
     else:
         from deciban.sources.column_types import as_written
@@ -91,7 +92,8 @@ def explain(
         X = X.to_pylist()[0] if texts else X.to_pydict()
     if by == "expert" and kind_of(loaded) != "Classifier":
         raise DecibanError(
-            "{file!r} has no experts: --by expert is for a model of a table that weighs several", file=model
+            "{file!r} has no experts: leave out --by expert, which is for models trained with --model classifier",
+            file=model,
         )
     labels = [None if label is None else class_of(loaded, label) for label in (target, against)]
     if target is not None and target == against:
@@ -128,9 +130,9 @@ def text_row(model: Any, text: str) -> dict[str, list[Any]]:
     texts = [name for name, kind in columns.items() if kind == "text"]
     if len(texts) != 1:
         raise DecibanError(
-            "the model looks at a table"
-            + (" with several texts" if texts else " without texts")
-            + ": name columns with --set COLUMN=VALUE"
+            "the model is of a table"
+            + (" with several columns of text" if texts else " without columns of text")
+            + ": give values with --set COLUMN=VALUE"
         )
     return {name: [text if name == texts[0] else None] for name in columns}
 
@@ -177,7 +179,7 @@ def value_of(name: str, value: str, kind: str | None, form: Format | None = None
     if kind is None:
         return value
     raise DecibanError(
-        "--set {column}={value}: the column holds numbers, and {value!r} is none", column=name, value=value
+        "--set {column}={value}: the column holds numbers, and {value!r} is not a number", column=name, value=value
     )
 
 
@@ -190,10 +192,10 @@ def value_in_format(name: str, value: str, form: Format) -> Any:
     read = date(value, form) if isinstance(form, DateFormat) else number(value, form)
     if read is None or math.isinf(read):
         raise DecibanError(
-            "--set {column}={value}: the column holds {what}, and {value!r} is none",
+            "--set {column}={value}: the column holds {what}s, and {value!r} is not a {what}",
             column=name,
             value=value,
-            what="dates" if is_date else "numbers",
+            what="date" if is_date else "number",
         )
     if math.isnan(read):
         return None

@@ -21,18 +21,18 @@ DIALECTS = tuple(FORMULA_DIALECTS)
 def export(
     model: options.Model,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="A file: .onnx, or .sql; - prints SQL.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, .onnx or .sql; - prints SQL.")
     ],
     force: options.Force = False,
-    table: Annotated[str, typer.Option(metavar="TABLE", help="SQL: the table that is scored.")] = "data",
-    dialect: Annotated[str, typer.Option(metavar="NAME", help=f"SQL: {', '.join(DIALECTS)}.")] = "duckdb",
+    table: Annotated[str, typer.Option(metavar="TABLE", help="SQL: table to score.")] = "data",
+    dialect: Annotated[str, typer.Option(metavar="NAME", help=f"SQL dialect: {', '.join(DIALECTS)}.")] = "duckdb",
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="SQL: a column of the table to keep beside the answers, such as a key."),
+        typer.Option(metavar="COLUMN", help="SQL: column of the table to return with the predictions, such as a key."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Take a model elsewhere: as ONNX, or as an SQL query that scores rows where they are.
+    """Export a model to ONNX, or to an SQL query that scores rows inside a database.
 
     \b
     Examples:
@@ -47,7 +47,7 @@ def export(
     if output != "-":
         checked_output(output, force, "model.sql", [model])
         if not output.endswith((".sql", ".onnx")):
-            raise DecibanError("{file!r}: the name ends in .onnx or .sql, which says what to write", file=output)
+            raise DecibanError("{file!r}: give a name that ends in .onnx or .sql", file=output)
     loaded = load(model)
     if output == "-" or output.endswith(".sql"):
         sql = loaded.to_sql(table, dialect, output="all", keep=tuple(keep or ()))

@@ -21,9 +21,9 @@ def forget(
     sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
-    """Unlearn rows: the model's sums are then those of a model that never saw them.
+    """Forget rows: the model then has the sums of a model that never saw them.
 
-    Rows that were never learned are an error where the sums can tell, and MODEL stays as it is.
+    If the sums show that the rows were never learned, that is an error, and MODEL does not change.
 
     \b
     Examples:

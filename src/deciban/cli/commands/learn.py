@@ -21,10 +21,10 @@ def learn(
     sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
-    """Learn more rows: the model is then what it would be had it seen them from the start.
+    """Learn more rows: the model then has the sums of a model that saw them from the start.
 
-    MODEL is replaced when all rows are learned, and not before. What was chosen by `train` (laws, bins, weights) is
-    kept: train again when the data have changed much.
+    MODEL is replaced once all rows are learned. The choices made by `train` (distributions, bins, weights) stay: train
+    again if the data have changed much.
 
     \b
     Examples:

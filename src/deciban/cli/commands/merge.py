@@ -1,4 +1,4 @@
-"""`deciban merge`: add up models that learned apart."""
+"""`deciban merge`: add up models that were trained separately."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from deciban.errors import ChoiceError, DecibanError
 
 
 def merge(
-    models: Annotated[list[str], typer.Argument(help="Two model files or more.", metavar="MODEL")],
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The file of the sum.")],
+    models: Annotated[list[str], typer.Argument(help="Two or more model files.", metavar="MODEL")],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")],
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Add up models that learned apart: the sum is the model that learned everything.
+    """Add up models that were trained separately: the sum is the model that learned all of their rows.
 
-    Models of tables that made their own choices do not add up; train the second like the first.
+    Models of tables can be added only if they made the same choices: train the second with --like the first.
 
     \b
     Examples:
@@ -32,14 +32,14 @@ def merge(
     from deciban.estimators.load import load
 
     if len(models) < 2:
-        raise DecibanError("give two model files or more: one is the sum already")
+        raise DecibanError("give two or more model files")
     destination = checked_output(output, force, "model.deciban")
     loaded = [load(path) for path in models]
     total = loaded[0]
     for path, estimator in zip(models[1:], loaded[1:], strict=True):
         if type(estimator) is not type(total):
             raise DecibanError(
-                "{file!r} is a {kind} and {other!r} a {other_kind}: they do not add up",
+                "{file!r} is a {kind} and {other!r} a {other_kind}: only models of the same kind can be merged",
                 file=models[0],
                 kind=type(total).__name__,
                 other=path,

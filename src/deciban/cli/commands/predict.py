@@ -34,21 +34,21 @@ def predict(
     output: options.RowsFile = None,
     force: options.Force = False,
     proba: Annotated[
-        bool, typer.Option("--proba", help="A column with the probability of every class: proba_CLASS.")
+        bool, typer.Option("--proba", help="Add a column with the probability of each class: proba_CLASS.")
     ] = False,
-    only: Annotated[bool, typer.Option("--only", help="The predictions alone, without the columns of DATA.")] = False,
+    only: Annotated[bool, typer.Option("--only", help="Only the predictions, without the columns of DATA.")] = False,
     coverage: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="A column `set`: classes that cannot be ruled out, with the true one in this share of rows.",
+            help="Add a column `set`: the classes that cannot be ruled out, with the true one in this share of rows.",
         ),
     ] = None,
     by_class: options.ByClass = False,
     rows: Annotated[
         list[str] | None,
         typer.Option(
-            "--rows", metavar="DATA", help="With --coverage: the data that the model was trained on, for exact sets."
+            "--rows", metavar="DATA", help="With --coverage: the data the model was trained on, for exact sets."
         ),
     ] = None,
     format: options.Format = None,  # noqa: A002 - the option's name
@@ -60,10 +60,10 @@ def predict(
     escape_formulas: options.EscapeFormulas = False,
     json: options.Json = False,
 ) -> None:
-    """Say the class of every row, and how probable it is.
+    """Predict the class of every row, and its probability.
 
-    The rows come out with the columns `prediction` and `probability` beside them: as CSV in a pipe, the first few as a
-    table on a terminal, all of them in a file with -o. Rows are read, judged and written in batches.
+    Adds the columns `prediction` and `probability` to the data: as CSV in a pipe, the first few rows as a table on a
+    terminal, all rows in a file with -o. Rows are processed in batches.
 
     \b
     Examples:
@@ -117,7 +117,9 @@ def prediction_set_function(
     """A function from rows to prediction sets, or None without --coverage; notes the guarantee once."""
     if coverage is None:
         if rows or by_class:
-            raise DecibanError("--rows and --by-class go with --coverage, the share of rows whose class is in the set")
+            raise DecibanError(
+                "--rows and --by-class need --coverage, the share of rows whose class is in the set, such as 0.9"
+            )
         return None
     from deciban.corollaries.conformal import STORED, check_coverage, promise
 
@@ -125,7 +127,7 @@ def prediction_set_function(
     if not rows:
         if loaded.calibration_ is None:
             raise DecibanError(
-                "{file!r} has no scores for prediction sets: name the data that it was trained on, with --rows",
+                "{file!r} has no scores for prediction sets: give the data it was trained on with --rows",
                 file=path,
             )
         note("note", promise(STORED, coverage, by_class, loaded.calibration_.rows))
@@ -138,12 +140,12 @@ def prediction_set_function(
     table, all_here = learned.all_or_sample(MAX_KEPT_ROWS)
     if not all_here and not estimator._sums_decide():
         raise DecibanError(
-            f"{{rows}} has more than {MAX_KEPT_ROWS:,} rows, too many to fit the model anew without a part of them: "
+            f"{{rows}} has more than {MAX_KEPT_ROWS:,} rows, too many to refit the model without a part of them: "
             "leave out --rows",
             rows=learned.name,
         )
     if not learned_before(estimator, learned):
-        note("note", f"the model was not trained on {learned.name}: sets promise nothing for other rows")
+        note("note", f"the model was not trained on {learned.name}: the sets have no guarantee")
     with learned.labelled(table, all_here) as (X, y):
         prepared = estimator.compared_with((X, y))
     note("note", promise(prepared.way, coverage, by_class, prepared.rows, prepared.folds))

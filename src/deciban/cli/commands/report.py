@@ -22,11 +22,11 @@ def report(
     model: options.Model,
     data: options.MaybeData = None,
     target: options.Target = None,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = "report.html",
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")] = "report.html",
     force: options.Force = False,
     leave_one_out: options.LeaveOneOut = None,
-    curve: Annotated[bool, typer.Option(help="Whether to draw a learning curve, which takes longest.")] = True,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="The heading.")] = None,
+    curve: Annotated[bool, typer.Option(help="Draw a learning curve, which takes longest.")] = True,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading of the page.")] = None,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = "utf-8",
@@ -35,10 +35,10 @@ def report(
     sheet: options.Sheet = None,
     json: options.Json = False,
 ) -> None:
-    """Write a page that shows what was learned, how good it is, and why rows are judged as they are.
+    """Write an HTML page that shows what was learned, how good the model is, and why rows are predicted as they are.
 
-    One HTML file that needs no network. Without DATA it shows what the model knows of itself; with labelled rows also
-    accuracy, calibration, confusions, the strangest rows and a learning curve.
+    It is one file that needs no network. Without DATA it describes the model; with labelled rows it adds accuracy,
+    calibration, confusions, the most unusual rows and a learning curve.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def report(
         about["data"] = rows.name
         with rows.labelled(table, all_here) as (X, y):
             if not all_here:
-                note("note", f"the report looks at {pluralize(len(y), 'row')} from all over {rows.name}")
+                note("note", f"the report uses a sample of {pluralize(len(y), 'row')} from {rows.name}")
             X = X.to_pylist() if rows.split.text is not None else X
     with bar("writing the report", N_STEPS, "parts") as watch:
         content = page(

@@ -1,4 +1,4 @@
-"""`deciban sample`: draw rows as a model imagines them."""
+"""`deciban sample`: draw rows from a model."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def sample(
     model: options.Model,
     output: options.RowsFile = None,
     force: options.Force = False,
-    n: Annotated[int, typer.Option("--number", "-n", metavar="NUMBER", help="How many rows to draw.", min=0)] = 5,
-    given: Annotated[str | None, typer.Option(metavar="CLASS", help="The class that they are of.")] = None,
+    n: Annotated[int, typer.Option("--number", "-n", metavar="NUMBER", help="Number of rows.", min=0)] = 5,
+    given: Annotated[str | None, typer.Option(metavar="CLASS", help="Class of the rows.")] = None,
     seed: options.Seed = None,
     escape_formulas: options.EscapeFormulas = False,
     json: options.Json = False,
 ) -> None:
-    """Draw rows as the model imagines them: a class, then a row of that class.
+    """Draw rows from a model: first a class, then a row of that class.
 
     \b
     Examples:
@@ -49,7 +49,7 @@ def sample(
     loaded = load(model)
     if not hasattr(loaded, "sample"):
         raise NotAvailableError(
-            "a {model} is not a generative model: it has no rows to draw", model=type(loaded).__name__
+            "a {model} is not a generative model: rows cannot be drawn from it", model=type(loaded).__name__
         )
     origin = origin_of(loaded)
     X, y = loaded.sample(n, None if given is None else class_of(loaded, given), random_state=seed)
@@ -70,7 +70,7 @@ def sample(
     target = origin.get("target") or "label"
     table = pa.table({**columns, target: [plain(label) for label in y.tolist()]})
     if output is None and not json and sys.stdout.isatty():
-        show(screen_table(table, pluralize(n, "row") + " as the model imagines them", [target]))
+        show(screen_table(table, pluralize(n, "row") + " drawn from the model", [target]))
         return
     format_ = "jsonl" if json and output in (None, "-") else None
     report_written(output, write_rows(output, [table], format=format_, escape=escape_formulas), json)

@@ -18,11 +18,11 @@ from deciban.show import Table, plain
 def show(
     model: options.Model,
     evidence: Annotated[
-        int, typer.Option(metavar="NUMBER", help="How many items of evidence for each class.", min=0)
+        int, typer.Option(metavar="NUMBER", help="Number of items of evidence for each class.", min=0)
     ] = 5,
     json: options.Json = False,
 ) -> None:
-    """Show what a model is: its classes, columns and laws, what speaks most for each class, and how it was chosen.
+    """Describe a model: its classes, columns and distributions, the strongest evidence, and how it was chosen.
 
     \b
     Examples:
@@ -55,9 +55,9 @@ def show(
         what = f"column {origin.get('target')!r}" + (
             f" from the texts in {origin['text']!r}" if origin.get("text") else ""
         )
-        print_line(f"It tells {what}; learned from {', '.join(map(str, origin['names'][:5]))}.")
+        print_line(f"It predicts {what}; learned from {', '.join(map(str, origin['names'][:5]))}.")
     print_line()
-    rows = [(label, n, f"{n / total:.1%}" if total else "") for label, n in counts]
+    rows = [(label, n, f"{100 * n / total:.1f} %" if total else "") for label, n in counts]
     show_result(Table("classes", ("class", "rows", "share"), rows, right=("share",)))
     if summary is not None:
         print_line()
@@ -68,9 +68,9 @@ def show(
     if not several:
         print_line()
         print_line(
-            "There is only one class, so nothing speaks for it against another."
+            "There is only one class, so there is no evidence for it against another."
             if counts
-            else "The model has no classes: everything that it had learned was forgotten."
+            else "The model has no classes: everything it had learned was forgotten."
         )
     elif evidence:
         print_line()

@@ -44,49 +44,46 @@ def train(
     target: options.Target = None,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The model file; DATA's name with .deciban by default."),
+        typer.Option("--output", "-o", metavar="FILE", help="Model file to write; named after DATA by default."),
     ] = None,
     force: options.Force = False,
     model: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="auto: `text` for one column of text, `spam` for mail that is ham or spam, else `classifier`, which "
-            "weighs several laws. naive-bayes and tree (tree-augmented) are simpler, and faster.",
+            help="auto: `text` for a single column of text, `spam` for mail that is ham or spam, otherwise "
+            "`classifier`, which combines many small models. naive-bayes and tree (tree-augmented) are simpler "
+            "and faster.",
         ),
     ] = "auto",
-    text: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of texts, for a model of texts.")
-    ] = None,
+    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Text column to use, for a text model.")] = None,
     schema: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN=KIND",
-            help="What a column holds: number, count, category, boolean, text, date or skip; several times.",
+            help="Kind of a column: number, count, category, boolean, text, date or skip; repeat it for several.",
         ),
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL", help="A model whose choices to take over, so that both can be merged afterwards."
-        ),
+        typer.Option(metavar="MODEL", help="Reuse the choices of this model, so that the two can be merged."),
     ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What adds up: stream, duckdb, dask or spark for files; sql for a database, given as a URL.",
+            help="Where the sums are computed: stream, duckdb, dask or spark for files; sql for a database URL.",
         ),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="The table of a database; SCHEMA.TABLE if need be.")
+        str | None, typer.Option(metavar="TABLE", help="Table of a database; SCHEMA.TABLE if needed.")
     ] = None,
     query: Annotated[str | None, typer.Option(metavar="SELECT", help="A SELECT instead of a table.")] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="A file that keeps what was added up so far: started again, learning goes on from there.",
+            help="Save progress to this file; a run that was stopped continues from it.",
         ),
     ] = None,
     jobs: options.Jobs = None,
@@ -103,9 +100,9 @@ def train(
 ) -> None:
     """Learn a model from data.
 
-    What columns hold is detected: numbers, categories, texts, dates, with values missing anywhere. Data larger than
-    memory are learned in batches. Folders with a subfolder for each class, and mail or texts given as
-    CLASS=PATH, need no --target. With --engine, the rows are added up where they are.
+    The kinds of columns are detected automatically: numbers, categories, texts, dates, with missing values anywhere.
+    Data larger than memory are learned in batches. Folders with a subfolder for each class, and mail or texts given as
+    CLASS=PATH, need no --target. Databases and clusters (--engine) add up the rows where they are stored.
 
     \b
     Examples:
@@ -121,7 +118,7 @@ def train(
     where = EngineOptions(engine, table, query, checkpoint)
     files = FileOptions(format, delimiter, encoding, missing, header, sheet, decimal, thousands, day_first)
     if like is not None and where.any_given(data):
-        raise DecibanError("--like is for rows that are read here: leave out --engine and the like")
+        raise DecibanError("--like works with files only: leave out the options for engines and databases")
     files_read = [path for path in data if "://" not in path]
     path = checked_output(output or default_model_path(files_read), force, "model.deciban", files_read)
     like_model = None if like is None else LikeModel(like, empty_like(like))
@@ -228,7 +225,7 @@ def empty_like(path: str) -> Any:
     estimator = load(path)
     if not hasattr(estimator, "empty"):
         raise DecibanError(
-            "{file!r} holds a {model}, which needs no --like: merge it as it is",
+            "{file!r} holds a {model}, which can be merged without --like: leave it out",
             file=path,
             model=type(estimator).__name__,
         )
@@ -241,13 +238,13 @@ def text_column_like(estimator: Any, path: str, rows: ModelRows, text: str | Non
     if kind_of(estimator) not in TEXT_MODELS:
         if rows.engine.source.kind != "table":
             raise DecibanError(
-                "{rows} holds texts, and {model!r} is a model of tables: leave out --like", rows=rows.name, model=path
+                "{rows} holds texts, but {model!r} is a model of tables: leave out --like", rows=rows.name, model=path
             )
         return None
     text = text or rows.split.text or origin_of(estimator).get("text")
     if text not in columns:
         raise DecibanError(
-            "{model!r} is a model of texts: name the column of {rows} that holds them, with --text",
+            "{model!r} is a model of texts: give the text column of {rows} with --text",
             model=path,
             rows=rows.name,
         )
@@ -264,8 +261,8 @@ def learn_in_batches(estimator: Any, rows: ModelRows, chosen_model: str, y: Arra
     if unseen:
         note(
             "note",
-            f"class {unseen[0]!r} was not in the sample that the choices were made on: put the rows in random "
-            "order, or give files instead of a pipe",
+            f"class {unseen[0]!r} was not in the sample on which the choices were made: shuffle the rows, or give "
+            "files instead of a pipe",
         )
 
 
@@ -326,9 +323,12 @@ def save_and_report(training: Training, path: str, json: bool) -> None:
     estimator.save(path)
     facts, target = training_facts(training, path), estimator.origin_["target"]
     if len(estimator.classes_) < 2:
-        note("note", f"column {target!r} holds one class only: until others are learned, it is the answer to every row")
+        note(
+            "note",
+            f"column {target!r} holds only one class, so every row is predicted to be of it until others are learned",
+        )
     if training.unlabelled:
-        note("note", f"{pluralize(training.unlabelled, 'row')} without a label in column {target!r} were left out")
+        note("note", f"skipped {pluralize(training.unlabelled, 'row')} without a label in column {target!r}")
     if json:
         show_json(facts)
     else:
@@ -372,8 +372,8 @@ def print_facts(facts: dict[str, Any], columns: Table | None) -> None:
             impossible = figures.get("impossible_rows", 0)
             loss = f"log loss {figures['log_loss']:.4g} nats"
             if impossible:
-                loss = f"no log loss, for the class of {pluralize(impossible, 'row')} was given no probability"
-            print_line(f"{figures['how'].capitalize()}: accuracy {figures['accuracy']:.1%}, {loss}.")
+                loss = f"no log loss, because the true class of {pluralize(impossible, 'row')} has probability 0"
+            print_line(f"{figures['how'].capitalize()}: accuracy {100 * figures['accuracy']:.1f} %, {loss}.")
         if "note" in figures:
             print_line(figures["note"])
     print_line(f"Wrote {facts['file']} ({facts['model']}, {format_bytes(facts['bytes'])}).")

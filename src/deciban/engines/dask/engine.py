@@ -102,8 +102,8 @@ class Dask(Engine):
             raise DecibanError(f"a {type(X).__name__} is not a Dask DataFrame, Series, Array or Bag")
         if y is not None and collection_kind(y) is None:
             raise DecibanError(
-                f"the rows are a Dask {kind}, and the labels a {type(y).__name__}: put the labels into a column of X, "
-                "or give them as a Dask collection too, cut at the same rows"
+                f"the rows are a Dask {kind}, and the labels a {type(y).__name__}: put the labels into a column of "
+                f"X, or give them as a Dask collection with the same partitions"
             )
         self.rows_named = f"the Dask {kind}"
         self._rows: Collection = {"Array": ArrayCollection, "Bag": BagCollection}.get(kind, FrameCollection)(X, y)
@@ -470,8 +470,8 @@ def series_beside(X: Any, y: Any) -> Any:
             y = y.repartition(divisions=X.divisions)
     if y.npartitions != X.npartitions:
         raise DecibanError(
-            f"the rows are in {X.npartitions} partitions and the labels in {y.npartitions}: X and y must be cut at the "
-            "same rows. Put the labels into a column of X"
+            f"the rows are in {X.npartitions} partitions and the labels in {y.npartitions}: X and y must have the "
+            f"same partitions. Put the labels into a column of X"
         )
     return y
 
@@ -481,7 +481,7 @@ def one_dimensional(y: Any) -> Any:
     if y.ndim == 2 and y.shape[1] == 1:
         return y[:, 0]
     if y.ndim != 1:
-        raise DecibanError(f"the labels are an array of shape {y.shape}: there is one label for each row")
+        raise DecibanError(f"the labels are an array of shape {y.shape}: give one label per row")
     return y
 
 
@@ -526,13 +526,11 @@ class ArrayCollection(Collection):
         if X.ndim > 2 or X.dtype.names is not None:
             raise DecibanError(f"a Dask Array of shape {X.shape} and type {X.dtype} is not a table of rows and columns")
         if X.ndim == 2 and isnan(X.shape[1]):
-            raise DecibanError(
-                "it is not known how many columns the Dask Array has: call X.compute_chunk_sizes() first"
-            )
+            raise DecibanError("the Dask Array has an unknown number of columns: call X.compute_chunk_sizes() first")
         if not isinstance(X._meta, np.ndarray):
             raise DecibanError(
-                f"the blocks of the Dask Array are of type {type(X._meta).__name__}: make them NumPy's, as in "
-                "X.map_blocks(lambda block: block.toarray())"
+                f"the blocks of the Dask Array are of type {type(X._meta).__name__}: convert them to NumPy arrays, "
+                f"as in X.map_blocks(lambda block: block.toarray())"
             )
         self.X = X.rechunk({1: -1}) if X.ndim == 2 and len(X.chunks[1]) > 1 else X  # whole rows
         self.size, self.named = len(self.X.chunks[0]), X.ndim == 1
@@ -577,12 +575,12 @@ def array_beside(X: Any, y: Any) -> Any:
     y = one_dimensional(y.to_dask_array() if kind == "Series" else y)
     if not isnan(X.shape[0]) and not isnan(y.shape[0]):
         if X.shape[0] != y.shape[0]:
-            raise DecibanError(f"there are {X.shape[0]:,} rows and {y.shape[0]:,} labels: give one label for each row")
+            raise DecibanError(f"there are {X.shape[0]:,} rows and {y.shape[0]:,} labels: give one label per row")
         return y.rechunk((X.chunks[0],))
     if len(y.chunks[0]) != len(X.chunks[0]):
         raise DecibanError(
-            f"the rows are in {len(X.chunks[0])} blocks and the labels in {len(y.chunks[0])}, and how long they are is "
-            "not known: call compute_chunk_sizes() on both first, or cut both alike"
+            f"the rows are in {len(X.chunks[0])} blocks and the labels in {len(y.chunks[0])}, and their lengths are "
+            f"unknown: call compute_chunk_sizes() on both first, or give both the same chunks"
         )
     return y
 
@@ -615,8 +613,8 @@ class BagCollection(Collection):
             raise DecibanError(f"the rows are a Dask Bag, and the labels a {collection_kind(y)}: give a Bag of labels")
         if y is not None and y.npartitions != X.npartitions:
             raise DecibanError(
-                f"the rows are in {X.npartitions} partitions and the labels in {y.npartitions}: X and y must be cut at "
-                "the same rows. Put both into one Bag, as pairs of a text and its label"
+                f"the rows are in {X.npartitions} partitions and the labels in {y.npartitions}: X and y must have "
+                f"the same partitions. Put both into one Bag, as pairs of a text and its label"
             )
         self.X, self.y, self.size = X, y, X.npartitions
         self.target = None if y is None else LABEL_COLUMN
@@ -688,8 +686,8 @@ def from_paths(paths: Sequence[str], **how: Any) -> Dask:
         how = {"sep": "\t", **how} if tabs else how
     elif formats != {"parquet"}:
         raise DecibanError(
-            "Dask reads Parquet and CSV files here, all of one kind, which is known by how their names end (.parquet, "
-            ".csv, .tsv). Of anything else, make a Dask DataFrame and give that",
+            "Dask reads Parquet and CSV files, all of the same format, by their extension (.parquet, .csv, .tsv): "
+            "for anything else, create a Dask DataFrame and pass that",
             file=name,
         )
     if formats == {"parquet"}:  # Dask sorts these by the numbers in their names, whatever order was given
@@ -744,14 +742,14 @@ def engine_error(error: Exception, where: str) -> DecibanError:
     name = type(error).__name__
     if name == "KilledWorker":  # Dask blames every task that a dying worker had in its queue
         return EngineError(
-            "every worker that had it in hand, perhaps among others, died, mostly for want of memory. Cut the rows "
-            "into smaller partitions (repartition, rechunk), or give workers more memory; nothing was learned",
+            "every worker that computed it died, probably out of memory, and nothing was learned: make smaller "
+            "partitions (repartition, rechunk), or give the workers more memory",
             file=where,
         )
     if name in DISCONNECTED:
         return EngineError(
-            "Dask's scheduler is out of reach or has been told to stop ({problem}). Connect a new Client, and do it "
-            "again; nothing was learned",
+            "the Dask scheduler cannot be reached or was stopped ({problem}), and nothing was learned: connect a new "
+            "Client, and run it again",
             file=where,
             problem=summary_of(error),
         )

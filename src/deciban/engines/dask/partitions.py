@@ -70,8 +70,8 @@ class PartitionReader:
         unknown = [name for name in partition.values if name not in self.schema.names]
         if unknown and partition.size:
             raise DecibanError(
-                "there is a column {column!r} here, and not in the partitions that were looked at: give it to all "
-                "rows, with None where it is missing, or leave it out",
+                "this partition has a column {column!r} that the sampled partitions do not have: add it to all rows, "
+                "with None for missing values, or leave it out",
                 column=unknown[0],
             )
         return partition
@@ -117,8 +117,8 @@ def columns_of_bag(part: Any, labels: Any, target: str | None) -> PartitionColum
     if len(forms) > 1 or None in forms:
         wrong = next(i for i, row in enumerate(rows) if form_of(row) is None or form_of(row) != form_of(rows[0]))
         raise DecibanError(
-            "row {row} is {value!short}: all rows of a Bag are dicts with a key for each column, or all are texts, or "
-            "all are pairs of a text and its label",
+            "row {row} is {value!short}: the rows of a Bag must all be dicts with a key for each column, all be "
+            "texts, or all be pairs of a text and its label",
             row=wrong,
             value=rows[wrong],
         )
@@ -148,8 +148,8 @@ def with_labels(size: int, values: dict[str, Values], labels: Any, target: str |
     own = own.ravel() if isinstance(own, np.ndarray) else own
     if len(own) != size:
         raise DecibanError(
-            f"there are {size:,} rows and {len(own):,} labels here: X and y must be cut at the same rows. Put the "
-            "labels into a column of X, or filter and cut both alike"
+            f"there are {size:,} rows and {len(own):,} labels here: X and y must have the same partitions. Put the "
+            f"labels into a column of X, or filter and partition both in the same way"
         )
     return PartitionColumns(size, {**values, target: own})
 
@@ -311,7 +311,7 @@ def misfit_error(name: str, value: Any, kind: pa.DataType) -> DecibanError:
     whole = pa.types.is_integer(kind)
     dtype = "float64" if whole and isinstance(value, float) else "str"
     return DecibanError(
-        "column {column!r} holds {shown}, and {kind} elsewhere: make it the same in all partitions, as in "
+        "column {column!r} holds {shown}here and {kind} in other partitions: make it the same in all of them, as in "
         "X.astype({how})",
         column=name,
         value=value,

@@ -61,8 +61,8 @@ def from_paths(paths: Sequence[str], **how: Any) -> Spark:
     endings = sorted({ending(path) or "parquet" for path in paths})
     if len(endings) != 1 or endings[0] not in FORMAT_OF_ENDING:
         raise EngineError(
-            f"Spark is to read paths that end in {' and '.join(map(repr, map(one_line, endings))) or 'nothing'}: all "
-            f"must have the same ending, one of {', '.join(FORMAT_OF_ENDING)} (compressed or not)"
+            f"Spark cannot read paths that end in {' and '.join(map(repr, map(one_line, endings))) or 'nothing'}: "
+            f"all must have the same extension, one of {', '.join(FORMAT_OF_ENDING)} (compressed or not)"
         )
     kind, schema = FORMAT_OF_ENDING[endings[0]], how.pop("schema", None)
     options: dict[str, Any] = {}
@@ -90,10 +90,10 @@ class Spark(Engine):
 
     def __init__(self, X: Any, rows_named: str = "the Spark DataFrame") -> None:
         if not is_spark_frame(X):
-            raise EngineError(f"this engine takes a Spark DataFrame, not {type(X).__module__}.{type(X).__name__}")
+            raise EngineError(f"the Spark engine takes a Spark DataFrame, not {type(X).__module__}.{type(X).__name__}")
         self.frame, self.rows_named = X, rows_named
         if X.isStreaming:
-            raise EngineError(f"{rows_named} is a stream without an end: learn from each of its batches (foreachBatch)")
+            raise EngineError(f"{rows_named} is an unbounded stream: learn from each of its batches (foreachBatch)")
         duplicates = sorted({name for name in X.columns if X.columns.count(name) > 1})
         if duplicates:
             raise EngineError(
@@ -113,7 +113,7 @@ class Spark(Engine):
         for field in self.frame.schema:
             if type(field.dataType).__name__ in ("VectorUDT", "MatrixUDT"):
                 raise EngineError(
-                    "column {column!r} of {rows} holds vectors of Spark ML: make a column of each entry "
+                    "column {column!r} of {rows} holds vectors of Spark ML: make a column for each entry "
                     "(pyspark.ml.functions.vector_to_array), or leave the column out",
                     column=field.name,
                     rows=self.rows_named,
@@ -188,7 +188,7 @@ class Spark(Engine):
         for name in fields.names:
             if normalised(name) in taken:
                 raise EngineError(
-                    "{rows} has a column {column!r} already, where an answer is to stand: rename it, or leave it out",
+                    "{rows} has a column {column!r} already, and so does the result: rename it, or leave it out",
                     column=name,
                     rows=self.rows_named,
                 )
@@ -400,8 +400,8 @@ def pack(value: Any) -> bytes:
     Pickler(file).dump(value)
     if file.tell() > MAX_SUM_BYTES:
         raise EngineError(
-            f"the sum of one partition takes {file.tell() / 2**30:.1f} GB, more than a row of Spark can hold: "
-            "learn fewer columns, categories or words (a hashed vocabulary has a size of its own)"
+            f"the sum of one partition takes {file.tell() / 2**30:.1f} GB, more than a row of Spark can hold: learn "
+            f"fewer columns, categories or words (n_features= limits the vocabulary)"
         )
     return file.getvalue()
 
@@ -483,13 +483,13 @@ def reason(text: str, name: str) -> str:
     if ours := OUR_ERROR.findall(text):
         return str(ours[-1])
     if "No module named 'deciban" in text:
-        return f"{name}: the Python of Spark's executors has no deciban: install the same version there as here"
+        return f"{name}: deciban is not installed on the Spark executors: install the same version there"
     task = FAILED_TASK.search(text)
     where = f"partition {task[1]} of {name}" if task else name
     if "Python worker exited unexpectedly" in text or "ExecutorLostFailure" in text:
         return (
-            f"{where}: whoever worked on it was killed or broke down, each time Spark tried. If memory was short, make "
-            "partitions smaller (repartition) or give executors more (spark.executor.memoryOverhead)"
+            f"{where}: the executor was killed or failed each time Spark tried. If it ran out of memory, make "
+            f"partitions smaller (repartition) or give executors more (spark.executor.memoryOverhead)"
         )
     _, python, trace = text.rpartition("Traceback (most recent call last):\n")
     if python:

@@ -87,8 +87,8 @@ class ReceivedSums:
         column = one_line(self.question.schema.blocks[block].name(place[0]))
         if not isfinite(value) and len(set(place)) == 1:  # of a product, the squares show which column it is
             raise DecibanError(
-                f"column {column!r} of {self.rows_named} holds an infinite number, or one that is too large to be "
-                "added up: remove it, or make it NULL if it is missing"
+                f"column {column!r} of {self.rows_named} holds an infinite number, or one that is too large to add "
+                f"up: remove it, or make it NULL if it is missing"
             )
         family = self.question.joint.blocks[block].family
         if name == "low" and value < 0 and (self.question.positive or family.values == "counts"):
@@ -105,8 +105,8 @@ class ReceivedSums:
             return bool(y)
         if not isinstance(y, int) and not float(y).is_integer():
             raise DecibanError(
-                f"column {one_line(self.question.target)!r} of {self.rows_named} holds {float(y):g}: labels are texts, "
-                "booleans or whole numbers"
+                f"column {one_line(self.question.target)!r} of {self.rows_named} holds {float(y):g}: labels must be "
+                f"texts, booleans or whole numbers"
             )
         return int(y)
 
@@ -122,8 +122,8 @@ class ReceivedSums:
         codes = isinstance((columns.categories or ())[j], range)
         if codes and (number < 0 or not number.is_integer()):
             raise DecibanError(
-                f"column {one_line(columns.name(j))!r} of {self.rows_named} holds {number:g}, and codes are whole "
-                "numbers from 0 on"
+                f"column {one_line(columns.name(j))!r} of {self.rows_named} holds {number:g}, but codes must be "
+                f"whole numbers, 0 or more"
             )
         return int(number) if number.is_integer() else number
 
@@ -244,7 +244,7 @@ class ReceivedSums:
             column = one_line(columns.name(int(np.argwhere(vanishing)[0][1])))
             raise DecibanError(
                 f"the values of column {column!r} differ by less than 1e-140, which is too small to square: multiply "
-                "the column by a number that brings it near 1"
+                f"the column so that its values are near 1"
             )
 
 

@@ -130,14 +130,14 @@ def link_to(connection: Any, dialect: str | None) -> Link:
         return Link(dialect_of(sqlalchemy_name), connection=raw, secrets=secrets_of(connection.engine.url))
     if not hasattr(connection, "cursor") or "Async" in type(connection).__name__:
         raise DecibanError(
-            f"{type(connection).__name__} is no connection to a database: give one of the DB-API, one of SQLAlchemy's, "
-            "or a URL"
+            f"{type(connection).__name__} is not a database connection: give a DB-API connection, an SQLAlchemy "
+            f"engine or connection, or a URL"
         )
     name = dialect or DRIVERS.get(package)
     if name is None:
         raise DecibanError(
-            f"it cannot be told which database {type(connection).__module__}.{type(connection).__name__} leads to: say "
-            f"dialect=, one of {', '.join(map(repr, DIALECTS))}"
+            f"cannot detect which database {type(connection).__module__}.{type(connection).__name__} connects to: "
+            f"give dialect=, one of {', '.join(map(repr, DIALECTS))}"
         )
     return Link(dialect_of(name), connection=connection)
 
@@ -150,7 +150,7 @@ def link_by_url(text: str, dialect: str | None) -> Link:
         if url.drivername in ("postgresql", "postgres") and not is_installed("psycopg2"):
             url = url.set(drivername="postgresql+psycopg")
         if url.get_backend_name() == "sqlite" and url.database and not url.query and not os.path.exists(url.database):
-            raise DecibanError(f"there is no database {one_line(url.database)!r}: is the path right?")
+            raise DecibanError(f"there is no database {one_line(url.database)!r}: check the path")
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
     except ModuleNotFoundError as error:
         raise DecibanError(f"the URL asks for the driver {error.name!r}, which is not installed") from None
@@ -158,8 +158,8 @@ def link_by_url(text: str, dialect: str | None) -> Link:
         raise
     except (sqlalchemy.exc.SQLAlchemyError, ValueError):
         raise DecibanError(
-            "the URL of the database cannot be read: it is such as postgresql://user:password@host/database, with "
-            "what is special in a password written as %40"
+            "the database URL cannot be read: write it as postgresql://user:password@host/database, with special "
+            "characters of the password encoded, such as %40 for @"
         ) from None
     return Link(dialect_of(dialect or engine.dialect.name), engine=engine, secrets=secrets_of(url))
 
@@ -249,7 +249,7 @@ def status(raw: Any) -> int | None:
 def postgresql_transaction(raw: Any, write: bool) -> Iterator[None]:
     state = status(raw)
     if state == FAILED:
-        raise EngineError("the connection is inside of a transaction that has failed: roll it back first")
+        raise EngineError("the connection is in a failed transaction: roll it back first")
     if state == ACTIVE:
         raise EngineError("the connection is busy with another statement: wait for it, or give another connection")
     nested, autocommit = state == INSIDE, bool(getattr(raw, "autocommit", False))

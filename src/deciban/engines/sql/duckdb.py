@@ -50,7 +50,7 @@ class DuckDB(Fetched):
     def __init__(self, relation: Any, rows_named: str = "the relation", files: Files | None = None) -> None:
         if not is_relation(relation):
             raise DecibanError(
-                f"which table? A {type(relation).__name__} has many: give deciban.table(connection, name)"
+                f"a {type(relation).__name__} has many tables: give one with deciban.table(connection, name)"
             )
         self.rows_named, self.relation, self.files = rows_named, relation, files
         self.workers = threads(None, 1 << 40)
@@ -178,7 +178,10 @@ def from_paths(paths: Sequence[str], **how: Any) -> DuckDB:
         raise DecibanError("give at least one path")
     readers = {reader_of(path) for path in paths}
     if len(readers) > 1:
-        raise DecibanError(f"files of several kinds are read one after the other: {', '.join(map(repr, paths[:5]))}")
+        raise DecibanError(
+            f"files of several formats cannot be read together: read them one after another: "
+            f"{', '.join(map(repr, paths[:5]))}"
+        )
     reader = readers.pop()
     if reader == "read_csv":
         how = {"na_values": list(MISSING), **how}  # as elsewhere in deciban
@@ -196,7 +199,7 @@ def reader_of(path: str) -> str:
     if ending.lower() in COMPRESSED_ENDINGS:
         ending = os.path.splitext(stem)[1]
     if ending.lower() not in READER_OF_ENDING:
-        raise DecibanError(f"{path!r} has no ending that DuckDB is known to read: {', '.join(READER_OF_ENDING)}")
+        raise DecibanError(f"{path!r} has no extension that DuckDB reads: {', '.join(READER_OF_ENDING)}")
     return READER_OF_ENDING[ending.lower()]
 
 

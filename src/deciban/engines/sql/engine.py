@@ -67,7 +67,7 @@ def table(
     {'petal': [1.4, 4.7, None], 'kind': ['setosa', 'versicolor', 'setosa']}
     """
     if (name is None) == (query is None):
-        raise DecibanError("give the name of a table, or query=, a SELECT; one of them")
+        raise DecibanError("give either the name of a table, or a SELECT with query=")
     parts = () if name is None else (name,) if isinstance(name, str) else tuple(name)
     parts = parts if schema is None else (schema, *parts)
     if is_duckdbs(connection) or (isinstance(connection, str) and connection.startswith("duckdb:")):
@@ -127,7 +127,7 @@ class Sql(Fetched):
         names = [column.name for column in columns]
         if duplicates := sorted({name for name in names if names.count(name) > 1}):
             raise DecibanError(
-                f"{self.rows_named} has several columns named {one_line(duplicates[0])!r}: name them apart"
+                f"{self.rows_named} has several columns named {one_line(duplicates[0])!r}: give them different names"
             )
         return columns
 

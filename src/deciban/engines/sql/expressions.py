@@ -21,7 +21,7 @@ def as_number(dialect: SqlDialect, column: str, kind: pa.DataType) -> str:
     double = dialect.as_double(value)
     if is_date(kind):
         if not isinstance(dialect, FormulaDialect):
-            raise DecibanError(f"dates of {dialect.name} are not known here")  # `unreadable` reports it before
+            raise DecibanError(f"dates of {dialect.name} are not supported")  # `unreadable` reports it before
         return dialect.as_days(value, "{}") if getattr(kind, "tz", None) is not None else dialect.as_days(value)
     if dialect.name == "sqlite":  # any column may contain a text, which CAST would read as 0
         return f"CASE WHEN TYPEOF({value}) IN ('text', 'blob') THEN NULL ELSE {double} END"
@@ -51,10 +51,10 @@ def unreadable(dialect: SqlDialect, column: str, kind: pa.DataType) -> str | Non
     """Why a column cannot be read as numbers; None if it can."""
     if is_date(kind):
         known = isinstance(dialect, FormulaDialect)
-        return None if known else f"{dialect.name} counts days in a way that is not known here"
+        return None if known else f"{dialect.name} counts days in an unsupported way"
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return None
-    return f"column {one_line(column)!r} is of type {kind}, and is to be read as numbers"
+    return f"column {one_line(column)!r} is of type {kind}, but numbers are needed"
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -61,8 +61,8 @@ class Fetched(Engine):
         taken = [name for name in kept if name.lower() in answers]
         if taken:
             raise DecibanError(
-                f"{self.rows_named} has a column {one_line(taken[0])!r}, and so has the answer: say which columns are "
-                "to stand beside it with keep=, or give the rows by a query under other names"
+                f"{self.rows_named} has a column {one_line(taken[0])!r}, and so does the result: choose the columns "
+                f"to return with keep=, or rename it in a query"
             )
         return kept
 
@@ -94,10 +94,10 @@ class Fetched(Engine):
         for name in fields.names:
             if name in self.schema.names:
                 raise DecibanError(
-                    f"{self.rows_named} has a column {one_line(name)!r} already, and so has the answer: give the rows "
-                    "without it, or under another name"
+                    f"{self.rows_named} has a column {one_line(name)!r} already, and so does the result: leave the "
+                    f"column out, or rename it"
                 )
         return pa.schema([*self.schema, *fields])
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"{self!r} holds a connection to a database, which cannot be sent elsewhere")
+        raise TypeError(f"{self!r} holds a connection to a database, which cannot be sent to another process")

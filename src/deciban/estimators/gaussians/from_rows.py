@@ -16,7 +16,7 @@ from deciban.joint import Joint
 from deciban.matrix import has_missing
 from deciban.reading.labels import Labels
 
-FROZEN_REASON = "covariance_estimator looked at rows, not at sums"
+FROZEN_REASON = "covariance_estimator uses rows, not sums"
 
 
 def check(estimator: Any, no_estimator: str) -> None:
@@ -34,7 +34,7 @@ def covariances(estimator: Any, X: Any, labels: Labels, weight: Floats | None) -
     """Its covariance of every class, (k, d, d), and the number of rows of each."""
     if weight is not None or labels.any_missing or labels.soft is not None or has_missing(X):
         raise DecibanError(
-            "covariance_estimator takes plain rows: no weights, missing labels or missing entries; use shrinkage "
+            "covariance_estimator cannot be combined with weights, missing labels or missing values: use shrinkage "
             "instead"
         )
     k = len(labels.classes)
@@ -76,5 +76,5 @@ def joint(estimator: Any, covariance: str, unit: float = 0.0) -> Joint:
 def check_savable(self: Any) -> None:
     """The usual checks; and a `covariance_estimator` cannot be saved, since it is code."""
     if self.covariance_estimator is not None:
-        raise ValueError("a covariance_estimator is code, which files do not hold: use shrinkage instead")
+        raise ValueError("a covariance_estimator is code, which model files do not contain: use shrinkage instead")
     Estimator._check_savable(self)

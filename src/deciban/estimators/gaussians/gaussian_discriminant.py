@@ -148,8 +148,8 @@ class GaussianDiscriminant(Estimator):
             or (isinstance(self.shrinkage, str) and self.shrinkage == "loo")
         ):
             raise ValueError(
-                f"shrinkage={self.shrinkage!r} goes with covariance='full' or 'tied', not {self.covariance!r}: "
-                "give a number, or None"
+                f"shrinkage={self.shrinkage!r} needs covariance='full' or 'tied', not {self.covariance!r}: give a "
+                f"number, or None"
             )
         parameters.as_pair(self.shrinkage)
 

@@ -198,7 +198,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         """The shared covariance, (d, d)."""
         check_is_fitted(self)
         if self.solver == "svd" and not self.store_covariance:
-            raise AttributeError("covariance_ is there with store_covariance=True, or another solver")
+            raise AttributeError("covariance_ needs store_covariance=True, or another solver")
         return attributes.as_learned(self, attributes.gaussian_params(self).covariance[0])
 
     @property

@@ -213,7 +213,7 @@ class GaussianMixture(Estimator):
     def _with_more_rows(self, X: Any, labels: Labels, weight: Floats | None) -> MixtureModel:
         """One step of EM that assigns rows under the model so far, and adds them to its sums."""
         if not self._fits_parameters(self.model_, self.n_features_in_):
-            raise ValueError("n_components or covariance_type has changed since the last fit: use fit")
+            raise ValueError("n_components or covariance_type has changed since the last fit: call fit again")
         more: MixtureModel = self.model_.learn(self._reader().learn(X, self.model_, labels, weight), labels, weight)
         return more
 
@@ -354,7 +354,7 @@ class GaussianMixture(Estimator):
         k, kind = self.n_components, self.covariance_type
         shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}.get(kind)
         if shape is None:
-            raise ValueError(f"precisions_init goes with 'full', 'tied', 'diag' and 'spherical', not {kind!r}")
+            raise ValueError(f"precisions_init needs 'full', 'tied', 'diag' or 'spherical', not {kind!r}")
         given = check_array(self.precisions_init, dtype=np.float64, ensure_2d=False, allow_nd=kind == "full")
         check_shape(given, shape, f"{kind} precision")
         if kind in ("full", "tied"):
@@ -466,7 +466,7 @@ class GaussianMixture(Estimator):
         bounds = state["lower_bounds_"]
         numbers = [state["lower_bound_"], state["n_iter_"], *(bounds if isinstance(bounds, list) else [None])]
         if not all(isinstance(number, int | float) for number in numbers):
-            raise ValueError("how its likelihood rose is not told in numbers")
+            raise ValueError("its trace of likelihoods is not a list of numbers")
         if self.n_components != len(model.classes):
             raise ValueError("its sums do not fit its number of components")
         if not self._fits_parameters(model, self.n_features_in_):

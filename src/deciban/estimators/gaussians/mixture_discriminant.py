@@ -201,11 +201,11 @@ class MixtureDiscriminant(Estimator):
     ) -> ComponentModel:
         """EM for every class separately, then over all components; then the shrinkage of their covariances."""
         if labels.soft is not None:
-            raise ValueError("a mixture needs one label a row, not a matrix of weights")
+            raise ValueError("a mixture needs one label per row, not a matrix of weights")
         if hidden.clusters:
             raise ValueError("to find clusters without labels, use GaussianMixture")
         if len(labels.classes) == 0:
-            raise ValueError("every label is missing: at least one row of each class needs one")
+            raise ValueError("every label is missing: label at least one row of each class")
         self.__dict__.pop("model_", None)
         X = self._reader().floats(X)
         self._check_priors(len(labels.classes))
@@ -225,7 +225,7 @@ class MixtureDiscriminant(Estimator):
             try:
                 model = start.fill(rows, codes, weight, hidden, self.n_jobs, watch, **self._em_settings())
             except KeyboardInterrupt:  # before its first step: every class has components already
-                warn("interrupted: the components are those of each class by itself", InterruptedWarning)
+                warn("interrupted: the components are those fitted to each class separately", InterruptedWarning)
                 total = float(len(codes) if weight is None else weight.sum())
                 learned = em.Learned(start.parts, [], False, total, interrupted=True)
                 model = replace(start, unlabelled=int((codes < 0).sum()), filled_by=learned)
@@ -309,7 +309,7 @@ class MixtureDiscriminant(Estimator):
             known = {plain(label) for label in classes}
             extra = [label for label in self.components if label not in known]
             if extra:
-                raise ValueError(f"components speaks of classes that are not there: {extra}")
+                raise ValueError(f"components names classes that do not exist: {extra}")
             counts = [self.components.get(plain(label), 1) for label in classes]
             if not all(isinstance(m, int | np.integer) and m >= 1 for m in counts):
                 raise ValueError(f"components must be whole numbers of at least 1, got {self.components!r}")
@@ -327,7 +327,7 @@ class MixtureDiscriminant(Estimator):
         except KeyboardInterrupt:
             if not has_others:
                 raise
-            warn("interrupted while more components were tried: those found before stay", InterruptedWarning)
+            warn("interrupted while trying more components: those found so far are kept", InterruptedWarning)
             return None
 
     def _fit_class(self, X: Array, weight: Floats | None, m: int, rng: np.random.RandomState) -> em.Learned:
@@ -412,9 +412,11 @@ class MixtureDiscriminant(Estimator):
         """One step of EM that assigns each row to its class's components; a new class has one component."""
         model: ComponentModel = self.model_
         if not self._fits_parameters(model):
-            raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
+            raise ValueError(
+                "a parameter that determines the sums has changed since the last batch: call fit to start again"
+            )
         if labels.soft is not None:
-            raise DecibanError("partial_fit adds rows whose class is known")
+            raise DecibanError("partial_fit takes labelled rows only")
         all_classes = union_classes(model.classes, labels.classes)
         rows, codes = self._reader().score(X, model), labels.among(all_classes)
         stats, owner = model.stats, np.searchsorted(all_classes, model.classes)[model.owner]
@@ -462,8 +464,8 @@ class MixtureDiscriminant(Estimator):
         unknown = np.setdiff1d(labels.classes, self.classes_)
         if len(unknown):
             raise DecibanError(
-                f"class {plain(unknown[0])!r} has no row in the sample that components are found on: it is too rare "
-                "for a mixture of its own. Leave its rows out, or put the rows in random order"
+                f"class {plain(unknown[0])!r} has no row in the sample on which components are fitted. If it is too "
+                f"rare for a mixture, leave its rows out; otherwise shuffle the rows"
             )
         rows, codes = self._reader().score(X, self.model_), labels.among(self.classes_)
         weights = np.where(codes < 0, hidden_weight, 1.0) * (1.0 if weight is None else weight)
@@ -486,7 +488,7 @@ class MixtureDiscriminant(Estimator):
 
     def linear_form(self) -> LinearForm:
         """Raises an error: a class of several components has no linear form."""
-        raise TypeError("a class of several components is not linear in x")
+        raise TypeError("a class with several components is not linear in x")
 
     # ------------------------------------------------------------------ inspection and saving
 

@@ -27,7 +27,7 @@ FROZEN_REASON = "medians are not sums of the rows"
 
 def is_euclidean(model: Any) -> bool:
     if model.metric != "euclidean":
-        raise NotAvailableError(f"{FROZEN_REASON}: with metric='manhattan' there is predict alone")
+        raise NotAvailableError(f"{FROZEN_REASON}: with metric='manhattan' only predict is available")
     return True
 
 
@@ -106,7 +106,7 @@ class NearestCentroid(Estimator):
         if self.metric != "manhattan":
             return ""
         if weight is not None or labels.soft is not None or labels.any_missing:
-            raise DecibanError("metric='manhattan' takes medians of plain rows: no weights and no missing labels")
+            raise DecibanError("metric='manhattan' uses medians, which allow no weights and no missing labels")
         rows = dense_rows(X)
         self.medians_ = np.array([np.median(rows[labels.codes == c], axis=0) for c in range(len(labels.classes))])
         return FROZEN_REASON
@@ -116,8 +116,8 @@ class NearestCentroid(Estimator):
         spread = gaussian_of(model).moments(model.stats.sums[0], model.columns()).spread
         if len(spread) and not (spread > 0).any():
             raise ValueError(
-                "All features have zero variance. Division by zero: there is no distance to go by "
-                f"(n_samples = {model.stats.weight.sum():g})."
+                f"All features have zero variance. Division by zero: there are no distances (n_samples = "
+                f"{model.stats.weight.sum():g})."
             )
 
     def _check_adds(self, consequence: str) -> None:

@@ -120,7 +120,7 @@ class QuadraticDiscriminantAnalysis(Estimator):
         """Covariances, one (d, d) for each class."""
         check_is_fitted(self)
         if not self.store_covariance:
-            raise AttributeError("covariance_ is there with store_covariance=True")
+            raise AttributeError("covariance_ needs store_covariance=True")
         return list(self.covariances_)
 
     @property

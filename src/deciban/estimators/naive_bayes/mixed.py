@@ -163,7 +163,9 @@ class NaiveBayes(Estimator):
 
     def _choice(self) -> ByBlock:
         if self.__sklearn_is_fitted__() and not self._same_columns(self.model_):
-            raise ValueError("a parameter that says what is counted has changed since the last batch: use fit")
+            raise ValueError(
+                "a parameter that determines the sums has changed since the last batch: call fit to start again"
+            )
         chosen = tuple(b for b, group in enumerate(self._layout()) if group.alpha == "loo")
         return ByBlock(self._joint(), chosen)
 
@@ -191,8 +193,8 @@ class NaiveBayes(Estimator):
         if different := sorted(name for name in mine if mine[name] != theirs[name]):
             own_law, other_law = mine[different[0]], theirs[different[0]]
             raise SchemaError(
-                f"cannot merge models of different laws: {different[0]!r} is {own_law} in one and {other_law} in "
-                "the other"
+                f"cannot merge models with different distributions: {different[0]!r} is {own_law} in one and "
+                f"{other_law} in the other"
             )
         super()._check_mergeable(other)
 
@@ -210,7 +212,7 @@ class NaiveBayes(Estimator):
             for b, block in enumerate(model.joint.blocks)
             if isinstance(block.family, MultivariateGaussian) and len(model.classes)
         ]
-        attributes.warn_of_repairs(model, repaired, "A prior or more rows would do without this.")
+        attributes.warn_of_repairs(model, repaired, "A prior or more rows would avoid this.")
 
     # ------------------------------------------------------------------ inspection
 
@@ -265,7 +267,7 @@ class NaiveBayes(Estimator):
         self.columns, self.rest = columns_in(self.columns), law_in(self.rest)
         self.n_features_in_, self.kinds_ = int(about["n_features"]), list(about["state"]["kinds_"])
         if len(self.kinds_) != self.n_features_in_ or set(self.kinds_) - set(KINDS):
-            raise ValueError(f"it does not say what its {self.n_features_in_} features are")
+            raise ValueError(f"it does not describe its {self.n_features_in_} features")
         if about["names"]:
             self.feature_names_in_ = np.array(about["names"], dtype=object)
         if not self._same_columns(model):

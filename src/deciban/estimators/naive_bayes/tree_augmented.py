@@ -164,12 +164,12 @@ class TreeAugmentedNB(Estimator):
         else:
             array = np.asarray(self.parents)
             if array.shape != (d,) or array.dtype.kind not in "iu":
-                raise ValueError(f"parents must be {d} whole numbers, one a column, or a dict; got {self.parents!r}")
+                raise ValueError(f"parents must be {d} whole numbers, one per column, or a dict; got {self.parents!r}")
             parents = array.tolist()
         if not is_forest(parents):
             raise ValueError(
-                f"parents is {self.parents!r}: each column hangs on another, 0 to {d - 1}, or on none (−1), and never "
-                "on itself or in a circle"
+                f"parents is {self.parents!r}: each column depends on another, 0 to {d - 1}, or on none (−1), "
+                f"without cycles"
             )
         return tuple(parents)
 
@@ -180,7 +180,7 @@ class TreeAugmentedNB(Estimator):
             return names.index(column)
         if isinstance(column, int | np.integer) and 0 <= column < self.n_features_in_:
             return int(column)
-        raise ValueError(f"parents= names the column {column!r}, which is not there: {list(names) or 'count from 0'}")
+        raise ValueError(f"parents= names the column {column!r}, which does not exist: {list(names) or 'count from 0'}")
 
     def _given_cuts(self) -> list[Any] | None:
         """bins= if it is a list of the columns' cuts; None otherwise."""
@@ -188,10 +188,10 @@ class TreeAugmentedNB(Estimator):
             return None
         d = self.n_features_in_
         if len(self.bins) != d:
-            raise ValueError(f"bins has {len(self.bins)} entries, but there are {d} columns: give one each")
+            raise ValueError(f"bins has {len(self.bins)} entries, but there are {d} columns: give one entry per column")
         for j, cuts in enumerate(self.bins):
             if cuts is not None and not rising(np.asarray(cuts)):
-                raise ValueError(f"bins[{j}] is {cuts!r}: cuts are finite numbers, each greater than the one before")
+                raise ValueError(f"bins[{j}] is {cuts!r}: cuts must be finite numbers in increasing order")
         return list(self.bins)
 
     @property
