@@ -1,4 +1,4 @@
-"""What leave-one-out can choose in a joint law: prior strengths, covariances, a tree."""
+"""What leave-one-out can choose in a joint distribution: prior strengths, covariances, a tree."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def mean_strength(one: Model, two: Model, block: int) -> Alpha:
 
 
 def with_strength(joint: Joint, block: int, alpha: Alpha) -> Joint:
-    """The same law with another prior strength for one block."""
+    """The same distribution with another prior strength for one block."""
     blocks = [replace(b, alpha=alpha) if i == block else b for i, b in enumerate(joint.blocks)]
     return replace(joint, blocks=tuple(blocks))
 
@@ -171,7 +171,7 @@ def gaussian_of(model: Model) -> MultivariateGaussian:
 
 
 def shrunken(family: MultivariateGaussian, model: Model) -> list[MultivariateGaussian]:
-    """The law with all combinations of shrinkage towards the shared covariance and towards a sphere."""
+    """The distribution with all combinations of shrinkage towards the shared covariance and towards a sphere."""
     ties = (0.0,) if family.shape == "EEE" else TIES
     scaled = replace(family, scale=family.units(model.stats.sums[0], model.columns()))
     return [replace(scaled, tie=tie, sphere=sphere) for sphere in SPHERES for tie in ties]
@@ -186,7 +186,7 @@ def chosen_from(asked: MultivariateGaussian, family: Family) -> bool:
 
 
 def between(one: Model, two: Model) -> Family:
-    """The law of the sum of two models: the larger one's, with the weighted mean of their shrinkages."""
+    """The distribution of the sum of two models: the larger one's, with the weighted mean of their shrinkages."""
     families = [model.joint.blocks[0].family for model in (one, two)]
     shares = [float(model.stats.weight.sum()) for model in (one, two)]
     family = max(zip(shares, map(repr, families), families, strict=True), key=lambda part: part[:2])[2]

@@ -84,7 +84,7 @@ class ComponentModel(Learner):
     classes: Array
     closed: bool = False
     class_prior: str | Floats = "empirical"
-    climbs: Joint | None = None  # the law during EM: parameters plugged in, means not shrunken
+    climbs: Joint | None = None  # the distribution during EM: parameters plugged in, means not shrunken
     unlabelled: int = 0
     filled_by: em.Learned | None = field(default=None, repr=False)
 
@@ -237,7 +237,7 @@ class ComponentModel(Learner):
         return sorted(items, key=lambda item: -item[1])[:most]
 
     def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[Data, Codes]:
-        """A component drawn by its weight (in the class `given`), then x from its law."""
+        """A component drawn by its weight (in the class `given`), then x from its distribution."""
         del how
         chance = np.exp(self.parts.log_prior)
         if given is not None:

@@ -62,7 +62,7 @@ def learn(
 ) -> Learned:
     """EM from the model `start`. `step(model)` is the log-likelihood under it and the sums under its posterior.
 
-    Later models have the law `joint` (None: the start's). `before` is the log-likelihood of an earlier step.
+    Later models have the distribution `joint` (None: the start's). `before` is the log-likelihood of an earlier step.
 
     The log-likelihood never decreases under plain maximum likelihood (with a prior, likelihood × prior does not). With
     a `tolerance` the loop stops when a step changes it by less than that per row, which may be far from convergence: if

@@ -128,7 +128,7 @@ class ColumnGaussians:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walk:
-    """The law of one column given others: a path through a tree of contexts, and the log-probabilities at its end.
+    """The distribution of a column given others: a path through a tree of contexts, and log-probabilities at its end.
 
     From node 0, step t goes on to steps[t][node, place of given[t]]; −1: it ends where it is. The term is then
     values[node, own place], (k,).
@@ -180,7 +180,7 @@ class Walks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Absent:
-    """Gaussians where one column's value was never seen: the law of the other coordinates.
+    """Gaussians where one column's value was never seen: the distribution of the other coordinates.
 
     With Λ = rootᵀ root and the column's coordinates N, their form is q − vᵀ Λ_NN⁻¹ v, v = Λ_N (x − mean), whatever x is
     in N: so q − |turn (x − mean)|², where `turn` has |N| rows.

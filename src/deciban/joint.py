@@ -1,4 +1,4 @@
-"""The joint law: class prior × product over blocks of columns. A model is a joint and its statistics.
+"""The joint distribution: class prior × product over blocks of columns. A model is a joint and its statistics.
 
 Parameters are never stored: they are estimated from the statistics when first needed.
 """
@@ -37,7 +37,7 @@ class Joint:
     class_prior: str | Floats = "empirical"
 
     def with_alpha(self, alpha: Alpha) -> Joint:
-        """The same law with another prior strength."""
+        """The same distribution with another prior strength."""
         return replace(self, blocks=tuple(replace(block, alpha=alpha) for block in self.blocks))
 
     def zero(self, schema: Schema) -> Stats:

@@ -1,4 +1,4 @@
-"""The model of a joint law as a learner: sums by class under a class prior and blocks of columns."""
+"""The model of a joint distribution as a learner: sums by class under a class prior and blocks of columns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from deciban.storage import files
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What leave-one-out chooses in a joint law; here nothing. `asked` is the law given by the parameters."""
+    """What leave-one-out chooses in a joint distribution; here nothing. `asked` is the one given by the parameters."""
 
     asked: Joint
 
@@ -54,7 +54,7 @@ class Choice:
         return "leave-one-out chose some of its settings" if self.chooses() else ""
 
     def choose(self, model: Model, data: Data, codes: Array, weight: Floats | None, n_jobs: int | None) -> Joint:
-        """The law chosen on these learned rows, which have no missing values."""
+        """The distribution chosen on these learned rows, which have no missing values."""
         del data, codes, weight, n_jobs
         return model.joint
 
@@ -70,16 +70,16 @@ class Choice:
         return model.with_joint(self.choose(part, *some.parts(), n_jobs))
 
     def between(self, one: Model, two: Model) -> Joint:
-        """The law of the sum of two models."""
+        """The distribution of the sum of two models."""
         del two
         return one.joint
 
     def current(self, model: Model) -> Joint:
-        """The law given by the present parameters; what leave-one-out chose stays until the next fit."""
+        """The distribution given by the present parameters; what leave-one-out chose stays until the next fit."""
         return replace(self.asked, blocks=model.joint.blocks) if self.chooses() else self.asked
 
     def made(self, model: Model) -> bool:
-        """Whether this model's law is possible under the parameters."""
+        """Whether this model's distribution is possible under the parameters."""
         return tuple(block.family for block in model.joint.blocks) == tuple(b.family for b in self.asked.blocks)
 
 
@@ -97,7 +97,7 @@ class LabelledData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointModel(Model, Learner):
-    """A joint law and its sums, which learns, forgets, fills in missing values, and chooses."""
+    """A joint distribution and its sums, which learns, forgets, fills in missing values, and chooses."""
 
     choice: Choice | None = None
     unlabelled: int = 0  # rows whose label was estimated by EM
@@ -339,7 +339,7 @@ class JointModel(Model, Learner):
 
 
 def plugged_in(joint: Joint) -> Joint:
-    """The same law with parameters plugged in where they would be integrated out."""
+    """The same distribution with parameters plugged in where they would be integrated out."""
     blocks = [
         replace(block, family=replace(block.family, predictive=False))  # type: ignore[call-arg]
         if hasattr(block.family, "predictive")
@@ -350,7 +350,7 @@ def plugged_in(joint: Joint) -> Joint:
 
 
 def with_no_rows(choice: Choice, classes: Array, columns: tuple[Columns, ...], closed: bool) -> JointModel:
-    """An empty model of these classes and columns, under the requested law."""
+    """An empty model of these classes and columns, under the requested distribution."""
     return JointModel(choice.asked, choice.asked.zero(Schema(classes, columns, closed)), choice)
 
 

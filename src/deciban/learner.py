@@ -1,8 +1,8 @@
 """The interface of all models: values with five operations, zero, batch, +, −, scale, and what follows from them.
 
-Joint laws (`joint_model`), classes made of components (`components`), tables (`tables.model`) and texts (`text.graded`,
-`text.plain`) implement it; `tests/laws/test_learners.py` discovers them and tests them all. An estimator wraps one such
-value, and an engine adds them up.
+Joint distributions (`joint_model`), classes made of components (`components`), tables (`tables.model`) and texts
+(`text.graded`, `text.plain`) implement it; `tests/laws/test_learners.py` discovers them and tests them all. An
+estimator wraps one such value, and an engine adds them up.
 """
 
 from __future__ import annotations

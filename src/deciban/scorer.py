@@ -127,7 +127,7 @@ class Scorer:
         return self.model.scores(self._rows(X), "posterior", self.n_jobs)  # type: ignore[no-any-return]  # a Learner's
 
     def predict(self, X: Any) -> Array:
-        """The likeliest class of every row; of a filter the answer that costs least, of centroids the nearest."""
+        """The most probable class of every row; of a filter the answer that costs least, of centroids the nearest."""
         if self.costs is not None:
             return self.answers(self.predict_proba(X))
         if self.name == "NearestCentroid":
@@ -166,7 +166,7 @@ class Scorer:
         return stored_sets(self.calibration_, self.classes_, log_proba, coverage, by_class, allow_empty)
 
     def explain(self, X: Any, target: Any = None, against: Any = None, by: str = "column") -> Evidence | list[Evidence]:
-        """Why, in decibans, for `target` over `against`, or the likeliest class over the next; of mail, for spam."""
+        """Evidence in dB for `target` over `against`: by default the most probable class over the next, or spam."""
         rows = self._rows([X] if self.reader.form == "texts" and isinstance(X, str | bytes) else X)
         target_code, against_code = (None if label is None else self._place(label) for label in (target, against))
         target_code = (

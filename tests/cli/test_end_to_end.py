@@ -52,7 +52,7 @@ def test_train_prints_a_summary_and_writes_a_model(shop, either, tmp_path):
     assert type(model).__name__ == "TextClassifier"
     frame = pd.read_csv(shop.messages, comment="#")
     judged = model.leave_one_out(frame["message"].tolist(), frame["label"].tolist())
-    assert f"Cross-fitted leave-one-out: accuracy {judged.accuracy:.1%}" in done.out
+    assert f"Cross-fitted leave-one-out: accuracy {100 * judged.accuracy:.1f} %" in done.out
     assert f"log loss {judged.log_loss:.4g} nats" in done.out
 
 

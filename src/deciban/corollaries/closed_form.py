@@ -1,8 +1,8 @@
 """Closed forms of what `full_conformal` computes row by row, for blocks of new rows.
 
-For most laws, adding a row to a class changes the log-densities of that class only; and its log-density of a learned
-row without itself follows from values computed once. Where a closed form loses too many digits, or does not apply, it
-returns NaN, and `full_conformal` computes the row directly.
+For most distributions, adding a row to a class changes the log-densities of that class only; and its log-density of a
+learned row without itself follows from values computed once. Where a closed form loses too many digits, or does not
+apply, it returns NaN, and `full_conformal` computes the row directly.
 """
 
 from __future__ import annotations
@@ -248,12 +248,12 @@ class GaussianColumns:
         )
 
 
-# ------------------------------------------------------------------ laws of counts
+# ------------------------------------------------------------------ distributions of counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apart:
-    """A law whose classes are independent: a class with each of m new rows is computed as m classes."""
+    """A distribution whose classes are independent: a class with each of m new rows is computed as m classes."""
 
     family: Family
     sums: Sums

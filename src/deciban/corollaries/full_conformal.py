@@ -116,7 +116,7 @@ class FullConformal:
 
 
 def with_fixed_alpha(model: Model) -> Joint:
-    """The joint law with every prior's strength as a number."""
+    """The joint distribution with every prior's strength as a number."""
     blocks = [replace(block, alpha=model.alpha(b)) for b, block in enumerate(model.joint.blocks)]
     return replace(model.joint, blocks=tuple(blocks))
 

@@ -173,8 +173,8 @@ def cross_fitted(
 ) -> LeaveOneOut:
     """The same for a model with choices: every fold of the rows under the choices made on the other folds.
 
-    The rows are all that the model has learned. `choose(rows)` returns a model with the law chosen on these rows alone,
-    and with the sums of all rows under that law.
+    The rows are all that the model has learned. `choose(rows)` returns a model with the distribution chosen on these
+    rows alone, and with the sums of all rows under that distribution.
     """
     mark = distinct_marks(marks(data), y)
     there = np.ones(len(y), dtype=bool) if weight is None else weight > 0

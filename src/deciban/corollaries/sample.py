@@ -1,4 +1,4 @@
-"""Sampling: draw y from the prior, then x from its law (S18)."""
+"""Sampling: draw y from the prior, then x from its distribution (S18)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The base of every estimator: scikit-learn's methods, and those of a model that is a sum, each written once.
 
 An estimator defines its parameters in `__init__`, how it reads rows (`_reader`) and what it learns (`_joint`, or
-`_learned` where that is not a joint law); the rest are attributes with scikit-learn's names. All state is `model_`, a
-value that keeps the contract of `learner`: it is replaced as a whole after learning, and unchanged after an error.
-Threads may share an estimator: see `changes`.
+`_learned` where that is not a joint distribution); the rest are attributes with scikit-learn's names. All state is
+`model_`, a value that keeps the contract of `learner`: it is replaced as a whole after learning, and unchanged after an
+error. Threads may share an estimator: see `changes`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         raise TypeError("an estimator says how it reads rows")
 
     def _joint(self) -> Joint:
-        """The joint law that the parameters define."""
+        """The joint distribution that the parameters define."""
         raise TypeError("an estimator says what it learns")
 
     def _choice(self) -> Choice:
@@ -173,16 +173,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             Files (a path, a pattern), `deciban.stream`, tables of databases (`deciban.table`, DuckDB relations), and
             Dask's and Spark's frames are learned where they are.
         y : array-like of shape (n,), or the name of a column
-            Labels. Missing ones (None, NaN) are guessed; see `unlabelled_weight`. For joint laws a matrix of shape
-            (n, k) gives a weight per class. Without labels, `clusters` is the number of classes to find.
+            Labels. Missing ones (None, NaN) are guessed; see `unlabelled_weight`. For joint distributions a matrix of
+            shape (n, k) gives a weight per class. Without labels, `clusters` is the number of classes to find.
         sample_weight : array-like of shape (n,), or the name of a column of data that is not in memory, optional
             A row of weight 2 counts as two rows; one of weight 0 adds nothing to any sum.
         unlabelled : label, optional
             Another value that means a missing label, such as −1 or "?".
         unlabelled_weight : float, optional
             The weight of a row without a label, relative to one with a label. The default depends on the model: 1 for
-            joint laws, whose labels EM estimates; 0.1 for texts, and 0 for `Classifier`, which guess from the labelled
-            rows. Where assumptions are rough, many unlabelled rows outweigh few labels: a lower weight limits that.
+            joint distributions, whose labels EM estimates; 0.1 for texts, and 0 for `Classifier`, which guess from the
+            labelled rows. If assumptions are rough, many unlabelled rows outweigh few labels: lower the weight then.
         clusters : int, optional
             With y=None: the number of classes to find, by EM from several random starts.
         random_state : int, RandomState or None, default=0
@@ -381,7 +381,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """So that sum(models) works."""
         return copy.copy(self) if other == 0 else NotImplemented
 
-    # ------------------------------------------------------------------ how a joint law is learned
+    # ------------------------------------------------------------------ how a joint distribution is learned
 
     def _learned(
         self, X: Any, labels: Labels, weight: Floats | None, *, closed: bool = False, hidden: Hidden = AS_LABELLED
@@ -671,7 +671,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @also_on_engines
     def predict(self, X: Any) -> Array:
-        """The likeliest class of every row."""
+        """The most probable class of every row."""
         return self._predicted(X)
 
     def _predicted(self, X: Any) -> Array:
@@ -694,8 +694,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def score_samples(self, X: Any) -> Floats:
         """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned.
 
-        For a `Classifier` it is under the law that `sample` draws from: a number has the density of its bin, one beyond
-        all that was seen loses a nat for every standard deviation beyond, and columns of texts are ignored.
+        For a `Classifier` it is under the distribution that `sample` draws from: a number has the density of its bin,
+        one beyond all that was seen loses a nat for every standard deviation beyond, and columns of texts are ignored.
         """
         rows = self._rows(X)
         return self._cast(self.model_.log_density(rows, self.n_jobs))
@@ -752,7 +752,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             `calibrate`. "auto" is the first of these that is possible in reasonable time.
         allow_empty : bool, default=True
             Whether a set may be empty, where a row is stranger in every class than 1 − coverage of the class's rows.
-            Otherwise it contains the likeliest class.
+            Otherwise it contains the most probable class.
 
         Returns
         -------
@@ -797,7 +797,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     ) -> Evidence | list[Evidence]:
         """Why: the evidence of every column or word, in decibans, for `target` over `against`.
 
-        Without them, for each row's likeliest class over the second likeliest. One row gives an Evidence, more a list.
+        Without them, for each row's most probable class over the second. One row gives an Evidence, more a list.
         `names` are the names of the columns where the model was not fitted on a frame: a sequence, a vectorizer, or its
         `vocabulary_`. Where experts are pooled, evidence of no single column is the item "together", and `by="expert"`
         gives the evidence of each expert instead.
@@ -824,7 +824,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def sample(
         self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
     ) -> tuple[Any, Array]:
-        """Draw n rows and their classes: y from the class prior (or `given`), then x from its law (S18).
+        """Draw n rows and their classes: y from the class prior (or `given`), then x from its distribution (S18).
 
         Rows have the form of those learned: a table of the same kind with its own categories, texts as strings.
         `length` is the number of words of each row where rows are bags of words or texts; by default it is drawn about
@@ -992,7 +992,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         columns : sequence or {feature: column}, optional
             The features' names in the database, where they differ from those learned (or x0, x1, …).
         output : {"proba", "prediction", "all"}, default="proba"
-            A column of probabilities for each class, "proba_…", the likeliest class, "prediction", or both.
+            A column of probabilities for each class, "proba_…", the most probable class, "prediction", or both.
         keep : sequence of str, optional
             Columns of the table to keep in the result, such as its key.
 
@@ -1072,7 +1072,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         files.write_parts(path, document, tensors, about)
 
     def _check_savable(self) -> None:
-        """Parameters must match the model; a model that is not a joint law contains its own choices."""
+        """Parameters must match the model; a model that is not a joint distribution contains its own choices."""
         if not isinstance(self.model_, JointModel):
             return
         choice = self._choice()

@@ -189,7 +189,7 @@ def question_for(estimator: Any, split: Split) -> Question | None:
 
 
 def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, clusters: int | None) -> JointModel:
-    """A model that is a joint law: one pass; more where labels or entries are missing, for EM."""
+    """A model that is a joint distribution: one pass; more where labels or entries are missing, for EM."""
     if clusters is not None:
         check_rereadable(type(estimator).__name__, engine)
     X, y, weight = sample_rows(engine, split)
@@ -368,7 +368,7 @@ def forget(
     text: str | None = None,
     labelled: bool = False,
 ) -> None:
-    """Forget rows of an engine, of a model that is not a joint law: table by table, all of them or none."""
+    """Forget rows of an engine, of a model that is not a joint distribution: table by table, all of them or none."""
     split = split_of(estimator, engine, y, sample_weight, text, known=True, labelled=labelled)
     with changing(estimator) as new:
         learn.one_by_one(engine, split, new.forget)

@@ -236,7 +236,7 @@ def needed_rows(estimator: Any) -> LearnedRows:
 
 
 def refit(estimator: Any, learned: LearnedRows, rows: Array) -> Any:
-    """The same model fitted anew, on some of the rows."""
+    """The same model refitted, on some of the rows."""
     weight = None if learned.weight is None else learned.weight[rows]
     return clone(estimator).fit(learned.rows.take(rows), learned.y[rows], weight, **learned.how)
 

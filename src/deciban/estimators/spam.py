@@ -42,7 +42,7 @@ class SpamFilter(Estimator):
     Mails are raw messages (bytes or strings), `email` messages, paths of message files, or what `deciban.text.mail`
     reads. With p the probability of spam, "spam" costs (1 − p)·false_positive, "ham" p·false_negative and "unsure"
     its own cost: by default a mail is spam above p = 0.99 and ham below 0.2. `leave_one_out` evaluates probabilities:
-    its accuracy is that of the likelier of ham and spam. For `score`, "unsure" is wrong.
+    its accuracy is that of the more probable of ham and spam. For `score`, "unsure" is wrong.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ TABLES = ("pandas", "polars", "pyarrow", "numpy", "dict")  # forms in which rows
 
 
 class Classifier(Estimator):
-    """Any table in, labels out: numbers, categories, texts, dates and missing values, with automatically chosen laws.
+    """Any table in, labels out: numbers, categories, texts, dates and missing values; distributions are chosen for you.
 
     Several generative experts score a row: columns one by one (naive Bayes), Gaussians over all numbers, several
     clusters per class, columns given other columns, decision trees. Their evidence is weighted by how reliable it is on
@@ -50,7 +50,7 @@ class Classifier(Estimator):
     F_m is the evidence of expert m and F_j that of column j alone.
 
     All that is learned are sums, so learning more rows, forgetting rows, merging and leave-one-out are exact, as long
-    as the choices (bins, trees, shapes, weights) are kept; `fit` chooses anew.
+    as the choices (bins, trees, shapes, weights) are kept; `fit` chooses again.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class Classifier(Estimator):
     # ------------------------------------------------------------------ inspection
 
     def summary(self) -> Summary:
-        """What was chosen and why: columns, laws, and every candidate's leave-one-out log loss."""
+        """What was chosen and why: columns, distributions, and every candidate's leave-one-out log loss."""
         check_is_fitted(self)
         return views.summary(self.model_)
 

@@ -40,7 +40,7 @@ class TextClassifier(Estimator):
     reliability : "loo" or None, default="loo"
         How evidence is weighted: by leave-one-out, or as the family has it.
     family : "multinomial", "bernoulli" or "complement", default="multinomial"
-        The law of words where reliability is None (S3–S6, S8).
+        The distribution of words where reliability is None (S3–S6, S8).
     alpha : float, "loo" or "empirical", default=1.0
         Pseudo-counts of the family. With reliability, several strengths are combined and this is not used.
     blocks : "auto" or a sequence of "words", "pairs", "headers", "gaps", "characters", "repeats", default="auto"

@@ -160,7 +160,7 @@ class StatementWriter:
         return self.assembled(".".join(map(q, table_names)), answers)
 
     def label(self, scores: Sequence[str], top: str, impossible: str) -> str:
-        """The likeliest class, or that of the greatest prior where all are impossible."""
+        """The most probable class, or that of the greatest prior where all are impossible."""
         f, literal = self.formula, self.dialect.label
         likeliest = literal(f.classes[int(np.argmax(f.log_prior))])
         whens = " ".join(f"WHEN {one} = {top} THEN {literal(c)}" for one, c in zip(scores, f.classes, strict=True))

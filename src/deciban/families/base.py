@@ -1,4 +1,4 @@
-"""The interface of a family: a law of x given the class whose statistics add up.
+"""The interface of a family: a distribution of x given the class whose statistics add up.
 
 Each family is one file, with its methods in the order below. `X` is a block of n rows and d columns, dense or sparse;
 `sums` are the block's statistics; `alpha` is the strength of the prior (a number, one per column, or one per class and
@@ -27,7 +27,7 @@ Values: TypeAlias = Literal["numbers", "counts", "truths", "categories"]  # coun
 
 @dataclass(frozen=True, slots=True)
 class Family(ABC):
-    """A law of a block of columns given the class. `Params` is whatever `estimate` returns."""
+    """A distribution of a block of columns given the class. `Params` is whatever `estimate` returns."""
 
     name: ClassVar[str]
     typical_is_evidence: ClassVar[bool] = False  # whether `typical` returns evidence instead of log-probabilities
@@ -35,16 +35,16 @@ class Family(ABC):
     generative: ClassVar[bool] = True  # whether log_prob is a log-density, so that p(x) and samples exist
     values: ClassVar[Values] = "numbers"  # what its columns hold
     counts_missing: ClassVar[bool] = True  # whether a missing value may be one of the categories
-    apart: ClassVar[bool] = False  # whether a class's law depends only on the sums of that class
+    apart: ClassVar[bool] = False  # whether a class's distribution depends only on the sums of that class
 
     @classmethod
     def laws(cls) -> Mapping[str, Family]:
-        """The names of this family as a law of table columns; empty if it cannot be one."""
+        """The names of this family as a distribution of table columns; empty if it cannot be one."""
         return {cls.name: cls()}
 
     @property
     def by_column(self) -> bool:
-        """Whether the law of several columns is the product of the same law of each."""
+        """Whether the distribution of several columns is the product of the same distribution of each."""
         return True
 
     @property

@@ -61,7 +61,7 @@ class Gaussian(Family):
 
     @property
     def by_column(self) -> bool:
-        """Unless a column's law depends on another's spread, or guesses are given by column."""
+        """Unless a column's distribution depends on another's spread, or guesses are given by column."""
         guessed = isinstance(self.guess_mean, tuple) or isinstance(self.guess_variance, tuple)
         return self.smoothing == 0.0 and not guessed
 
@@ -87,7 +87,7 @@ class Gaussian(Family):
         floor = self.floor(all_variance[observed])
         n = np.where(seen > 0, seen, 1.0)
         offset = sums["x"] / n
-        # A class without any value in a column gets the column's law over all classes.
+        # A class without any value in a column gets the column's distribution over all classes.
         mean = np.where(seen > 0, columns.pivot + offset, all_mean)
         variance = (
             np.where(seen > 0, spread_of(sums["xx"] / n, offset, ROUNDING * sums["xx"] / n), all_variance) + floor

@@ -78,7 +78,7 @@ class Geometric(Family):
             "one": without(rows, w) + prior["one"][own],
             "x": without(sums["x"][own], w * np.nan_to_num(x)) + prior["x"][own],
         }
-        params = self.estimate(remaining, columns)  # one law per row: that of its class without it
+        params = self.estimate(remaining, columns)  # one distribution per row: that of its class without it
         out[known, own] = np.nansum(log_density(x, params.p, params.rows), axis=1)
         return out
 

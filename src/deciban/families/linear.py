@@ -97,7 +97,7 @@ def slopes(sketch: Sketch, columns: Columns, zero: Floats, slope: Floats) -> Slo
 
 
 def integrated_out(law: str) -> DecibanError:
-    """Why a law whose parameters are integrated out has no formula."""
+    """Why a distribution whose parameters are integrated out has no formula."""
     return DecibanError(
         f"with predictive=True a {law} distribution has its parameters integrated out, with gamma functions that SQL "
         f"and ONNX do not have: fit with predictive=False"
@@ -110,7 +110,7 @@ def spread(alpha: Array | float, k: int, d: int) -> Floats:
 
 
 def groups(y: Array, weight: Floats | None) -> list[tuple[int, float, Array]]:
-    """Rows by class and weight: (class, weight, rows). The law of the class without any one of them is the same."""
+    """Rows by class and weight: (class, weight, rows). Without any one of them, the class has the same distribution."""
     if weight is None:
         return [(int(c), 1.0, np.flatnonzero(y == c)) for c in np.unique(y) if c >= 0]
     pairs, inverse = np.unique(np.column_stack([y, weight]), axis=0, return_inverse=True)

@@ -31,7 +31,7 @@ class MultinomialParams:
 
 @dataclass(frozen=True, slots=True)
 class Multinomial(Family):
-    """Counts of words. `predictive` integrates θ out: the Dirichlet-multinomial law of a whole document."""
+    """Counts of words. `predictive` integrates θ out: the Dirichlet-multinomial distribution of a whole document."""
 
     name: ClassVar[str] = "multinomial"
     values: ClassVar[Values] = "counts"

@@ -62,9 +62,9 @@ class MultivariateGaussian(Family):
     sphere, of columns in units of `scale`: regularised discriminant analysis. `unit` is the share of an identity
     matrix, `ridge` is added to every variance. The prior is `alpha` pseudo-rows per class with mean `guess_mean` and
     covariance `guess_covariance` (None: the overall mean, and the covariance common to all classes): a
-    normal–inverse-Wishart law. `predictive` integrates mean and covariance out under it: Student-t. `threshold` moves
-    means towards the overall mean by that many of their standard errors (shrunken centroids). `given` are fixed
-    covariances.
+    normal–inverse-Wishart distribution. `predictive` integrates mean and covariance out under it: Student-t.
+    `threshold` moves means towards the overall mean by that many of their standard errors (shrunken centroids). `given`
+    are fixed covariances.
     """
 
     name: ClassVar[str] = "multivariate_gaussian"
@@ -226,7 +226,7 @@ class MultivariateGaussian(Family):
         return out
 
     def first_guess(self, columns: Columns, X: Matrix, shares: Floats) -> MultivariateParams:
-        """The law as if columns were independent, from all values that are not missing: the start of EM."""
+        """The distribution as if columns were independent, from all values that are not missing: the start of EM."""
         present = ~np.isnan(X)
         centre = np.nanmean(np.where(present.any(axis=0), X, 0.0), axis=0)
         t = np.where(present, X - centre, 0.0)
@@ -420,7 +420,7 @@ class MultivariateGaussian(Family):
         return "(spread of the class)", "", self._constant(params, self._law_of_row(params, X)[2])
 
     def _law_of_row(self, params: MultivariateParams, X: Array) -> tuple[Array, Floats, Roots]:
-        """The columns of one row that are not missing, their values, and the law of these columns."""
+        """The columns of one row that are not missing, their values, and the distribution of these columns."""
         row = np.asarray(X, dtype=float).ravel()
         present = np.flatnonzero(~np.isnan(row))
         law = params.roots
@@ -607,7 +607,7 @@ class MultivariateGaussian(Family):
         return np.asarray(np.where(np.isfinite(kept) & (n > 0), moments.overall + kept, moments.mean))
 
     def columnwise(self, params: MultivariateParams) -> GaussianParams:
-        """The law of each column alone."""
+        """The distribution of each column alone."""
         variance = params.covariance
         if params.roots is not None:
             variance = np.diagonal(variance, axis1=1, axis2=2)
@@ -631,7 +631,7 @@ class MultivariateGaussian(Family):
         return np.ascontiguousarray(np.broadcast_to(-0.5 * (part.rank * LOG_2PI + part.log_det), len(params.mean)))
 
     def _student(self, params: MultivariateParams, part: Roots) -> tuple[Floats, Floats, Floats]:
-        """constant, scale and power of constant − power·log(1 + scale·q): the predictive law of a new row by class."""
+        """constant, scale and power of constant − power·log(1 + scale·q): a new row's distribution, by class."""
         assert params.rows is not None
         dof, r = params.rows, part.rank
         spread = dof * (1.0 + 1.0 / np.where(params.weight > 0, params.weight, 1.0))
@@ -640,7 +640,7 @@ class MultivariateGaussian(Family):
         return np.ascontiguousarray(constant), 1.0 / spread, 0.5 * (dof + r)
 
     def _marginal(self, params: MultivariateParams, present: Array) -> Roots:
-        """The marginal law of some of the columns."""
+        """The marginal distribution of some of the columns."""
         at = np.ix_(present, present)
         covariance = np.ascontiguousarray(params.covariance[:, present[:, None], present])
         weight = params.weight if len(covariance) > 1 else params.weight.sum(keepdims=True)

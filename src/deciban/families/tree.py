@@ -3,10 +3,10 @@
 P(x | y) = Π_j P(x_j | x_parent(j), y), where the columns' parents form a forest. It is between naive Bayes, where no
 column has a parent, and the full chain rule, which has too many parameters to learn.
 
-Each column has a law for every value of its parent, and one without. Every law is smoothed by Laplace's rule,
-θ_(v|u) = (n_uv + α)/(n_u + α|V|). Rows are category codes, as for `Categorical`. Missing values are summed out, from
-the leaves to the roots. A value that was never seen is treated as known without counts: as a value it has
-α/(n_u + α(|V| + 1)), and as the parent's value it makes all values of the column equally likely, 1/|V|.
+Each column has a distribution for every value of its parent, and one without. Every distribution is smoothed by
+Laplace's rule, θ_(v|u) = (n_uv + α)/(n_u + α|V|). Rows are category codes, as for `Categorical`. Missing values are
+summed out, from the leaves to the roots. A value that was never seen is treated as known without counts: as a value it
+has α/(n_u + α(|V| + 1)), and as the parent's value it makes all values of the column equally likely, 1/|V|.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Tree(Family):
     """Tables of category probabilities, one per class, column and value of the column's parent.
 
     The parents are part of the schema, since the statistics depend on them: `Columns.parents`. Parameters are those of
-    `Categorical` over all laws, in the order of `laws_of`.
+    `Categorical` over all distributions, in the order of `laws_of`.
     """
 
     name: ClassVar[str] = "tree"
@@ -68,9 +68,9 @@ class Tree(Family):
         return Categorical().estimate(all_counts(sums), laws_of(columns))
 
     def expect(self, params: CategoricalParams, columns: Columns) -> Sums:
-        """E[T] of a row: counts of a column by its own law, and of pairs by the parent's law times that given it.
+        """E[T] of a row: counts of a column by its own distribution, of pairs by the parent's times that given it.
 
-        Without smoothing and missing values, the own law is the others summed over the parent.
+        Without smoothing and missing values, the own distribution is the others summed over the parent.
         """
         offsets, theta = columns.offsets, np.exp(params.log_theta)
         alone, given, sizes = theta[:, : offsets[-1]], theta[:, offsets[-1] :], np.diff(offsets)
@@ -150,7 +150,7 @@ class Tree(Family):
         return out
 
     def log_marginal(self, sums: Sums, prior: Sums, columns: Columns) -> Floats:
-        """By column: of the laws given its parent, and of its own law for the rows in which the parent is missing."""
+        """By column: of the distributions given its parent, and of its own for rows in which the parent is missing."""
         total = np.zeros(len(sums["is"]))
         for j, (start, stop) in enumerate(pairwise(columns.offsets)):
             alone = sums["is"][:, start:stop]
@@ -256,14 +256,14 @@ def pairs_of(columns: Columns) -> Pairs:
 
 
 def owners(columns: Columns) -> Array:
-    """The column of each law: first every column's own, then those given its parent's values, column by column."""
+    """The column of each distribution: first each column's own, then those given its parent's values, by column."""
     sizes = np.diff(columns.offsets)
     given = [int(sizes[parent]) if parent >= 0 else 0 for parent in parents_of(columns)]
     return np.concatenate([np.arange(columns.size), np.repeat(np.arange(columns.size), given)]).astype(np.intp)
 
 
 def laws_of(columns: Columns) -> Columns:
-    """All laws as columns of categories, in the order of `owners`: their cells are those of `is`, then of `pair`."""
+    """All distributions as columns of categories, in the order of `owners`: cells are those of `is`, then of `pair`."""
     assert columns.categories is not None
     sizes = [len(values) for values in columns.categories]
     laws = owners(columns).tolist()
@@ -271,13 +271,13 @@ def laws_of(columns: Columns) -> Columns:
 
 
 def all_counts(sums: Sums) -> Sums:
-    """The counts of all laws, from a block's sums or its prior."""
+    """The counts of all distributions, from a block's sums or its prior."""
     seen = {"is": np.hstack([sums["is"], sums["pair"]])}
     return seen if "unseen" not in sums else seen | {"unseen": sums["unseen"]}
 
 
 def by_place(cells: Floats, unseen: Floats, columns: Columns) -> Floats:
-    """Numbers by cell (k, cells) and by law (k, laws) in the order of `Pairs.places`, (k, places)."""
+    """Numbers by cell (k, cells) and by distribution (k, distributions) in the order of `Pairs.places`, (k, places)."""
     offsets, parents = columns.offsets, parents_of(columns)
     sizes, pairs = np.diff(offsets), offsets[-1] + columns.pair_offsets
     law, places = columns.size, [np.zeros(0, dtype=np.intp)]
@@ -291,7 +291,7 @@ def by_place(cells: Floats, unseen: Floats, columns: Columns) -> Floats:
 
 
 def read_places(codes: Codes, pairs: Pairs, whole: bool) -> Codes:
-    """The place of each value among the laws, −1 if it is missing, or its parent's value is missing or unseen.
+    """The place of each value among the distributions, −1 if it is missing, or its parent's value is missing or unseen.
 
     A missing column without any known value is treated as no parent.
     """
@@ -305,7 +305,7 @@ def read_places(codes: Codes, pairs: Pairs, whole: bool) -> Codes:
 
 
 def log_sum_over_missing(codes: Codes, pairs: Pairs, table: Floats) -> Floats:
-    """log Σ over missing values of the terms whose parent is missing or unseen, (n, k), from the laws (k, places).
+    """log Σ over missing values of the terms whose parent is missing or unseen, (n, k), from distributions (k, places).
 
     From the leaves to the roots, each column sends its parent the likelihood of the parent's values under itself and
     its descendants (Pearl's message passing).

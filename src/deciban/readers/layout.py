@@ -14,7 +14,7 @@ from deciban.errors import DecibanError
 from deciban.families import FAMILIES, Family, Multinomial
 from deciban.storage.files import rebuild_family
 
-AUTO = ("gaussian", "categorical")  # the default laws: of numbers, and of all other columns
+AUTO = ("gaussian", "categorical")  # the default distributions: of numbers, and of all other columns
 LAWS = {word: law for family in FAMILIES.values() for word, law in family.laws().items()}
 NAMED_LAWS: dict[str, Family] = {word: LAWS[word] for word in AUTO} | LAWS
 LAW_TYPES = tuple(dict.fromkeys(type(law) for law in NAMED_LAWS.values()))
@@ -23,7 +23,7 @@ MAX_ALPHA = 1e100  # pseudo-counts past this leave nothing to the data
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A future block: columns, their law, and the strength of its prior (a number, "empirical" or "loo")."""
+    """A future block: columns, their distribution, and the strength of its prior (a number, "empirical" or "loo")."""
 
     names: tuple[str, ...]
     family: Family
@@ -35,8 +35,8 @@ def lay_out(
 ) -> tuple[Group, ...]:
     """Groups of columns, the same whatever order the columns come in.
 
-    `kinds` are the kinds of the columns, for those that no key names. Columns given one by one that have the same law
-    are one block, which is faster and gives the same model.
+    `kinds` are the kinds of the columns, for those that no key names. Columns given one by one that have the same
+    distribution are one block, which is faster and gives the same model.
     """
     groups: list[Group] = []
     single: dict[tuple[Family, float | str], list[str]] = {}

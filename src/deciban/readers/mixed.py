@@ -1,4 +1,4 @@
-"""Tables of mixed columns, each group of them for a law of its own."""
+"""Tables of mixed columns, each group of them for a distribution of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = ("number", "date", "boolean", "category")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixedReader(Reader):
-    """Columns by name, in groups of one law. `features` has the kind of each column, one of KINDS, by its name."""
+    """Columns by name, in groups of one distribution. `features` has the kind of each column, one of KINDS, by name."""
 
     groups: Callable[[], tuple[Group, ...]]  # called to learn; to score, the model has them
     features: Mapping[str, str]
@@ -68,7 +68,7 @@ class MixedReader(Reader):
         return Entries(data, model.schema.blocks)
 
     def native(self, rows: Data, model: Any) -> Any:
-        """A table like the one that was learned, of the columns that have a law."""
+        """A table like the one that was learned, of the columns that have a distribution."""
         by_name = {}
         for X, columns, block in zip(rows, model.schema.blocks, model.joint.blocks, strict=True):
             for j, name in enumerate(columns.names or ()):
@@ -193,7 +193,7 @@ def check_alike(levels: tuple[Any, ...], known: Categories, name: str) -> None:
 
 
 def as_column(values: Array, family: Family, categories: tuple[Any, ...], kind: str) -> Column:
-    """Values drawn from a law as a column of the kind that was learned."""
+    """Values drawn from a distribution as a column of the kind that was learned."""
     if family.values == "categories":
         return Levels(values.astype(np.int32), categories)
     if kind == "boolean" and family.values == "truths":

@@ -1,4 +1,4 @@
-"""Rows as the blocks of a joint law read them: a matrix for each block, and its columns as these rows have them."""
+"""Rows as the blocks of a joint distribution read them: for each block a matrix, and the columns of these rows."""
 
 from __future__ import annotations
 

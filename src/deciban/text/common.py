@@ -1,6 +1,6 @@
-"""A joint Gaussian of the commonest items, so that correlated items are not counted twice.
+"""A joint Gaussian of the most common items, so that correlated items are not counted twice.
 
-Graded evidence treats one item at a time. Beside it, the commonest words and pairs of a document are one vector x
+Graded evidence treats one item at a time. Beside it, the most common words and pairs of a document are one vector x
 (u^−½ where the item is present, of u distinct items, and 0 where it is not), which is modelled as normal in every
 class, with a covariance shared by all classes:
 
@@ -59,7 +59,7 @@ class CommonItems:
 
     @classmethod
     def chosen(cls, lexicon: Items, share: dict[str, Floats], documents: int, k: int) -> CommonItems | None:
-        """The commonest items, given the share of documents that have each, by block; None with too few documents.
+        """The most common items, given the share of documents that have each, by block; None with too few documents.
 
         With long documents, items that more than half of them have are left out: they are weak evidence, and cost most.
         """

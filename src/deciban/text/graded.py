@@ -217,7 +217,7 @@ class Graded(Learner):
         return model._chosen_by(rows, y, mark[order], weight, n_jobs)
 
     def with_common_items(self, rows: dict[str, Rows], y: Codes, weight: Floats | None, n_jobs: int | None) -> Graded:
-        """With the commonest items chosen, and their sums; the rows are all that was learned."""
+        """With the most common items chosen, and their sums; the rows are all that was learned."""
         share = {
             block: cells.total() / (self.sums.mass[block] or 1.0) for block, cells in self.sums.cells.items()
         }  # of documents; those with few items count more

@@ -93,7 +93,7 @@ def write_answers(
 ) -> int:
     """Write rows with their answers. Integer columns of the data, which are read as floats, are integers again.
 
-    Which columns are integers is known from a sample. A file with a type for each column is written anew if a row
+    Which columns are integers is known from a sample. A file with a type for each column is written again if a row
     has a fraction after all.
     """
     from deciban.sources import write_rows

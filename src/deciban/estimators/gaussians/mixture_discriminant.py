@@ -190,7 +190,7 @@ class MixtureDiscriminant(Estimator):
             )
 
     def _fits_parameters(self, model: Any) -> bool:
-        """Whether a model's law is one of the parameters."""
+        """Whether a model's distribution is one of the parameters."""
         family, own = model.joint.blocks[0].family, self._family()
         return chosen_from(replace(own, ridge=0.0), family) if self._chooses() else bool(family == own)
 
@@ -264,7 +264,7 @@ class MixtureDiscriminant(Estimator):
         return replace(shrunk, unlabelled=model.unlabelled, filled_by=model.filled_by)
 
     def _plain_joint(self) -> Joint:
-        """The law while EM runs: parameters plugged in, without shrinkage."""
+        """The distribution while EM runs: parameters plugged in, without shrinkage."""
         return Joint((Block(MultivariateGaussian(covariance=self.covariance, ridge=float(self.reg_covar)), 0.0),))
 
     def _choose_parts(
@@ -385,7 +385,7 @@ class MixtureDiscriminant(Estimator):
     def _held_losses(
         self, X: Array, codes: Array, weight: Floats | None, model: Model, owner: Array, families: Sequence[Family]
     ) -> list[float]:
-        """The same for several laws of the components."""
+        """The same for several distributions of the components."""
         rows = np.flatnonzero(np.isin(codes, owner) & ~np.isnan(X).any(axis=1))
         log_joint = score.apply([X[rows]], model, "log_joint", self.n_jobs)
         log_joint[owner[None, :] != codes[rows][:, None]] = -np.inf
@@ -437,7 +437,7 @@ class MixtureDiscriminant(Estimator):
         return replace(grown, unlabelled=model.unlabelled)
 
     def _merged_with(self, other: Any) -> ComponentModel:
-        """The merged model, with a law between those chosen for each, by how much each has learned."""
+        """The merged model, with a distribution between those chosen for each, by how much each has learned."""
         both: ComponentModel = self.model_ + other.model_
         family = between(self.model_.parts, other.model_.parts)
         return self._component_model(both.stats, both.owner, both.classes, both.closed, family)

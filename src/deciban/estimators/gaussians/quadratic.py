@@ -1,4 +1,4 @@
-"""Quadratic discriminant analysis: Gaussians with covariances of their own."""
+"""Quadratic discriminant analysis: Gaussians with their own covariances."""
 
 from __future__ import annotations
 

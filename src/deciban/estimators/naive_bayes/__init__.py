@@ -1,1 +1,1 @@
-"""Columns that are independent given the class, or depend on one other: a law for each."""
+"""Columns that are independent given the class, or depend on one other: a distribution for each."""

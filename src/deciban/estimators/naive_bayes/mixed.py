@@ -37,7 +37,7 @@ from deciban.show import Table, plain
 
 
 class NaiveBayes(Estimator):
-    """Naive Bayes for a table of mixed columns: p(x | y) = Π_b p_b(x_b | y), a law for every column or group of them.
+    """Naive Bayes for a table of mixed columns: p(x | y) = Π_b p_b(x_b | y), a distribution for each column or group.
 
     A table is a pandas, Polars or Arrow frame, a mapping of columns, a list of dicts, or an array. Where columns have
     names, later tables may have them in any order, and additional ones, which are ignored; a missing one is an error.
@@ -47,9 +47,9 @@ class NaiveBayes(Estimator):
     Parameters
     ----------
     columns : dict, default=None
-        {which: law}. Which columns: a name, an index, a tuple of these (one group), or a pattern such as "word_*"
-        (a group of the matching columns that no other key names; a column of exactly this name comes first).
-        A law is a name, a family from `deciban.families`, or a pair (law, alpha):
+        {which: distribution}. Which columns: a name, an index, a tuple of these (one group), or a pattern such as
+        "word_*" (a group of the matching columns that no other key names; a column of exactly this name comes first).
+        A distribution is a name, a family from `deciban.families`, or a pair (distribution, alpha):
 
         - "gaussian", "poisson", "geometric" (waiting times), "bernoulli" (greater than 0 or not), "categorical": each
           column separately;
@@ -57,13 +57,13 @@ class NaiveBayes(Estimator):
         - "full", "tied", "diag" and the other shapes of GaussianDiscriminant: the columns of a group are Gaussian
           together;
         - "drop": the column is left out.
-    rest : law, "auto" or "error", default="auto"
-        The law of columns that no key names. "auto": numbers and dates are Gaussian; strings, booleans and
+    rest : distribution, "auto" or "error", default="auto"
+        The distribution of columns that no key names. "auto": numbers and dates are Gaussian; strings, booleans and
         categories are categorical.
     alpha : float, "empirical" or "loo", default=1.0
         The strength of the priors: pseudo-counts of every category or word, pseudo-rows of every class otherwise.
         "empirical" maximises the marginal likelihood, "loo" minimises exact leave-one-out log loss, both for each
-        block separately: a group, or all columns of one law that were not given as a group.
+        block separately: a group, or all columns of one distribution that were not given as a group.
     class_prior : array-like of shape (k,) or "uniform", default=None
         The class prior, if it is known; otherwise n_y/n.
     n_jobs : int, default=None
@@ -73,7 +73,7 @@ class NaiveBayes(Estimator):
     ----------
     classes_, class_count_, class_prior_ : arrays
     blocks_ : Table
-        The blocks: their columns, law, and prior strength.
+        The blocks: their columns, distribution, and prior strength.
     alpha_ : tuple
         The prior strength in use, for each block.
     n_features_in_, feature_names_in_ : as in scikit-learn; the label's column is not among them
@@ -140,7 +140,7 @@ class NaiveBayes(Estimator):
 
     class_prior_ = attributes.class_prior
 
-    # ------------------------------------------------------------------ the law, and its reader
+    # ------------------------------------------------------------------ the distribution, and its reader
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -199,7 +199,7 @@ class NaiveBayes(Estimator):
         super()._check_mergeable(other)
 
     def _laws(self) -> dict[str, str]:
-        """The name of each column's law."""
+        """The name of each column's distribution."""
         return {
             name: law_name(block.family)
             for block, columns in zip(self.model_.joint.blocks, self.model_.schema.blocks, strict=True)
@@ -224,7 +224,7 @@ class NaiveBayes(Estimator):
 
     @property
     def blocks_(self) -> Table:
-        """The blocks of columns: their names, law, and strength of the prior."""
+        """The blocks of columns: their names, distribution, and strength of the prior."""
         check_is_fitted(self)
         rows: list[tuple[Any, ...]] = []
         for block, columns, alpha in zip(self.model_.joint.blocks, self.model_.schema.blocks, self.alpha_, strict=True):
@@ -286,5 +286,5 @@ def only_block(model: Model, block: int) -> Model:
 
 
 def law_name(family: Family) -> str:
-    """The name of a law."""
+    """The name of a distribution."""
     return family.covariance if isinstance(family, MultivariateGaussian) else family.name

@@ -29,7 +29,7 @@ class MultinomialNB(Estimator):
     class_prior : array-like of shape (k,), default=None
         The class prior, if it is known.
     predictive : bool, default=False
-        Integrate θ out instead of plugging its estimate in: the Dirichlet-multinomial law of a document.
+        Integrate θ out instead of plugging its estimate in: the Dirichlet-multinomial distribution of a document.
     n_jobs : int, default=None
         Threads; None is all cores for data large enough to gain from them.
 
@@ -37,7 +37,7 @@ class MultinomialNB(Estimator):
     ----------
     classes_, class_count_, class_log_prior_, feature_count_, feature_log_prob_ : arrays as in scikit-learn
     alpha_ : the pseudo-counts in use
-    model_ : the model as a value: its joint law and its sums
+    model_ : the model as a value: its joint distribution and its sums
 
     Examples
     --------
