@@ -285,7 +285,7 @@ def test_reliabilities_of_documents_that_are_given():
     before = learned.predict_proba(texts)
     again = copy.deepcopy(learned).refit_reliability(texts, y)
     np.testing.assert_allclose(again.predict_proba(texts), before, atol=1e-5)
-    with pytest.raises(DecibanError, match="to fit reliabilities on"):
+    with pytest.raises(DecibanError, match="to fit reliabilities"):
         copy.deepcopy(learned).refit_reliability()  # a copy by way of pickling has kept none
     with pytest.raises(DecibanError, match="learned nothing of class 'eggs'"):
         learned.refit_reliability(texts, ["eggs"] * len(y))
@@ -414,7 +414,7 @@ def test_a_model_that_chooses_nothing_keeps_nothing():
 
 
 def test_models_of_other_blocks_do_not_merge():
-    with pytest.raises(SchemaError, match="name the same blocks= for both"):
+    with pytest.raises(SchemaError, match="use the same blocks= for both"):
         TextClassifier(blocks=["words"]).fit(X, Y) + TextClassifier(blocks=["words", "pairs"]).fit(X, Y)
 
 

@@ -137,7 +137,7 @@ def test_no_word_is_kept(kind, tmp_path):
     with pytest.raises(AttributeError, match="n_features is 1048576"):
         learned.vocabulary_  # noqa: B018 - a property
     if kind != "complement":
-        with pytest.raises(DecibanError, match="words are not kept, for n_features is 1048576"):
+        with pytest.raises(DecibanError, match="n_features=1048576"):
             learned.sample(1)
 
 
@@ -209,7 +209,7 @@ def test_copies_that_learned_nothing_do_not_choose():
     assert copied.model_.choice is None
     assert (copied + copied).model_.choice is None
     assert len(copied.kept_) == 0
-    with pytest.raises(DecibanError, match="too few are kept"):
+    with pytest.raises(DecibanError, match="too few of the learned documents"):
         copied.refit_reliability()
     assert copied.refit_reliability(X, Y).model_.choice is not None
     assert len(copied.partial_fit(["more cash"], ["spam"]).kept_) == 1, "from then on it chooses automatically"

@@ -35,5 +35,5 @@ def background(
     words, counts = count_words(batches(documents, lowercase), None, None, rule, unspaced)
     times = np.bincount(counts.indices, counts.data, minlength=len(words))
     if not len(words):
-        raise DecibanError("the documents have no words to take pseudo-counts from")
+        raise DecibanError("the documents have no words: give documents with at least one word")
     return dict(zip(words.strings(), (times * (strength / times.sum())).tolist(), strict=True))

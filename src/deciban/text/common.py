@@ -275,7 +275,7 @@ class System(NamedTuple):
         try:
             inverse = np.ascontiguousarray(inverse_half(matrix))
         except np.linalg.LinAlgError as error:  # sums of rows and a ridge are positive definite
-            raise ForgetError("the sums of items that are taken together are not those of any documents") from error
+            raise ForgetError("the sums of items that are modelled together are not those of any documents") from error
         kernel.mirror(inverse)
         self.sums.known[self.ridge] = SolvedSystem(inverse)
         return inverse

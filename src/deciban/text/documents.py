@@ -139,7 +139,9 @@ def as_texts(raw: Any) -> Iterable[Any]:
         raise DecibanError("Iterable over raw text documents expected, string object received. Put it in a list.")
     axes = getattr(raw, "ndim", 2 if hasattr(raw, "columns") else 1)  # a frame of any library has columns
     if axes != 1:
-        raise DecibanError(f"documents are one column of texts, not {axes} axes: choose a column, or ravel()")
+        raise DecibanError(
+            f"documents must be one column of texts, not an array of {axes} axes: choose a column, or call ravel()"
+        )
     for name in ("tolist", "to_list", "to_pylist"):  # NumPy's and pandas', Polars', Arrow's
         if hasattr(raw, name):
             return getattr(raw, name)()  # type: ignore[no-any-return]  # a list in all three
@@ -180,17 +182,17 @@ def check(document: Any, number: int) -> None:
         return
     if isinstance(document, float) and document != document:
         raise DecibanError(
-            "np.nan is an invalid document, expected byte or unicode string. Document {row} is missing: drop it, or "
-            "put '' in its place",
+            "np.nan is an invalid document, expected byte or unicode string. Document {row} is missing: leave it "
+            "out, or replace it by ''",
             row=number,
             value=document,
         )
     if np.ndim(document) == 0 and is_missing(document):
         raise DecibanError(
-            "document {row} is missing ({value!r}): drop it, or put '' in its place", row=number, value=document
+            "document {row} is missing ({value!r}): leave it out, or replace it by ''", row=number, value=document
         )
     raise DecibanError(
-        "document {row} is of type {type} ({value!short}), not a string: drop it, or make it a string",
+        "document {row} is of type {type} ({value!short}), not a string: leave it out, or make it a string",
         row=number,
         value=document,
         type=type(document).__name__,

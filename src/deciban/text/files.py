@@ -229,7 +229,7 @@ def read_prior(encoded: Any, words: Vocabulary | Buckets | Items) -> dict[str, A
         if not all(isinstance(n, int | float) and 0 <= n < np.inf for n in numbers):
             raise FileError("its pseudo-counts are not numbers ≥ 0")
     if len(prior) and words.find(prior).min() < 0:
-        raise FileError("its pseudo-counts speak of words that it does not have")
+        raise FileError("its pseudo-counts are for words that it does not have")
     return prior
 
 

@@ -85,18 +85,18 @@ def pseudo_counts(
     out: dict[str, Any] = {}
     for word, value in (given or {}).items():
         if not isinstance(word, str):
-            raise ValueError(f"prior speaks of {word!r}, which is not a word")
+            raise ValueError(f"prior names {word!r}, which is not a word")
         amounts = value if isinstance(value, Mapping) else {None: value}
         for label, n in amounts.items():
             if isinstance(value, Mapping) and label not in set(classes.tolist()):
-                raise ValueError(f"prior[{word!r}] speaks of a class {label!r} that is not among {classes.tolist()}")
+                raise ValueError(f"prior[{word!r}] names the class {label!r}, which is not one of {classes.tolist()}")
             if not isinstance(n, Real) or not 0 <= float(n) < 1e100:
-                raise ValueError(f"prior[{word!r}] has {n!r}: pseudo-counts are numbers ≥ 0")
+                raise ValueError(f"prior[{word!r}] has {n!r}: pseudo-counts must be numbers ≥ 0")
         as_read = plain_words(word, lower, rule) if plain else rule.tokens(word, lower)
         if len([token for token in as_read if token != MIXED_SCRIPTS]) != 1 or len(word.split()) != 1:
-            raise ValueError(f"prior speaks of {word!r}, which is not one word as texts are read here")
+            raise ValueError(f"prior names {word!r}, which is not a single word as texts are read")
         read = as_read[0]
         if read in out:
-            raise ValueError(f"prior speaks of {read!r} twice")
+            raise ValueError(f"prior names {read!r} twice")
         out[read] = {c: float(n) for c, n in value.items()} if isinstance(value, Mapping) else float(value)
     return out

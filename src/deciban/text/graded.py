@@ -266,7 +266,7 @@ class Graded(Learner):
 
     @property
     def why_inexact(self) -> str:
-        return "some labels were guessed, by what all the others said" if self.unlabelled else ""
+        return "some labels were inferred from all other documents" if self.unlabelled else ""
 
     # ------------------------------------------------------------------ evidence
 

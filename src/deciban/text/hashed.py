@@ -159,7 +159,7 @@ class HashedLexicon(Items):
 def check_words_are_kept(n_features: int | None) -> None:
     if n_features is not None:
         raise DecibanError(
-            f"texts cannot be drawn: the words are not kept, for n_features is {n_features}. Learn with n_features=None"
+            f"texts cannot be drawn, because with n_features={n_features} no words are stored: fit with n_features=None"
         )
 
 

@@ -171,8 +171,8 @@ def rechosen(model: Model, kept: Kept, n_jobs: int | None = None) -> Model:
     """The model with choices made on its kept documents."""
     if not kept.stand_for(model.weight):
         raise DecibanError(
-            "of the documents that the model has learned, too few are kept in memory to fit reliabilities on "
-            "(a model read from a file has none): give some of them, refit_reliability(X, y)"
+            "too few of the learned documents are in memory to fit reliabilities (a model loaded from a file has "
+            "none): pass some of them, refit_reliability(X, y)"
         )
     return chosen_by(model, *kept.limited(max_documents_to_fit_on(model.classes)).labelled(model.classes), n_jobs)
 

@@ -255,7 +255,7 @@ class Plain(Learner):
 
     @property
     def why_inexact(self) -> str:
-        return "some labels were guessed, by what all the others said" if self.unlabelled else ""
+        return "some labels were inferred from all other documents" if self.unlabelled else ""
 
     def _among(self, words: AnyWords) -> Plain:
         """The same with more words, which come after this model's."""
@@ -403,7 +403,7 @@ class Plain(Learner):
     def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[list[str], Codes]:
         """Documents and their classes: bags of words, in any order."""
         if not self.model.generative:
-            raise NotAvailableError("complement naive Bayes is not a generative model: it has no law of x to draw from")
+            raise NotAvailableError("complement naive Bayes is not a generative model: texts cannot be drawn from it")
         length = how.get("length")
         check_words_are_kept(self.n_features)
         strings = self.words.strings()

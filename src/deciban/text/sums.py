@@ -181,7 +181,10 @@ class TextSums:
                 raise never_learned(a.lexicon.names(block, np.array([short], dtype=np.int32))[0])
             empty_classes = np.flatnonzero(weight <= 0)
             if len(empty_classes) and np.isin(cells[block].cls, empty_classes).any():
-                raise ForgetError("cannot forget these documents: their class would have words left, but no document")
+                raise ForgetError(
+                    "cannot forget these documents: their class would have words left but no document, "
+                    "so they were not learned in this form"
+                )
             keep[block] = np.diff(cells[block].ptr) > 0
         lexicon, which = a.lexicon.kept(keep)
         cells = {block: cells[block].take(which[block]) for block in cells}
@@ -258,8 +261,8 @@ class TextSums:
     def _in_common(self, other: TextSums) -> tuple[TextSums, TextSums]:
         if self.blocks != other.blocks:
             raise SchemaError(
-                f"cannot merge a model of {', '.join(self.blocks)} with one of {', '.join(other.blocks)}: "
-                "name the same blocks= for both"
+                f"cannot merge a model of {', '.join(self.blocks)} with one of {', '.join(other.blocks)}: use the "
+                f"same blocks= for both"
             )
         check_same_hashing(self.lexicon.n_features, other.lexicon.n_features)
         check_same_rule(self.lexicon.rule, other.lexicon.rule)
@@ -275,25 +278,25 @@ class TextSums:
 def check_same_hashing(one: int | None, two: int | None) -> None:
     if one != two:
         raise SchemaError(
-            f"cannot merge models whose n_features differs: {one} and {two}. The buckets of one are not those of the "
-            "other: learn both with the same n_features"
+            f"cannot merge models whose n_features differs: {one} and {two}, so their buckets do not match: fit both "
+            f"with the same n_features"
         )
 
 
 def check_same_rule(one: TokenRule, two: TokenRule) -> None:
     if one.scripts != two.scripts:
         raise SchemaError(
-            "cannot merge these models: one of them was saved by an older version, which cut texts at spaces and "
-            "punctuation alone. Learn its texts again"
+            "cannot merge these models: one of them was saved by an older version, which split texts only at spaces "
+            "and punctuation. Train it again"
         )
     if one.normalise != two.normalise:
-        raise SchemaError("cannot merge models whose normalise differs: learn both with the same")
+        raise SchemaError("cannot merge models whose normalise differs: fit both with the same")
 
 
 def never_learned(item: str) -> ForgetError:
     return ForgetError(
-        "cannot forget these documents: they were not learned as they are (of {value!r} the model has learned less "
-        "than they hold)",
+        "cannot forget these documents: they were not learned in this form (the model has learned less of {value!r} "
+        "than they contain)",
         value=item,
     )
 

@@ -76,8 +76,8 @@ def split_file(file: io.BufferedReader[Any], path: Path) -> Iterator[bytes]:
         return
     if not one and not FIELD.match(first.removeprefix(b"\xef\xbb\xbf")):
         raise FileError(
-            "{file!r} does not look like mail: its first line is {value!r}, and no header field such as 'Subject: …'; "
-            "if it is a mail, give its name the ending .eml, and if not, move it elsewhere",
+            "{file!r} does not look like mail: its first line is {value!r}, not a header field such as 'Subject: …': "
+            "if it is a mail, give it the extension .eml; if not, move it out of the folder",
             file=str(path),
             value=first[:40],
         )

@@ -116,7 +116,7 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
     (('Subject', 'Hello'),)
     """
     if isinstance(headers, str):
-        raise TypeError(f"headers is a list of names: give ({headers!r},) to keep one of them")
+        raise TypeError(f"headers must be a list of names: give ({headers!r},) to keep one of them")
     mail = parsed(raw)
     wanted = None if headers is None else {name.lower() for name in headers}
     leaves = list(mail.leaves())
@@ -141,7 +141,7 @@ def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
     if isinstance(raw, Message):
         return from_message(raw)
     raise KindError(
-        "a mail is bytes, a string, a path or an email.message.Message, not {type} {shown}",
+        "a mail must be bytes, a string, a path or an email.message.Message, not {type} {shown}",
         value=raw,
         type=type(raw).__name__,
         shown=f"{raw!r:.80}",
