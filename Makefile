@@ -72,7 +72,7 @@ docs: $(TOOLS)  ## the documentation as pages in site/
 	@$(BIN)/mkdocs build --strict
 	@echo "site/index.html"
 
-gallery: $(TOOLS)  ## draw the pictures of docs/gallery.md anew
+gallery: $(TOOLS)  ## draw the pictures of docs/gallery.md again
 	@$(BIN)/python docs/gallery.py
 
 browser:  ## install Chromium (Debian, as root), in which a test looks at the report
