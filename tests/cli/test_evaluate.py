@@ -96,13 +96,14 @@ def test_a_filter_is_judged_by_its_three_answers(inside):
     assert done["answers"]["ham_unsure"] == pytest.approx(done["answers"]["ham"]["unsure"] / hams)
     assert done["answers"]["spam_missed"] == pytest.approx(done["answers"]["spam"]["ham"] / spams)
     lines = succeeded(inside("evaluate", "m.deciban", "mails.csv")).out.splitlines()
-    assert lines[0] == "what the filter answers: 60 mails", "at the top"
-    shown = {line[:26].strip(): line[26:].split() for line in lines[2:7]}
-    assert shown["ham lost (answered spam)"][0] == str(done["answers"]["ham"]["spam"])
+    assert lines[0] == "predictions of the filter: 60 mails", "at the top"
+    shown = {line[:27].strip(): line[27:].split() for line in lines[2:7]}
+    assert shown["ham lost (predicted spam)"][0] == str(done["answers"]["ham"]["spam"])
     assert shown["spam caught"][0] == str(done["answers"]["spam"]["spam"])
     assert shown["spam unsure"] == [
         str(done["answers"]["spam"]["unsure"]),
-        f"{done['answers']['spam_unsure']:.1%}",
+        f"{100 * done['answers']['spam_unsure']:.1f}",
+        "%",
         "of",
         "spam",
     ]

@@ -250,7 +250,7 @@ def test_a_class_of_one_row_gets_a_note(model, inside):
         inside.folder / "few.csv", index=False
     )
     done = succeeded(inside("train", "few.csv", "-t", "label", "--model", model))
-    assert "1 row is alone in its class and cannot be judged" in re.sub(r"\s+", " ", done.out)
+    assert "1 row is alone in its class and cannot be evaluated" in re.sub(r"\s+", " ", done.out)
     assert (
         "note"
         in succeeded(inside("train", "few.csv", "-t", "label", "--model", model, "--json", "-o", "x")).json()[

@@ -230,7 +230,7 @@ def test_rows_that_cannot_be_judged_get_a_note():
     judged = GaussianNB().fit(X, y).leave_one_out(X, y)
     assert judged.judged == 4
     assert np.isfinite([judged.accuracy, judged.log_loss, judged.brier, judged.calibration_error]).all()
-    assert "1 row is alone in its class and cannot be judged; about 20% of new rows may be" in repr(judged)
+    assert "1 row is alone in its class and cannot be evaluated; about 20 % of new rows may be" in repr(judged)
     single = GaussianNB().fit([[1.0], [2.0]], [0, 0]).leave_one_out([[1.0], [2.0]], [0, 0])
     assert single.accuracy == 1.0
     assert "There is only one class" in repr(single)

@@ -442,7 +442,7 @@ class SetsEvaluation(Result):
         worst = f" ({100.0 * self.worst_class:.3g} % of the class covered least)" if len(self.classes) > 1 else ""
         return (
             f"Prediction sets of {100.0 * self.asked:.6g} %: they contain the true class of "
-            f"{100.0 * self.coverage:.3g} % of rows{worst}, {self.mean_size:.3g} classes on average; "
+            f"{100.0 * self.coverage:.3g} % of rows{worst}, and their mean size is {self.mean_size:.3g}; "
             f"{100.0 * self.single:.3g} % contain one class, {100.0 * self.empty:.3g} % none."
         )
 

@@ -123,7 +123,7 @@ class LeaveOneOut(Judged):
         rows = "1 row is" if alone == 1 else f"{alone} rows are"
         share = alone / max(1, int(some.sum()))
         return (
-            f"{rows} alone in {'its' if alone == 1 else 'their'} class and cannot be evaluated; about {share:.0%} of "
+            f"{rows} alone in {'its' if alone == 1 else 'their'} class and cannot be evaluated; about {100 * share:.0f} % of "
             f"new rows may be of classes never seen."
         )
 

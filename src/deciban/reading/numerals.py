@@ -222,7 +222,7 @@ def look(texts: Iterable[str]) -> Look | None:
     >>> look(["1.234,5", "12", "€ 3"])
     Look(locales=((',', '.'),), unit='€', scaled=False, words=(), example='1.234,5')
     >>> look(["1,234", "5,678"]).format()[1]
-    '1,234 may be thousands or decimals, and is read as thousands'
+    '1,234 may have a thousands or a decimal separator, and is read with a thousands separator'
     >>> look(["12 kg", "3 cm"]), look(["0171 5550101", "0172 5550199"])
     (None, None)
     """

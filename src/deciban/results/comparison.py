@@ -124,7 +124,7 @@ class Comparison(Result):
         """Log loss and accuracy in two tables, for narrow terminals."""
         rows, models = self.to_table().rows, len(self.names)
         loss_rows = [(size, *cells[:models], cells[-1]) for size, *cells in rows]
-        accuracies = [(size, *(f"{share:.1%}" for share in cells[models:-1])) for size, *cells in rows]
+        accuracies = [(size, *(f"{100 * share:.1f} %" for share in cells[models:-1])) for size, *cells in rows]
         return Details(
             (
                 f"{self._title()}.",

@@ -365,14 +365,14 @@ class Judged(Result):
             ),
             *self._log_loss_rows(),
             ("Brier score", self.brier, "squared error of probabilities; 0 is best"),
-            ("calibration error", self.calibration_error, "mean difference between predicted probability and accuracy"),
+            ("calibration error", self.calibration_error, "mean gap between confidence and accuracy"),
         ]
         if self.auc is not None and math.isfinite(self.auc):
             rows.append(
                 (
                     "AUC",
                     self.auc,
-                    f"share of pairs of rows ranked correctly, for {plain(self.classes[1])}; 0.5 is chance",
+                    f"pairs of rows ranked correctly, for {plain(self.classes[1])}; 0.5 is chance",
                 )
             )
         n = self.judged
@@ -439,18 +439,18 @@ class Evaluation(Judged):
     >>> Evaluation(np.array(["ham", "spam"]), np.log(proba), np.array([0, 0, 1, 1]))
     new rows: 4 rows
     measure             value
-    accuracy             0.75  share of rows predicted right (always ham: 0.5)
-    log loss           0.5108  nats a row (class shares alone: 0.6931)
+    accuracy             0.75  share of rows predicted correctly (always ham: 0.5)
+    log loss           0.5108  nats per row (class frequencies alone: 0.6931)
     Brier score         0.175  squared error of probabilities; 0 is best
-    calibration error    0.35  how far probabilities are off, on average
-    AUC                  0.75  pairs of rows ranked right, for spam; 0.5 is chance
+    calibration error    0.35  mean gap between confidence and accuracy
+    AUC                  0.75  pairs of rows ranked correctly, for spam; 0.5 is chance
     <BLANKLINE>
     class by class
     class  rows  precision  recall      f1
     ham       2     0.6667       1     0.8
     spam      2          1     0.5  0.6667
     <BLANKLINE>
-    confusion: truth down, prediction across
+    confusion matrix: true class in rows, prediction in columns
           ham  spam
     ham     2     0
     spam    1     1
@@ -496,7 +496,7 @@ def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
     other column, or with the column that it was trained on from the command line.
 
     A label that the model does not know counts as a mistake of infinite log loss, and `unknown_rows` says how many
-    there were. A row without a label cannot be judged: that is an error.
+    there were. A row without a label is an error.
 
     >>> from deciban import GaussianNB
     >>> model = GaussianNB().fit([[1.0], [2.0], [6.0], [7.0]], ["small", "small", "large", "large"])

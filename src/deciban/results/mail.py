@@ -15,16 +15,16 @@ HAM, UNSURE, SPAM = "ham", "unsure", "spam"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MailAnswers(Result):
-    """How many hams and spams got which answer. A ham that is answered spam is lost, a spam answered ham is missed.
+    """How many hams and spams got which prediction. Ham predicted spam is lost, spam predicted ham is missed.
 
     >>> MailAnswers.of(["ham", "ham", "spam", "spam"], np.array(["ham", "unsure", "spam", "ham"]))
-    what the filter answers: 4 mails
-                                mails  share
-    ham lost (answered spam)        0    0.0% of ham
-    ham unsure                      1   50.0% of ham
-    spam caught                     1   50.0% of spam
-    spam missed (answered ham)      1   50.0% of spam
-    spam unsure                     0    0.0% of spam
+    predictions of the filter: 4 mails
+                                 mails  share
+    ham lost (predicted spam)        0    0.0 % of ham
+    ham unsure                       1   50.0 % of ham
+    spam caught                      1   50.0 % of spam
+    spam missed (predicted ham)      1   50.0 % of spam
+    spam unsure                      0    0.0 % of spam
     """
 
     ham: dict[str, int]  # by answer
@@ -66,7 +66,7 @@ class MailAnswers(Result):
     def _cells(self, label: str, answer: str) -> tuple[int, str]:
         counts = self.ham if label == HAM else self.spam
         part = share(counts, answer)
-        return counts[answer], f"there is no {label}" if part is None else f"{part:6.1%} of {label}"
+        return counts[answer], f"there is no {label}" if part is None else f"{100 * part:5.1f} % of {label}"
 
 
 def share(counts: dict[str, int], answer: str) -> float | None:

@@ -67,14 +67,14 @@ def predict(
 
     \b
     Examples:
-      deciban predict churn.deciban new.csv -o judged.csv
-      deciban predict churn.deciban new.parquet --proba -o judged.parquet
+      deciban predict churn.deciban new.csv -o predicted.csv
+      deciban predict churn.deciban new.parquet --proba -o predicted.parquet
       cat new.csv | deciban predict churn.deciban - --only | sort | uniq -c
       deciban predict filter.deciban Inbox.mbox
       deciban predict churn.deciban new.csv --coverage 0.95 --rows customers.csv
     """
     if output not in (None, "-"):
-        checked_output(output, force, "judged.csv", [model, *data, *(rows or [])])
+        checked_output(output, force, "predicted.csv", [model, *data, *(rows or [])])
     loaded, files = open_model(model), FileOptions(format, delimiter, encoding, missing, header, sheet)
     new = rows_for(loaded, data, files, labelled=False)
     sets = prediction_set_function(loaded, model, coverage, by_class, rows, files)
