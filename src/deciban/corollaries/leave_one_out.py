@@ -123,8 +123,8 @@ class LeaveOneOut(Judged):
         rows = "1 row is" if alone == 1 else f"{alone} rows are"
         share = alone / max(1, int(some.sum()))
         return (
-            f"{rows} alone in {'its' if alone == 1 else 'their'} class and cannot be evaluated; about {100 * share:.0f} % of "
-            f"new rows may be of classes never seen."
+            f"{rows} alone in {'its' if alone == 1 else 'their'} class and cannot be evaluated; about "
+            f"{100 * share:.0f} % of new rows may be of classes never seen."
         )
 
     def to_dict(self) -> dict[str, Any]:

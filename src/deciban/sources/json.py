@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
-from deciban._kernel.json import count_keys, nested_at
+from deciban._kernel import json as kernel
 from deciban.errors import DecibanError, FileError
 from deciban.show import one_line
 from deciban.sources.base import SAMPLE_ROWS
@@ -132,7 +132,7 @@ class Json(Records):
 
     def _checked_key_count(self, data: bytes, rows: int) -> int:
         """How many different keys the objects have, unless they are too many for columns of a table."""
-        n_keys, n_values = count_keys(data, MAX_KEYS_COUNTED)
+        n_keys, n_values = kernel.count_keys(data, MAX_KEYS_COUNTED)
         sparse = n_values < MIN_FILLED_SHARE * rows * n_keys
         limit = MAX_SPARSE_KEYS if sparse else MAX_COLUMNS
         if n_keys <= limit:
@@ -221,7 +221,7 @@ def read_json(data: bytes, schema: pa.Schema | None) -> pa.Table:
     """Parse objects into a table; without a schema, types are inferred."""
     if not data.isascii():
         data.decode()  # Arrow does not check
-    if nested_at(data) >= 0:
+    if kernel.nested_at(data) >= 0:
         raise pa.ArrowInvalid("a value is nested")  # no cell is, and the parser overflows the stack if it is too deep
     if not data.strip():
         return (schema or pa.schema([])).empty_table()
