@@ -137,7 +137,7 @@ class Judged(Result):
 
     @property
     def accuracy(self) -> float:
-        """The share of rows that are predicted right."""
+        """The share of rows that are predicted correctly."""
         return average(self.right, self._weights)
 
     @property
@@ -372,7 +372,7 @@ class Judged(Result):
                 (
                     "AUC",
                     self.auc,
-                    f"pairs of rows ranked correctly, for {plain(self.classes[1])}; 0.5 is chance",
+                    f"pairs ranked correctly, for {plain(self.classes[1])}; 0.5 is chance",
                 )
             )
         n = self.judged
@@ -386,7 +386,7 @@ class Judged(Result):
         none = f"none, because {n:,} row{' has' if n == 1 else 's have'} a true class of probability 0"
         if not math.isfinite(self.possible_log_loss):
             return [("log loss", None, none)]
-        return [("log loss", None, none), ("… of the others", self.possible_log_loss, "nats a row")]
+        return [("log loss", None, none), ("… of the others", self.possible_log_loss, "nats per row")]
 
     def details(self) -> Details:
         """Everything, to be shown: measures, each class, and the confusion matrix."""
@@ -443,7 +443,7 @@ class Evaluation(Judged):
     log loss           0.5108  nats per row (class frequencies alone: 0.6931)
     Brier score         0.175  squared error of probabilities; 0 is best
     calibration error    0.35  mean gap between confidence and accuracy
-    AUC                  0.75  pairs of rows ranked correctly, for spam; 0.5 is chance
+    AUC                  0.75  pairs ranked correctly, for spam; 0.5 is chance
     <BLANKLINE>
     class by class
     class  rows  precision  recall      f1

@@ -72,7 +72,7 @@ class Tally(Result):
 
     @property
     def accuracy(self) -> float:
-        """The share of rows that are predicted right."""
+        """The share of rows that are predicted correctly."""
         return self.right / self.rows if self.rows else float("nan")
 
     @property
