@@ -37,7 +37,7 @@ TRAIN_BATCH = 2000  # mails of a mailbox learned at a time
 
 
 class SpamFilter(Estimator):
-    """Ham, unsure or spam: the answer of least expected cost, given the mail's words, pairs and header fields.
+    """Ham, unsure or spam: the answer with the lowest expected cost, given the mail's words, pairs and header fields.
 
     Mails are raw messages (bytes or strings), `email` messages, paths of message files, or what `deciban.text.mail`
     reads. With p the probability of spam, "spam" costs (1 − p)·false_positive, "ham" p·false_negative and "unsure"
@@ -47,9 +47,9 @@ class SpamFilter(Estimator):
     Parameters
     ----------
     false_positive : float, default=20.0
-        The cost of losing a wanted mail among the spam.
+        The cost of classifying a wanted mail as spam.
     false_negative : float, default=1.0
-        The cost of a spam among the wanted mail.
+        The cost of classifying a spam as wanted mail.
     unsure : float, default=0.2
         The cost of an unsure answer: somebody has to look.
     headers : sequence of str or None, default=None

@@ -41,9 +41,9 @@ TABLES = ("pandas", "polars", "pyarrow", "numpy", "dict")  # forms in which rows
 class Classifier(Estimator):
     """Any table in, labels out: numbers, categories, texts, dates and missing values; distributions are chosen for you.
 
-    Several generative experts score a row: columns one by one (naive Bayes), Gaussians over all numbers, several
-    clusters per class, columns given other columns, decision trees. Their evidence is weighted by how reliable it is on
-    rows left out, and added up:
+    Several small generative models, the experts, score a row: columns one by one (naive Bayes), Gaussians over all
+    numbers, several clusters per class, columns given other columns, decision trees. Their evidence is weighted by how
+    reliable it is on left-out rows, and added up:
 
         log P(y | x) = log π_y + b_y + Σ_m r_m F_m(x, y) + Σ_j δ_j F_j(x, y) − log Z,   r, δ ≥ 0
 
@@ -55,18 +55,17 @@ class Classifier(Estimator):
     Parameters
     ----------
     schema : {column: kind}, optional
-        The kinds of columns, where the guess is wrong: "number", "count", "category", "boolean", "text", "date",
-        "identifier", "constant" or "skip", the last three left out. `kinds_` has the inferred kinds, and the reasons.
+        Kinds of columns, to correct the detected ones: "number", "count", "category", "boolean", "text", "date",
+        "identifier", "constant" or "skip"; the last three are left out. `kinds_` has the detected kinds and reasons.
     decimal, thousands : str, optional
-        What separates decimals ("." or ",") and thousands (",", ".", " ", "'" or "") in strings that are numbers, such
-        as "$1,234.50" or "1.234,50 €". By default the values of the table decide; give them where values can mean two
-        things, as "1,234" can.
+        The decimal ("." or ",") and thousands separators (",", ".", " ", "'" or "") in strings that are numbers, such
+        as "$1,234.50" or "1.234,50 €". Detected by default; give them if values are ambiguous, as "1,234" is.
     day_first : bool, optional
-        Whether in dates such as "5/12/2019" the day comes first. By default the values of each column decide.
+        Whether in dates such as "5/12/2019" the day comes first. Detected for each column by default.
     class_prior : array-like, {class: p}, "uniform" or None, default=None
         The class prior; None is the empirical one.
     n_jobs : int, optional
-        Threads; None takes as many as there are processors, for tables large enough to gain from them.
+        Number of threads; None uses all processors for tables large enough to benefit.
 
     Attributes
     ----------

@@ -32,15 +32,15 @@ class TextClassifier(Estimator):
     """Texts in, labels out: learned in one pass, updated, forgotten and merged exactly, explained word by word.
 
     By default the evidence of words, pairs of words, header fields, and in short texts of gaps and characters is graded
-    by how much is known of each item, and weighted by reliabilities that are fitted on exact leave-one-out evidence; so
-    the probabilities are calibrated. `reliability=None` is the plain model of one family on words, in one pass.
+    by how informative each item is, and weighted by reliabilities fitted on exact leave-one-out evidence, so that the
+    probabilities are calibrated. `reliability=None` is the plain model of one family on words, in one pass.
 
     Parameters
     ----------
     reliability : "loo" or None, default="loo"
-        How evidence is weighted: by leave-one-out, or as the family has it.
+        How evidence is weighted: by leave-one-out, or not at all, as in plain naive Bayes.
     family : "multinomial", "bernoulli" or "complement", default="multinomial"
-        The distribution of words where reliability is None (S3–S6, S8).
+        The distribution of words if reliability is None (S3–S6, S8).
     alpha : float, "loo" or "empirical", default=1.0
         Pseudo-counts of the family. With reliability, several strengths are combined and this is not used.
     blocks : "auto" or a sequence of "words", "pairs", "headers", "gaps", "characters", "repeats", default="auto"
@@ -53,16 +53,16 @@ class TextClassifier(Estimator):
     class_prior : array-like of shape (k,), {class: p}, "uniform" or None, default=None
         The class prior; None is the empirical one.
     lowercase : bool, default=True
-        Whether "Free" is "free".
+        Whether "Free" and "free" are the same word.
     normalise : bool, default=True
-        Whether texts are read in Unicode's normal form NFKC, in which letters and digits of full width, ligatures,
-        styled letters and accents typed apart are the usual ones.
+        Whether texts are normalised to Unicode NFKC, which replaces full-width letters and digits, ligatures, styled
+        letters and separately typed accents by the usual characters.
     n_features : int, default=None
         Hash items into this many buckets, |MurmurHash3| mod n_features, and keep no words: memory is bounded however
         many texts there are, and no text can be read from a model. Items in one bucket are the same to the model: with
         2**20 buckets few collisions matter. Per block of evidence; a model has only the buckets that it has seen.
     n_jobs : int, default=None
-        Threads; None is all cores where there is enough text to gain from them.
+        Number of threads; None uses all cores if there is enough text to benefit.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ class GaussianDiscriminant(Estimator):
     criterion : {"log_loss", "accuracy"}, default="log_loss"
         The criterion of "loo".
     n_jobs : int, default=None
-        Threads; None is all cores for data large enough to gain from them.
+        Number of threads; None uses all cores for data large enough to benefit.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     covariance_estimator : object with fit and covariance_, default=None
         Estimates each class's covariance from its rows. The estimate is kept: such a model cannot learn more.
     n_jobs : int, default=None
-        Threads; None is all cores for data large enough to gain from them.
+        Number of threads; None uses all cores for data large enough to benefit.
 
     Attributes
     ----------

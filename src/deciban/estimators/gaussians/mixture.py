@@ -64,7 +64,7 @@ class GaussianMixture(Estimator):
     verbose, verbose_interval : int, default=0, 10
         Print every `verbose_interval` steps. A terminal always shows progress.
     n_jobs : int, default=None
-        Threads; None is all cores for data large enough to gain from them.
+        Number of threads; None uses all cores for data large enough to benefit.
 
     Attributes
     ----------

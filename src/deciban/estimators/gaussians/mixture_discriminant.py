@@ -74,7 +74,7 @@ class MixtureDiscriminant(Estimator):
         The class prior, if it is known; otherwise n_y/n.
     random_state : int, RandomState or None, default=0
     n_jobs : int, default=None
-        Threads; None is all cores for data large enough to gain from them.
+        Number of threads; None uses all cores for data large enough to benefit.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ class NearestCentroid(Estimator):
     priors : {"uniform", "empirical"} or array-like of shape (k,), default="uniform"
         The class prior.
     n_jobs : int, default=None
-        Threads; None is all cores for data large enough to gain from them.
+        Number of threads; None uses all cores for data large enough to benefit.
 
     Attributes
     ----------

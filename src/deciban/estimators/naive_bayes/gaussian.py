@@ -38,7 +38,7 @@ class GaussianNB(Estimator):
     predictive : bool, default=False
         Integrate means and variances out instead of plugging their estimates in: Student-t.
     n_jobs : int, default=None
-        Threads; None is all cores for data large enough to gain from them.
+        Number of threads; None uses all cores for data large enough to benefit.
 
     Attributes
     ----------

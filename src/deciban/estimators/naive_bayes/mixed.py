@@ -67,7 +67,7 @@ class NaiveBayes(Estimator):
     class_prior : array-like of shape (k,) or "uniform", default=None
         The class prior, if it is known; otherwise n_y/n.
     n_jobs : int, default=None
-        Threads; None is all cores for data large enough to gain from them.
+        Number of threads; None uses all cores for data large enough to benefit.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ class MultinomialNB(Estimator):
     predictive : bool, default=False
         Integrate θ out instead of plugging its estimate in: the Dirichlet-multinomial distribution of a document.
     n_jobs : int, default=None
-        Threads; None is all cores for data large enough to gain from them.
+        Number of threads; None uses all cores for data large enough to benefit.
 
     Attributes
     ----------
