@@ -316,7 +316,7 @@ def test_files_that_may_have_been_meant(tmp_path):
         assert errors.did_you_mean_file(str(tmp_path / name), "look") == f"did you mean {both}?"
     assert errors.did_you_mean_file(str(tmp_path / "new.csv"), "look") == "look", "the same ending is no likeness"
     assert (
-        errors.did_you_mean_file(str(tmp_path / "no" / "a.csv"), "look") == f"there is no folder '{tmp_path}/no' either"
+        errors.did_you_mean_file(str(tmp_path / "no" / "a.csv"), "look") == f"the folder '{tmp_path}/no' does not exist"
     )
 
 
@@ -399,7 +399,7 @@ def test_dask_names_the_partition_and_keeps_the_fields(scheduler):
     error = caught.value
     assert (error.row, error.value) == (1, ["{row}"])
     assert error.file == "partition 1 (counted from 0) of the Dask Bag"
-    assert str(error).startswith(f"{error.file}: row 1 is ['{{row}}']: all rows of a Bag are dicts")
+    assert str(error).startswith(f"{error.file}: row 1 is ['{{row}}']: the rows of a Bag must all be dicts")
 
 
 def test_rows_of_a_long_partition_have_their_numbers(monkeypatch):

@@ -132,7 +132,7 @@ def test_a_family_without_a_formula_raises():
         term = WithLogs.__mro__[2].term  # what every family inherits
 
     with pytest.raises(
-        DecibanError, match="the bare law cannot be put into SQL or ONNX: score rows with predict_proba"
+        DecibanError, match="the bare distribution cannot be exported to SQL or ONNX: score rows with predict_proba"
     ):
         Bare().term(None, Columns(1), Sketch())
 

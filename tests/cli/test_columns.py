@@ -105,7 +105,7 @@ def test_separators_decide_what_values_leave_open(inside, given, value):
     rows = [f"{'1,234' if i % 2 else '5,678'};{'no' if i % 2 else 'yes'}" for i in range(30)]
     (inside.folder / "a.csv").write_text("n;y\n" + "\n".join(rows) + "\n")
     done = succeeded(inside("train", "a.csv", "-t", "y", "-o", "m.deciban", *given))
-    assert ("--decimal decides" in done.err) == (not given)
+    assert ("set it with --decimal" in done.err) == (not given)
     why = succeeded(inside("explain", "m.deciban", "--set", "n=1,234", "--json")).json()
     assert [item["value"] for item in why["evidence"] if item["name"] == "n"] == [value]
 
@@ -118,7 +118,7 @@ def test_which_comes_first_in_dates(inside, given, day, model):
     rows = [f"{i % 12 + 1}/{i % 11 + 1}/2024;{'no' if i % 2 else 'yes'}" for i in range(60)]
     (inside.folder / "a.csv").write_text("when;y\n" + "\n".join(rows) + "\n")
     done = succeeded(inside("train", "a.csv", "-t", "y", "--model", model, "-o", "m.deciban", *given))
-    assert ("--day-first or --month-first decides" in done.err) == (not given and model == "classifier")
+    assert ("set it with --day-first or --month-first" in done.err) == (not given and model == "classifier")
     assert f"with the {'day' if '--day-first' in given else 'month'} first" in done.out
     why = succeeded(inside("explain", "m.deciban", "--set", "when=5/6/2024", "--json")).json()
     assert [item["value"] for item in why["evidence"] if item["name"] == "when"] == [day]
@@ -236,7 +236,7 @@ def test_a_note_in_a_process_of_its_own(tmp_path):
     (tmp_path / "a.csv").write_text("n;y\n" + "\n".join(rows) + "\n")
     done = succeeded(deciban("train", "a.csv", "-t", "y", cwd=tmp_path))
     assert done.err.startswith("deciban: note: column 'n': ")
-    assert done.err.endswith("--decimal decides\n")
+    assert done.err.endswith("set it with --decimal\n")
 
 
 @pytest.mark.parametrize("model", ["classifier", "naive-bayes"])

@@ -91,9 +91,9 @@ def test_rows_of_classes_never_learned(model, inside):
     write_table(inside.folder / "new.csv", ["a", "b"] * 10 + ["z"] * 3)
     done = succeeded(inside("evaluate", "m.deciban", "new.csv"))
     out = " ".join(done.out.split())
-    assert "log loss none, for 3 rows have a class that was given no probability" in out
+    assert "log loss none, because 3 rows have a true class of probability 0" in out
     assert "… of the others" in out
-    assert "3 rows with labels that the model does not know (z): they count as mistakes." in out
+    assert "3 rows with labels unknown to the model (z): they count as mistakes." in out
     assert not NO_FIGURE.search(done.out)
     document = succeeded(inside("evaluate", "m.deciban", "new.csv", "--json")).json()
     assert (document["log_loss"], document["impossible_rows"]) == (None, 3)

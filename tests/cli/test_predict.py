@@ -123,7 +123,7 @@ def test_a_value_that_is_no_number_is_reported_with_its_row(shop, inside):
     lines[3] = "old," + lines[3].partition(",")[2]
     (inside.folder / "odd.csv").write_text("\n".join(lines) + "\n")
     done = succeeded(inside("predict", shop.churn, "odd.csv"))
-    assert done.err == "deciban: note: column 'age': 1 value is not a number ('old' in row 3), and taken as missing\n"
+    assert done.err == "deciban: note: column 'age': 1 value is not a number ('old' in row 3) and treated as missing\n"
 
 
 # ------------------------------------------------------------------ explain

@@ -349,7 +349,7 @@ def test_weights_are_rows(world):
         Classifier().fit(X, y, sample_weight=weight[:3])
     with pytest.raises(ValueError, match="NaN"):
         Classifier().fit(X, y, sample_weight=np.append(np.nan, weight[1:]))
-    with pytest.raises(ValueError, match=r"sample_weight\[\d+\] is -\d: to take rows away, use forget"):
+    with pytest.raises(ValueError, match=r"sample_weight\[\d+\] is -\d: to remove rows, use forget"):
         Classifier().fit(X, y, sample_weight=-weight)
     with pytest.raises(ValueError, match="zero in every labelled row"):
         Classifier().fit(X, y, sample_weight=0 * weight)

@@ -161,7 +161,7 @@ def test_whatever_changes_the_model_drops_them(model, change):
     model = clone(model).fit(X, y).calibrate()
     changed = change(model)
     assert changed.calibration_ is None
-    with pytest.raises(DecibanError, match="no learned rows"):
+    with pytest.raises(DecibanError, match="no training rows"):
         changed.predict_set(X[:2])
 
 
@@ -179,10 +179,10 @@ def test_of_many_rows_a_few_drawn_at_random_are_kept(monkeypatch):
     X, y = table(3000)
     assert deciban.GaussianNB().fit(X, y).predict_set(X[:5]).rows.sum() == 250
     monkeypatch.setattr(prediction_sets, "MAX_KEPT_ROWS", 1000)
-    with pytest.raises(DecibanError, match="no learned rows"):
+    with pytest.raises(DecibanError, match="no training rows"):
         deciban.GaussianNB(alpha="loo").fit(X, y).predict_set(X[:5])
     monkeypatch.setattr(prediction_sets, "MAX_KEPT_ENTRIES", 300)  # a hundred rows: too few to be worth it
-    with pytest.raises(DecibanError, match="no learned rows"):
+    with pytest.raises(DecibanError, match="no training rows"):
         deciban.GaussianNB().fit(X, y).predict_set(X[:5])
 
 

@@ -80,7 +80,7 @@ def test_models_with_trees_of_their_own_do_not_merge():
     b = a.copy()
     a[:, 1], b[:, 2] = a[:, 0], b[:, 0]
     y = rng.integers(0, 2, 200)
-    with pytest.raises(SchemaError, match="different trees: column 'x1' hangs on 'x0' in one and on none"):
+    with pytest.raises(SchemaError, match="different trees: column 'x1' depends on 'x0' in one and on none"):
         TreeAugmentedNB().fit(a, y) + TreeAugmentedNB().fit(b, y)
     x = rng.normal(size=(200, 1))
     with pytest.raises(SchemaError, match="bins for column 'x0'"):

@@ -174,7 +174,7 @@ def test_a_tree_not_chosen_yet_takes_the_others():
 
 def test_different_trees_and_intervals_do_not_merge():
     rows = [("r", "x")]
-    with pytest.raises(SchemaError, match=r"column 'u' hangs on none in one and on 'v' in the other.*parents_"):
+    with pytest.raises(SchemaError, match=r"column 'u' depends on none in one and on 'v' in the other.*parents_"):
         stats((("r",), ("x",)), (-1, 0), rows) + stats((("r",), ("x",)), (1, -1), rows)
     cuts = [Schema(np.array(["a"]), (Columns(1, ("age",), (Bins((cut,), (0.0, 9.0)),)),)) for cut in (1.0, 2.0)]
     with pytest.raises(SchemaError, match="bins for column 'age'"):

@@ -177,7 +177,7 @@ def test_given_kinds():
 @pytest.mark.parametrize(
     ("values", "kind", "message"),
     [
-        ([1, 2], "colour", "kinds are number, count, category, boolean, text, date, constant, identifier, skip"),
+        ([1, 2], "colour", "choose one of number, count, category, boolean, text, date, constant, identifier, skip"),
         (["1", "2", "x"], "number", "column 'a' holds 'x' in row 2, which is not a number"),
         (["1", "y", "x"], "count", "column 'a' holds 'y' in row 1, which is not a number"),
         ([1.0, 2.5], "count", r"column 'a' holds 2.5 in row 1, and so cannot be of kind 'count'"),

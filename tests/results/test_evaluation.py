@@ -209,7 +209,7 @@ def test_what_was_impossible_is_counted():
     assert document["log_loss"] is None
     assert document["possible_log_loss"] == pytest.approx(np.log(2) / 2)
     shown = " ".join(repr(judged).split())
-    assert "log loss none, for 1 row has a class that was given no probability" in shown
+    assert "log loss none, because 1 row has a true class of probability 0" in shown
     assert "inf" not in shown
     weightless = Evaluation(HAM_SPAM, log_proba, np.array([0, 0, 1]), np.array([1.0, 0.0, 1.0]))
     assert weightless.log_loss == pytest.approx(np.log(2) / 2), "0 · ∞ is nothing"
@@ -230,7 +230,7 @@ def test_rows_that_cannot_be_judged_get_a_note():
     judged = GaussianNB().fit(X, y).leave_one_out(X, y)
     assert judged.judged == 4
     assert np.isfinite([judged.accuracy, judged.log_loss, judged.brier, judged.calibration_error]).all()
-    assert "1 row is alone in its class and cannot be evaluated; about 20 % of new rows may be" in repr(judged)
+    assert "1 row is alone in its class and cannot be evaluated; about 20 % of new rows may" in repr(judged)
     single = GaussianNB().fit([[1.0], [2.0]], [0, 0]).leave_one_out([[1.0], [2.0]], [0, 0])
     assert single.accuracy == 1.0
     assert "There is only one class" in repr(single)
@@ -315,7 +315,7 @@ def test_one_class_has_no_figures():
 def test_rows_without_probability_have_no_log_loss():
     with np.errstate(divide="ignore"):
         judged = Evaluation(HAM_SPAM, np.log([[1.0, 0.0]]), np.array([1]))
-    assert "log loss none, for 1 row has a class that was given no probability" in " ".join(repr(judged).split())
+    assert "log loss none, because 1 row has a true class of probability 0" in " ".join(repr(judged).split())
     assert "of the others" not in repr(judged)
 
 
@@ -334,9 +334,7 @@ def test_a_label_that_the_model_does_not_know_is_a_mistake():
     assert judged.known().accuracy == 1.0
     assert judged.known().log_loss == pytest.approx(judged.possible_log_loss)
     assert judged.known().auc == 1.0
-    assert "1 row with labels that the model does not know (daisy): it counts as a mistake" in repr(judged).replace(
-        "\n", " "
-    )
+    assert "1 row with labels unknown to the model (daisy): it counts as a mistake" in repr(judged).replace("\n", " ")
     assert judged.to_dict()["unknown_labels"] == ["daisy"]
 
 

@@ -201,16 +201,16 @@ def test_hostile_cells_come_out_as_python_writes_them(tmp_path_factory, cells):
     [
         ("", "a.csv is empty: a table begins with a line of column names"),
         (" \n\n", "a.csv is empty"),
-        ("# only\n# comments\n", "a.csv has nothing but comments"),
+        ("# only\n# comments\n", "a.csv holds only comments"),
         ("1,2\n3,4\n", "the first line of a.csv holds numbers (1, 2): if it is a row, give header=False"),
-        ("a,b\n1,2\n3\n", "row 2 of a.csv (line 3) has 1 field, and the header has 2: put ','"),
+        ("a,b\n1,2\n3\n", "row 2 of a.csv (line 3) has 1 field, but the header has 2: write ','"),
         (
             "a,b\n1,2\n3,4,5\n",
             "row 2 of a.csv (line 3) has 3 fields, but the header has 2: quote fields that contain ','",
         ),
         ('# note\na,b\n"x\ny",2\n\n3,4,5\n', "row 2 of a.csv (line 6) has 3 fields"),
         ('a,b\n1,2\n3,"open\n5,6\n', "the quote opened in line 3 of a.csv is not closed"),
-        ("a,b\n1,x\0y\n", "a.csv holds NUL bytes and so is not text"),
+        ("a,b\n1,x\0y\n", "a.csv holds NUL bytes"),
         (
             b"a,b\n1,2\n" + b"3,x\n" * 20_000 + b"3,caf\xe9\n",
             "row 20002 of a.csv (line 20003) is not UTF-8 (byte 0xe9)",
@@ -250,8 +250,8 @@ def long_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("last", "says"),
     [
-        ("oops,x", "has 'oops' in column 'a', which holds numbers elsewhere"),
-        ("1", "has 1 field, and the header has 2"),
+        ("oops,x", "has 'oops' in column 'a', where other rows hold numbers"),
+        ("1", "has 1 field, but the header has 2"),
         ("1,x\0", "holds a NUL byte"),
     ],
 )
@@ -269,7 +269,7 @@ def test_a_later_row_that_does_not_fit_is_named(long_file, last, says):
     [("true,x", "maybe,x", "true or false"), ("2024-01-01,x", "soon,x", "dates"), ("1,x", "5,5,x", None)],
 )
 def test_errors_name_the_expected_type(long_file, row, last, what):
-    with pytest.raises(DecibanError, match=f"holds {what} elsewhere" if what else "has 3 fields"):
+    with pytest.raises(DecibanError, match=f"other rows hold {what}" if what else "has 3 fields"):
         rows(long_file(row, last))
 
 
@@ -323,7 +323,9 @@ def test_a_file_with_other_columns_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.csv").write_text("x,z\n1,2\n")
-    with pytest.raises(DecibanError, match=r"b\.csv does not have the columns of a\.csv: it lacks 'y' and has 'z'"):
+    with pytest.raises(
+        DecibanError, match=r"b\.csv does not have the columns of a\.csv: it lacks 'y' and also has 'z'"
+    ):
         open_source(["a.csv", "b.csv"])
 
 
@@ -341,7 +343,7 @@ def test_a_file_that_changes_its_columns_meanwhile(tmp_path, monkeypatch):
     path.write_text("x,y\n1,2\n")
     source = open_source([path])
     path.write_text("x,z\n1,2\n")
-    with pytest.raises(FileError, match="has changed"):
+    with pytest.raises(FileError, match="changed while it was read"):
         rows(source)
 
 

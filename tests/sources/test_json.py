@@ -109,14 +109,14 @@ def test_missing_values_can_be_named(opened):
         ('{"a": 1, "": 2}\n', "column 2 of a.json has no name"),
         (b'{"a": "caf\xe9"}\n', "row 1 of a.json (line 1) is not UTF-8 (byte 0xe9)"),
         ('{"a": "\\ud800"}\n', "holds half of a character"),
-        ("{}\n{}\n", "a.json holds objects without any key"),
+        ("{}\n{}\n", "a.json holds objects without keys"),
         ('[{"a": 1}, 5]', "element 2 of a.json is 5, but must be an object"),
-        ('[{"a": 1}, {"a": 2}', "a.json ends within an array, after 2 elements"),
+        ('[{"a": 1}, {"a": 2}', "a.json ends inside an array, after 2 elements"),
         ('[{"a": 1} {"a": 2}]', "element 2 of a.json is not JSON"),
         ('[{"a": 1}, {"a": ', "element 2 of a.json is not JSON"),
-        ('[{"a": 1}] tail', "a.json goes on behind its array"),
+        ('[{"a": 1}] tail', "a.json continues after its array with 'tail'"),
         ('[{"a": 1}, {"a": [2]}]', "row 2 of a.json holds [2] under the key 'a'"),
-        ("[" * 100_000, "element 1 of a.json holds nested objects or arrays within each other"),
+        ("[" * 100_000, "element 1 of a.json holds nested objects or arrays"),
     ],
     ids=lambda v: str(v)[:25],
 )
@@ -130,9 +130,9 @@ def test_errors_are_one_line(opened, text, says):
 @pytest.mark.parametrize(
     ("last", "says"),
     [
-        ('{"a": "x"}', "has 'x' in column 'a', which holds numbers elsewhere"),
+        ('{"a": "x"}', "has 'x' in column 'a', where other rows hold numbers"),
         ('{"z": 1}', "has the key 'z'"),
-        ('{"a": true}', "has True in column 'a', which holds numbers elsewhere"),
+        ('{"a": true}', "has True in column 'a', where other rows hold numbers"),
     ],
 )
 def test_a_later_line_that_does_not_fit_is_named(opened, monkeypatch, last, says):
@@ -204,7 +204,7 @@ def test_rows_that_have_nearly_all_of_many_keys_are_a_wide_table(opened, monkeyp
     assert len(opened(line * 3).columns) == 40
     monkeypatch.setattr("deciban.sources.json.MAX_COLUMNS", 39)
     with pytest.raises(
-        DecibanError, match=r"a\.jsonl has 40 different keys in 3 rows.*may be 39: leave some of them out"
+        DecibanError, match=r"a\.jsonl has 40 different keys in 3 rows.*limit of 39: leave some of them out"
     ):
         opened(line * 3)
 

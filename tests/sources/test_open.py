@@ -68,14 +68,18 @@ def test_the_ending_does_not_matter_if_the_format_is_given(here):
     [
         ([], {}, "there is nothing to read"),
         (["nothing.csv"], {}, "there is no file nothing.csv: check its name"),
-        (["no/where.csv"], {}, "there is no file no/where.csv: there is no folder 'no' either"),
-        (["*.pdf"], {}, "no file is like *.pdf"),
+        (["no/where.csv"], {}, "there is no file no/where.csv: the folder 'no' does not exist"),
+        (["*.pdf"], {}, "no file matches *.pdf"),
         (["empty"], {}, "the folder empty is empty"),
-        (["nested"], {}, "the folder nested has tables within its folders: say which are meant, as in nested/**/*.csv"),
+        (
+            ["nested"],
+            {},
+            "the folder nested has tables in its subfolders: give the files to read, as in nested/**/*.csv",
+        ),
         (["both"], {}, "the folder both has tables and other files"),
         (["formats"], {}, "the folder formats has tables of several formats (csv, json)"),
         (["mixed"], {}, "the folder mixed has files and folders"),
-        (["hollow"], {}, "there is no file to read in the folder hollow/inside"),
+        (["hollow"], {}, "the folder hollow/inside contains no file to read"),
         (["both"], {"format": "parquet"}, "there is no parquet file in the folder both"),
         (["a.csv", "b.jsonl"], {}, "a.csv is csv and b.jsonl is json: read them apart"),
         (["a.csv", "./a.csv"], {}, "a.csv is named twice"),
@@ -84,11 +88,11 @@ def test_the_ending_does_not_matter_if_the_format_is_given(here):
         (["a.csv"], {"encoding": "utf-5"}, "there is no encoding 'utf-5'"),
         (["a.csv"], {"encoding": "base64"}, "'base64' is not a text encoding"),
         (["empty.csv"], {}, "empty.csv is empty"),
-        (["empty.parquet"], {}, "empty.parquet is not a whole Parquet file"),
+        (["empty.parquet"], {}, "empty.parquet is not a complete Parquet file"),
         (["empty.arrow"], {}, "empty.arrow is empty"),
         (["empty.jsonl"], {}, "empty.jsonl is empty"),
-        (["junk.parquet"], {}, "junk.parquet is not a whole Parquet file"),
-        (["junk.arrow"], {}, "junk.arrow is not a whole Arrow file"),
+        (["junk.parquet"], {}, "junk.parquet is not a complete Parquet file"),
+        (["junk.arrow"], {}, "junk.arrow is not a complete Arrow file"),
         (["junk.jsonl"], {}, "of junk.jsonl (line 1) is not"),
         (["junk.csv"], {}, "junk.csv"),
         (["loop"], {}, "loop"),
@@ -128,7 +132,7 @@ def test_a_file_that_may_not_be_read(here, monkeypatch):
         monkeypatch.setattr(Path, "open", refuse)
     else:
         place.chmod(0)
-    with pytest.raises(FileError, match=r"^a\.csv may not be read: see to its permissions"):
+    with pytest.raises(FileError, match=r"^no permission to read a\.csv"):
         open_source(["a.csv"])
 
 
@@ -247,7 +251,7 @@ def test_a_long_stream_is_read_once_and_not_kept(standard_input, monkeypatch):
     [
         ("", {}, "standard input is empty"),
         ("a,b\n1\n", {}, "row 1 of standard input (line 2) has 1 field"),
-        (b"PAR1junk", {}, "standard input is not a whole Parquet file"),
+        (b"PAR1junk", {}, "standard input is not a complete Parquet file"),
     ],
 )
 def test_what_is_wrong_with_standard_input(standard_input, data, settings, says):

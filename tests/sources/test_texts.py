@@ -205,10 +205,10 @@ def test_news_are_texts_and_can_be_called_mail(here):
 @pytest.mark.parametrize(
     ("paths", "says"),
     [
-        (["spam=one.eml", "ham=a.txt"], "one.eml holds mail and a.txt does not: say which"),
-        (["spam=one.eml", "inbox"], "inbox has no label and others do: write LABEL=inbox"),
+        (["spam=one.eml", "ham=a.txt"], "one.eml holds mail and a.txt does not"),
+        (["spam=one.eml", "inbox"], "inbox has no label, but others do: write LABEL=inbox"),
         (["spam=nothing"], "there is no file nothing for the label 'spam'"),
-        (["spam=t.csv"], "t.csv is a table, and is given the label 'spam'"),
+        (["spam=t.csv"], "t.csv is a table but was given the label 'spam'"),
         (["a.txt", "t.csv"], "a.txt is texts and t.csv is csv: read them apart"),
         (["a.txt", "a.txt"], "a.txt is named twice"),
     ],

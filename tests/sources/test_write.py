@@ -141,7 +141,7 @@ def test_formulas_are_escaped_on_demand(tmp_path, ending, kind):
 
 
 def test_formulas_of_other_formats_are_not_escaped(tmp_path):
-    with pytest.raises(DecibanError, match="no program runs those in parquet: leave out --escape-formulas"):
+    with pytest.raises(DecibanError, match="formulas in parquet are never run: leave it out"):
         write_rows(tmp_path / "a.parquet", [pa.table({"a": ["=1"]})], escape=True)
     assert not list(tmp_path.iterdir())
 
@@ -162,8 +162,8 @@ def test_json_has_null_for_nothing_and_no_infinity(tmp_path):
     [
         ("a.xyz", {}, "has no known extension"),
         ("a", {}, "has no known extension"),
-        ("a.csv", {"format": "excel"}, "there is no format 'excel' to write"),
-        ("a.txt", {"format": "mail"}, "there is no format 'mail' to write"),
+        ("a.csv", {"format": "excel"}, "'excel' is not a format that can be written"),
+        ("a.txt", {"format": "mail"}, "'mail' is not a format that can be written"),
         ("a.parquet.gz", {}, "compressed twice"),
         ("no/a.csv", {}, "there is no folder"),
         ("folder", {"format": "csv"}, "is a folder: give the name of a file"),

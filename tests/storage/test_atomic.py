@@ -125,8 +125,8 @@ def test_an_error_before_the_new_file_is_in_place_says_that_nothing_was_lost(pla
     with pytest.raises(WriteError) as raised:
         put(place)
     assert str(raised.value) == (
-        f"cannot write {str(place)!r}: No space left on device; nothing was lost, and what was there before is "
-        "unchanged: make room on the disk, and write it again"
+        f"cannot write {str(place)!r}: No space left on device; nothing was lost, and the old file is "
+        "unchanged: free some space, and write it again"
     )
     assert (raised.value.written, raised.value.errno, raised.value.file) == (False, errno.ENOSPC, str(place))
     assert place.read_bytes() == b"old"

@@ -246,12 +246,12 @@ def test_after_hidden_labels_nothing_is_taken_out(kind, tmp_path):
     learned = new(kind).fit(X, [*Y[:7], None])
     before = learned.predict_proba(NEW)
     for again in (learned, pickle.loads(pickle.dumps(learned)), learned + MODELS[kind], MODELS[kind] + learned):
-        with pytest.raises(ForgetError, match="guessed"):
+        with pytest.raises(ForgetError, match="inferred"):
             again.forget(X[:1], Y[:1])
-        with pytest.raises(ForgetError, match="guessed"):
+        with pytest.raises(ForgetError, match="inferred"):
             again.leave_one_out(X[:1], Y[:1])
     learned.save(tmp_path / "model")
-    with pytest.raises(ForgetError, match="guessed"):
+    with pytest.raises(ForgetError, match="inferred"):
         deciban.load(tmp_path / "model").forget(X[:1], Y[:1])
     np.testing.assert_array_equal(learned.predict_proba(NEW), before)
     learned.fit(X, Y).forget(X[:1], Y[:1])
@@ -351,11 +351,11 @@ BAD_PARAMETERS = [
     ({"blocks": ["words", "verses"]}, "it must be 'words' and any of"),
     ({"blocks": []}, "it must be 'words' and any of"),
     ({"prior": ["cash"]}, "'prior' parameter"),
-    ({"prior": {"cash": -1}}, "pseudo-counts are numbers ≥ 0"),
-    ({"prior": {"cash": np.nan}}, "pseudo-counts are numbers ≥ 0"),
-    ({"prior": {"cash": "much"}}, "pseudo-counts are numbers ≥ 0"),
-    ({"prior": {"cash": {"spam": np.inf}}}, "pseudo-counts are numbers ≥ 0"),
-    ({"prior": {"cash": {"eggs": 1}}}, "class 'eggs' that is not among"),
+    ({"prior": {"cash": -1}}, "pseudo-counts must be numbers ≥ 0"),
+    ({"prior": {"cash": np.nan}}, "pseudo-counts must be numbers ≥ 0"),
+    ({"prior": {"cash": "much"}}, "pseudo-counts must be numbers ≥ 0"),
+    ({"prior": {"cash": {"spam": np.inf}}}, "pseudo-counts must be numbers ≥ 0"),
+    ({"prior": {"cash": {"eggs": 1}}}, "names the class 'eggs'"),
     ({"prior": {5: 1}}, "prior.*(word|string)"),
     ({"class_prior": [0.5, 0.6]}, "must have a probability"),
     ({"class_prior": [1.0]}, "must have a probability"),

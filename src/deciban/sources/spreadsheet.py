@@ -124,6 +124,8 @@ def cells_of(file: InputFile, sheet: str | None) -> list[list[Any]]:
                         )
                     )
                 return cells
+    except DecibanError:  # a ValueError, too
+        raise
     except (calamine.CalamineError, OSError, ValueError) as error:
         raise FileError(
             "{file} is not a complete spreadsheet ({problem}): save it again",
