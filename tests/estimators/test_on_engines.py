@@ -232,7 +232,7 @@ def test_an_engine_that_is_not_there():
     with pytest.raises(DecibanError, match="engine is 'hadoop': it must be one of"):
         deciban.GaussianNB().fit("a.csv", "label", engine="hadoop")
     X, y = flowers(50)
-    with pytest.raises(DecibanError, match="of the engine 'stream', not 'dask'"):
+    with pytest.raises(DecibanError, match="engine 'stream', not 'dask'"):
         deciban.GaussianNB().fit(deciban.stream(coming(table_of(X, y))), "label", engine="dask")
 
 

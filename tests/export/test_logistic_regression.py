@@ -105,7 +105,7 @@ def test_what_is_not_linear_says_so(model, error, message):
 
 
 def test_texts_and_a_single_class():
-    with pytest.raises(TypeError, match="TextClassifier is not linear in what it reads"):
+    with pytest.raises(TypeError, match="TextClassifier is not linear"):
         TextClassifier().fit(["a good one", "a bad one"] * 5, [0, 1] * 5).to_logistic_regression()
     with pytest.raises(DecibanError, match="only one class"):
         MultinomialNB().fit([[1, 2]], ["a"]).to_logistic_regression()

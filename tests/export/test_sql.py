@@ -243,7 +243,7 @@ def depths(forest):
 
 def test_models_too_large_are_refused_before_they_are_written():
     model = GaussianNB().fit(np.random.default_rng(0).normal(size=(4, sql.MAX_NUMBERS // 6 + 1)), [0, 1, 0, 1])
-    with pytest.raises(DecibanError, match=r"about 400,00\d numbers .* fewer columns"):
+    with pytest.raises(DecibanError, match=r"about 400,00\d numbers,.* fewer columns"):
         model.to_sql()
 
 

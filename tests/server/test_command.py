@@ -40,7 +40,7 @@ def test_what_cannot_be_served_is_explained(texts, tmp_path, capsys):
         assert message in capsys.readouterr().err, arguments
     (tmp_path / "bad.deciban").write_bytes(b"no model")
     assert run(["serve", "bad.deciban"]) == 2
-    assert "not a whole deciban model file" in capsys.readouterr().err
+    assert "not a complete deciban model file" in capsys.readouterr().err
 
 
 def test_tokens_are_made_listed_and_revoked(capsys):

@@ -235,7 +235,7 @@ def test_a_plain_model_counts_neighbours():
 def test_pseudo_counts_are_read_by_the_same_rule():
     model = TextClassifier(prior={"好": {1: 5.0}, "ＦＲＥＥ": 1.0}, n_jobs=1).fit(REVIEWS, STARS)
     assert {"好", "free"} <= set(model.vocabulary_)
-    with pytest.raises(ValueError, match="'不好', which is not one word"):
+    with pytest.raises(ValueError, match="'不好', which is not a single word"):
         TextClassifier(prior={"不好": 1.0}).fit(REVIEWS, STARS)
     assert set(background(["不好", "好"])) == {"不", "好"}
     assert set(background(["不好", "好"], reliability=None)) == {"不好"}

@@ -154,7 +154,7 @@ class Source(ABC):
                 return piece.table.slice(number - before, 1)
             before += piece.table.num_rows
         if number < 0:
-            raise DecibanError("rows of {file} are counted from 1: give another row", file=self.name)
+            raise DecibanError("there is no row before the first row of {file}: give another row", file=self.name)
         has = f"only {before:,} row{'' if before == 1 else 's'}" if before else "no rows"
         raise DecibanError("{file} has {has}: give another row, or another file", file=self.name, has=has)
 
