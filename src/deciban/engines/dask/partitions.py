@@ -311,7 +311,7 @@ def misfit_error(name: str, value: Any, kind: pa.DataType) -> DecibanError:
     whole = pa.types.is_integer(kind)
     dtype = "float64" if whole and isinstance(value, float) else "str"
     return DecibanError(
-        "column {column!r} holds {shown}here and {kind} in other partitions: make it the same in all of them, as in "
+        "column {column!r} holds {shown} here and {kind} in other partitions: make it the same in all of them, as in "
         "X.astype({how})",
         column=name,
         value=value,

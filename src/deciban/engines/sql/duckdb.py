@@ -179,8 +179,8 @@ def from_paths(paths: Sequence[str], **how: Any) -> DuckDB:
     readers = {reader_of(path) for path in paths}
     if len(readers) > 1:
         raise DecibanError(
-            f"files of several formats, such as {', '.join(map(repr, paths[:5]))}, cannot be read together: read them one "
-            "after another"
+            f"files of several formats, such as {', '.join(map(repr, paths[:5]))}, cannot be read together: read them "
+            "one after another"
         )
     reader = readers.pop()
     if reader == "read_csv":
