@@ -629,10 +629,12 @@ def test_a_class_without_counts_is_fine():
 def test_terms_add_up_to_the_geometric_evidence(s):
     g = grown(s)
     whole = g.evidence(geometric=True)
+    each, rests = np.full((s.n, s.d, s.k), np.nan), np.full((s.n, s.k), np.nan)
+    leaf = np.ascontiguousarray(g.leaf)
+    kernel.terms(leaf, g.forest.column, g.forest.parent, g.counts, g.prior, 0.7, None, each, rests)
+    np.testing.assert_allclose(each.sum(axis=1) + rests, whole, rtol=1e-10, atol=1e-10)
     for i in range(min(s.n, 10)):
-        out, rest = np.full((s.d, s.k), np.nan), np.full(s.k, np.nan)
-        kernel.terms(g.leaf[i], g.forest.column, g.forest.parent, g.counts, g.prior, 0.7, out, rest)
-        np.testing.assert_allclose(out.sum(axis=0) + rest, whole[i], rtol=1e-10, atol=1e-10)
+        out = each[i]
         by_hand = np.zeros((s.d, s.k))
         for leaf in g.leaf[i]:
             nodes, steps = path(g.forest, leaf), node_probabilities(g.forest, g.counts, g.prior, 0.7, leaf)
@@ -815,7 +817,9 @@ def test_parents_must_come_first(rows, node, value):
     with pytest.raises(ValueError, match=message):
         kernel.probabilities(g.forest.parent, g.counts, g.prior, 1.0, g.counts.copy())
     with pytest.raises(ValueError, match=message):
-        kernel.terms(leaf[0], g.forest.column, g.forest.parent, g.counts, g.prior, 1.0, np.empty((3, 2)), np.empty(2))
+        kernel.terms(
+            leaf[:1], g.forest.column, g.forest.parent, g.counts, g.prior, 1.0, None, np.empty((1, 3, 2)), np.empty((1, 2))
+        )
 
 
 @pytest.mark.parametrize("value", [-1, 10_000])
@@ -830,8 +834,25 @@ def test_leaves_that_are_not_there_are_named(value):
     assert np.array_equal(g.counts, before)
     with pytest.raises(ValueError, match="row 5, tree 1"):
         g.evidence(leaf)
-    with pytest.raises(ValueError, match="tree 1"):
-        kernel.terms(leaf[5], g.forest.column, g.forest.parent, g.counts, g.prior, 1.0, np.empty((3, 2)), np.empty(2))
+    out, rest = np.empty((len(leaf), 3, 2)), np.empty((len(leaf), 2))
+    with pytest.raises(ValueError, match="row 5, tree 1"):
+        kernel.terms(
+            np.ascontiguousarray(leaf), g.forest.column, g.forest.parent, g.counts, g.prior, 1.0, None, out, rest
+        )
+
+
+@given(samples(least_rows=1))
+def test_terms_leave_out_the_trees_that_grew_on_a_row(s):
+    g = grown(s)
+    leaf = np.ascontiguousarray(g.leaf)
+    member = (np.arange(leaf.size).reshape(leaf.shape) * 7 % 3 == 0).astype(np.uint8)
+    member[0] = 1  # no tree is left for the first row
+    out, rest = np.full((s.n, s.d, s.k), np.nan), np.full((s.n, s.k), np.nan)
+    kernel.terms(leaf, g.forest.column, g.forest.parent, g.counts, g.prior, 0.7, member, out, rest)
+    expected = np.zeros((s.n, s.k))
+    kernel.evidence(leaf, g.forest.parent, g.counts, g.prior, 0.7, member, None, None, True, expected)
+    np.testing.assert_allclose(out.sum(axis=1) + rest, expected, rtol=1e-10, atol=1e-10)
+    assert not out[0].any()
 
 
 def test_what_evidence_refuses():

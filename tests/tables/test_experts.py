@@ -115,8 +115,8 @@ def test_columns_are_naive_bayes(sample, seed):
         terms = columns_by_hand(expert, sample, everything, rows)
         terms -= terms[:, :, seen].mean(axis=2, keepdims=True)
         np.testing.assert_allclose(expert.evidence(rows), terms.sum(axis=1), atol=1e-10)
-        each, together = expert.terms(rows.take(slice(1)))
-        np.testing.assert_allclose(each, terms[0], atol=1e-10)
+        each, together = expert.terms(rows)
+        np.testing.assert_allclose(each, terms, atol=1e-10)
         assert not together.any()
         factors = np.linspace(0, 2, len(expert.laws))
         np.testing.assert_allclose(
@@ -272,9 +272,8 @@ def test_gaussian_evidence_by_column_adds_up(pieces, gaps):
     expert = no_gaussians(sample, pieces=pieces).learned(sample.rows, sample.y)
     for frame in (sample.frame, strange_frame(1)):
         rows = sample.encoding.rows(frame)
-        for i in range(6):
-            each, together = expert.terms(rows.take([i]))
-            np.testing.assert_allclose(each.sum(axis=0) + together, expert.evidence(rows.take([i]))[0], atol=1e-9)
+        each, together = expert.terms(rows)
+        np.testing.assert_allclose(each.sum(axis=1) + together, expert.evidence(rows), atol=1e-9)
 
 
 def test_classes_are_cut_across_their_longest_axis():
@@ -347,8 +346,8 @@ def test_contexts_back_off(sample, how, seed):
             for row in expert.codes(rows)
         ]
         np.testing.assert_allclose(expert.evidence(rows), by_hand, atol=1e-9)
-        each, together = expert.terms(rows.take([0]))
-        np.testing.assert_allclose(each.sum(axis=0) + together, by_hand[0], atol=1e-9)
+        each, together = expert.terms(rows)
+        np.testing.assert_allclose(each.sum(axis=1) + together, by_hand, atol=1e-9)
 
 
 @given(SAMPLES, HOW)
@@ -459,8 +458,8 @@ def test_trees_back_off_from_leaf_to_root(sample, strength, seed):
             for i in range(len(rows))
         ]
         np.testing.assert_allclose(expert.evidence(rows), by_hand, atol=1e-9)
-        each, together = expert.terms(rows.take([0]))
-        np.testing.assert_allclose(each.sum(axis=0) + together, by_hand[0], atol=1e-9)
+        each, together = expert.terms(rows)
+        np.testing.assert_allclose(each.sum(axis=1) + together, by_hand, atol=1e-9)
 
 
 @settings(max_examples=10)
@@ -526,17 +525,25 @@ def test_a_value_that_was_never_seen_is_no_evidence(name):
     all_unseen = with_unseen(sample.encoding, sample.frame, np.ones((60, 4), dtype=bool))
     evidence = expert.evidence(all_unseen)
     np.testing.assert_allclose(evidence - evidence[:, :1], 0.0, atol=1e-12)
-    each, together = expert.terms(all_unseen.take([0]))
+    each, together = expert.terms(all_unseen)
     assert not each.any()
-    np.testing.assert_allclose(together, evidence[0], atol=1e-12)
+    np.testing.assert_allclose(together, evidence, atol=1e-12)
     unseen = np.random.default_rng(0).random((60, 4)) < 0.5
     rows = with_unseen(sample.encoding, sample.frame, unseen)
     evidence = expert.evidence(rows)
-    for i in range(60):
-        each, together = expert.terms(rows.take([i]))
-        assert not each[unseen[i]].any()
-        np.testing.assert_allclose(each.sum(axis=0) + together, evidence[i], atol=1e-9)
+    each, together = expert.terms(rows)
+    assert not each[unseen].any()
+    np.testing.assert_allclose(each.sum(axis=1) + together, evidence, atol=1e-9)
     assert np.ptp(evidence[~unseen.all(axis=1)], axis=1).max() > 0.1, "the other columns are evidence"
+
+
+@pytest.mark.parametrize("name", EXPERTS)
+def test_terms_of_rows_out_of_the_sums_use_the_structures_that_were_chosen_without_them(name):
+    sample = later_sample(3, 60, 3, False)
+    expert = EXPERTS[name](sample).learned(sample.rows, sample.y)
+    each, together = expert.terms(sample.rows, unlearned=True)
+    expected = expert.evidence_unlearned(sample.rows, sample.y)
+    np.testing.assert_allclose(each.sum(axis=1) + together, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERTS if name.startswith(("columns", "gaussians"))])

@@ -75,7 +75,7 @@ def test_the_score_is_the_sum_of_the_evidence(model):
     frame, _ = table(1, 20)
     rows = model.encoding.rows(frame)
     m = len(model.experts)
-    each, _ = zip(*(model.columns.terms(rows.take([i])) for i in range(20)), strict=True)
+    each, _ = model.columns.terms(rows)
     expected = model.pool.offsets + np.log(model.weight / model.weight.sum())
     expected = expected + np.einsum("ndk,d->nk", each, model.pool.weights[0] + model.pool.weights[m:])
     for weight, expert in zip(model.pool.weights[1:m], model.experts[1:], strict=True):
@@ -108,7 +108,7 @@ def test_left_out_is_the_evidence_of_each_expert_without_the_row(weighted):
         less = model.sums_of(frame.take(rest), y[rest], None if weight is None else w[rest])
         mine, pool = rows.take([i]), model.left_out.pools[fold[i]]
         expected = less.log_prior + pool.offsets
-        each, _ = less.columns.terms(mine)
+        ((each,), _) = less.columns.terms(mine)
         each -= each.mean(axis=1, keepdims=True)
         m = len(model.experts)
         expected = expected + (pool.weights[0] + pool.weights[m:]) @ each

@@ -380,22 +380,25 @@ cdef class Contexts:
             self.walk(codes, &depths[0], depths.shape[0], &strengths[0], strengths.shape[0], own, weight, False,
                       &out[0, 0, 0, 0])
 
-    def terms(self, const uint8_t[::1] codes, int32_t depth, double strength, double[:, ::1] out):
-        """out[j, c] = log p(v_j | its parents' values, class c) of one row: what `score` adds up."""
+    def terms(self, const uint8_t[:, ::1] codes, int32_t depth, double strength, double[:, :, ::1] out):
+        """out[i, j, c] = log p(v_ij | its parents' values, class c) of each row i: what `score` adds up."""
         cdef Asked asked
         cdef int enough
-        same("out", out.shape[0], self.tree.d)
-        same("a row of out", out.shape[1], self.tree.k)
-        same("a row of codes", codes.shape[0], self.tree.d)
+        cdef int64_t n = codes.shape[0], i
+        same("out", out.shape[0], n)
+        same("a row of out", out.shape[1], self.tree.d)
+        same("an entry of out", out.shape[2], self.tree.k)
+        same("a row of codes", codes.shape[1], self.tree.d)
         check_depth(depth)
         check_strength(strength)
-        if self.tree.d == 0:
+        if self.tree.d == 0 or n == 0:
             return
-        check_codes(&codes[0], 1, self.tree.d, &self.limits[0])
+        check_codes(&codes[0, 0], n, self.tree.d, &self.limits[0])
         with nogil:
             enough = make_asked(&asked, &self.tree, &depth, 1, &strength, 1)
             if enough:
-                term_rows(&self.tree, &codes[0], &asked, &out[0, 0])
+                for i in range(n):
+                    term_rows(&self.tree, &codes[i, 0], &asked, &out[i, 0, 0])
                 free_asked(&asked)
         if not enough:
             raise MemoryError("there is not enough memory for so many classes")

@@ -62,6 +62,7 @@ def terms(
     counts: Floats,
     prior: Floats,
     strength: float,
+    member: Bytes | None,
     out: Floats,
     rest: Floats,
 ) -> None: ...

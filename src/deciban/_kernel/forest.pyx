@@ -449,35 +449,42 @@ def evidence(const int32_t[:, :] leaf, const int32_t[::1] parent, const double[:
         free(total)
 
 
-def terms(const int32_t[::1] leaf, const int32_t[::1] column, const int32_t[::1] parent, const double[:, ::1] counts,
-          const double[::1] prior, double strength, double[:, ::1] out, double[::1] rest):
-    """One row's geometric evidence by column: the change of log P at each split goes to the column that is split on.
+def terms(const int32_t[:, ::1] leaf, const int32_t[::1] column, const int32_t[::1] parent,
+          const double[:, ::1] counts, const double[::1] prior, double strength, const uint8_t[:, ::1] member,
+          double[:, :, ::1] out, double[:, ::1] rest):
+    """Each row's geometric evidence by column: the change of log P at each split goes to the column that is split on.
 
-    out (d, k) and rest (k,), what the root says against π, are means over trees and add up to the evidence.
+    out (n, d, k) and rest (n, k), what the root says against π, are means over trees and add up to the evidence. Trees
+    with member[i, t] ≠ 0 are left out; a row that no tree is left for gets 0.
     """
-    cdef Py_ssize_t trees = leaf.shape[0], d = out.shape[0], k = out.shape[1], t, c, node, up, size = 0, step
+    cdef Py_ssize_t n = leaf.shape[0], trees = leaf.shape[1], d = out.shape[1], k = out.shape[2]
+    cdef Py_ssize_t i, t, c, node, up, size = 0, step, used
     cdef double here, one, share
     cdef Law law
     _law(&law, parent, counts, prior, strength)
-    if column.shape[0] != law.size or rest.shape[0] != law.k or k != law.k:
-        raise ValueError(f"column must have {law.size} entries, rest {law.k}, and out must be (columns, {law.k})")
-    out[:, :] = 0.0
-    rest[:] = 0.0
-    if trees == 0:
+    if column.shape[0] != law.size or k != law.k or out.shape[0] != n or rest.shape[0] != n or rest.shape[1] != k:
+        raise ValueError(f"column must have {law.size} entries, rest must be ({n}, {law.k}), and out ({n}, columns, "
+                         f"{law.k})")
+    if member is not None and (member.shape[0] != n or member.shape[1] != trees):
+        raise ValueError(f"member must be ({n}, {trees}), as leaf is")
+    out[:, :, :] = 0.0
+    rest[:, :] = 0.0
+    if n == 0 or trees == 0:
         return
-    for t in range(trees):  # the longest path
-        if leaf[t] < 0 or leaf[t] >= law.size:
-            raise ValueError(f"tree {t}: leaf {leaf[t]} is not one of {law.size} nodes")
-        node = leaf[t]
-        step = 1
-        while parent[node] >= 0:
-            up = parent[node]
-            if up >= node or column[up] < 0 or column[up] >= d:
-                raise ValueError(f"node {node}: node {up} cannot be its parent; parents come first and split on one of "
-                                 f"{d} columns")
-            node = up
-            step += 1
-        size = max(size, step)
+    for i in range(n):
+        for t in range(trees):  # the longest path
+            if leaf[i, t] < 0 or leaf[i, t] >= law.size:
+                raise ValueError(f"row {i}, tree {t}: leaf {leaf[i, t]} is not one of {law.size} nodes")
+            node = leaf[i, t]
+            step = 1
+            while parent[node] >= 0:
+                up = parent[node]
+                if up >= node or column[up] < 0 or column[up] >= d:
+                    raise ValueError(f"node {node}: node {up} cannot be its parent; parents come first and split on "
+                                     f"one of {d} columns")
+                node = up
+                step += 1
+            size = max(size, step)
     cdef int32_t *path = <int32_t *> malloc(size * sizeof(int32_t))
     cdef double *p = <double *> malloc(2 * k * sizeof(double))
     if path == NULL or p == NULL:
@@ -485,33 +492,42 @@ def terms(const int32_t[::1] leaf, const int32_t[::1] column, const int32_t[::1]
         free(p)
         raise MemoryError()
     with nogil:
-        one = 1.0 / trees
-        for t in range(trees):
-            step = 0
-            node = leaf[t]
-            while node >= 0:
-                path[step] = <int32_t> node
-                step += 1
-                node = parent[node]
-            for c in range(k):
-                p[c] = prior[c]
-                p[k + c] = logarithm(prior[c])
-            while step:
-                step -= 1
-                node = path[step]
-                up = parent[node]
-                share = strength
+        for i in range(n):
+            used = trees
+            if member is not None:
+                for t in range(trees):
+                    used -= member[i, t] != 0
+            if used == 0:
+                continue
+            one = 1.0 / used
+            for t in range(trees):
+                if member is not None and member[i, t] != 0:
+                    continue
+                step = 0
+                node = leaf[i, t]
+                while node >= 0:
+                    path[step] = <int32_t> node
+                    step += 1
+                    node = parent[node]
                 for c in range(k):
-                    share += counts[node, c]
-                for c in range(k):
-                    p[c] = (counts[node, c] + strength * p[c]) / share
-                    if not prior[c] > 0.0:
-                        continue
-                    here = logarithm(p[c])
-                    if up < 0:
-                        rest[c] += one * (here - p[k + c])
-                    else:
-                        out[column[up], c] += one * (here - p[k + c])
-                    p[k + c] = here
+                    p[c] = prior[c]
+                    p[k + c] = logarithm(prior[c])
+                while step:
+                    step -= 1
+                    node = path[step]
+                    up = parent[node]
+                    share = strength
+                    for c in range(k):
+                        share += counts[node, c]
+                    for c in range(k):
+                        p[c] = (counts[node, c] + strength * p[c]) / share
+                        if not prior[c] > 0.0:
+                            continue
+                        here = logarithm(p[c])
+                        if up < 0:
+                            rest[i, c] += one * (here - p[k + c])
+                        else:
+                            out[i, column[up], c] += one * (here - p[k + c])
+                        p[k + c] = here
     free(path)
     free(p)

@@ -85,11 +85,11 @@ class Cuts:
         elif len(codes) and not codes.min():
             out[codes == 0, 0] = 0.0
 
-    def label(self, code: int) -> str:
-        """The name of a bin."""
+    def label(self, code: int, last: int | None = None) -> str:
+        """The name of a bin, or of all from it to the `last`."""
         if code == 0:
             return "missing"
-        low, high = (self._value_text(end[code - 1]) for end in (self.low, self.high))
+        low, high = self._value_text(self.low[code - 1]), self._value_text(self.high[(last or code) - 1])
         return low if low == high else f"{low} to {high}"
 
     def _value_text(self, value: float) -> str:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from deciban._typing import Floats
+from deciban._typing import Codes, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
+from deciban.corollaries.importance import MAX_POINTS, MISSING, OTHERS, RowEvidence, Values, folds_out
+from deciban.corollaries.importance import importance as of_rows
 from deciban.reading.columns import Column, Levels
 from deciban.reading.frames import Frame
 from deciban.reading.kinds import LEFT_OUT
 from deciban.reading.native import iso_date
 from deciban.results.evidence import Evidence
+from deciban.results.importance import LEFT_OUT, NEW, Importance
 from deciban.results.summary import Summary, candidates_table
 from deciban.show import Table, plain
+from deciban.tables.encode import Coded, EncodedRows, Known
+from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import centred
 from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
 
@@ -28,39 +34,24 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
     rows = model.encoding.rows(frame)
     scores = model.pooled(rows, model.log_prior)[0]
     target, against = compared_classes(scores, model.classes, target, against)
-    columns = np.zeros(len(model.encoding.names))
-    experts: list[tuple[str, float]] = []
+    experts: dict[str, float] = {}
     items: list[tuple[str, Any, float]] = []
-    terms = model.columns.terms(rows)[0]
-    by_column = model.column_weights * (terms[:, target] - terms[:, against])
-    columns += by_column
-    experts.append((model.columns.name, float(by_column.sum())))
-    rest = float(model.pool.offsets[target] - model.pool.offsets[against])
-    experts.append(("offset", rest))
-    for weight, expert in zip(model.pool.weights[1:], model.experts[1:], strict=False):
-        if weight <= 0:
-            continue
-        evidence = centred(expert.evidence(rows), MAX_EVIDENCE_NATS)[0]
-        total = weight * float(evidence[target] - evidence[against])
-        experts.append((f"{expert.name}: {expert.settings}", total))
-        words = expert.items(rows, target, against)
-        if words is not None:
-            shares = shared_out(np.array([db for _, db in words]), weight, total * DECIBANS)
+    columns = np.zeros(len(model.encoding.names) + 1)  # the last is evidence of no single column
+    for name, expert, parts in expert_terms(model, rows):
+        nats = parts[0, :, target] - parts[0, :, against]
+        experts[name] = float(nats.sum())
+        words = None if expert is None else expert.items(rows, target, against)
+        if words is None:
+            columns += nats
+        else:
+            shares = shared_out(np.array([db for _, db in words]), experts[name] * DECIBANS)
             items += [(name, "", db) for (name, _), db in zip(words, shares.tolist(), strict=True)]
-            continue
-        each, together = expert.terms(rows)
-        parts = np.append(each[:, target] - each[:, against], together[target] - together[against])
-        parts = shared_out(parts, weight, total)
-        columns += parts[:-1]
-        rest += float(parts[-1])
     if by == "expert":
-        items = [(name, "", nats * DECIBANS) for name, nats in experts]
+        items = [(name, "", nats * DECIBANS) for name, nats in experts.items()]
     else:
-        items += [
-            (name, value_of(frame[name]), nats * DECIBANS)
-            for name, nats in zip(model.encoding.names, columns, strict=True)
-        ]
-        items.append((TOGETHER, "", rest * DECIBANS))
+        values = [*(value_of(frame[name]) for name in model.encoding.names), ""]
+        named = zip((*model.encoding.names, TOGETHER), values, (columns * DECIBANS).tolist(), strict=True)
+        items += list(named)
     items.sort(key=lambda item: -abs(item[2]))
     same = model.log_prior[target] == model.log_prior[against]  # both may be ruled out
     prior = 0.0 if same else float(model.log_prior[target] - model.log_prior[against]) * DECIBANS
@@ -70,17 +61,117 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
     )
 
 
-def shared_out(parts: Floats, weight: float, total: float) -> Floats:
-    """Parts that add up to `total`: times the weight, or in proportion where the expert's evidence was clipped.
+def expert_terms(
+    model: TableModel, rows: EncodedRows, unlearned: bool = False
+) -> Iterator[tuple[str, Expert | None, Floats]]:
+    """The evidence of each expert in use by column, and last of no single column, (n, d + 1, k); all of them, the
+    offsets and the log prior add up to the scores. `unlearned` as in `Expert.terms`."""
+    each, together = model.columns.terms(rows, unlearned)
+    yield model.columns.name, model.columns, stacked(model.column_weights[:, None] * each, together)
+    yield "offset", None, stacked(np.zeros_like(each), np.tile(model.pool.offsets, (len(rows), 1)))
+    for weight, expert in zip(model.pool.weights[1:], model.experts[1:], strict=False):
+        if weight > 0:
+            parts = weight * within_limits(stacked(*expert.terms(rows, unlearned)))
+            yield f"{expert.name}: {expert.settings}", expert, parts
 
-    Where there are no finite parts, as where a class is impossible, the last part has it all.
+
+def stacked(each: Floats, together: Floats) -> Floats:
+    return np.concatenate([each, together[:, None]], axis=1)
+
+
+def within_limits(parts: Floats) -> Floats:
+    """An expert's parts (n, items, k) that add up to its evidence as it is pooled: centred, and clipped.
+
+    Where the evidence was clipped its parts shrink in proportion. Where there are no finite parts, as where a class is
+    impossible, the last part has it all.
     """
+    whole = parts.sum(axis=1)
+    pooled, is_finite = centred(whole.copy(), MAX_EVIDENCE_NATS), np.isfinite(whole)
+    finite = np.where(is_finite[:, None], parts, 0.0)
+    out = finite - finite.sum(axis=2, keepdims=True) / np.maximum(is_finite.sum(axis=1), 1)[:, None, None]
+    now = out.sum(axis=1)
+    clipped = is_finite & (np.abs(now - pooled) > 1e-9 * (1.0 + np.abs(out).sum(axis=1)))
+    if clipped.any():
+        out *= np.where(clipped, pooled / np.where(clipped, now, 1.0), 1.0)[:, None]
+    impossible = ~is_finite
+    if impossible.any():
+        out = np.where(impossible[:, None], 0.0, out)
+        out[:, -1] = np.where(impossible, pooled, out[:, -1])
+    return np.asarray(out)
+
+
+def shared_out(parts: Floats, total: float) -> Floats:
+    """Parts in proportion that add up to `total`; where they cannot, the last has it all."""
     whole = float(parts.sum())
-    if np.isfinite(whole) and abs(weight * whole - total) <= 1e-9 * (1.0 + weight * float(np.abs(parts).sum())):
-        return weight * parts
     if np.isfinite(whole) and whole:
         return parts * (total / whole)
     return np.append(np.zeros(max(0, len(parts) - 1)), total)
+
+
+# ------------------------------------------------------------------ importance
+
+
+def importance(
+    model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | None = None, learned: bool = False
+) -> Importance | None:
+    """The importance of every column on these rows; `learned`: they are taken out of the sums for it.
+
+    None if there are no two classes that the rows could be of.
+    """
+    k, d = len(model.classes), len(model.encoding.names)
+    names = (*model.encoding.names, *model.encoding.texts, TOGETHER)
+    evidence, scores = np.zeros((len(rows), len(names), k)), np.zeros((len(rows), k))
+    usable = np.zeros(len(rows), dtype=bool)
+    parts = folds_out(len(rows), float(model.weight.sum())) if learned else iter([np.arange(len(rows))])
+    for at in parts:
+        mine, own = rows.take(at), np.ascontiguousarray(y[at])
+        part = without(model, mine, own, None if weight is None else np.ascontiguousarray(weight[at])) if learned else model
+        if (part.weight > 0).sum() < 2:
+            continue
+        for _, expert, terms in expert_terms(part, mine, learned):
+            place = None if expert is None else expert.text_place
+            at_items = [*range(d), len(names) - 1 if place is None else d + place]
+            evidence[np.ix_(at, at_items)] += terms
+        scores[at] = evidence[at].sum(axis=1) + part.log_prior
+        usable[at] = part.weight[own] > 0
+    use = np.flatnonzero(usable)
+    if not len(use):
+        return None
+    values: list[Values | None] = [
+        values_of(coded, rows.codes[use, j]) for j, coded in enumerate(model.encoding.columns)
+    ]
+    values += [None] * (len(names) - d)
+    kept = RowEvidence(evidence[use], scores[use])
+    how = LEFT_OUT if learned else NEW
+    w = None if weight is None else weight[use]
+    return of_rows(names, kept, y[use], model.classes, model.weight, values, how, w)
+
+
+def without(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | None) -> TableModel:
+    """The model without learned rows, whose structures stay."""
+    experts = tuple(expert.plus(expert.scaled(0.0).learned(rows, y, weight), -1.0) for expert in model.experts)
+    remaining = np.maximum(model.weight - np.bincount(y, weight, minlength=len(model.weight)), 0.0)
+    remaining[remaining <= 1e-9 * model.weight] = 0.0
+    return replace(model, experts=experts, weight=remaining)
+
+
+def values_of(coded: Coded, codes: Codes) -> Values:
+    """A column's values by code: numbers in groups of about equal shares of rows, the most frequent categories."""
+    if isinstance(coded, Known):
+        most = min(MAX_POINTS, len(coded.levels))
+        group = np.where(codes < 0, most + 1, np.minimum(codes, most + 1)).astype(np.int32)
+        return Values(group, (*(coded.label(code) for code in range(most + 1)), OTHERS), (None,) * (most + 2))
+    middle = np.cumsum(coded.mass) - coded.mass / 2
+    by_bin = np.unique((middle * MAX_POINTS).astype(np.intp), return_inverse=True)[1]
+    if len(coded.mass) <= MAX_POINTS:
+        by_bin = np.arange(len(coded.mass))
+    names, at = [MISSING], [None]
+    for g in range(int(by_bin.max(initial=-1)) + 1):
+        bins = np.flatnonzero(by_bin == g)
+        names.append(coded.label(int(bins[0]) + 1, int(bins[-1]) + 1))
+        middles = (coded.low[bins] + coded.high[bins]) / 2
+        at.append(float(np.average(middles, weights=coded.mass[bins]) if coded.mass[bins].any() else middles.mean()))
+    return Values(np.append(0, by_bin + 1)[np.maximum(codes, 0)].astype(np.int32), tuple(names), tuple(at))
 
 
 def value_of(column: Column) -> Any:

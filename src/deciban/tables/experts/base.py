@@ -80,8 +80,16 @@ class Expert(ABC):
         return self.evidence(rows)
 
     @abstractmethod
-    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
-        """One row's evidence: by column, (d, k), and the part that belongs to no single column, (k,)."""
+    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+        """Evidence by column, (n, d, k), and the part that belongs to no single column, (n, k).
+
+        They add up to `evidence`; with `unlearned`, to `evidence_unlearned`.
+        """
+
+    @property
+    def text_place(self) -> int | None:
+        """Which of the columns of text it reads, if it reads that one alone."""
+        return None
 
     def items(self, rows: EncodedRows, target: int, against: int) -> list[tuple[str, float]] | None:
         """For an expert of parts of a column, such as words: the evidence of each part of one row, in decibans."""

@@ -252,10 +252,11 @@ class ColumnLaws(Expert):
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         return self.weighted_evidence_without(rows, y, weight, np.ones(len(self.laws)), np.zeros(0, dtype=np.intp))[0]
 
-    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
-        codes, table = rows.codes[0], self.centred_log_table()
+    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+        del unlearned  # no structure is chosen on rows
+        codes, table = rows.codes, self.centred_log_table()
         at = self.offsets[:-1] + np.maximum(codes, 0)
-        return np.where(codes[:, None] >= 0, table[at], 0.0), np.zeros(len(self.counts))
+        return np.where(codes[..., None] >= 0, table[at], 0.0), np.zeros((len(rows), len(self.counts)))
 
     def probabilities(self) -> list[Floats]:
         """p(v | y) of every column, (k, v) each; uniform for columns without any value."""

@@ -203,10 +203,12 @@ class Forest(Expert):
     def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
 
-    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
-        t = self.trees
-        out, rest = np.zeros((len(self.levels), self.counts.shape[1])), np.zeros(self.counts.shape[1])
-        kernel.terms(self.leaves(rows)[0], t.column, t.parent, self.counts, self.prior(), self.strength, out, rest)
+    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+        t, n, k = self.trees, len(rows), self.counts.shape[1]
+        out, rest = np.zeros((n, len(self.levels), k)), np.zeros((n, k))
+        member = members(rows.mark, len(t.start) - 1) if unlearned else None
+        how = (self.counts, self.prior(), self.strength, member)
+        kernel.terms(self.leaves(rows), t.column, t.parent, *how, out, rest)
         return out, rest
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:

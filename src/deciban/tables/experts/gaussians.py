@@ -457,30 +457,44 @@ class Gaussians(Expert):
             out[at] = by_class(density(q, log_det, self.shape.tails, D), count, self.pieces.owner, self.k)
         return out
 
-    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
         """A form is Σ_j z_j (Σ⁻¹z)_j, a share per coordinate; the parts of a class are averaged by their posterior."""
-        ((present,), _) = self._present_patterns(rows)
-        law, x = self.marginal(present), self._rows(rows)[0, present]
-        if not present.any():
-            return np.zeros((rows.codes.shape[1], self.k)), np.zeros(self.k)
-        mean, roots, log_det = law._factors()
-        P, D = mean.shape
-        Z = x - mean
-        white = np.einsum("pij,pj->pi", np.broadcast_to(roots, (P, D, D)), Z)
-        shares = Z * np.einsum("pji,pj->pi", np.broadcast_to(roots, (P, D, D)), white)  # (P, D), adds up to q
-        q = shares.sum(axis=1)
-        log_density = density(q[None], log_det[None], self.shape.tails, D)[0]
+        del unlearned  # no structure but the pieces is chosen on rows
+        X, (n, d) = self._rows(rows), rows.codes.shape
+        out, rest = np.zeros((n, d, self.k)), np.zeros((n, self.k))
+        patterns, which = self._present_patterns(rows)
+        for i, present in enumerate(patterns):
+            at = np.flatnonzero(which == i)
+            if present.any():
+                law = self.marginal(present)
+                shares, total = law._shares(X[at][:, present])
+                by_column = np.zeros((d, len(at), self.k))
+                np.add.at(by_column, law.owner, np.moveaxis(shares, 2, 0))
+                out[at] = by_column.transpose(1, 0, 2)
+                rest[at] = total - out[at].sum(axis=1)
+        return out, rest
+
+    def _shares(self, X: Floats) -> tuple[Floats, Floats]:
+        """What each coordinate adds to the log-density of each class, (n, k, D), and the evidence, (n, k)."""
+        mean, roots, log_det = self._factors()
+        (P, D), n = mean.shape, len(X)
+        log_density, shares = np.empty((n, P)), np.empty((n, P, D))
         flat = density(np.zeros((1, P)), log_det[None], self.shape.tails, D)[0]
-        by = np.where(q > 0, (log_density - flat) / np.where(q > 0, q, 1.0), 0.0)
-        out = np.zeros((rows.codes.shape[1], self.k))
-        total = law._evidence(x[None])[0]
+        for p in range(P):
+            Z, root = X - mean[p], roots[p % len(roots)]
+            share = Z * (Z @ root.T @ root)  # adds up to q
+            q = share.sum(axis=1)
+            log_density[:, p] = density(q[:, None], log_det[None, p : p + 1], self.shape.tails, D)[:, 0]
+            by = np.where(q > 0, (log_density[:, p] - flat[p]) / np.where(q > 0, q, 1.0), 0.0)
+            shares[:, p] = by[:, None] * share
+        out = np.zeros((n, self.k, D))
         for c in range(self.k):
             at = np.flatnonzero((self.pieces.owner == c) & (self.moments.one > 0))
             if len(at):
-                weighed = log_density[at] + np.log(self.moments.one[at])
-                likely = np.exp(weighed - log_evidence(weighed[None]))
-                np.add.at(out[:, c], law.owner, (likely * by[at]) @ shares[at])
-        return out, total - out.sum(axis=0)
+                weighed = log_density[:, at] + np.log(self.moments.one[at])
+                likely = np.exp(weighed - log_evidence(weighed)[:, None])
+                out[:, c] = np.einsum("np,npd->nd", likely, shares[:, at])
+        return out, self._evidence(X)
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         s, p, m = self.shape, self.pieces, self.moments

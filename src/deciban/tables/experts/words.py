@@ -93,8 +93,13 @@ class Words(Expert):
     def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
 
-    def terms(self, rows: EncodedRows) -> tuple[Floats, Floats]:
-        return np.zeros((rows.codes.shape[1], self.k)), self.evidence(rows)[0]
+    @property
+    def text_place(self) -> int:
+        return self.place
+
+    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+        del unlearned  # its items are all that there are, and not chosen
+        return np.zeros((*rows.codes.shape, self.k)), self.evidence(rows)
 
     def items(self, rows: EncodedRows, target: int, against: int) -> list[tuple[str, float]]:
         items = self.graded.explain(Texts(rows.texts[self.place][:1]), target, against).items

@@ -1,0 +1,218 @@
+"""Importance: the evidence of every column or word, in decibans, on average over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from deciban.errors import DecibanError, FileError
+from deciban.show import AGAINST, FOR, Result, Table, axes, bars, colour, label, plain
+
+MAX_BARS = 20  # of a picture
+MAX_CLASSES_IN_TABLE = 3  # with more, the table has no columns by class
+MIN_ROWS_OF_VALUE = 3  # for a value to be listed among the strongest
+LEFT_OUT, NEW = "left out of the sums", "that were not learned"  # how rows were evaluated
+
+
+class Item(NamedTuple):
+    """A column's or word's evidence for the true class over the likeliest other class, in decibans."""
+
+    name: str
+    size: float  # the mean of |dB| over all rows
+    decibans: float  # the mean of dB: positive where it speaks for the truth
+    by_class: tuple[float, ...]  # the same over the rows of each class
+    rows: int  # that have it
+
+
+class Point(NamedTuple):
+    """A value of a column, or several neighbouring ones, and their mean evidence for each class against the others."""
+
+    value: str
+    at: float | None  # the mean, of numbers
+    rows: int
+    decibans: tuple[float, ...]
+
+
+class Curve(NamedTuple):
+    """The evidence of a column against its value. A word has a single point: that it is there."""
+
+    name: str
+    points: tuple[Point, ...]
+
+    @property
+    def is_number(self) -> bool:
+        return any(point.at is not None for point in self.points)
+
+
+class Pair(NamedTuple):
+    """Two columns that act together: the first one's evidence for the same value differs by the second."""
+
+    first: str
+    second: str
+    decibans: float  # the standard deviation that the second explains
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Importance(Result):
+    """What decides: the evidence of every column or word as `explain` gives it, on average over rows, in decibans (dB).
+
+    Each row's evidence is that for its true class over the likeliest other class. `items` are ranked by the mean of
+    |dB|; the mean of dB is positive where an item speaks for the truth. `curves` have the evidence for each of `sides`
+    against the mean of the other classes, by value; of two classes, for the second over the first. `classes` and
+    `sides` are at most six, the largest.
+
+    >>> items = (Item("age", 3.0, 2.0, (1.0, 3.0), 200), Item("town", 0.5, -0.1, (0.0, -0.2), 200))
+    >>> Importance("column", 200, LEFT_OUT, ("no", "yes"), ("yes",), items)
+    importance: mean evidence by column, over 200 rows left out of the sums
+    column  |dB|    dB  dB for no  dB for yes
+    age      3.0  +2.0       +1.0        +3.0
+    town     0.5  -0.1       +0.0        -0.2
+    """
+
+    what: str  # "column" or "word"
+    rows: int
+    how: str  # how rows were evaluated
+    classes: tuple[Any, ...]
+    sides: tuple[Any, ...]  # the classes that curves speak for
+    items: tuple[Item, ...]
+    curves: tuple[Curve, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+
+    def curve(self, name: str) -> Curve:
+        """The evidence of a column by value."""
+        found = [curve for curve in self.curves if curve.name == name]
+        if not found:
+            raise DecibanError("there is no curve of {column!r} among those of importance", column=name)
+        return found[0]
+
+    def strongest(self, target: Any, most: int) -> list[tuple[str, float, int]]:
+        """The values or words with the strongest evidence for a class: name, decibans, and number of rows."""
+        if target in self.sides:
+            at, sign = self.sides.index(target), 1.0
+        elif len(self.sides) == 1 and target in self.classes:  # the first of two
+            at, sign = 0, -1.0
+        else:
+            return []
+        found = [
+            (f"{curve.name} = {point.value}" if point.value else curve.name, sign * point.decibans[at], point.rows)
+            for curve in self.curves
+            for point in curve.points
+            if point.rows >= min(MIN_ROWS_OF_VALUE, self.rows)
+        ]
+        return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:most]
+
+    def to_table(self, most: int = 60) -> Table:
+        sparse = any(item.rows < self.rows for item in self.items)
+        shown = self.classes if len(self.classes) <= MAX_CLASSES_IN_TABLE else ()
+        head = (self.what, "|dB|", "dB", *(f"dB for {plain(c)}" for c in shown), *(("rows",) if sparse else ()))
+        rows = [
+            (
+                item.name,
+                f"{item.size:.1f}",
+                f"{item.decibans:+.1f}",
+                *(f"{db:+.1f}" for db in item.by_class[: len(shown)]),
+                *((item.rows,) if sparse else ()),
+            )
+            for item in self.items
+        ]
+        return Table(self._title(), head, rows, most, right=head[1:])
+
+    def _title(self) -> str:
+        return f"importance: mean evidence by {self.what}, over {self.rows:,} rows {self.how}"
+
+    def _parts(self) -> list[Table | str]:
+        return [self.to_table(), *map(pair_sentence, self.pairs)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "rows": self.rows,
+            "how": self.how,
+            "classes": [plain(c) for c in self.classes],
+            "sides": [plain(c) for c in self.sides],
+            "items": [item._asdict() | {"by_class": list(item.by_class)} for item in self.items],
+            "curves": [
+                {"name": curve.name, "points": [p._asdict() | {"decibans": list(p.decibans)} for p in curve.points]}
+                for curve in self.curves
+            ],
+            "pairs": [pair._asdict() for pair in self.pairs],
+        }
+
+    def to_frame(self) -> Any:
+        """A pandas data frame of the items (an optional dependency)."""
+        rows = [(item.name, item.size, item.decibans, item.rows) for item in self.items]
+        return Table("", (self.what, "|dB|", "dB", "rows"), rows).to_frame()
+
+    def plot(self, ax: Any = None, column: str | None = None) -> Any:
+        """Bars of the mean of |dB|, or the curve of a column, with matplotlib (an optional dependency); returns the
+        axes."""
+        if column is not None:
+            return self._plot_curve(ax, self.curve(column))
+        shown = self.items[:MAX_BARS]
+        ax = axes(ax, len(shown))
+        colours = [FOR if item.decibans >= 0 else AGAINST for item in shown]
+        bars(ax, [item.name for item in shown], [item.size for item in shown], colours)
+        ax.set_xlabel("mean |evidence| (dB); blue speaks for the truth on average")
+        return ax
+
+    def _plot_curve(self, ax: Any, curve: Curve) -> Any:
+        ax = axes(ax, len(curve.points))
+        numbers = [point for point in curve.points if point.at is not None]
+        points = numbers or list(curve.points)
+        x = [point.at if point.at is not None else i for i, point in enumerate(points)]
+        most = max(point.rows for point in points)
+        for i, side in enumerate(self.sides):
+            y = [point.decibans[i] for point in points]
+            sizes = [10.0 + 50.0 * point.rows / most for point in points]
+            if numbers:
+                ax.plot(x, y, color=colour(i), linewidth=1)
+            ax.scatter(x, y, sizes, color=colour(i), label=label(side))
+        if not numbers:
+            ax.set_xticks(x, labels=[label(point.value) for point in points], rotation=45, ha="right")
+        ax.axhline(0.0, color="black", linewidth=0.8)
+        ax.set_xlabel(label(curve.name))
+        ax.set_ylabel("evidence (dB); larger dots: more rows")
+        ax.legend(frameon=False)
+        return ax
+
+
+def pair_sentence(pair: Pair) -> str:
+    """What it means that two columns act together."""
+    return (
+        f"{pair.first} and {pair.second} act together: for the same {pair.first}, its evidence varies by "
+        f"±{pair.decibans:.1f} dB with {pair.second}."
+    )
+
+
+# ------------------------------------------------------------------ files
+
+
+def read_importance(about: Mapping[str, Any] | None) -> Importance | None:
+    """What `to_dict` gave, from a file; None where a file has none."""
+    if about is None:
+        return None
+    classes, sides = tuple(about["classes"]), tuple(about["sides"])
+    items = tuple(
+        Item(str(i["name"]), float(i["size"]), float(i["decibans"]), floats(i["by_class"], len(classes)), int(i["rows"]))
+        for i in about["items"]
+    )
+    curves = tuple(
+        Curve(str(curve["name"]), tuple(read_point(point, len(sides)) for point in curve["points"]))
+        for curve in about["curves"]
+    )
+    pairs = tuple(Pair(str(p["first"]), str(p["second"]), float(p["decibans"])) for p in about["pairs"])
+    if about["what"] not in ("column", "word") or about["how"] not in (LEFT_OUT, NEW):
+        raise FileError("its importance is of something that is not known")
+    return Importance(about["what"], int(about["rows"]), about["how"], classes, sides, items, curves, pairs)
+
+
+def read_point(about: Mapping[str, Any], sides: int) -> Point:
+    at = None if about["at"] is None else float(about["at"])
+    return Point(str(about["value"]), at, int(about["rows"]), floats(about["decibans"], sides))
+
+
+def floats(values: Sequence[Any], size: int) -> tuple[float, ...]:
+    if len(values) != size:
+        raise FileError(f"its importance has {len(values)} numbers where {size} are needed")
+    return tuple(map(float, values))
