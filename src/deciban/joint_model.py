@@ -13,8 +13,8 @@ from deciban import bayes, collect, em, expect, score
 from deciban._typing import Array, Codes, Data, Floats
 from deciban.algebra import Stats
 from deciban.corollaries.decay import scaled
-from deciban.corollaries.explain import explain, strongest
-from deciban.corollaries.forget import check_classes, forget
+from deciban.corollaries.explain import explain, item_evidence, strongest
+from deciban.corollaries.forget import check_classes, forget, subtract
 from deciban.corollaries.leave_one_out import (
     alone_in_class,
     cross_fitted,
@@ -173,6 +173,10 @@ class JointModel(Model, Learner):
             )
         return self - batch
 
+    def out_of_sums(self, rows: Entries, codes: Codes, weight: Floats | None = None) -> Self:
+        """As in `Learner`; categories without any row stay, for rows are codes of them."""
+        return self.with_stats(subtract(self, self.batch(rows, Labels(self.classes, codes), weight).stats))
+
     def scale(self, share: float) -> Self:
         return self.with_stats(scaled(self.stats, share))
 
@@ -261,6 +265,9 @@ class JointModel(Model, Learner):
     def explain(self, row: Entries, target: int | None = None, against: int | None = None, **how: Any) -> Evidence:
         del how
         return explain(self, row.data, target, against)
+
+    def item_evidence(self, row: Entries) -> list[tuple[str, Any, Floats]]:
+        return item_evidence(self, row.data)
 
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
         return strongest(self, target, most)

@@ -20,6 +20,7 @@ from deciban.errors import DecibanError, ForgetError, NotAvailableError, did_you
 from deciban.joint import log_class_prior
 from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
+from deciban.results.importance import Importance
 from deciban.show import Table, plain
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Learner(ABC):
     __slots__ = ()
 
     pools: ClassVar[bool] = False  # whether evidence is pooled, and may have no weight
+    item_kind: ClassVar[str] = "column"  # what the items of explanations are
 
     # ------------------------------------------------------------------ classes
 
@@ -122,6 +124,10 @@ class Learner(ABC):
     def forget(self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         """Without these rows, which were learned."""
         return self - self.batch(rows, labels, weight, n_jobs)
+
+    def out_of_sums(self, rows: Any, codes: Codes, weight: Floats | None = None) -> Self:
+        """Without these learned rows, which can still be scored as they are."""
+        return self.forget(rows, Labels(self.classes, codes), weight)
 
     def every_row(self) -> tuple[Any, Labels, Floats | None] | None:
         """All learned rows, their labels and weights, if the model keeps them for choosing; otherwise None."""
@@ -198,6 +204,29 @@ class Learner(ABC):
         """The same for each row."""
         self.check_rows(rows)
         return [self.explain(rows.take(np.array([i])), target, against, **how) for i in range(len(rows))]
+
+    def item_evidence(self, row: Any) -> list[tuple[str, Any, Floats]]:
+        """The items of one row's explanation: name, value, and evidence for every class up to a constant, in nats."""
+        found: dict[str, tuple[Any, Floats]] = {}
+        for c in range(1, len(self.classes)):
+            for name, value, decibans in self.explain(row, c, 0).items:
+                found.setdefault(name, (value, np.zeros(len(self.classes))))[1][c] += decibans / bayes.DECIBANS
+        return [(name, value, nats) for name, (value, nats) in found.items()]
+
+    @property
+    def stored_importance(self) -> Importance | None:
+        """The importance of its items on some of the rows that it chose by, where that was computed."""
+        return None
+
+    def importance(
+        self, rows: Any, codes: Codes, weight: Floats | None = None, learned: bool = False
+    ) -> Importance | None:
+        """The importance of each item of explanations on these rows, which were `learned` or not; None if no row has
+        another class to be compared with."""
+        from deciban.corollaries.importance import by_explanations  # not needed for scoring
+
+        self.check_rows(rows)
+        return by_explanations(self, rows, codes, weight, learned)
 
     @abstractmethod
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:

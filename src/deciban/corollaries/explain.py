@@ -28,11 +28,7 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
         row = X.toarray().ravel() if issparse(X) else np.asarray(X).ravel()
         at, terms = model.joint.blocks[b].family.terms(model.params[b], columns, X)
         for j, db in zip(at, difference(terms, target, against) * DECIBANS, strict=True):
-            value = plain(row[j])
-            if columns.categories is not None:
-                known = columns.categories[j]
-                value = known[int(value)] if int(value) < len(known) else "(never seen)"
-            items.append((item_label(columns, row, int(j)), plain(value), float(db)))
+            items.append((item_label(columns, row, int(j)), value_of(columns, row, int(j)), float(db)))
         rest = model.joint.blocks[b].family.rest(model.params[b], columns, X)
         if rest is not None:
             items.append((rest[0], rest[1], float(rest[2][target] - rest[2][against]) * DECIBANS))
@@ -41,6 +37,30 @@ def explain(model: Model, data: Data, target: int | None = None, against: int | 
     probability = np.exp(log_joint[target] - evidence) if np.isfinite(evidence) else np.exp(model.log_prior[target])
     names = model.classes
     return Evidence(plain(names[target]), plain(names[against]), prior, tuple(items), float(probability))
+
+
+def item_evidence(model: Model, data: Data) -> list[tuple[str, Any, Floats]]:
+    """The terms of one row: name of the column, value, and evidence for every class, in nats."""
+    items: list[tuple[str, Any, Floats]] = []
+    for b, X in enumerate(data):
+        columns, family = model.columns(b), model.joint.blocks[b].family
+        row = X.toarray().ravel() if issparse(X) else np.asarray(X).ravel()
+        at, terms = family.terms(model.params[b], columns, X)
+        named = zip(map(int, at), terms, strict=True)
+        items += [(columns.name(j), value_of(columns, row, j), nats) for j, nats in named]
+        rest = family.rest(model.params[b], columns, X)
+        if rest is not None:
+            items.append(rest)
+    return items
+
+
+def value_of(columns: Columns, row: Array, j: int) -> Any:
+    """The value of a column, for display."""
+    value = plain(row[j])
+    if columns.categories is None:
+        return value
+    known = columns.categories[j]
+    return plain(known[int(value)] if int(value) < len(known) else "(never seen)")
 
 
 def item_label(columns: Columns, row: Array, j: int) -> str:

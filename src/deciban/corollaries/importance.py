@@ -6,14 +6,16 @@ class, under sums that the row is not in. A column's importance is the mean of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from deciban._typing import Array, Codes, Floats
 from deciban.bayes import DECIBANS
-from deciban.results.importance import Curve, Importance, Item, Pair, Point
+from deciban.errors import DecibanError
+from deciban.results.importance import LEFT_OUT, NEW, Curve, Importance, Item, Pair, Point
+from deciban.schema import find
 from deciban.show import number, plain
 
 MAX_ROWS_AT_FIT = 200  # on which importance is computed while fitting,
@@ -26,24 +28,34 @@ MAX_POINTS = 12  # of a curve, besides missing values and other categories
 MAX_NATS = 50.0  # of an item in a row: what rules out a class is counted as so much
 MAX_PAIRS, MAX_COLUMNS_PAIRED = 3, 12  # pairs that are named, among the most important columns
 MIN_PAIR_DECIBANS, MIN_PAIR_SHARE = 0.5, 0.15  # of the variation within a value that the other column explains
-MIN_ROWS_PER_VALUE = 4  # on average, where variation within a value is measured
+MIN_DEGREES = 20  # degrees of freedom, where variation within a value is measured
 MISSING, OTHERS = "missing", "others"
 
 
 class Values(NamedTuple):
-    """A column's values in some rows: each row's group of values, ascending, and what the groups are called."""
+    """An item's values in some rows: each row's group of values, ascending, and what the groups are called."""
 
-    group: Codes  # (n,) −1: the row has no value of it
+    group: Codes  # (n,) −1: the row does not have the item
     names: tuple[str, ...]
     at: tuple[float | None, ...]  # where they are, of numbers
 
 
-class RowEvidence(NamedTuple):
-    """The evidence of each item for every class in nats, (n, items, k), up to a constant per row and item; and the
-    rows' scores, (n, k)."""
+PRESENT = Values(np.zeros(1, dtype=np.int32), ("",), (None,))  # of a word, which is there or not
 
-    evidence: Floats
-    scores: Floats
+
+class RowEvidence(NamedTuple):
+    """The evidence of items in rows for every class, in nats, up to a constant per entry; and the rows' scores."""
+
+    row: Array  # (entries,)
+    item: Array  # (entries,)
+    evidence: Floats  # (entries, k)
+    scores: Floats  # (n, k)
+
+    @classmethod
+    def dense(cls, evidence: Floats, scores: Floats) -> RowEvidence:
+        """Of rows that have every item, (n, items, k)."""
+        n, d, k = evidence.shape
+        return cls(np.repeat(np.arange(n), d), np.tile(np.arange(d), n), evidence.reshape(n * d, k), scores)
 
 
 def spread_rows(n: int, most: int) -> Array:
@@ -78,34 +90,47 @@ def importance(
     y: Codes,
     classes: Array,
     class_weight: Floats,
-    values: Sequence[Values | None],
+    values_of: Callable[[int, Array], Values | None],
     how: str,
     weight: Floats | None = None,
+    what: str = "column",
 ) -> Importance:
-    """The importance of these items; `values` has those of each item for curves, or None."""
-    n, k = rows.scores.shape
+    """The importance of these items; values_of(item, entries) has an item's values for its curve, or None."""
+    (n, k), d = rows.scores.shape, len(names)
     w = np.ones(n) if weight is None else weight
     centred = centred_evidence(rows.evidence, class_weight)
-    at = np.arange(n)
-    decibans = (centred[at, :, y] - centred[at, :, rivals(rows.scores, y)]) * DECIBANS  # (n, items)
+    own, at = y[rows.row], np.arange(len(rows.row))
+    decibans = (centred[at, own] - centred[at, rivals(rows.scores, y)[rows.row]]) * DECIBANS
     largest = np.sort(np.argsort(-class_weight, kind="stable")[:MAX_CLASSES])
-    size, net = np.average(np.abs(decibans), axis=0, weights=w), np.average(decibans, axis=0, weights=w)
-    by_class = np.zeros((len(names), len(largest)))
+    amount = w[rows.row] / w.sum()
+    size, net = (np.bincount(rows.item, amount * part, minlength=d) for part in (np.abs(decibans), decibans))
+    by_class = np.zeros((d, len(largest)))
     for i, c in enumerate(largest.tolist()):
-        own = w * (y == c)
-        if own.any():
-            by_class[:, i] = np.average(decibans, axis=0, weights=own)
-    order = np.argsort(-size, kind="stable")[:MAX_ITEMS].tolist()
+        total = float(w[y == c].sum())
+        if total > 0:
+            mine = own == c
+            by_class[:, i] = np.bincount(rows.item[mine], (w[rows.row] * decibans)[mine], minlength=d) / total
+    having = np.bincount(rows.item, minlength=d)
+    order = [j for j in np.argsort(-size, kind="stable")[:MAX_ITEMS].tolist() if size[j] > 0]
     items = tuple(
-        Item(names[j], float(size[j]), float(net[j]), tuple(by_class[j].tolist()), n) for j in order if size[j] > 0
+        Item(names[j], rounded(size[j]), rounded(net[j]), tuple(map(rounded, by_class[j])), int(having[j])) for j in order
     )
     sides = largest[1:] if k == 2 else largest
     against_mean = centred * (k / max(1, k - 1) * DECIBANS)  # each class against the mean of the others
-    shown = [(j, own) for j in order if size[j] > 0 and (own := values[j]) is not None]
-    curves = tuple(curve(names[j], own, against_mean[:, j, sides], w) for j, own in shown)
-    pairs = acting_together(names, against_mean, values, [j for j, _ in shown])
+    by_item = np.argsort(rows.item, kind="stable")
+    ends = np.append(0, np.cumsum(having))
+    drawn: list[tuple[str, Values, Floats]] = []  # with the evidence of each row, (n, k)
+    for j in order:
+        entries = by_item[ends[j] : ends[j + 1]]
+        own_values = values_of(j, entries)
+        if own_values is not None:
+            full = np.zeros((n, k))
+            full[rows.row[entries]] = against_mean[entries]
+            drawn.append((names[j], own_values, full))
+    curves = tuple(curve(name, own_values, full[:, sides], w) for name, own_values, full in drawn)
     labels = tuple(plain(c) for c in classes[largest]), tuple(plain(c) for c in classes[sides])
-    return Importance("column", n, how, *labels, items, curves, pairs)
+    pairs = acting_together(drawn) if what == "column" else ()
+    return Importance(what, n, how, *labels, items, curves, pairs)
 
 
 def centred_evidence(evidence: Floats, class_weight: Floats) -> Floats:
@@ -125,7 +150,7 @@ def curve(name: str, values: Values, decibans: Floats, weight: Floats) -> Curve:
         mine = np.flatnonzero(values.group == g)
         if len(mine):
             mean = np.average(decibans[mine], axis=0, weights=weight[mine])
-            points.append(Point(value, values.at[g], len(mine), tuple(mean.tolist())))
+            points.append(Point(value, values.at[g], len(mine), tuple(map(rounded, mean))))
     return Curve(name, tuple(points))
 
 
@@ -162,39 +187,39 @@ def grouped_categories(levels: Sequence[Any], most: int = MAX_POINTS) -> Values:
 # ------------------------------------------------------------------ columns that act together
 
 
-def acting_together(
-    names: Sequence[str], decibans: Floats, values: Sequence[Values | None], columns: Sequence[int]
-) -> tuple[Pair, ...]:
+def acting_together(columns: Sequence[tuple[str, Values, Floats]]) -> tuple[Pair, ...]:
     """Columns whose evidence for the same value varies with another column, the strongest first.
 
     Within each group of rows with about the same value, the evidence has a variance, summed over the classes; the
     other column explains a share of it, by its groups, both corrected for the number of groups.
     """
     found: list[Pair] = []
-    named: set[frozenset[int]] = set()
-    for j in columns[:MAX_COLUMNS_PAIRED]:
-        own = values[j]
-        assert own is not None
-        rest = within(decibans[:, j], own.group)
-        degrees = len(rest) - len(np.unique(own.group))
-        if degrees < MIN_ROWS_PER_VALUE * 2:
+    for name, values, decibans in columns[:MAX_COLUMNS_PAIRED]:
+        have = np.flatnonzero(values.group >= 0)
+        rest = within(decibans[have], values.group[have])
+        degrees = len(have) - len(np.unique(values.group[have]))
+        if degrees < MIN_DEGREES or not rest.any():
             continue
-        variance = float((rest**2).sum()) / degrees / max(1, decibans.shape[2] - 1)
-        best = (0.0, -1)
-        for i in columns:
-            other = values[i]
-            if i == j or other is None or names[i] == names[j]:
-                continue
-            left = degrees - len(np.unique(other.group)) + 1
-            if left >= MIN_ROWS_PER_VALUE and variance > 0:
-                unexplained = float((within(rest, other.group) ** 2).sum()) / left / max(1, decibans.shape[2] - 1)
-                best = max(best, (1.0 - unexplained / variance, i))
-        share, i = best
-        strength = float(np.sqrt(max(0.0, share) * variance))
-        if share >= MIN_PAIR_SHARE and strength >= MIN_PAIR_DECIBANS and frozenset((i, j)) not in named:
-            named.add(frozenset((i, j)))
-            found.append(Pair(names[j], names[i], strength))
-    return tuple(sorted(found, key=lambda pair: -pair.decibans)[:MAX_PAIRS])
+        variance = float((rest**2).sum()) / degrees / (decibans.shape[1] - 1)
+        best = (0.0, "")
+        for other, other_values, _ in columns:
+            left = degrees - len(np.unique(other_values.group[have])) + 1
+            if other != name and left >= MIN_DEGREES:
+                unexplained = float((within(rest, other_values.group[have]) ** 2).sum()) / left
+                best = max(best, (1.0 - unexplained / (decibans.shape[1] - 1) / variance, other))
+        share, other = best
+        strength = float(np.sqrt(share * variance))
+        if share >= MIN_PAIR_SHARE and strength >= MIN_PAIR_DECIBANS:
+            found.append(Pair(name, other, rounded(strength)))
+    strongest: dict[frozenset[str], Pair] = {}
+    for pair in sorted(found, key=lambda pair: -pair.decibans):
+        strongest.setdefault(frozenset((pair.first, pair.second)), pair)
+    return tuple(strongest.values())[:MAX_PAIRS]
+
+
+def rounded(decibans: float) -> float:
+    """To a thousandth, which is what a file holds."""
+    return round(float(decibans), 3)
 
 
 def within(values: Floats, group: Codes) -> Floats:
@@ -203,3 +228,84 @@ def within(values: Floats, group: Codes) -> Floats:
     total = np.zeros((len(count), values.shape[1]))
     np.add.at(total, place, values)
     return np.asarray(values - (total / count[:, None])[place])
+
+
+# ------------------------------------------------------------------ any model, by its explanations
+
+
+def by_explanations(
+    model: Any, rows: Any, codes: Codes, weight: Floats | None, learned: bool
+) -> Importance | None:
+    """The importance of every item in a learner's explanations of rows; `learned`: they leave the sums for it.
+
+    None if no row is left that can be explained.
+    """
+    k, places, names = len(model.classes), dict[str, int](), list[str]()
+    entries: list[tuple[int, int, Any, Floats]] = []  # row, item, value, evidence
+    scores = np.full((len(codes), k), -np.inf)
+    parts = folds_out(len(codes), float(model.weight.sum())) if learned else iter([np.arange(len(codes))])
+    for at in parts:
+        part = model
+        if learned:
+            part = model.out_of_sums(rows.take(at), codes[at], None if weight is None else weight[at])
+        where = find(part.classes, model.classes)
+        if len(where) < 2:
+            continue
+        for i, log_joint in zip(at.tolist(), part.log_joints(rows.take(at)), strict=True):
+            if codes[i] not in where or not part.weight[np.flatnonzero(where == codes[i])[0]] > 0:
+                continue  # nothing is left of its class
+            scores[i, where] = log_joint
+            for name, value, nats in part.item_evidence(rows.take(np.array([i]))):
+                if name not in places:
+                    places[name] = len(names)
+                    names.append(name)
+                evidence = np.zeros(k)
+                evidence[where] = nats
+                entries.append((i, places[name], value, evidence))
+    used = np.unique([row for row, *_ in entries]).astype(np.intp)
+    if not len(used):
+        return None
+    row = np.searchsorted(used, [row for row, *_ in entries])
+    kept = RowEvidence(row, np.array([j for _, j, *_ in entries]), np.array([e for *_, e in entries]), scores[used])
+    given = [value for _, _, value, _ in entries]
+
+    def values_of(item: int, at: Array) -> Values | None:
+        del item
+        values = PRESENT if model.item_kind == "word" else grouped([given[i] for i in at.tolist()])
+        group = np.full(len(used), -1, dtype=np.int32)
+        group[row[at]] = values.group
+        return values._replace(group=group)
+
+    how, w = LEFT_OUT if learned else NEW, None if weight is None else weight[used]
+    return importance(names, kept, codes[used], model.classes, model.weight, values_of, how, w, model.item_kind)
+
+
+def grouped(values: Sequence[Any]) -> Values:
+    """Values in groups: numbers where all are, categories otherwise."""
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return grouped_numbers(np.array(values, dtype=np.float64))
+    return grouped_categories(values)
+
+
+def importance_of(model: Any, rows: Any, codes: Codes, weight: Floats | None, learned: bool) -> Importance:
+    """A learner's importance on some of these rows, those that have a label (code ≥ 0)."""
+    usable = np.flatnonzero((codes >= 0) if weight is None else (codes >= 0) & (weight > 0))
+    some = usable[spread_rows(len(usable), MAX_ROWS_GIVEN)]
+    if len(some) < len(codes):
+        rows = rows.take(some)
+    own = np.ascontiguousarray(codes[some], dtype=np.int32)
+    w = None if weight is None else np.ascontiguousarray(weight[some])
+    found = model.importance(rows, own, w, learned) if len(model.classes) > 1 else None
+    if found is None:
+        raise DecibanError(
+            "importance needs rows that have a label, and two classes that were learned{also}",
+            also=", also without these rows" if learned else "",
+        )
+    return found  # type: ignore[no-any-return]  # a learner's
+
+
+def stored_importance(model: Any) -> Importance:
+    """What was computed when the model was fitted."""
+    if model.stored_importance is None:
+        raise DecibanError("importance is not stored with this model: importance(X, y) computes it on rows that you give")
+    return model.stored_importance  # type: ignore[no-any-return]  # a learner's

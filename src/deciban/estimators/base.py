@@ -23,10 +23,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from deciban import bayes, em, expect
-from deciban._typing import Array, Floats
+from deciban._typing import Array, Codes, Floats
 from deciban.choices import ByAlpha
 from deciban.corollaries.conformal import PredictionSets, Strangeness
 from deciban.corollaries.decay import share_left
+from deciban.corollaries.importance import importance_of, stored_importance
 from deciban.corollaries.leave_one_out import CANNOT_LEAVE_OUT, LeaveOneOut
 from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines.dispatch import engine_of
@@ -45,6 +46,7 @@ from deciban.reading.frames import split_target
 from deciban.reading.given import Rows
 from deciban.reading.labels import Labels, read_labels, read_weights, without_mark
 from deciban.results.evidence import Evidence
+from deciban.results.importance import Importance
 from deciban.results.tally import Tally
 from deciban.schema import Schema
 from deciban.show import Table, plain, progress
@@ -819,6 +821,45 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         table: Table = self._model_with_names(names).strongest_table(n)
         return table
 
+    @of_one_state
+    def importance(
+        self, X: Any = None, y: Any = None, sample_weight: Any = None, *, learned: bool = False, names: Any = None
+    ) -> Importance:
+        """What decides: the evidence of every column or word, as `explain` gives it, on average over rows.
+
+        For each row it is the evidence for the true class over the likeliest other class, in decibans. Items are ranked
+        by the mean of |dB|; the mean of dB is positive where an item speaks for the truth. `curves` have the evidence
+        of each column by value, and `pairs` the columns that act together.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows and their labels, optional
+            Of more than 400 rows some are used, evenly spread. By default, what was computed by `fit` is returned:
+            `Classifier`, `TextClassifier` and `SpamFilter` do so, on 200 rows left out of the sums.
+        learned : bool, default=False
+            Whether the model has learned these rows, so that they are taken out of the sums.
+        names : as in `explain`
+
+        Examples
+        --------
+        >>> from deciban import GaussianNB
+        >>> X = [[1.0, 5.0], [2.0, 4.0], [1.5, 6.0], [6.0, 5.0], [7.0, 4.5], [6.5, 5.5]]
+        >>> model = GaussianNB().fit(X, ["a", "a", "a", "b", "b", "b"])
+        >>> [item.name for item in model.importance(X, ["a", "a", "a", "b", "b", "b"], learned=True).items]
+        ['x0', 'x1']
+        """
+        self._check_classes()
+        if X is None:
+            return stored_importance(self.model_)
+        if learned:
+            rows, codes, weight = self._learned_rows(X, y, sample_weight)
+            self.model_.check_learned(codes, weight)
+        else:
+            X, labels, weight = self._read(X, y, sample_weight, reset=False, least=0)
+            codes = known_codes(labels, self.classes_)
+            rows = self._reader().score(X, self.model_)
+        return importance_of(self._model_with_names(names), rows, codes, weight, learned)
+
     @available_if(is_generative("distribution of x to sample"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     @of_one_state
     def sample(
@@ -1279,6 +1320,19 @@ def checked_weights(sample_weight: Any, n: int, some: bool) -> Floats:
     if n and some and not weight.any():
         raise ValueError("the total weight is zero: there is nothing to learn from")
     return weight
+
+
+def known_codes(labels: Labels, classes: Array) -> Codes:
+    """The class of every row, −1 where the label is missing; an unknown label is an error."""
+    if labels.soft is not None:
+        raise DecibanError("importance needs one label a row, not a matrix of weights")
+    codes = labels.among(classes)
+    unknown = np.flatnonzero((codes < 0) & (labels.codes >= 0))
+    if len(unknown):
+        row = int(unknown[0])
+        value = plain(labels.classes[labels.codes[row]])
+        raise DecibanError("row {row} is of class {value!r}, which was not learned", row=row, value=value)
+    return codes
 
 
 def check_known(labels: Labels, known: Array) -> None:

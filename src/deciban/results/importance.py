@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from deciban.errors import DecibanError, FileError
 from deciban.show import AGAINST, FOR, Result, Table, axes, bars, colour, label, plain
 
 MAX_BARS = 20  # of a picture
+MAX_ITEMS_IN_BRIEF = 12
 MAX_CLASSES_IN_TABLE = 3  # with more, the table has no columns by class
 MIN_ROWS_OF_VALUE = 3  # for a value to be listed among the strongest
 LEFT_OUT, NEW = "left out of the sums", "that were not learned"  # how rows were evaluated
@@ -124,6 +125,10 @@ class Importance(Result):
     def _parts(self) -> list[Table | str]:
         return [self.to_table(), *map(pair_sentence, self.pairs)]
 
+    def brief(self, most: int = MAX_ITEMS_IN_BRIEF) -> list[Table | str]:
+        """The most important items alone, to be shown above something else."""
+        return [self.to_table(most), *map(pair_sentence, self.pairs)]
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "what": self.what,
@@ -188,28 +193,40 @@ def pair_sentence(pair: Pair) -> str:
 # ------------------------------------------------------------------ files
 
 
-def read_importance(about: Mapping[str, Any] | None) -> Importance | None:
-    """What `to_dict` gave, from a file; None where a file has none."""
+def packed(importance: Importance | None) -> list[Any] | None:
+    """As lists for a file, without names that would repeat."""
+    if importance is None:
+        return None
+    one = importance
+    items = [[*item[:3], list(item.by_class), item.rows] for item in one.items]
+    curves = [[curve.name, [[*point[:3], list(point.decibans)] for point in curve.points]] for curve in one.curves]
+    return [
+        one.what, one.rows, one.how, list(one.classes), list(one.sides), items, curves, [list(p) for p in one.pairs]
+    ]  # fmt: skip
+
+
+def unpacked(about: Any) -> Importance | None:
+    """The inverse of `packed`; older files have none."""
     if about is None:
         return None
-    classes, sides = tuple(about["classes"]), tuple(about["sides"])
-    items = tuple(
-        Item(str(i["name"]), float(i["size"]), float(i["decibans"]), floats(i["by_class"], len(classes)), int(i["rows"]))
-        for i in about["items"]
-    )
-    curves = tuple(
-        Curve(str(curve["name"]), tuple(read_point(point, len(sides)) for point in curve["points"]))
-        for curve in about["curves"]
-    )
-    pairs = tuple(Pair(str(p["first"]), str(p["second"]), float(p["decibans"])) for p in about["pairs"])
-    if about["what"] not in ("column", "word") or about["how"] not in (LEFT_OUT, NEW):
+    what, rows, how, classes, sides, items, curves, pairs = about
+    if what not in ("column", "word") or how not in (LEFT_OUT, NEW):
         raise FileError("its importance is of something that is not known")
-    return Importance(about["what"], int(about["rows"]), about["how"], classes, sides, items, curves, pairs)
-
-
-def read_point(about: Mapping[str, Any], sides: int) -> Point:
-    at = None if about["at"] is None else float(about["at"])
-    return Point(str(about["value"]), at, int(about["rows"]), floats(about["decibans"], sides))
+    read_items = tuple(
+        Item(str(name), float(size), float(db), floats(each, len(classes)), int(n)) for name, size, db, each, n in items
+    )
+    read_curves = tuple(
+        Curve(
+            str(name),
+            tuple(
+                Point(str(value), None if at is None else float(at), int(n), floats(each, len(sides)))
+                for value, at, n, each in points
+            ),
+        )
+        for name, points in curves
+    )
+    read_pairs = tuple(Pair(str(first), str(second), float(db)) for first, second, db in pairs)
+    return Importance(what, int(rows), how, tuple(classes), tuple(sides), read_items, read_curves, read_pairs)
 
 
 def floats(values: Sequence[Any], size: int) -> tuple[float, ...]:

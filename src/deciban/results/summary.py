@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deciban.errors import SchemaError
+from deciban.results.importance import Importance
 from deciban.show import FOR, WIDTH, Result, Table, axes, bars, plain
 
 CANDIDATES = ("candidate", "setting", "log loss", "weight", "chosen")
@@ -57,6 +58,7 @@ class Summary(Result):
     notes: tuple[str, ...] = ()
     baseline: float | None = None
     how: str = "leave-one-out"  # the method by which the whole model was judged
+    importance: Importance | None = None
 
     def __post_init__(self) -> None:
         missing = [name for name in ("candidate", "log loss", "chosen") if name not in self.candidates.columns]
@@ -77,6 +79,7 @@ class Summary(Result):
             "baseline": self.baseline,
             "how": self.how,
             "notes": list(self.notes),
+            "importance": None if self.importance is None else self.importance.to_dict(),
         }
 
     @property
@@ -96,7 +99,8 @@ class Summary(Result):
 
     def _parts(self) -> list[Table | str]:
         tables = [table for table in (replace(self.columns, width=WIDTH), self.to_table()) if table.rows]
-        return [self._heading(), *tables, *self.notes]
+        first = [] if self.importance is None else self.importance.brief()
+        return [self._heading(), *first, *tables, *self.notes]
 
     def _heading(self) -> str:
         labels = [str(plain(label)) for label in self.classes]

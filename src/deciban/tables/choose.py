@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from deciban._typing import Array, Codes, Floats
+from deciban.corollaries.importance import MAX_ROWS_AT_FIT, max_rows, spread_rows
 from deciban.corollaries.leave_one_out import of_one_size
 from deciban.errors import DecibanError
 from deciban.joint import log_class_prior, log_class_prior_without
@@ -33,6 +34,7 @@ from deciban.pool import (
 )
 from deciban.reading.frames import Frame
 from deciban.reading.table import TableColumns
+from deciban.results.importance import Importance
 from deciban.schema import find
 from deciban.tables.encode import Cuts, EncodedRows, Encoding, choose_encoding, coarse_codes
 from deciban.tables.experts import contexts, forest, gaussians
@@ -40,6 +42,7 @@ from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import ColumnLaws, centred, choose_laws, log_loss
 from deciban.tables.experts.words import Words
 from deciban.tables.model import MAX_EVIDENCE_NATS, WORK_PER_ENTRY, Candidate, Record, TableModel
+from deciban.tables.views import importance
 from deciban.text.parallel import in_threads
 from deciban.threads import own_threads, threads
 
@@ -430,7 +433,15 @@ class Chooser:
         record = Record(tuple(candidates), self.laws, loss, accuracy, n, float(model.weight.sum()))
         place = np.append(np.arange(m), m + some)
         pool, left_out = chosen.pool.spread(place, m + d), chosen.left_out.spread(place, m + d)
-        return replace(model, pool=pool, left_out=left_out, record=record)
+        model = replace(model, pool=pool, left_out=left_out, record=record)
+        return replace(model, record=replace(record, importance=self._importance(model)))
+
+    def _importance(self, model: TableModel) -> Importance | None:
+        """The importance of columns on some of the evaluation rows, which are in the order of their marks."""
+        items = len(model.encoding.columns) + len(model.encoding.texts) + 1
+        some = spread_rows(len(self.eval_y), max_rows(items, self.k, MAX_ROWS_AT_FIT))
+        weight = None if self.eval_weight is None else np.ascontiguousarray(self.eval_weight[some])
+        return importance(model, self.eval_rows.take(some), np.ascontiguousarray(self.eval_y[some]), weight, True)
 
     def _weight_prior(self, model: TableModel, columns: int) -> WeightPrior:
         """The prior of the weights; the fewer rows there are, the stronger it is."""

@@ -16,6 +16,7 @@ from deciban.pool import Pool
 from deciban.reading.convert import Format, format_from_dict
 from deciban.reading.kinds import ColumnKind, Kind
 from deciban.reading.table import TableColumns
+from deciban.results.importance import packed, unpacked
 from deciban.storage.arrays import CheckedArrays
 from deciban.storage.files import (
     checked_classes,
@@ -71,6 +72,7 @@ def parts(model: TableModel) -> tuple[dict[str, Any], dict[str, Array]]:
                     "accuracy": record.accuracy,
                     "rows": record.rows,
                     "weight": record.weight,
+                    "importance": packed(record.importance),
                 }
             ),
         },
@@ -218,4 +220,4 @@ def read_record(about: Mapping[str, Any]) -> Record:
     )
     laws = tuple((str(name), str(law), float(gain), float(over)) for name, law, gain, over in about["laws"])
     figures = (float(about["loss"]), float(about["accuracy"]), int(about["rows"]), float(about["weight"]))
-    return Record(candidates, laws, *figures)
+    return Record(candidates, laws, *figures, unpacked(about.get("importance")))

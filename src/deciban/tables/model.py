@@ -26,6 +26,7 @@ from deciban.reading.frames import Frame
 from deciban.reading.labels import Labels
 from deciban.reading.table import TableColumns
 from deciban.results.evidence import Evidence
+from deciban.results.importance import Importance
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.schema import find, union_classes
 from deciban.show import plain
@@ -67,6 +68,7 @@ class Record:
     accuracy: float = np.nan
     rows: int = 0  # on which candidates were evaluated
     weight: float = 0.0  # of all rows learned at the time
+    importance: Importance | None = None  # of columns, on some of the rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -211,6 +213,19 @@ class TableModel(Learner):
         from deciban.tables import views
 
         return views.explain(self, row, target, against, **how)
+
+    @property
+    def stored_importance(self) -> Importance | None:
+        return self.record.importance
+
+    def importance(
+        self, rows: Frame, codes: Codes, weight: Floats | None = None, learned: bool = False
+    ) -> Importance | None:
+        from deciban.tables import views
+
+        if learned:
+            self.check_values(rows, codes, weight)
+        return views.importance(self, self.encoding.rows(rows, True), codes, weight, learned)
 
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
         from deciban.tables import views

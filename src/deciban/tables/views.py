@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from deciban._typing import Codes, Floats
+from deciban._typing import Array, Codes, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
 from deciban.corollaries.importance import MAX_POINTS, MISSING, OTHERS, RowEvidence, Values, folds_out
@@ -125,7 +125,8 @@ def importance(
     parts = folds_out(len(rows), float(model.weight.sum())) if learned else iter([np.arange(len(rows))])
     for at in parts:
         mine, own = rows.take(at), np.ascontiguousarray(y[at])
-        part = without(model, mine, own, None if weight is None else np.ascontiguousarray(weight[at])) if learned else model
+        w = None if weight is None else np.ascontiguousarray(weight[at])
+        part = without(model, mine, own, w) if learned else model
         if (part.weight > 0).sum() < 2:
             continue
         for _, expert, terms in expert_terms(part, mine, learned):
@@ -137,14 +138,14 @@ def importance(
     use = np.flatnonzero(usable)
     if not len(use):
         return None
-    values: list[Values | None] = [
-        values_of(coded, rows.codes[use, j]) for j, coded in enumerate(model.encoding.columns)
-    ]
-    values += [None] * (len(names) - d)
-    kept = RowEvidence(evidence[use], scores[use])
-    how = LEFT_OUT if learned else NEW
+
+    def column_values(j: int, entries: Array) -> Values | None:
+        del entries  # every row has every column
+        return values_of(model.encoding.columns[j], rows.codes[use, j]) if j < d else None
+
+    kept, how = RowEvidence.dense(evidence[use], scores[use]), LEFT_OUT if learned else NEW
     w = None if weight is None else weight[use]
-    return of_rows(names, kept, y[use], model.classes, model.weight, values, how, w)
+    return of_rows(names, kept, y[use], model.classes, model.weight, column_values, how, w)
 
 
 def without(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | None) -> TableModel:
@@ -206,6 +207,8 @@ def summary(model: TableModel) -> Summary:
     now, then = float(model.weight.sum()), model.record.weight
     if then and abs(now - then) > 1e-9 * max(now, then):  # with too few rows nothing was chosen
         notes.append(f"choices and losses are of the {then:g} rows that fit saw; {now:g} are learned now")
+    if model.record.importance is None:
+        notes.append("importance is not stored with this model: importance(X, y) computes it")
     return Summary(
         "Classifier",
         round(now),
@@ -217,13 +220,20 @@ def summary(model: TableModel) -> Summary:
         tuple(notes),
         abs(float(share @ np.log(share))),
         model.way,
+        model.record.importance,
     )
 
 
 def strongest(model: TableModel, target: int, most: int) -> list[tuple[str, float]]:
-    """The strongest evidence of single values for a class against the mean of the others, in decibans."""
+    """The strongest evidence of single values for a class against the mean of the others, in decibans.
+
+    On average over the rows of `importance`, where it was computed; otherwise by the laws of the columns alone.
+    """
     if not model.weight[target] > 0:
         return []
+    if model.record.importance is not None:
+        found = model.record.importance.strongest(plain(model.classes[target]), most)
+        return [(name, decibans) for name, decibans, _ in found]
     table, others = model.columns.centred_log_table(), np.flatnonzero(model.weight > 0)
     others = others[others != target]
     evidence = table[:, target] - (table[:, others].mean(axis=1) if len(others) else 0.0)

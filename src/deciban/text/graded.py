@@ -137,6 +137,7 @@ class Graded(Learner):
     kept: Kept = field(default=NONE_KEPT, repr=False)  # documents that were learned
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
+    item_kind: ClassVar[str] = "word"
     pools: ClassVar[bool] = True
     chooses: ClassVar[bool] = True  # whether leave-one-out chooses something
 

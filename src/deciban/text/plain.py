@@ -114,6 +114,7 @@ class Plain(Learner):
     alpha: Alpha = 1.0
     prior: Mapping[str, Any] = field(default_factory=dict)
     rule: TokenRule = BY_SCRIPT
+    item_kind: ClassVar[str] = "word"
     chooses: bool = False  # whether leave-one-out chooses alpha
     unlabelled: int = 0  # documents whose label was estimated by EM
     choosing: bool = False  # whether it keeps documents to choose alpha on

@@ -178,6 +178,7 @@ for _name in (
     "explain",
     "sample",
     "top_evidence",
+    "importance",
     "linear_form",
     "with_prior",
     "adapt_prior",
