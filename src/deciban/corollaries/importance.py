@@ -145,12 +145,14 @@ def centred_evidence(evidence: Floats, class_weight: Floats) -> Floats:
 
 def curve(name: str, values: Values, decibans: Floats, weight: Floats) -> Curve:
     """The mean evidence of each value, (n, sides)."""
-    points = []
-    for g, value in enumerate(values.names):
-        mine = np.flatnonzero(values.group == g)
-        if len(mine):
-            mean = np.average(decibans[mine], axis=0, weights=weight[mine])
-            points.append(Point(value, values.at[g], len(mine), tuple(map(rounded, mean))))
+    present = np.unique(values.group[values.group >= 0]).tolist()
+    amount = members(values.group) * weight
+    means = (amount @ decibans) / amount.sum(axis=1, keepdims=True)
+    rows = np.bincount(values.group[values.group >= 0])
+    points = (
+        Point(values.names[g], values.at[g], int(rows[g]), tuple(map(rounded, mean)))
+        for g, mean in zip(present, means.tolist(), strict=True)
+    )
     return Curve(name, tuple(points))
 
 
@@ -195,18 +197,19 @@ def acting_together(columns: Sequence[tuple[str, Values, Floats]]) -> tuple[Pair
     """
     found: list[Pair] = []
     for name, values, decibans in columns[:MAX_COLUMNS_PAIRED]:
-        have = np.flatnonzero(values.group >= 0)
-        rest = within(decibans[have], values.group[have])
-        degrees = len(have) - len(np.unique(values.group[have]))
+        have, sides = np.flatnonzero(values.group >= 0), decibans.shape[1] - 1
+        own = members(values.group[have])
+        rest = within(decibans[have], own)
+        degrees = len(have) - len(own)
         if degrees < MIN_DEGREES or not rest.any():
             continue
-        variance = float((rest**2).sum()) / degrees / (decibans.shape[1] - 1)
-        best = (0.0, "")
-        for other, other_values, _ in columns:
-            left = degrees - len(np.unique(other_values.group[have])) + 1
+        variance, best = float((rest**2).sum()) / degrees / sides, (0.0, "")
+        for other, other_values, _ in columns[:MAX_COLUMNS_PAIRED]:
+            theirs = members(other_values.group[have])
+            left = degrees - len(theirs) + 1
             if other != name and left >= MIN_DEGREES:
-                unexplained = float((within(rest, other_values.group[have]) ** 2).sum()) / left
-                best = max(best, (1.0 - unexplained / (decibans.shape[1] - 1) / variance, other))
+                unexplained = float((within(rest, theirs) ** 2).sum()) / left / sides
+                best = max(best, (1.0 - unexplained / variance, other))
         share, other = best
         strength = float(np.sqrt(share * variance))
         if share >= MIN_PAIR_SHARE and strength >= MIN_PAIR_DECIBANS:
@@ -222,12 +225,16 @@ def rounded(decibans: float) -> float:
     return round(float(decibans), 3)
 
 
-def within(values: Floats, group: Codes) -> Floats:
+def members(group: Codes) -> Floats:
+    """(groups, n): 1 where a row is of a group; groups without any row are left out."""
+    table = np.zeros((int(group.max(initial=-1)) + 2, len(group)))
+    table[group, np.arange(len(group))] = 1.0  # those of −1 are in the last
+    return table[:-1][table[:-1].any(axis=1)]
+
+
+def within(values: Floats, member: Floats) -> Floats:
     """Values (n, k) less the mean of their group."""
-    _, place, count = np.unique(group, return_inverse=True, return_counts=True)
-    total = np.zeros((len(count), values.shape[1]))
-    np.add.at(total, place, values)
-    return np.asarray(values - (total / count[:, None])[place])
+    return np.asarray(values - member.T @ (member @ values / member.sum(axis=1)[:, None]))
 
 
 # ------------------------------------------------------------------ any model, by its explanations

@@ -13,6 +13,7 @@ from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
 from deciban.corollaries.importance import MAX_POINTS, MISSING, OTHERS, RowEvidence, Values, folds_out
 from deciban.corollaries.importance import importance as of_rows
+from deciban.pool import Pool
 from deciban.reading.columns import Column, Levels
 from deciban.reading.frames import Frame
 from deciban.reading.kinds import LEFT_OUT
@@ -149,11 +150,17 @@ def importance(
 
 
 def without(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | None) -> TableModel:
-    """The model without learned rows, whose structures stay."""
-    experts = tuple(expert.plus(expert.scaled(0.0).learned(rows, y, weight), -1.0) for expert in model.experts)
+    """The model without learned rows, and with the experts that it uses alone; structures and weights stay."""
+    m = len(model.experts)
+    used = [i for i in range(m) if i == 0 or model.pool.weights[i] > 0]
+    experts = tuple(
+        expert.plus(expert.scaled(0.0).learned(rows, y, weight), -1.0)
+        for expert in (model.experts[i] for i in used)
+    )
+    weights = model.pool.weights[[*used, *range(m, len(model.pool.weights))]]
     remaining = np.maximum(model.weight - np.bincount(y, weight, minlength=len(model.weight)), 0.0)
     remaining[remaining <= 1e-9 * model.weight] = 0.0
-    return replace(model, experts=experts, weight=remaining)
+    return replace(model, experts=experts, weight=remaining, pool=Pool(weights, model.pool.offsets))
 
 
 def values_of(coded: Coded, codes: Codes) -> Values:

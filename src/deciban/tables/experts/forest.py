@@ -141,8 +141,11 @@ class Forest(Expert):
         return replace(self, counts=counts)
 
     def plus(self, other: Forest, sign: float = 1.0) -> Forest:
-        counts = self.counts + sign * other.counts
-        counts[np.abs(counts) <= RESIDUE * self.counts] = 0.0
+        counts, at = self.counts.copy(), np.flatnonzero(other.counts.any(axis=1))
+        before = counts[at]
+        after = before + sign * other.counts[at]
+        after[np.abs(after) <= RESIDUE * before] = 0.0
+        counts[at] = after
         return replace(self, counts=counts)
 
     def scaled(self, factor: float) -> Forest:
